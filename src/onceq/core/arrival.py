@@ -1,0 +1,298 @@
+"""A run of messages arrives from another manager: into its queue, or refused for a named reason.
+
+For transactional messages the filter comes first (EOD-29): what is next in order is either stored
+or refused, and in both cases the stream's progress and the message, or its recorded refusal, are
+one record. So successors are not blocked, and a repetition is not refused twice. Only a shortage
+of this whole computer leaves the progress as it was: the session is closed, and the sender comes
+again (EOD-29, Q-19).
+
+Upholds: I4, I5, I6, I9, I24.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from onceq.core.decision import CloseSession, Persisted, Ready
+from onceq.core.desk import Desk, Timer
+from onceq.core.ending import tell_sender
+from onceq.core.filter import Verdict, judge
+from onceq.core.holders import Peer, Progress, Queue
+from onceq.core.inputs import Arrived
+from onceq.core.outgoing import final_acked, news, order_acked
+from onceq.core.records import (
+    PUT_EXPRESS,
+    PUT_FINAL,
+    PUT_WANTS,
+    Advance,
+    Change,
+    Put,
+    Seen,
+)
+from onceq.core.resolve import arrival_key
+from onceq.core.state import DEAD_XACT
+from onceq.model.classes import MessageClass
+from onceq.model.identity import NO_GUID
+from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
+from onceq.model.run import Run
+from onceq.model.time import NEVER_S
+from onceq.packet.acks import parse_final_ack, parse_order_ack
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun
+
+
+def arrived(desk: Desk, item: Arrived) -> None:
+    """Take one run in."""
+    peer = desk.peers.get(item.session)
+    if peer is None:
+        return
+    run = item.run
+    if run.kind == ORDER_ACK:
+        for packet in run.packets:
+            order_acked(desk, parse_order_ack(packet))
+    elif run.kind == FINAL_ACK:
+        for packet in run.packets:
+            final_acked(desk, parse_final_ack(packet))
+    elif run.destination_manager not in (NO_GUID, desk.identity.guid):
+        desk.act(CloseSession(item.session, "it sent a message for another queue manager"))
+        return
+    elif not _room_for(desk, run):
+        desk.act(
+            CloseSession(item.session, "no room for more messages now; the sender will try again")
+        )
+        return
+    elif run.transactional:
+        if not _ordered(desk, peer, run):
+            desk.act(CloseSession(item.session, "too many message streams"))
+            return
+    else:
+        _plain(desk, run)
+    if run.recoverable:
+        desk.act(Persisted(item.session, len(run.packets)))
+
+
+def _room_for(desk: Desk, run: ArrivedRun) -> bool:
+    if desk.space_low:
+        return False
+    held = desk.state.space.total
+    return held + len(run.packets.data) <= desk.settings.computer_quota_bytes
+
+
+# ---- transactional messages -----------------------------------------------------------------------
+
+
+def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
+    """Judge a run of a stream and store or refuse what is next; False if there is no place."""
+    key, queue = arrival_key(desk, run.destination)
+    progress = desk.state.progress.get((run.source, key))
+    stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
+    count = len(run.packets)
+    judgment = judge(
+        stream=stream, last=last, arrived=run.stream, number=run.first_number,
+        previous=run.first_previous, count=count,
+    )  # fmt: skip
+    if judgment.verdict is Verdict.ACCEPT:
+        if progress is None and len(desk.state.progress) >= STREAMS_MAX:
+            return False
+        _accept(desk, run, key, queue, skip=judgment.duplicates)
+        progress = desk.state.progress[run.source, key]
+        progress.rejects = 0
+        progress.duplicates += judgment.duplicates
+    elif progress is not None:
+        progress.rejects += count
+        if judgment.verdict is Verdict.DUPLICATE:
+            progress.duplicates += count
+        elif judgment.verdict is Verdict.GAP:
+            progress.gaps += count
+        else:
+            progress.stale += count
+    if progress is not None:
+        progress.session = peer.session
+        progress.direct = run.destination.kind == 7
+        progress.last_access_s = desk.now.wall_s
+        progress.since_ack += count
+        schedule_ack(desk, progress)
+    return True
+
+
+def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
+    count = len(run.packets)
+    packets = run.packets.part(skip, count - skip)
+    number = run.first_number + skip
+    change = Change(desk.now.wall_s)
+    last = run.first_number + count - 1
+    change.advances.append(Advance(run.source, key, run.stream, last))
+    refusal = _refusal(desk, run, queue, len(packets.data))
+    if refusal:
+        _refuse(desk, change, run, packets, number, skip, refusal)
+    else:
+        assert queue is not None
+        _store(change, run, queue, packets, number, skip)
+    desk.record(change)
+    for put in change.puts:
+        news(desk, desk.state.holders[put.holder])
+
+
+def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int:
+    """Why messages that are next in order cannot enter their queue; 0 if they can."""
+    if queue is None:
+        return MessageClass.NACK_BAD_DESTINATION_QUEUE
+    if not queue.properties.transactional:
+        return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+    if _too_late(desk, run):
+        return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+    if queue.bytes + size > queue.properties.quota_bytes:
+        return MessageClass.NACK_QUEUE_EXCEED_QUOTA
+    return 0
+
+
+def _too_late(desk: Desk, run: ArrivedRun) -> bool:
+    """Whether a lifetime is over on arrival; a sender whose clock is ahead is not punished."""
+    age = max(desk.now.wall_s - run.sent_time, 0)
+    lifetime = min(run.time_to_reach_queue, run.time_to_be_received)
+    return lifetime < NEVER_S - 1 and age > lifetime
+
+
+def _refuse(
+    desk: Desk,
+    change: Change,
+    run: ArrivedRun,
+    packets: Run,
+    number: int,
+    skip: int,
+    refusal: int,
+) -> None:
+    """Record the refusal, tell the sender, and keep what belongs on this computer (D5)."""
+    if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
+        grave = desk.state.holders[DEAD_XACT]
+        change.puts.append(
+            Put(DEAD_XACT, 0, grave.lane(0).next, packets, run.stream, number, reason=refusal)
+        )
+    for offset in range(len(packets)):
+        tell_sender(
+            desk, change, run.source, MessageClass(refusal),
+            stream=run.stream, number=number + offset,
+            message=run.message_numbers[skip + offset],
+        )  # fmt: skip
+
+
+def _store(
+    change: Change, run: ArrivedRun, queue: Queue, packets: Run, number: int, skip: int
+) -> None:
+    first = queue.lane(0).next
+    expires = NEVER_S
+    if run.time_to_be_received < NEVER_S - 1:
+        expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+    at = 0
+    for size in _wanted_parts(run.message_numbers[skip:], wants=bool(run.wants)):
+        flags = PUT_WANTS | PUT_FINAL if run.wants else 0
+        change.puts.append(
+            Put(
+                queue.number, 0, first + at, packets.part(at, size), run.stream, number + at,
+                expires, NEVER_S, flags, 0, run.message_numbers[skip + at], run.source,
+            )
+        )  # fmt: skip
+        at += size
+
+
+def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
+    """Sizes of parts whose message numbers are consecutive, where anybody will ask for them."""
+    if not wants:
+        return [len(numbers)]
+    sizes = [1]
+    for before, number in zip(numbers, numbers[1:], strict=False):
+        if number == before + 1:
+            sizes[-1] += 1
+        else:
+            sizes.append(1)
+    return sizes
+
+
+# ---- order acknowledgments ------------------------------------------------------------------------------
+
+
+def schedule_ack(desk: Desk, progress: Progress) -> None:
+    """An order acknowledgment is due when the stream is quiet, or has not been told for long
+    (EOD-33); also for repetitions, whose sender has missed one (EOD-32)."""
+    now, settings = desk.now.mono_us, desk.settings
+    running = progress.due_us
+    if not running:
+        progress.acked_us = max(progress.acked_us, now)
+    if progress.since_ack >= settings.order_ack_messages_max:
+        due = now
+    else:
+        due = min(
+            desk.later_us(settings.order_ack_delay_s),
+            progress.acked_us + int(settings.order_ack_delay_s_max * 1_000_000),
+        )
+    progress.due_us = due
+    if due <= now:
+        emit_ack(desk, progress)
+    elif not running or due < running:
+        desk.timer(due, Timer.ORDER_ACK, (progress.source, progress.key))
+
+
+def ack_due(desk: Desk, key: tuple[bytes, str]) -> None:
+    """The timer of an order acknowledgment rings."""
+    progress = desk.state.progress.get(key)
+    if progress is None or not progress.due_us:
+        return
+    if progress.due_us > desk.now.mono_us:
+        desk.timer(progress.due_us, Timer.ORDER_ACK, key)
+        return
+    emit_ack(desk, progress)
+
+
+def emit_ack(desk: Desk, progress: Progress) -> None:
+    """Hand the acknowledgment to a session with the sender; without one it can wait for the next
+    repetition (EOD-36)."""
+    progress.due_us = 0
+    progress.since_ack = 0
+    progress.acked_us = desk.now.mono_us
+    session = progress.session
+    if session not in desk.peers:
+        others = desk.sessions_of.get(progress.source)
+        if not others:
+            return
+        session = min(others)
+    desk.peers[session].acks[progress.source, progress.key] = None
+    desk.act(Ready(session))
+
+
+# ---- other messages -----------------------------------------------------------------------------------------
+
+
+def _plain(desk: Desk, run: ArrivedRun) -> None:
+    """Messages that are not transactional: once, as far as the history reaches (EOD-27)."""
+    seen, source = desk.state.seen, run.source
+    old = desk.now.wall_s - DUPLICATE_AGE_S_MAX
+    numbers = run.message_numbers
+    new = [i for i, n in enumerate(numbers) if seen.get((source, n), 0) <= old]
+    if not new:
+        return
+    change = Change(desk.now.wall_s)
+    fresh = array("I", (numbers[i] for i in new))
+    change.seen.append(Seen(source, fresh))
+    _, queue = arrival_key(desk, run.destination)
+    packets = run.packets
+    if len(new) != len(numbers):
+        every = list(packets)
+        packets = Run.of([every[i] for i in new])
+    if (
+        queue is not None
+        and not queue.properties.transactional
+        and not _too_late(desk, run)
+        and queue.bytes + len(packets.data) <= queue.properties.quota_bytes
+    ):
+        expires = NEVER_S
+        if run.time_to_be_received < NEVER_S - 1:
+            expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+        flags = 0 if run.recoverable else PUT_EXPRESS
+        first = queue.lane(run.priority).next
+        change.puts.append(
+            Put(queue.number, run.priority, first, packets, expires=expires, flags=flags)
+        )
+    desk.record(change, forced=run.recoverable)
+    for put in change.puts:
+        news(desk, desk.state.holders[put.holder])
+
+

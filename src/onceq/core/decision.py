@@ -1,0 +1,177 @@
+"""What a step of the core decides: first the records, only then the actions.
+
+No action may be performed before every *forced* record of this decision, and of every decision
+before it, is durable. This one rule is what makes an acknowledgment true, so there is no way to
+ask for an action without it. A record that is not forced (``lazy``) stands in the log at its
+place, is made durable by the next sync that anybody needs, and promises nothing to anybody: it is
+something that can be learned again (an order acknowledgment heard) or a mere count.
+
+Upholds: I1 (no loss after commit), I9 (acknowledgments are truthful).
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from enum import Enum
+
+from onceq.model.run import Buffer, Extent
+
+Piece = Extent | bytes
+"""Bytes to send or hand out: still in the log, or made by the core itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record for the log: pieces of its payload, and where its frame must come to lie."""
+
+    payload: tuple[Buffer, ...]
+    position: int
+    forced: bool = True
+
+
+# ---- answers ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A send or a commit is done.
+
+    Attributes:
+        first_message: Number of the first message sent; the others follow in the order of
+            sending, one number a message whatever the number of destinations (FN-14).
+        messages: How many.
+        transaction: Number of the transaction in XACTID (SND-11); 0 outside a transaction.
+    """
+
+    first_message: int = 0
+    messages: int = 0
+    transaction: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """Messages received or peeked: where their packets lie.
+
+    Attributes:
+        pieces: Extents whose bytes, joined, are the packets one after another.
+        lengths: Length of each packet.
+        lookups: Lookup identifier of each.
+        arrived: Seconds since 1970 of each arrival.
+        aborts: Abort count of each.
+        classes: (index, message class) of those whose class is no longer the one in the packet:
+            dead letters, whose class is the reason (Q-15).
+    """
+
+    pieces: tuple[Piece, ...]
+    lengths: array[int]
+    lookups: array[int]
+    arrived: array[int]
+    aborts: array[int]
+    classes: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A queue is open: the handle, and what the name led to."""
+
+    handle: int
+    local: bool
+    transactional: bool | None
+
+
+class Outcome(Enum):
+    """What became of a commit. UNKNOWN: longer ago than outcomes are remembered."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+# ---- actions -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Tell an owner the result of a request: a value, or an OnceqError to raise."""
+
+    owner: int
+    request: int
+    result: object
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a session for an outgoing queue.
+
+    Attributes:
+        outgoing: Its identifier; repeat it in SessionOpened or ConnectFailed.
+        protocol: "OS", "TCP" or "" for a manager known by GUID only.
+        host: Name or address as in the format name; "" with a GUID.
+        peer: GUID to expect; zero for direct names.
+    """
+
+    outgoing: int
+    protocol: str
+    host: str
+    peer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """There is something to transmit on this session: ask with ``Room`` when there is room."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transmit:
+    """Send user packets on a session, as they are but for some previous numbers.
+
+    Attributes:
+        pieces: Their bytes, joined, are ``count`` packets.
+        recoverable: How many of them have delivery mode 1.
+        relink: (byte offset of the packet in the joined bytes, previous number to write there):
+            the head of what is unacknowledged carries 0, the successor of an expired message
+            the number before it (EOD-6, EOD-7).
+        more: Whether the core has more for this session when there is more room.
+    """
+
+    session: int
+    pieces: tuple[Piece, ...]
+    count: int
+    recoverable: int
+    relink: tuple[tuple[int, int], ...] = ()
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Persisted:
+    """So many more recoverable messages received on the session are durable or settled."""
+
+    session: int
+    recoverable: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """End a session; the reason is logged and shown by ``why``."""
+
+    session: int
+    reason: str
+
+
+Action = Answer | Connect | Ready | Transmit | Persisted | CloseSession
+
+
+@dataclass(slots=True)
+class Decision:
+    """The answer of one step.
+
+    Attributes:
+        records: For the log, in order.
+        actions: To be performed after all forced records up to here are durable, in order.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)

@@ -1,0 +1,140 @@
+"""What every rule of the core works with: the durable state, the running tables, one decision.
+
+The rules stand in the other modules as functions that take the desk. ``record`` is the only way
+to change the durable state: it puts the record into the decision and applies it, in one breath,
+so that a change without a record cannot be written (house idea 2).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from heapq import heappush
+
+from onceq.core.decision import Action, Answer, Decision, Record
+from onceq.core.holders import Handle, Outgoing, Peer, Queue
+from onceq.core.inputs import Receive, SendItem
+from onceq.core.records import Change, Move, Setup
+from onceq.core.state import Identity, State
+from onceq.model.limits import Settings
+from onceq.model.log import frame_size
+from onceq.model.run import Buffer
+from onceq.model.time import Now
+from onceq.packet.encode import Template
+
+
+class Timer(IntEnum):
+    """What a timer is for; among equal times the first named goes first."""
+
+    RECEIVE = 1
+    ORDER_ACK = 2
+    RESEND = 3
+    CONNECT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One destination of a send: a queue here, or an outgoing queue."""
+
+    holder: Queue | Outgoing
+    text: str
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A batch that was checked and resolved, ready to become packets."""
+
+    item: SendItem
+    targets: tuple[Target, ...]
+    templates: tuple[Template, ...]
+    expires: int
+    receive_by: int
+    size: int
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A unit of work that is not decided yet; it does not survive (SND-8)."""
+
+    owner: int
+    number: int
+    began_s: int
+    sends: list[Prepared] = field(default_factory=list)
+    receives: list[Move] = field(default_factory=list)
+    bytes: int = 0
+    messages: int = 0
+    lifetimes: tuple[int, int] | None = None
+
+
+class Desk:
+    """The durable state (``state``), what runs on it, and the decision being made."""
+
+    def __init__(self, identity: Identity, settings: Settings, addresses: frozenset[str]) -> None:
+        self.identity = identity
+        self.settings = settings
+        self.own_names = {".", "localhost", identity.name.casefold()} | {
+            address.casefold() for address in addresses
+        }
+        self.state = State(identity)
+        self.position = 0
+        self.now = Now(0, 0)
+        self.decision = Decision()
+        # what runs
+        self.transactions: dict[tuple[int, int], Transaction] = {}
+        self.open_bytes = 0
+        self.waiting: dict[tuple[int, int], Receive] = {}
+        self.timers: list[tuple[int, Timer, object]] = []
+        """Heap of (monotonic us, what, whom); an entry may be out of date, whoever it wakes looks."""
+        self.handles: dict[int, Handle] = {}
+        self.next_handle = 1
+        self.peers: dict[int, Peer] = {}
+        self.sessions_of: dict[bytes, set[int]] = {}
+        self.fences: dict[bytes, int] = {}
+        self.targets: dict[str, tuple[Target, ...]] = {}
+        self.templates: dict[object, Template] = {}
+        self.by_guid: dict[bytes, list[Outgoing]] = {}
+        """Outgoing queues whose manager is known by GUID: any session with it serves them."""
+        self.wake: deque[Queue] = deque()
+        """Queues in which something has become available, for waiting readers."""
+        self.space_low = False
+
+    # ---- the decision -------------------------------------------------------------------
+
+    def record(self, change: Change, *, forced: bool = True) -> None:
+        """Put a change on record and apply it."""
+        parts, offsets = change.encode()
+        position = self._append(parts, forced=forced)
+        self.state.apply(change, position, offsets)
+
+    def setup(self, what: str, *, forced: bool = True, **values: object) -> None:
+        """Put a rare change on record and apply it."""
+        setup = Setup(what, dict(values))
+        self._append([setup.encode()], forced=forced)
+        self.state.apply_setup(setup)
+
+    def _append(self, parts: Sequence[Buffer], *, forced: bool) -> int:
+        position = self.position
+        self.position += frame_size(sum(map(len, parts)))
+        self.decision.records.append(Record(tuple(parts), position, forced))
+        return position
+
+    def act(self, action: Action) -> None:
+        """Something to do once the records are durable."""
+        self.decision.actions.append(action)
+
+    def answer(self, owner: int, request: int, result: object) -> None:
+        """Answer a request, if an answer was asked for."""
+        if request:
+            self.decision.actions.append(Answer(owner, request, result))
+
+    # ---- timers -------------------------------------------------------------------------
+
+    def timer(self, at_us: int, what: Timer, whom: object) -> None:
+        """Wake somebody at a monotonic time."""
+        heappush(self.timers, (at_us, what, whom))
+
+    def later_us(self, seconds: float) -> int:
+        """Monotonic time so many seconds from now."""
+        return self.now.mono_us + int(seconds * 1_000_000)

@@ -1,0 +1,97 @@
+"""Queues held open: what a name may be opened for, and who excludes whom (section 1.8)."""
+
+from __future__ import annotations
+
+from onceq.core.decision import Opened
+from onceq.core.desk import Desk
+from onceq.core.holders import Handle, Outgoing, Queue
+from onceq.core.inputs import Access, CloseQueue, OpenQueue, Receive, Share
+from onceq.core.resolve import check_send, destinations, find_source, one_name
+from onceq.core.transaction import close_handle
+from onceq.errors import InvalidHandle, SharingViolation, UnsupportedAccessMode
+from onceq.model.names import may_receive, parse_any
+
+
+def open_queue(desk: Desk, item: OpenQueue) -> None:
+    """Check that a queue may be used so, and hold it."""
+    if item.access is Access.SEND:
+        handle, result = _open_to_send(desk, item)
+    else:
+        handle, result = _open_to_receive(desk, item)
+    desk.handles[desk.next_handle] = handle
+    desk.next_handle += 1
+    desk.answer(item.owner, item.request, result)
+
+
+def _open_to_send(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
+    if item.share is not Share.DENY_NONE:
+        raise UnsupportedAccessMode("a queue opened for sending cannot deny others to receive")
+    for element in parse_any(item.name):
+        check_send(element, transactional=False)
+    targets = destinations(desk, item.name, transactional=False)
+    number = targets[0].holder.number if len(targets) == 1 else 0
+    handle = Handle(item.owner, number, item.access, item.share)
+    local = all(isinstance(target.holder, Queue) for target in targets)
+    kinds = {
+        t.holder.properties.transactional if isinstance(t.holder, Queue) else None for t in targets
+    }
+    return handle, Opened(desk.next_handle, local, kinds.pop() if len(kinds) == 1 else None)
+
+
+def _open_to_receive(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
+    (element,) = one_name(item.name)
+    may_receive(element)
+    holder = find_source(desk, item.name)
+    if isinstance(holder, Outgoing):
+        if item.access is not Access.PEEK:
+            raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
+        handle = Handle(item.owner, holder.number, item.access, item.share)
+        return handle, Opened(desk.next_handle, False, None)
+    _check_sharing(holder, item.access, item.share)
+    handle = Handle(item.owner, holder.number, item.access, item.share)
+    holder.handles[desk.next_handle] = handle
+    return handle, Opened(desk.next_handle, True, holder.properties.transactional)
+
+
+def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
+    """The table of section 1.8, for the one that comes later."""
+    for held in queue.handles.values():
+        if held.access is Access.SEND:
+            continue
+        excluded = held.share is Share.DENY_RECEIVE and (
+            access is Access.RECEIVE
+            or (share is Share.DENY_RECEIVE and held.access is Access.RECEIVE)
+        )
+        excludes = held.access is Access.RECEIVE and share is Share.DENY_RECEIVE
+        if excluded or excludes:
+            raise SharingViolation(
+                f"queue {queue.properties.name} is open for receiving elsewhere"
+                if excludes
+                else f"queue {queue.properties.name} is open elsewhere, which denies receiving"
+            )
+
+
+def check_receive(desk: Desk, queue: Queue, item: Receive) -> None:
+    """Whether this receive may go on beside the handles that others hold."""
+    if item.handle:
+        held = desk.handles.get(item.handle)
+        if held is None or held.owner != item.owner or held.queue != queue.number:
+            raise InvalidHandle("the queue is not open, or was closed")
+        if not item.peek and held.access is not Access.RECEIVE:
+            raise InvalidHandle("the queue is not open for receiving")
+        return
+    if not item.peek:
+        for held in queue.handles.values():
+            if held.share is Share.DENY_RECEIVE:
+                raise SharingViolation(
+                    f"queue {queue.properties.name} is open elsewhere, which denies receiving"
+                )
+
+
+def close_queue(desk: Desk, item: CloseQueue) -> None:
+    """Give a handle back."""
+    held = desk.handles.get(item.handle)
+    if held is None or held.owner != item.owner:
+        raise InvalidHandle("the queue is not open, or was closed")
+    close_handle(desk, item.handle)
+    desk.answer(item.owner, item.request, None)

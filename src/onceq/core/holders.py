@@ -1,0 +1,245 @@
+"""What holds messages: a queue of this manager, or an outgoing queue for another.
+
+Both are lanes of positions with a number that records refer to. What stands in the first part of
+each class is durable and changed by ``State.apply`` only; the rest belongs to the running process
+and starts anew with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from onceq.core.inputs import Access, Receive, Share
+from onceq.core.lane import Lane
+from onceq.core.space import Space
+from onceq.model.names import FormatName
+from onceq.model.queue import QueueProperties
+
+TRANSACTIONAL_LANE = 8
+"""The lane of an outgoing queue's transactional messages; 0 to 7 are priorities of the others."""
+
+LOOKUP_SHIFT = 56
+COUNTER_MASK = (1 << LOOKUP_SHIFT) - 1
+
+
+def lookup_id(lane: int, counter: int) -> int:
+    """Lookup identifiers rise with position: 7 minus priority in the top byte (X-10)."""
+    return ((7 - lane) & 0xFF) << LOOKUP_SHIFT | counter
+
+
+def place_of(lookup: int) -> tuple[int, int]:
+    """Lane and counter of a lookup identifier."""
+    return (7 - (lookup >> LOOKUP_SHIFT)) & 0xFF, lookup & COUNTER_MASK
+
+
+@dataclass(slots=True)
+class Wanting:
+    """A run in a queue whose sender wants to know how it ends (JN, JP or FA)."""
+
+    first: int
+    count: int
+    source: bytes
+    stream: int
+    number: int
+    message: int
+    flags: int
+    receive_by: int
+
+
+@dataclass(slots=True)
+class Handle:
+    """A queue held open (MQOpenQueue)."""
+
+    owner: int
+    queue: int
+    access: Access
+    share: Share
+
+
+class Holder:
+    """Something with lanes and a number."""
+
+    __slots__ = ("lanes", "number", "space", "wanting")
+
+    def __init__(self, number: int, space: Space) -> None:
+        self.number = number
+        self.space = space
+        self.lanes: dict[int, Lane] = {}
+        self.wanting: dict[int, deque[Wanting]] = {}
+
+    def lane(self, index: int) -> Lane:
+        """The lane of that index, made when first used."""
+        lane = self.lanes.get(index)
+        if lane is None:
+            lane = self.lanes[index] = Lane(self.space)
+        return lane
+
+    def __len__(self) -> int:
+        return sum(map(len, self.lanes.values()))
+
+    @property
+    def bytes(self) -> int:
+        """Packets held, in bytes."""
+        return sum(lane.bytes for lane in self.lanes.values())
+
+
+class Queue(Holder):
+    """A queue of this manager: application queue or system queue."""
+
+    __slots__ = ("handles", "properties", "system", "waiting")
+
+    def __init__(
+        self, number: int, space: Space, properties: QueueProperties, *, system: bool = False
+    ) -> None:
+        super().__init__(number, space)
+        self.properties = properties
+        self.system = system
+        self.waiting: deque[Receive] = deque()
+        self.handles: dict[int, Handle] = {}
+
+    @property
+    def available(self) -> int:
+        """Messages that a receive could take now."""
+        return sum(lane.available for lane in self.lanes.values())
+
+    def ordered(self) -> list[tuple[int, Lane]]:
+        """Lanes from the highest priority down (Q-22)."""
+        if len(self.lanes) <= 1:
+            return list(self.lanes.items())
+        return sorted(self.lanes.items(), reverse=True)
+
+
+@dataclass(slots=True)
+class Pace:
+    """When a stream is sent again (EOD-16 to EOD-18). Monotonic microseconds; 0: not running."""
+
+    due_us: int = 0
+    timeouts: int = 0
+    started_us: int = 0
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Why an outgoing queue cannot move, in times and words for ``why``."""
+
+    reason: str = ""
+    since_s: int = 0
+    last_s: int = 0
+    attempts: int = 0
+
+
+class Outgoing(Holder):
+    """Messages that wait for one destination queue of another manager.
+
+    In the transactional lane numbers follow counters: number = counter - base, within the
+    current stream. ``old`` keeps the base of earlier streams in which messages still await
+    their end.
+    """
+
+    __slots__ = (
+        "base",
+        "connected_s",
+        "connecting",
+        "ever_sent",
+        "key",
+        "last_ack",
+        "last_ack_count",
+        "last_ack_s",
+        "name",
+        "old",
+        "pace",
+        "paused_s",
+        "plain_sent",
+        "retry_us",
+        "sent",
+        "session",
+        "stream",
+        "trouble",
+    )
+
+    def __init__(self, number: int, space: Space, name: FormatName) -> None:
+        super().__init__(number, space)
+        self.name = name
+        self.key = name.key()
+        self.stream = 0
+        self.base = 0
+        self.old: dict[int, int] = {}
+        self.paused_s = 0
+        # of the running process
+        self.last_ack = (0, 0)
+        self.last_ack_s = 0
+        self.last_ack_count = 0
+        self.session = 0
+        self.connecting = False
+        self.sent = 0
+        self.ever_sent = 0
+        self.plain_sent: dict[int, int] = {}
+        self.retry_us = 0
+        self.pace = Pace()
+        self.trouble = Trouble()
+        self.connected_s = 0
+
+    @property
+    def ordered_lane(self) -> Lane:
+        """The lane of transactional messages."""
+        return self.lane(TRANSACTIONAL_LANE)
+
+    @property
+    def unacknowledged(self) -> int:
+        """Transactional messages that no order acknowledgment covers."""
+        lane = self.lanes.get(TRANSACTIONAL_LANE)
+        return lane.available if lane is not None else 0
+
+    def number_of(self, counter: int) -> int:
+        """Sequence number of a position of the current stream."""
+        return counter - self.base
+
+    def pending(self) -> bool:
+        """Whether anything waits here that the peer has not acknowledged."""
+        return any(lane.available for lane in self.lanes.values())
+
+    def rewind(self) -> None:
+        """Everything unacknowledged is to be transmitted (again), from the head on."""
+        self.sent = 0
+        self.plain_sent.clear()
+
+
+@dataclass(slots=True)
+class Progress:
+    """What this receiver knows of one sender's messages to one queue.
+
+    The first three are durable (EOD-21); the rest is for the order acknowledgment and for
+    operators (4.9).
+    """
+
+    source: bytes
+    key: str
+    stream: int = 0
+    last: int = 0
+    rejects: int = 0
+    duplicates: int = 0
+    gaps: int = 0
+    stale: int = 0
+    last_access_s: int = 0
+    session: int = 0
+    direct: bool = True
+    due_us: int = 0
+    acked_us: int = 0
+    since_ack: int = 0
+
+
+@dataclass(slots=True)
+class Peer:
+    """One open session, as the core sees it."""
+
+    session: int
+    peer: bytes
+    address: str
+    outgoing: set[int] = field(default_factory=set)
+    messages: int = 0
+    recoverable: int = 0
+    acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
+    plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)
+    """(messages so far, recoverable so far, outgoing, lane, first, count) of what was sent
+    outside transactions, oldest first; both counts include the range."""

@@ -1,0 +1,374 @@
+"""Everything that can happen to a queue manager, as values handed to ``Manager.step``.
+
+Applications are *owners*: one number for each connection (or embedded user), never reused while
+the process runs. Every request of an owner carries a request number, which the one ``Answer``
+repeats; request 0 asks for no answer. Transactions are numbered by their owner.
+
+Peers are *sessions*: one number for each MS-MQQB session, given by the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from onceq.model.identity import TransactionId
+from onceq.model.message import Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from onceq.packet.arrived import ArrivedRun
+
+
+class Access(IntEnum):
+    """What a queue is opened for (section 1.8)."""
+
+    RECEIVE = 1
+    SEND = 2
+    PEEK = 0x20
+
+
+class Share(IntEnum):
+    """Whether others may receive meanwhile."""
+
+    DENY_NONE = 0
+    DENY_RECEIVE = 1
+
+
+# ---- applications --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SendItem:
+    """Messages of one batch: the same destination and properties, different bodies.
+
+    Attributes:
+        destination: Format name with one or more elements, as the application gave it.
+        age_s: Seconds since the application called send (lifetimes count from there).
+    """
+
+    destination: str
+    properties: Properties
+    bodies: Run
+    age_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQueue:
+    """Check that a queue may be used so, and hold it (MQOpenQueue). Answer: ``Opened``."""
+
+    owner: int
+    request: int
+    name: str
+    access: Access
+    share: Share = Share.DENY_NONE
+
+
+@dataclass(frozen=True, slots=True)
+class CloseQueue:
+    """Give a handle back. Answer: None."""
+
+    owner: int
+    request: int
+    handle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Begin a transaction numbered by its owner. Answer: None."""
+
+    owner: int
+    request: int
+    transaction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send batches: inside a transaction, or now and non-transactionally (transaction 0).
+
+    All items or none. Answer inside a transaction: None. Outside: ``Sent``, after the messages
+    are durable (express ones: after they are queued).
+    """
+
+    owner: int
+    request: int
+    transaction: int
+    items: tuple[SendItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Add the items, then commit. Answer: ``Sent``, once durable.
+
+    Transaction 0 commits the items alone, as one transaction. If an item is refused nothing
+    happens: the answer is the error and the transaction stays open as it was.
+
+    Attributes:
+        id: Under which the outcome can be asked for; its number rises with each commit of the
+            session. None: nobody will ask.
+    """
+
+    owner: int
+    request: int
+    transaction: int
+    items: tuple[SendItem, ...] = ()
+    id: TransactionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Undo a transaction: nothing is sent, received messages go back (SND-4). Answer: None."""
+
+    owner: int
+    request: int
+    transaction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """Take messages, or look at them. Answer: ``Handed`` with at least one message, or
+    ReceiveTimeout.
+
+    Attributes:
+        queue: Name of a local queue (any form), or of an outgoing queue for peek.
+        transaction: 0 takes them at once and for good.
+        wait_until_us: Monotonic time until which to wait when nothing is there; 0: not at all.
+        peek: Leave them where they are.
+        after: Peek only messages behind this lookup identifier (a cursor); 0: from the front.
+        lookup: Exactly this message; 0: in order. Never waits (RCV-8).
+        handle: Opened before, or 0.
+    """
+
+    owner: int
+    request: int
+    queue: str
+    transaction: int = 0
+    count_max: int = 1
+    bytes_max: int = 1 << 22
+    wait_until_us: int = 0
+    peek: bool = False
+    after: int = 0
+    lookup: int = 0
+    handle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Receive a whole range without its bytes (for readers that peeked it). Answer: how many.
+
+    Attributes:
+        first, last: Lookup identifiers, both included; what is locked or gone is passed over.
+        transaction: 0 removes at once and for good.
+    """
+
+    owner: int
+    request: int
+    queue: str
+    transaction: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReceive:
+    """Stop waiting: the receive of that request number is answered with OperationCancelled."""
+
+    owner: int
+    request: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskOutcome:
+    """What became of a commit. Answer: ``Outcome``; from then on it cannot change (I3a)."""
+
+    owner: int
+    request: int
+    id: TransactionId
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerGone:
+    """A client is lost or has left: its open transactions abort, its waits and handles end."""
+
+    owner: int
+
+
+# ---- operators -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQueue:
+    """Make a queue; ``properties.number`` and times are filled in. Answer: QueueProperties."""
+
+    owner: int
+    request: int
+    properties: QueueProperties
+    instance: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueue:
+    """Delete a queue and what is in it. Answer: number of messages removed."""
+
+    owner: int
+    request: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeQueue:
+    """Remove the messages of a queue (or of an outgoing queue). Answer: number removed."""
+
+    owner: int
+    request: int
+    name: str
+
+
+class Steer(Enum):
+    """What an operator may do to an outgoing queue (EOD-45, EOD-46)."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESEND = "resend"
+
+
+@dataclass(frozen=True, slots=True)
+class SteerOutgoing:
+    """Pause, resume or resend. Answer: None."""
+
+    owner: int
+    request: int
+    destination: str
+    action: Steer
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Read the state. Answer: the view named (``core/views.py``).
+
+    ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions.
+    """
+
+    owner: int
+    request: int
+    what: str
+    name: str = ""
+
+
+# ---- peers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """A session is ready in both directions.
+
+    Attributes:
+        peer: GUID of the other queue manager.
+        address: Its address as text, without port.
+        outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
+    """
+
+    session: int
+    peer: bytes
+    address: str
+    outgoing: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClosed:
+    """A session is over; what was under way on it counts as not sent."""
+
+    session: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectFailed:
+    """A session asked for by ``Connect`` could not be made."""
+
+    outgoing: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A run of user messages, in the order of the session."""
+
+    session: int
+    run: ArrivedRun
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAcked:
+    """Absolute counts of this session: messages that the peer has got, and how many of the
+    recoverable ones, from the first on, are durable there."""
+
+    session: int
+    messages: int
+    recoverable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The session can take so many messages and bytes now: what shall be transmitted?"""
+
+    session: int
+    messages: int
+    bytes: int
+
+
+# ---- the machine ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has come; see ``Manager.next_timer``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The disk has come to its reserve (low), or has room again."""
+
+    low: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relocate:
+    """Messages of an old segment, read by the engine, to be written again at the log's end.
+
+    ``holder`` and ``counters`` are those of ``core.views.Live``.
+    """
+
+    holder: int
+    lane: int
+    counters: tuple[int, ...]
+    packets: Run
+
+
+Input = (
+    OpenQueue
+    | CloseQueue
+    | Begin
+    | Send
+    | Commit
+    | Abort
+    | Receive
+    | Remove
+    | CancelReceive
+    | AskOutcome
+    | OwnerGone
+    | CreateQueue
+    | DeleteQueue
+    | PurgeQueue
+    | SteerOutgoing
+    | Look
+    | SessionOpened
+    | SessionClosed
+    | ConnectFailed
+    | Arrived
+    | SessionAcked
+    | Room
+    | Tick
+    | Space
+    | Relocate
+)

@@ -1,0 +1,477 @@
+"""Positions: the messages of one queue and one priority, in order, as tables and not as objects.
+
+A lane gives each message a *counter*, rising by one and never reused, from which lookup
+identifiers and (in outgoing queues) sequence numbers are derived. What is kept for a message is
+21 bytes in four tables: address and length of its packet, when it arrived, when it expires; and
+one byte of state. Ranges of counters are the unit of every operation, so that a transaction of a
+thousand messages costs little more than one of ten.
+
+Upholds: I17 (give-back: an entry never moves), I18 (lookup identifiers never change or repeat),
+I24 (no object for each waiting message).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from itertools import accumulate
+
+from onceq.core.space import Space
+from onceq.model.run import LENGTH_TYPE, Extent
+from onceq.model.time import NEVER_S
+
+CHUNK_SHIFT = 12
+CHUNK = 1 << CHUNK_SHIFT
+"""Messages to one chunk of the tables."""
+
+AVAILABLE, LOCKED, REMOVED, PURGING, AWAITING = range(5)
+"""States of a position (section 1.10). PURGING: locked, and purged meanwhile. AWAITING: in an
+outgoing queue, accepted by the destination, but its end is not known yet (EOD-11)."""
+
+Range = tuple[int, int]
+"""First counter and count."""
+
+
+class Chunk:
+    """The tables of up to CHUNK consecutive messages; ``base`` is the counter of the first."""
+
+    __slots__ = (
+        "addresses",
+        "arrived",
+        "base",
+        "expires",
+        "express",
+        "lengths",
+        "live",
+        "next_expiry",
+        "states",
+    )
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.addresses = array("Q")
+        self.lengths = array(LENGTH_TYPE)
+        self.arrived = array("I")
+        self.expires = array("I")
+        self.states = bytearray()
+        self.live = 0
+        self.next_expiry = NEVER_S
+        self.express: set[int] | None = None
+
+
+class Lane:
+    """See the module. ``next`` is the counter that the next message will get."""
+
+    __slots__ = (
+        "_chunks",
+        "aborts",
+        "available",
+        "awaiting",
+        "bytes",
+        "classes",
+        "cursor",
+        "head",
+        "locked",
+        "next",
+        "next_expiry",
+        "space",
+    )
+
+    def __init__(self, space: Space, first: int = 1) -> None:
+        self.space = space
+        self._chunks: dict[int, Chunk] = {}
+        self.next = first
+        self.head = first
+        """No message that is not removed has a smaller counter."""
+        self.cursor = first
+        """No available message has a smaller counter."""
+        self.available = 0
+        self.locked = 0
+        self.awaiting = 0
+        self.bytes = 0
+        self.next_expiry = NEVER_S
+        self.aborts: dict[int, int] = {}
+        self.classes: dict[int, int] = {}
+
+    # ---- adding -------------------------------------------------------------------------
+
+    def append(
+        self,
+        address: int,
+        lengths: array[int],
+        *,
+        arrived: int,
+        expires: int = NEVER_S,
+        express: bool = False,
+    ) -> int:
+        """Add messages whose packets lie one after another from ``address`` on.
+
+        Returns:
+            The counter of the first.
+        """
+        count, first = len(lengths), self.next
+        size = sum(lengths)
+        addresses = array("Q", accumulate(lengths, initial=address))
+        addresses.pop()
+        done = 0
+        while done < count:
+            at = first + done
+            chunk = self._chunks.get(at >> CHUNK_SHIFT)
+            if chunk is None:
+                chunk = self._chunks[at >> CHUNK_SHIFT] = Chunk(at)
+            take = min(count - done, CHUNK - (at & (CHUNK - 1)))
+            chunk.addresses += addresses[done : done + take]
+            chunk.lengths += lengths[done : done + take]
+            chunk.arrived += array("I", (arrived,)) * take
+            chunk.expires += array("I", (expires,)) * take
+            chunk.states += bytes(take)
+            chunk.live += take
+            if expires < chunk.next_expiry:
+                chunk.next_expiry = expires
+            if express:
+                chunk.express = (chunk.express or set()) | set(range(at, at + take))
+            done += take
+        self.next += count
+        self.available += count
+        self.bytes += size
+        if expires < self.next_expiry:
+            self.next_expiry = expires
+        self.space.add(address, size)
+        return first
+
+    # ---- looking ------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.available + self.locked + self.awaiting
+
+    def state(self, counter: int) -> int:
+        """State of one position; REMOVED for one that is not kept any more or never was."""
+        chunk = self._chunks.get(counter >> CHUNK_SHIFT)
+        if chunk is None or counter < chunk.base:
+            return REMOVED
+        at = counter - chunk.base
+        return chunk.states[at] if at < len(chunk.states) else REMOVED
+
+    def ranges(
+        self, state: int, start: int, *, end: int | None = None, count_max: int = 1 << 62
+    ) -> Iterator[Range]:
+        """Ranges of positions in that state, from counter ``start`` on, in order."""
+        stop = self.next if end is None else min(end, self.next)
+        at, left, key = max(start, self.head), count_max, bytes((state,))
+        while at < stop and left > 0:
+            chunk = self._chunks.get(at >> CHUNK_SHIFT)
+            if chunk is None:
+                at = self._next_chunk(at)
+                continue
+            if at < chunk.base:
+                at = chunk.base
+                continue
+            here = min(stop - chunk.base, len(chunk.states))
+            index = chunk.states.find(key, at - chunk.base, here)
+            if index < 0:
+                at = ((at >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
+                continue
+            part = chunk.states[index : min(here, index + left)]
+            count = len(part) - len(part.lstrip(key))
+            yield chunk.base + index, count
+            left -= count
+            at = chunk.base + index + count
+
+    def _next_chunk(self, counter: int) -> int:
+        """Where to go on after a hole in the chunks."""
+        key = counter >> CHUNK_SHIFT
+        if len(self._chunks) < 64:
+            later = [k for k in self._chunks if k > key]
+            return min(later) << CHUNK_SHIFT if later else self.next
+        return (key + 1) << CHUNK_SHIFT
+
+    def take(self, *, count_max: int, bytes_max: int, start: int = 0) -> list[Range]:
+        """Available messages in order: at most so many and so large, but one at least."""
+        found: list[Range] = []
+        left = bytes_max
+        for first, count in self.ranges(
+            AVAILABLE, max(self.cursor, start), count_max=count_max
+        ):
+            if not found and start <= self.cursor:
+                self.cursor = first
+            size = self.size(first, count)
+            if size > left:
+                fitting = self._fitting(first, count, left)
+                if fitting == 0 and not found:
+                    fitting = 1
+                if fitting:
+                    found.append((first, fitting))
+                return found
+            left -= size
+            found.append((first, count))
+        return found
+
+    def _fitting(self, first: int, count: int, size: int) -> int:
+        """How many messages of a range (inside one chunk) fit into ``size`` bytes."""
+        chunk = self._chunks[first >> CHUNK_SHIFT]
+        at = first - chunk.base
+        fitting = 0
+        for length in chunk.lengths[at : at + count]:
+            size -= length
+            if size < 0:
+                break
+            fitting += 1
+        return fitting
+
+    def _parts(self, first: int, count: int) -> Iterator[tuple[Chunk, int, int]]:
+        """The chunks that a range lies in: (chunk, from index, to index)."""
+        end = first + count
+        while first < end:
+            chunk = self._chunks[first >> CHUNK_SHIFT]
+            stop = min(end, ((first >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT)
+            yield chunk, first - chunk.base, stop - chunk.base
+            first = stop
+
+    def size(self, first: int, count: int) -> int:
+        """Bytes of the packets of a range."""
+        return sum(sum(chunk.lengths[a:b]) for chunk, a, b in self._parts(first, count))
+
+    def lengths(self, first: int, count: int) -> array[int]:
+        """Length of each packet of a range."""
+        lengths = array(LENGTH_TYPE)
+        for chunk, a, b in self._parts(first, count):
+            lengths += chunk.lengths[a:b]
+        return lengths
+
+    def arrived(self, first: int, count: int) -> array[int]:
+        """Arrival second of each message of a range."""
+        arrived = array("I")
+        for chunk, a, b in self._parts(first, count):
+            arrived += chunk.arrived[a:b]
+        return arrived
+
+    def extents(self, first: int, count: int) -> list[Extent]:
+        """Where the packets of a range lie, in order, neighbours joined."""
+        found: list[tuple[int, int]] = []
+        for chunk, a, b in self._parts(first, count):
+            start = chunk.addresses[a]
+            size = sum(chunk.lengths[a:b])
+            if chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size:
+                pieces = [(start, size)]
+            else:
+                pieces = list(zip(chunk.addresses[a:b], chunk.lengths[a:b], strict=True))
+            for address, length in pieces:
+                if found and sum(found[-1]) == address:
+                    found[-1] = (found[-1][0], found[-1][1] + length)
+                else:
+                    found.append((address, length))
+        return [Extent(address, size) for address, size in found]
+
+    def last_before(self, counter: int, state: int = AVAILABLE) -> int:
+        """The nearest position before ``counter`` in that state; 0 if there is none."""
+        key = bytes((state,))
+        at = counter - 1
+        while at >= self.head:
+            chunk = self._chunks.get(at >> CHUNK_SHIFT)
+            if chunk is not None and at >= chunk.base:
+                index = chunk.states.rfind(key, 0, at - chunk.base + 1)
+                if index >= 0:
+                    return chunk.base + index
+            at = ((at >> CHUNK_SHIFT) << CHUNK_SHIFT) - 1
+        return 0
+
+    def expires(self, counter: int) -> int:
+        """Second in which a message expires."""
+        chunk = self._chunks[counter >> CHUNK_SHIFT]
+        return chunk.expires[counter - chunk.base]
+
+    def is_express(self, counter: int) -> bool:
+        """Whether a message was sent to survive nothing."""
+        chunk = self._chunks[counter >> CHUNK_SHIFT]
+        return chunk.express is not None and counter in chunk.express
+
+    def has_express(self, first: int, count: int) -> bool:
+        """Whether any of a range is express."""
+        return any(chunk.express for chunk, _, _ in self._parts(first, count))
+
+    def express_ranges(self) -> list[Range]:
+        """All express messages that are still here, one range each."""
+        return [
+            (counter, 1)
+            for chunk in self._chunks.values()
+            for counter in sorted(chunk.express or ())
+            if self.state(counter) != REMOVED
+        ]
+
+    # ---- changing -----------------------------------------------------------------------
+
+    def set_state(self, first: int, count: int, old: int, new: int) -> None:
+        """Move a range from one state to another that keeps it."""
+        for chunk, a, b in self._parts(first, count):
+            assert chunk.states.count(old, a, b) == b - a, "positions are not in that state"
+            chunk.states[a:b] = bytes((new,)) * (b - a)
+        self._count(old, -count)
+        self._count(new, count)
+        if new == AVAILABLE and first < self.cursor:
+            self.cursor = first
+
+    def _count(self, state: int, change: int) -> None:
+        if state == AVAILABLE:
+            self.available += change
+        elif state == AWAITING:
+            self.awaiting += change
+        elif state != REMOVED:
+            self.locked += change
+
+    def remove(self, first: int, count: int, *, keep_bytes: bool = False) -> None:
+        """Take a range out for good, whatever states its positions are in.
+
+        Args:
+            keep_bytes: The packets live on elsewhere (a dead-letter queue took them over).
+        """
+        for chunk, a, b in self._parts(first, count):
+            states = chunk.states
+            here = states.count(REMOVED, a, b)
+            assert here == 0, "removed twice"
+            for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
+                self._count(state, -states.count(state, a, b))
+            states[a:b] = bytes((REMOVED,)) * (b - a)
+            chunk.live -= b - a
+            size = sum(chunk.lengths[a:b])
+            self.bytes -= size
+            if not keep_bytes:
+                self._free(chunk, a, b, size)
+            if chunk.express is not None:
+                chunk.express -= set(range(chunk.base + a, chunk.base + b))
+        if self.aborts or self.classes:
+            for counter in range(first, first + count):
+                self.aborts.pop(counter, None)
+                self.classes.pop(counter, None)
+        self._trim(first, count)
+
+    def _free(self, chunk: Chunk, a: int, b: int, size: int) -> None:
+        start = chunk.addresses[a]
+        if b - a == 1 or chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size:
+            # One record's run, or neighbours: but regions part at records, so ask for each end.
+            if self.space.one_region(start, start + size):
+                self.space.sub(start, size)
+                return
+        for address, length in zip(chunk.addresses[a:b], chunk.lengths[a:b], strict=True):
+            self.space.sub(address, length)
+
+    def _trim(self, first: int, count: int) -> None:
+        """Forget chunks in which nothing is left, and move the head on."""
+        for key in range(first >> CHUNK_SHIFT, ((first + count - 1) >> CHUNK_SHIFT) + 1):
+            chunk = self._chunks.get(key)
+            if chunk is not None and chunk.live == 0:
+                del self._chunks[key]
+        if first <= self.head:
+            self.head = self._first_kept()
+        if self.cursor < self.head:
+            self.cursor = self.head
+
+    def _first_kept(self) -> int:
+        at = self.head
+        removed = bytes((REMOVED,))
+        while at < self.next:
+            chunk = self._chunks.get(at >> CHUNK_SHIFT)
+            if chunk is None:
+                at = self._next_chunk(at)
+                continue
+            index = max(at - chunk.base, 0)
+            rest = chunk.states[index:]
+            gone = len(rest) - len(rest.lstrip(removed))
+            if gone < len(rest):
+                return chunk.base + index + gone
+            at = ((at >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
+        return self.next
+
+    def find_head(self) -> None:
+        """Place head and cursor after a restore."""
+        chunks = self.chunks()
+        self.head = chunks[0].base if chunks else self.next
+        self.head = self.cursor = self._first_kept()
+
+    def relocate(self, counters: list[int], address: int, lengths: array[int]) -> int:
+        """Point messages at new copies of their packets; those gone meanwhile are passed over.
+
+        Returns:
+            How many were moved.
+        """
+        moved = 0
+        for counter, length in zip(counters, lengths, strict=True):
+            if self.state(counter) != REMOVED:
+                chunk = self._chunks[counter >> CHUNK_SHIFT]
+                at = counter - chunk.base
+                assert chunk.lengths[at] == length, "a copy has another length"
+                self.space.sub(chunk.addresses[at], length)
+                chunk.addresses[at] = address
+                self.space.add(address, length)
+                moved += 1
+            address += length
+        return moved
+
+    # ---- expiry -------------------------------------------------------------------------
+
+    def expired(self, now_s: int, states: tuple[int, ...]) -> list[Range]:
+        """Ranges in one of ``states`` whose time is over; sets ``next_expiry`` anew."""
+        if now_s < self.next_expiry:
+            return []
+        found: list[Range] = []
+        soonest = NEVER_S
+        for chunk in self._chunks.values():
+            if chunk.next_expiry <= now_s:
+                chunk.next_expiry = self._scan_expired(chunk, now_s, states, found)
+            soonest = min(soonest, chunk.next_expiry)
+        self.next_expiry = soonest
+        return sorted(found)
+
+    def _scan_expired(
+        self, chunk: Chunk, now_s: int, states: tuple[int, ...], found: list[Range]
+    ) -> int:
+        soonest = NEVER_S
+        for index, (expires, state) in enumerate(zip(chunk.expires, chunk.states, strict=True)):
+            if state == REMOVED:
+                continue
+            if expires > now_s:
+                soonest = min(soonest, expires)
+            elif state in states:
+                counter = chunk.base + index
+                if found and sum(found[-1]) == counter:
+                    found[-1] = (found[-1][0], found[-1][1] + 1)
+                else:
+                    found.append((counter, 1))
+            elif state == LOCKED:
+                soonest = min(soonest, now_s + 1)
+        return soonest
+
+    def set_expiry(self, first: int, count: int, expires: int) -> None:
+        """Give a range another time to expire."""
+        for chunk, a, b in self._parts(first, count):
+            chunk.expires[a:b] = array("I", (expires,)) * (b - a)
+            chunk.next_expiry = min(chunk.next_expiry, expires)
+        self.next_expiry = min(self.next_expiry, expires)
+
+    # ---- checkpoints --------------------------------------------------------------------
+
+    def chunks(self) -> list[Chunk]:
+        """The chunks in order."""
+        return [self._chunks[key] for key in sorted(self._chunks)]
+
+    def restore(self, chunk: Chunk) -> None:
+        """Put a chunk from a checkpoint into its place and count what is in it."""
+        self._chunks[chunk.base >> CHUNK_SHIFT] = chunk
+        states = chunk.states
+        for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
+            self._count(state, states.count(state))
+        kept = [i for i in range(len(states)) if states[i] != REMOVED]
+        whole = len(kept) == len(states)
+        chunk.live = len(kept)
+        lengths, addresses, expires = chunk.lengths, chunk.addresses, chunk.expires
+        self.bytes += sum(lengths) if whole else sum(lengths[i] for i in kept)
+        add = self.space.add
+        if whole and addresses[-1] + lengths[-1] - addresses[0] == sum(lengths):
+            if self.space.one_region(addresses[0], addresses[-1] + lengths[-1]):
+                add(addresses[0], sum(lengths))
+                kept = []
+        for i in kept:
+            add(addresses[i], lengths[i])
+        chunk.next_expiry = min(expires) if whole else min(
+            (expires[i] for i in kept), default=NEVER_S
+        )
+        self.next_expiry = min(self.next_expiry, chunk.next_expiry)

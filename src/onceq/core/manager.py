@@ -1,0 +1,275 @@
+"""The queue manager: one pure function of its state, an input and the time.
+
+``step`` hands each input to the rule for it; the rules stand in the other modules. Nothing here
+waits, reads a clock or touches a file, so the same manager runs in production and in the
+simulator, and the same inputs give the same decisions (I27).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from heapq import heappop
+from typing import Any
+
+from onceq.core import (
+    arrival,
+    handles,
+    operate,
+    outgoing,
+    peers,
+    receive,
+    transaction,
+    views,
+)
+from onceq.core.decision import Decision
+from onceq.core.desk import Desk, Timer
+from onceq.core.holders import Outgoing, Queue
+from onceq.core.inputs import (
+    Abort,
+    Arrived,
+    AskOutcome,
+    Begin,
+    CancelReceive,
+    CloseQueue,
+    Commit,
+    ConnectFailed,
+    CreateQueue,
+    DeleteQueue,
+    Input,
+    Look,
+    OpenQueue,
+    OwnerGone,
+    PurgeQueue,
+    Receive,
+    Relocate,
+    Remove,
+    Room,
+    Send,
+    SessionAcked,
+    SessionClosed,
+    SessionOpened,
+    Space,
+    SteerOutgoing,
+    Tick,
+)
+from onceq.core.lane import LOCKED, PURGING
+from onceq.core.records import Change, Move, Moved, Op, Setup, decode
+from onceq.core.resolve import index_by_guid
+from onceq.core.state import Identity, State
+from onceq.errors import DamagedRecord, OnceqError
+from onceq.model.limits import Settings
+from onceq.model.run import Buffer
+from onceq.model.time import NEVER_S, SECOND_US, Now
+
+
+class Manager:
+    """See the module. One caller at a time."""
+
+    def __init__(
+        self, identity: Identity, settings: Settings, *, addresses: frozenset[str] = frozenset()
+    ) -> None:
+        """Make a manager with nothing in it; ``recover`` comes before the first step.
+
+        Args:
+            addresses: Further names and addresses under which this computer is known.
+        """
+        self._desk = Desk(identity, settings, addresses)
+        self._rules: dict[type[Any], Callable[[Desk, Any], None]] = {
+            Abort: transaction.abort,
+            Arrived: arrival.arrived,
+            AskOutcome: transaction.outcome,
+            Begin: transaction.begin,
+            CancelReceive: receive.cancel,
+            CloseQueue: handles.close_queue,
+            Commit: transaction.commit,
+            ConnectFailed: peers.connect_failed,
+            CreateQueue: operate.create,
+            DeleteQueue: operate.delete,
+            Look: views.look,
+            OpenQueue: handles.open_queue,
+            OwnerGone: transaction.owner_gone,
+            PurgeQueue: operate.purge,
+            Receive: receive.receive,
+            Relocate: _relocate,
+            Remove: receive.remove,
+            Room: outgoing.room,
+            Send: transaction.send,
+            SessionAcked: peers.acked,
+            SessionClosed: peers.closed,
+            SessionOpened: peers.opened,
+            Space: _space,
+            SteerOutgoing: operate.steer,
+            Tick: _tick,
+        }
+
+    @property
+    def identity(self) -> Identity:
+        """Who this is."""
+        return self._desk.identity
+
+    @property
+    def position(self) -> int:
+        """Where the next record's frame will begin."""
+        return self._desk.position
+
+    @property
+    def state(self) -> State:
+        """The durable state, to be looked at only."""
+        return self._desk.state
+
+    # ---- life ---------------------------------------------------------------------------
+
+    def recover(
+        self,
+        now: Now,
+        checkpoint: bytes | None,
+        records: Iterable[tuple[int, memoryview]],
+        position: int,
+    ) -> Decision:
+        """Load what is durable; once, before the first step (I22).
+
+        Args:
+            checkpoint: What ``snapshot`` gave, or None for a new store.
+            records: Position and payload of every record after it, in order.
+            position: Where the next record will go.
+
+        Returns:
+            What follows from the restart: open transactions that a crash has undone count as
+            aborted (SND-24), and express messages are gone.
+
+        Raises:
+            DamagedRecord: The records do not fit together.
+        """
+        desk = self._desk
+        if checkpoint is not None:
+            desk.state.restore(checkpoint)
+        for at, payload in records:
+            record = decode(payload)
+            if isinstance(record, Setup):
+                desk.state.apply_setup(record)
+            else:
+                change, offsets = record
+                try:
+                    desk.state.apply(change, at, offsets)
+                except (AssertionError, KeyError, IndexError) as error:
+                    raise DamagedRecord(f"the record at {at} does not fit: {error!r}") from error
+        desk.position = position
+        return self._wrapped(now, self._restart)
+
+    def _restart(self, desk: Desk) -> None:
+        change = Change(desk.now.wall_s)
+        for holder, index, lane in desk.state.all_lanes():
+            for first, count in lane.express_ranges():
+                change.moves.append(Move(Op.RELEASE, holder.number, index, first, count))
+        gone = {(m.holder, m.lane, m.first) for m in change.moves}
+        for holder, index, lane in desk.state.all_lanes():
+            for state in (LOCKED, PURGING):
+                for first, count in lane.ranges(state, 0):
+                    change.moves += [
+                        Move(Op.UNLOCK, holder.number, index, at, 1)
+                        for at in range(first, first + count)
+                        if (holder.number, index, at) not in gone
+                    ]
+        if change.moves:
+            desk.record(change)
+        index_by_guid(desk)
+        for waiting in desk.state.outgoing.values():
+            waiting.ever_sent = waiting.ordered_lane.next - 1
+            outgoing.stir(desk, waiting)
+
+    def snapshot(self) -> list[Buffer]:
+        """The durable state, for a checkpoint that covers every record before ``position``."""
+        return self._desk.state.snapshot()
+
+    # ---- steps --------------------------------------------------------------------------
+
+    def step(self, now: Now, item: Input) -> Decision:
+        """Decide about one input.
+
+        A request that is refused is answered with its error; nothing else happens then.
+        """
+        desk = self._desk
+        desk.now = now
+        decision = desk.decision = Decision()
+        try:
+            self._rules[type(item)](desk, item)
+        except OnceqError as error:
+            desk.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
+        if desk.wake:
+            receive.serve_waiting(desk)
+        return decision
+
+    def _wrapped(self, now: Now, work: Callable[[Desk], None]) -> Decision:
+        desk = self._desk
+        desk.now = now
+        decision = desk.decision = Decision()
+        work(desk)
+        return decision
+
+    def next_timer(self) -> int | None:
+        """Monotonic microseconds at which a Tick is wanted, or None.
+
+        May be early: what a timer was for can be over by then.
+        """
+        desk = self._desk
+        soonest = desk.timers[0][0] if desk.timers else None
+        expiry = min(
+            (lane.next_expiry for _, _, lane in desk.state.all_lanes()), default=NEVER_S
+        )
+        if expiry != NEVER_S:
+            wall = max(expiry * SECOND_US - desk.now.wall_us, 0)
+            at = desk.now.mono_us + wall
+            soonest = at if soonest is None else min(soonest, at)
+        return soonest
+
+    # ---- space --------------------------------------------------------------------------
+
+    def live_bytes(self, base: int, end: int) -> int:
+        """Bytes of messages that are needed in that part of the log (never too few)."""
+        return self._desk.state.space.live_bytes(base, end)
+
+    def live(self, base: int, end: int) -> bool:
+        """Whether any message is needed in that part of the log."""
+        return self.live_bytes(base, end) > 0
+
+    def sparse(self, base: int, end: int, bytes_max: int) -> list[views.Live]:
+        """Messages to be moved so that this part of the log can go."""
+        return views.sparse(self._desk, base, end, bytes_max)
+
+
+def _tick(desk: Desk, item: Tick) -> None:
+    """Whatever time has come for."""
+    timers = desk.timers
+    now_us = desk.now.mono_us
+    while timers and timers[0][0] <= now_us:
+        _, what, whom = heappop(timers)
+        _RINGS[what](desk, whom)
+    for holder in list(desk.state.holders.values()):
+        if any(lane.next_expiry <= desk.now.wall_s for lane in holder.lanes.values()):
+            if isinstance(holder, Outgoing):
+                outgoing.expire(desk, holder)
+            elif isinstance(holder, Queue):
+                receive.expire(desk, holder)
+    desk.state.outcomes.forget(desk.now.wall_s, desk.settings.outcome_age_s)
+
+
+_RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
+    Timer.RECEIVE: receive.timed_out,
+    Timer.ORDER_ACK: arrival.ack_due,
+    Timer.RESEND: outgoing.resend,
+    Timer.CONNECT: outgoing.retry,
+}
+
+
+def _space(desk: Desk, item: Space) -> None:
+    desk.space_low = item.low
+
+
+def _relocate(desk: Desk, item: Relocate) -> None:
+    """Write messages again at the log's end, so that their old segment can go."""
+    if item.holder not in desk.state.holders:
+        return
+    change = Change(desk.now.wall_s)
+    change.moved.append(Moved(item.holder, item.lane, array("Q", item.counters), item.packets))
+    desk.record(change, forced=True)

@@ -1,0 +1,146 @@
+"""What operators do: make, delete and purge queues, steer outgoing queues.
+
+None of it is transactional (section 3.3). Whoever asked how a message ends is told when it is
+purged or deleted (Q-39).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onceq.core.decision import Ready
+from onceq.core.desk import Desk
+from onceq.core.ending import ended
+from onceq.core.holders import Holder, Outgoing, Queue
+from onceq.core.inputs import CreateQueue, DeleteQueue, PurgeQueue, Steer, SteerOutgoing
+from onceq.core.lane import AVAILABLE, AWAITING, LOCKED
+from onceq.core.outgoing import end_waiting, stir
+from onceq.core.records import Change, Move, Op
+from onceq.core.resolve import find_outgoing, find_source, local_queue, one_name
+from onceq.core.state import dump_properties, queue_key_of
+from onceq.core.transaction import close_handle
+from onceq.errors import (
+    InsufficientResources,
+    QueueDeleted,
+    QueueExists,
+    UnsupportedFormatName,
+)
+from onceq.model.classes import MessageClass
+from onceq.model.limits import QUEUES_MAX
+
+
+def create(desk: Desk, item: CreateQueue) -> None:
+    """Make a queue; whether it is transactional is settled for ever (Q-1)."""
+    state = desk.state
+    key = queue_key_of(item.properties)
+    if key in state.queues:
+        raise QueueExists(f"queue {item.properties.name} exists already")
+    if len(state.queues) >= QUEUES_MAX:
+        raise InsufficientResources(f"there are {QUEUES_MAX} queues already")
+    properties = replace(
+        item.properties,
+        number=state.next_number,
+        created=desk.now.wall_s,
+        modified=desk.now.wall_s,
+        instance=item.instance,
+    )
+    desk.setup("queue", **dump_properties(properties))
+    desk.targets.clear()
+    desk.answer(item.owner, item.request, properties)
+
+
+def delete(desk: Desk, item: DeleteQueue) -> None:
+    """Delete a queue and what is in it; open transactions and waits on it end badly (Q-37)."""
+    (name,) = one_name(item.name)
+    queue = local_queue(desk, name)
+    if queue.system:
+        raise UnsupportedFormatName(f"{item.name} is a system queue: it cannot be deleted")
+    count = len(queue)
+    _end_all(desk, queue, MessageClass.NACK_QUEUE_DELETED)
+    desk.setup("drop-queue", key=queue_key_of(queue.properties))
+    for number in list(queue.handles):
+        close_handle(desk, number)
+    for receive in queue.waiting:
+        if desk.waiting.pop((receive.owner, receive.request), None) is not None:
+            desk.answer(
+                receive.owner, receive.request, QueueDeleted(f"{item.name} was deleted meanwhile")
+            )
+    queue.waiting.clear()
+    desk.targets.clear()
+    desk.templates.clear()
+    _forget_sends(desk, queue)
+    desk.answer(item.owner, item.request, count)
+
+
+def _end_all(desk: Desk, holder: Holder, reason: MessageClass) -> None:
+    change = Change(desk.now.wall_s)
+    for index, lane in holder.lanes.items():
+        for state in (AVAILABLE, LOCKED):
+            for first, count in lane.ranges(state, 0):
+                ended(desk, change, Move(Op.END, holder.number, index, first, count), reason)
+    if change.moves:
+        desk.record(change)
+
+
+def _forget_sends(desk: Desk, queue: Queue) -> None:
+    """Open transactions that sent to the queue lose those sends with it."""
+    for tx in desk.transactions.values():
+        for prepared in tx.sends:
+            kept = [
+                pair
+                for pair in zip(prepared.targets, prepared.templates, strict=True)
+                if pair[0].holder is not queue
+            ]
+            prepared.targets = tuple(target for target, _ in kept)
+            prepared.templates = tuple(made for _, made in kept)
+
+
+def purge(desk: Desk, item: PurgeQueue) -> None:
+    """Remove the messages of a queue; locked ones follow when their transaction ends."""
+    holder = find_source(desk, item.name)
+    change = Change(desk.now.wall_s)
+    count = len(holder)
+    if isinstance(holder, Outgoing):
+        _purge_outgoing(holder, change)
+    else:
+        for index, lane in holder.lanes.items():
+            for first, size in lane.ranges(AVAILABLE, 0):
+                move = Move(Op.END, holder.number, index, first, size)
+                ended(desk, change, move, MessageClass.NACK_QUEUE_PURGED)
+            for first, size in lane.ranges(LOCKED, 0):
+                change.moves.append(Move(Op.PURGE, holder.number, index, first, size))
+    if change.moves:
+        desk.record(change)
+    if isinstance(holder, Outgoing):
+        holder.pace.due_us = holder.pace.timeouts = 0
+    desk.answer(item.owner, item.request, count)
+
+
+def _purge_outgoing(outgoing: Outgoing, change: Change) -> None:
+    for index, lane in outgoing.lanes.items():
+        for state in (AVAILABLE, AWAITING):
+            for first, size in lane.ranges(state, 0):
+                for counter in range(first, first + size):
+                    end_waiting(outgoing, index, counter, change, MessageClass.NACK_DELETED)
+
+
+def steer(desk: Desk, item: SteerOutgoing) -> None:
+    """Pause, resume or resend an outgoing queue (EOD-45, EOD-46)."""
+    outgoing = find_outgoing(desk, item.destination)
+    if item.action is Steer.PAUSE:
+        if not outgoing.paused_s:
+            desk.setup("pause", number=outgoing.number, since_s=desk.now.wall_s)
+            outgoing.pace.due_us = 0
+    elif item.action is Steer.RESUME:
+        if outgoing.paused_s:
+            desk.setup("pause", number=outgoing.number, since_s=0)
+            outgoing.rewind()
+            stir(desk, outgoing)
+    else:
+        outgoing.sent = 0
+        outgoing.retry_us = 0
+        if outgoing.session:
+            desk.act(Ready(outgoing.session))
+        else:
+            stir(desk, outgoing)
+    desk.answer(item.owner, item.request, None)

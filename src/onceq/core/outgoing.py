@@ -1,0 +1,383 @@
+"""Outgoing queues: what waits for one destination, when it is transmitted, when it may be forgotten.
+
+A message is transmitted when its session has room, and again, from the head on, after a new
+connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16). Its number was
+given at its commit; only the previous number is written anew: the head carries 0, and the
+successor of a message that has gone the one before that (EOD-6, EOD-7).
+
+Upholds: I8 (true links), I10 (release only on truth), I26 (liveness).
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import Connect, Piece, Ready, Transmit
+from onceq.core.desk import Desk, Timer
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Peer, Queue
+from onceq.core.inputs import Room
+from onceq.core.lane import AVAILABLE, AWAITING, Lane
+from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_WANTS, Change, Move, Op
+from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
+from onceq.model.classes import MessageClass
+from onceq.model.names import Kind
+from onceq.packet.acks import FinalAck, OrderAck, order_ack
+
+
+def news(desk: Desk, holder: Holder) -> None:
+    """Something has come into a queue or an outgoing queue, or has become available."""
+    if isinstance(holder, Queue):
+        if holder.waiting:
+            desk.wake.append(holder)
+    elif isinstance(holder, Outgoing):
+        stir(desk, holder)
+
+
+def stir(desk: Desk, outgoing: Outgoing) -> None:
+    """Let an outgoing queue move if it can: transmit, or connect."""
+    if outgoing.paused_s or not outgoing.pending():
+        return
+    if outgoing.session:
+        desk.act(Ready(outgoing.session))
+    elif not outgoing.connecting and not outgoing.retry_us:
+        connect(desk, outgoing)
+
+
+def connect(desk: Desk, outgoing: Outgoing) -> None:
+    """Ask for a session, or use one that is there."""
+    name = outgoing.name
+    if name.kind is Kind.PRIVATE:
+        for session in sorted(desk.sessions_of.get(name.guid, ())):
+            attach(desk, outgoing, desk.peers[session])
+            return
+        outgoing.connecting = True
+        desk.act(Connect(outgoing.number, "", "", name.guid))
+        return
+    outgoing.connecting = True
+    desk.act(Connect(outgoing.number, name.protocol, name.host, bytes(16)))
+
+
+def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
+    """A session serves an outgoing queue from now on; what is unacknowledged goes out again."""
+    outgoing.session = peer.session
+    outgoing.connecting = False
+    outgoing.retry_us = 0
+    outgoing.connected_s = desk.now.wall_s
+    outgoing.trouble.reason = ""
+    outgoing.trouble.attempts = 0
+    outgoing.rewind()
+    peer.outgoing.add(outgoing.number)
+    desk.act(Ready(peer.session))
+
+
+def lost(desk: Desk, outgoing: Outgoing, reason: str) -> None:
+    """No session any more, or none came about: say why, and try again later (Q-9)."""
+    trouble = outgoing.trouble
+    if not trouble.reason:
+        trouble.since_s = desk.now.wall_s
+    trouble.reason, trouble.last_s = reason, desk.now.wall_s
+    trouble.attempts += 1
+    outgoing.session = 0
+    outgoing.connecting = False
+    outgoing.connected_s = 0
+    outgoing.pace.due_us = 0
+    outgoing.rewind()
+    if outgoing.pending() and not outgoing.paused_s:
+        outgoing.retry_us = desk.later_us(desk.settings.connect_retry_s)
+        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+
+
+def retry(desk: Desk, number: int) -> None:
+    """The connect timer of an outgoing queue rings."""
+    outgoing = desk.state.holders.get(number)
+    if not isinstance(outgoing, Outgoing) or not 0 < outgoing.retry_us <= desk.now.mono_us:
+        return
+    outgoing.retry_us = 0
+    stir(desk, outgoing)
+
+
+def resend(desk: Desk, number: int) -> None:
+    """The resend timer of a stream rings: everything unacknowledged goes out again (EOD-16)."""
+    outgoing = desk.state.holders.get(number)
+    if not isinstance(outgoing, Outgoing):
+        return
+    pace = outgoing.pace
+    if not pace.due_us or not outgoing.session:
+        return
+    if pace.due_us > desk.now.mono_us:
+        desk.timer(pace.due_us, Timer.RESEND, number)
+        return
+    pace.due_us = 0
+    if outgoing.unacknowledged == 0:
+        pace.timeouts = 0
+        return
+    pace.timeouts += 1
+    outgoing.sent = 0
+    start_clock(desk, outgoing)
+    stir(desk, outgoing)
+
+
+def start_clock(desk: Desk, outgoing: Outgoing) -> None:
+    """An order acknowledgment is due within the interval of the table (section 4.3)."""
+    pace = outgoing.pace
+    running = pace.due_us
+    pace.started_us = desk.now.mono_us
+    pace.due_us = desk.later_us(desk.settings.resend_wait_s(pace.timeouts))
+    if not running or pace.due_us < running:
+        desk.timer(pace.due_us, Timer.RESEND, outgoing.number)
+
+
+# ---- transmitting ------------------------------------------------------------------------------
+
+
+class _Load:
+    """What goes into one Transmit."""
+
+    __slots__ = ("bytes", "count", "messages", "pieces", "recoverable", "relink", "size")
+
+    def __init__(self, room: Room) -> None:
+        self.messages = room.messages
+        self.bytes = room.bytes
+        self.pieces: list[Piece] = []
+        self.relink: list[tuple[int, int]] = []
+        self.count = self.recoverable = self.size = 0
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self.messages or self.size >= self.bytes
+
+
+def room(desk: Desk, item: Room) -> None:
+    """A session can take more: order acknowledgments first, then what waits."""
+    peer = desk.peers.get(item.session)
+    if peer is None:
+        return
+    load = _Load(item)
+    _load_acks(desk, peer, load)
+    more = bool(peer.acks)
+    for number in sorted(peer.outgoing):
+        outgoing = desk.state.holders.get(number)
+        if not isinstance(outgoing, Outgoing) or outgoing.paused_s:
+            continue
+        for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
+            if lane not in outgoing.lanes:
+                continue
+            if load.full:
+                more = True
+                break
+            if lane == TRANSACTIONAL_LANE:
+                more |= _load_ordered(desk, outgoing, load)
+            else:
+                more |= _load_plain(peer, outgoing, lane, load)
+    if load.count:
+        peer.messages += load.count
+        peer.recoverable += load.recoverable
+        desk.act(
+            Transmit(
+                item.session, tuple(load.pieces), load.count, load.recoverable,
+                tuple(load.relink), more,
+            )
+        )  # fmt: skip
+
+
+def _load_acks(desk: Desk, peer: Peer, load: _Load) -> None:
+    while peer.acks and not load.full:
+        key = next(iter(peer.acks))
+        del peer.acks[key]
+        progress = desk.state.progress.get(key)
+        if progress is None or not progress.last:
+            continue
+        packet = order_ack(
+            own=desk.identity.guid,
+            own_message=0,
+            sent_time=desk.now.wall_s,
+            address=peer.address if progress.direct else "",
+            destination_manager=progress.source,
+            stream=progress.stream,
+            number=progress.last,
+        )
+        load.pieces.append(packet)
+        load.count += 1
+        load.size += len(packet)
+
+
+def _take(lane: Lane, start: int, load: _Load) -> list[tuple[int, int]]:
+    return lane.take(
+        count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1), start=start
+    )
+
+
+def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
+    """Transactional messages from where we are; whether more would follow."""
+    lane = outgoing.ordered_lane
+    if not lane.available:
+        return False
+    for first, count in _take(lane, outgoing.sent + 1, load):
+        if lane.state(first - 1) != AVAILABLE:
+            earlier = lane.last_before(first)
+            previous = outgoing.number_of(earlier) if earlier else 0
+            load.relink.append((load.size, previous))
+        size = lane.size(first, count)
+        load.pieces += lane.extents(first, count)
+        load.count += count
+        load.recoverable += count
+        load.size += size
+        outgoing.sent = first + count - 1
+        outgoing.ever_sent = max(outgoing.ever_sent, outgoing.sent)
+        if not outgoing.pace.due_us:
+            start_clock(desk, outgoing)
+    return outgoing.sent < lane.next - 1
+
+
+def _load_plain(peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool:
+    """Other messages of one priority; whether more would follow."""
+    lane = outgoing.lanes[index]
+    start = outgoing.plain_sent.get(index, 0) + 1
+    for first, count in _take(lane, start, load):
+        for counter in range(first, first + count) if lane.has_express(first, count) else (first,):
+            part = 1 if lane.has_express(first, count) else count
+            express = lane.is_express(counter)
+            load.pieces += lane.extents(counter, part)
+            load.count += part
+            load.recoverable += 0 if express else part
+            load.size += lane.size(counter, part)
+            peer.plain.append(
+                (
+                    peer.messages + load.count, -1 if express else peer.recoverable +
+                    load.recoverable, outgoing.number, index, counter, part,
+                )
+            )  # fmt: skip
+        outgoing.plain_sent[index] = first + count - 1
+    return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0
+
+
+# ---- acknowledgments -----------------------------------------------------------------------------
+
+
+def order_acked(desk: Desk, ack: OrderAck) -> None:
+    """The receiver says: everything of this stream up to this number is durable (EOD-10).
+
+    Stream and number must both match; an acknowledgment for a stream that was left, or for
+    messages never transmitted, changes nothing (D4, I9, I10).
+    """
+    outgoing = desk.state.streams.get(ack.stream)
+    if outgoing is None or outgoing.stream != ack.stream or ack.number <= 0:
+        return
+    lane = outgoing.ordered_lane
+    end = outgoing.base + ack.number + 1
+    if end - 1 > outgoing.ever_sent:
+        return
+    if outgoing.last_ack == (ack.stream, ack.number):
+        outgoing.last_ack_count += 1
+        outgoing.last_ack_s = desk.now.wall_s
+    elif outgoing.last_ack < (ack.stream, ack.number):
+        outgoing.last_ack = (ack.stream, ack.number)
+        outgoing.last_ack_count = 1
+        outgoing.last_ack_s = desk.now.wall_s
+    change = Change(desk.now.wall_s)
+    for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
+        _release(outgoing, change, first, count)
+    if not change.moves:
+        return
+    desk.record(change, forced=False)
+    pace = outgoing.pace
+    pace.timeouts = 0
+    if lane.available and outgoing.session:
+        start_clock(desk, outgoing)
+    else:
+        pace.due_us = 0
+
+
+def _release(outgoing: Outgoing, change: Change, first: int, count: int) -> None:
+    """Forget a range, but for the messages whose end is wanted (EOD-11)."""
+    number, lane = outgoing.number, TRANSACTIONAL_LANE
+    at, end = first, first + count
+    for w in outgoing.wanting.get(lane, ()):
+        start, stop = max(at, w.first), min(end, w.first + w.count)
+        if start >= stop:
+            continue
+        if start > at:
+            change.moves.append(Move(Op.RELEASE, number, lane, at, start - at))
+        change.moves.append(Move(Op.AWAIT, number, lane, start, stop - start))
+        at = stop
+    if at < end:
+        change.moves.append(Move(Op.RELEASE, number, lane, at, end - at))
+
+
+def final_acked(desk: Desk, ack: FinalAck) -> None:
+    """The receiver tells how one message ended (EOD-40)."""
+    outgoing = desk.state.streams.get(ack.stream)
+    if outgoing is None or ack.source != desk.identity.guid:
+        return
+    base = outgoing.base if ack.stream == outgoing.stream else outgoing.old.get(ack.stream)
+    if base is None:
+        return
+    counter = base + ack.number
+    if outgoing.ordered_lane.state(counter) not in (AVAILABLE, AWAITING):
+        return
+    change = Change(desk.now.wall_s)
+    flags = _flags_of(outgoing, TRANSACTIONAL_LANE, counter)
+    to = 0
+    if ack.message_class & 0x8000:
+        to = DEAD_XACT if flags & PUT_DEADLETTER else 0
+    elif flags & PUT_JOURNAL:
+        to = JOURNAL
+    change.moves.append(
+        Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class, to)
+    )
+    desk.record(change)
+    if to:
+        news(desk, desk.state.holders[to])
+
+
+def _flags_of(outgoing: Outgoing, lane: int, counter: int) -> int:
+    for w in outgoing.wanting.get(lane, ()):
+        if w.first <= counter < w.first + w.count:
+            return w.flags | PUT_WANTS
+    return 0
+
+
+# ---- expiry -----------------------------------------------------------------------------------------
+
+
+def expire(desk: Desk, outgoing: Outgoing) -> None:
+    """Take out what has not reached its queue, or was not confirmed, in time (EOD-8, CNF-11).
+
+    A message that was never transmitted is certainly not delivered; one that was, and is not
+    acknowledged, is in doubt (product D6).
+    """
+    change = Change(desk.now.wall_s)
+    for index, lane in outgoing.lanes.items():
+        for first, count in lane.expired(desk.now.wall_s, (AVAILABLE, AWAITING)):
+            for counter in range(first, first + count):
+                _expire_one(outgoing, index, counter, change)
+    if change.moves:
+        desk.record(change)
+        for move in change.moves:
+            if move.to:
+                news(desk, desk.state.holders[move.to])
+        if outgoing.unacknowledged == 0:
+            outgoing.pace.due_us = outgoing.pace.timeouts = 0
+
+
+def _expire_one(outgoing: Outgoing, index: int, counter: int, change: Change) -> None:
+    reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+    if index == TRANSACTIONAL_LANE and counter <= outgoing.ever_sent:
+        reason = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+    end_waiting(outgoing, index, counter, change, reason)
+
+
+def end_waiting(
+    outgoing: Outgoing, index: int, counter: int, change: Change, reason: MessageClass
+) -> None:
+    """End one message of an outgoing queue; a dead letter if it asked for one (section 6.5)."""
+    to = 0
+    if _flags_of(outgoing, index, counter) & PUT_DEADLETTER:
+        to = DEAD_XACT if index == TRANSACTIONAL_LANE else DEAD_LETTER
+    last = change.moves[-1] if change.moves else None
+    if (
+        last is not None
+        and (last.lane, last.reason, last.to) == (index, reason, to)
+        and last.first + last.count == counter
+    ):
+        last.count += 1
+    else:
+        change.moves.append(Move(Op.END, outgoing.number, index, counter, 1, reason, to))

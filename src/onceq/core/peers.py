@@ -1,0 +1,85 @@
+"""Sessions with other managers, as far as the core cares: who is there, and what got across.
+
+The protocol of a session (windows, counts, timers) is ``wire/mqqb/session.py``; here it is only
+open, closed, or acknowledging. A session acknowledgment ends the wait of messages that are not
+transactional (express ones when received, recoverable ones when durable there); it never lets a
+transactional message be forgotten (section 4.1).
+
+Upholds: I10, I25 (two managers with one identity are noticed), I26.
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import CloseSession, Ready
+from onceq.core.desk import Desk
+from onceq.core.holders import Outgoing, Peer
+from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
+from onceq.core.lane import AVAILABLE
+from onceq.core.outgoing import attach, lost
+from onceq.core.records import Change, Move, Op
+
+
+def opened(desk: Desk, item: SessionOpened) -> None:
+    """A session is ready."""
+    if item.peer == desk.identity.guid:
+        desk.act(CloseSession(item.session, "identity-clash: the peer claims our own identity"))
+        return
+    peer = Peer(item.session, item.peer, item.address)
+    desk.peers[item.session] = peer
+    desk.sessions_of.setdefault(item.peer, set()).add(item.session)
+    outgoing = desk.state.holders.get(item.outgoing)
+    if isinstance(outgoing, Outgoing):
+        attach(desk, outgoing, peer)
+    for waiting in desk.by_guid.get(item.peer, ()):
+        if not waiting.session and waiting is not outgoing:
+            attach(desk, waiting, peer)
+    desk.act(Ready(item.session))
+
+
+def closed(desk: Desk, item: SessionClosed) -> None:
+    """A session is over: what was under way on it goes out again on the next."""
+    peer = desk.peers.pop(item.session, None)
+    if peer is None:
+        return
+    sessions = desk.sessions_of[peer.peer]
+    sessions.discard(item.session)
+    if not sessions:
+        del desk.sessions_of[peer.peer]
+    for number in sorted(peer.outgoing):
+        outgoing = desk.state.holders.get(number)
+        if isinstance(outgoing, Outgoing) and outgoing.session == item.session:
+            lost(desk, outgoing, item.reason)
+
+
+def connect_failed(desk: Desk, item: ConnectFailed) -> None:
+    """The destination cannot be reached now."""
+    outgoing = desk.state.holders.get(item.outgoing)
+    if isinstance(outgoing, Outgoing) and outgoing.connecting:
+        lost(desk, outgoing, item.reason)
+
+
+def acked(desk: Desk, item: SessionAcked) -> None:
+    """The peer has got so many messages, and so many recoverable ones are durable there."""
+    peer = desk.peers.get(item.session)
+    if peer is None:
+        return
+    change = Change(desk.now.wall_s)
+    kept = []
+    for entry in peer.plain:
+        messages, recoverable, number, index, first, count = entry
+        express = recoverable < 0
+        done = item.messages >= messages if express else item.recoverable >= recoverable
+        if not done:
+            kept.append(entry)
+            continue
+        holder = desk.state.holders.get(number)
+        if holder is None:
+            continue
+        lane = holder.lane(index)
+        for at, size in lane.ranges(AVAILABLE, first, end=first + count):
+            change.moves.append(Move(Op.RELEASE, number, index, at, size))
+    if len(kept) != len(peer.plain):
+        peer.plain.clear()
+        peer.plain.extend(kept)
+    if change.moves:
+        desk.record(change, forced=False)

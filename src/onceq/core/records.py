@@ -1,0 +1,320 @@
+"""Records: every change of the durable state, as a value and as bytes.
+
+There are two kinds. A ``Change`` is everything that one decision does to messages: ranges that
+move on, messages that come in, streams that progress, the outcome of a commit; one record, so
+that it happens entirely or not at all (I2). A ``Setup`` is what operators do, rarely: queues made
+and deleted, outgoing queues opened and paused, restarts; it is JSON.
+
+The same ``State.apply`` takes these values while running and when a store is read again, so that
+recovery cannot differ from running (I22). The byte form is described with worked bytes in
+``docs/reference/formats/records.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import chain
+from typing import Any
+
+from onceq.errors import DamagedRecord, NewerFormat
+from onceq.model.identity import NO_GUID, TransactionId
+from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.time import NEVER_S
+
+VERSION = 1
+KIND_CHANGE = 1
+KIND_SETUP = 2
+
+
+class Op(IntEnum):
+    """What happens to a range of positions."""
+
+    REMOVE = 1
+    """Received for good."""
+    LOCK = 2
+    """Received by a transaction that is still open."""
+    UNLOCK = 3
+    """That transaction aborted: back to its place, abort count one higher (I17)."""
+    PURGE = 4
+    """Removed by an operator; a locked message follows when its transaction ends (section 1.10)."""
+    RELEASE = 5
+    """An order or session acknowledgment covers it: the outgoing queue forgets it."""
+    AWAIT = 6
+    """An order acknowledgment covers it, but its end is wanted (EOD-11)."""
+    END = 7
+    """It ended otherwise: expired or refused, with the class in ``reason``."""
+    RETURN = 8
+    """Unlocked without counting: the receive was never handed out."""
+
+
+@dataclass(slots=True)
+class Move:
+    """Something that happens to a range; ``to`` takes the packets over if it is not 0."""
+
+    op: int
+    holder: int
+    lane: int
+    first: int
+    count: int
+    reason: int = 0
+    to: int = 0
+    to_lane: int = 0
+
+
+@dataclass(slots=True)
+class Put:
+    """Messages that come into a queue or an outgoing queue.
+
+    Attributes:
+        holder: Number of the queue; 0: the packets are kept by nobody (never used with bytes).
+        first: Counter of the first: recovery checks that it comes out the same.
+        stream, number: Of the first message, in outgoing queues and for arrivals; 0 if none.
+        expires: Second in which they expire; NEVER_S if never.
+        receive_by: In outgoing queues: second in which the time to be received ends.
+        flags: PUT_EXPRESS, PUT_WANTS.
+        source: Sending manager of an arrival; zero for what was sent here.
+    """
+
+    holder: int
+    lane: int
+    first: int
+    packets: Run
+    stream: int = 0
+    number: int = 0
+    expires: int = NEVER_S
+    receive_by: int = NEVER_S
+    flags: int = 0
+    reason: int = 0
+    message: int = 0
+    source: bytes = NO_GUID
+
+
+PUT_EXPRESS = 1
+"""Gone after a restart."""
+PUT_WANTS = 2
+"""Somebody wants to know how these messages end (JN, JP, FA)."""
+PUT_DEADLETTER = 4
+PUT_JOURNAL = 8
+PUT_FINAL = 16
+"""What they want to know: the journaling asked for, and a final acknowledgment."""
+
+
+@dataclass(slots=True)
+class Advance:
+    """The receiver's memory of one stream: who sends, to which queue, up to where (EOD-21)."""
+
+    source: bytes
+    key: str
+    stream: int
+    last: int
+
+
+@dataclass(slots=True)
+class Seen:
+    """Identifiers of non-transactional messages, to notice repetitions (EOD-27)."""
+
+    source: bytes
+    numbers: array[int]
+
+
+@dataclass(slots=True)
+class Moved:
+    """New copies of old messages' packets, so that their segment can go."""
+
+    holder: int
+    lane: int
+    counters: array[int]
+    packets: Run
+
+
+@dataclass(slots=True)
+class Change:
+    """One decision about messages. Counters: 0 means unchanged."""
+
+    wall_s: int
+    outcome: TransactionId | None = None
+    next_message: int = 0
+    next_ordinal: int = 0
+    next_transaction: int = 0
+    moves: list[Move] = field(default_factory=list)
+    puts: list[Put] = field(default_factory=list)
+    advances: list[Advance] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
+
+    def encode(self) -> tuple[list[Buffer], list[int]]:
+        """Bytes of the record.
+
+        Returns:
+            The pieces of the payload, and for each put and then each moved the offset of its
+            packets in the payload.
+        """
+        outcome = self.outcome
+        parts: list[Buffer] = [
+            _HEAD.pack(
+                KIND_CHANGE,
+                VERSION,
+                len(self.advances),
+                self.wall_s,
+                self.next_message,
+                self.next_ordinal,
+                self.next_transaction,
+                len(self.moves),
+                len(self.puts),
+                len(self.seen),
+                len(self.moved),
+                outcome.number if outcome else 0,
+                outcome.session if outcome else NO_GUID,
+            )
+        ]
+        add = parts.append
+        for m in self.moves:
+            add(_MOVE.pack(m.op, m.lane, m.to_lane, 0, m.reason, m.holder, m.first, m.count, m.to))
+        for a in self.advances:
+            key = a.key.encode()
+            add(_ADVANCE.pack(a.source, a.stream, a.last, len(key)) + key)
+        for s in self.seen:
+            add(_SEEN.pack(s.source, len(s.numbers)))
+            add(s.numbers.tobytes())
+        for p in self.puts:
+            add(
+                _PUT.pack(
+                    p.lane, p.flags, p.reason, p.holder, p.first, p.stream, p.number,
+                    p.expires, p.receive_by, p.message, len(p.packets.lengths), p.source,
+                )
+            )  # fmt: skip
+            add(p.packets.lengths.tobytes())
+        for v in self.moved:
+            add(_MOVED.pack(v.holder, v.lane, len(v.counters)))
+            add(v.counters.tobytes())
+            add(v.packets.lengths.tobytes())
+        at = sum(map(len, parts))
+        offsets: list[int] = []
+        for item in chain(self.puts, self.moved):
+            offsets.append(at)
+            at += len(item.packets.data)
+            add(item.packets.data)
+        return parts, offsets
+
+
+_HEAD = struct.Struct("<BBHIIIIIIIIQ16s")
+_MOVE = struct.Struct("<BBBBIIQII")
+_ADVANCE = struct.Struct("<16sQIH")
+_SEEN = struct.Struct("<16sI")
+_PUT = struct.Struct("<BBHIQQIIIII16s")
+_MOVED = struct.Struct("<IBI")
+
+
+class _Reader:
+    """A cursor over one payload that cannot step outside."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.at = 0
+
+    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        end = self.at + form.size
+        if end > len(self.data):
+            raise DamagedRecord(f"a record ends at {len(self.data)}, needed up to {end}")
+        values = form.unpack_from(self.data, self.at)
+        self.at = end
+        return values
+
+    def take(self, size: int) -> memoryview:
+        end = self.at + size
+        if end > len(self.data):
+            raise DamagedRecord(f"a record ends at {len(self.data)}, needed up to {end}")
+        piece = self.data[self.at : end]
+        self.at = end
+        return piece
+
+    def table(self, kind: str, count: int) -> array[int]:
+        values = array(kind)
+        values.frombytes(self.take(count * values.itemsize))
+        return values
+
+
+def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
+    reader = _Reader(data)
+    head = reader.unpack(_HEAD)
+    _, _, advances, wall_s, message, ordinal, transaction, moves, puts, seen, moved = head[:11]
+    number, session = head[11:]
+    change = Change(wall_s, None, message, ordinal, transaction)
+    if number:
+        change.outcome = TransactionId(session, number)
+    for _ in range(moves):
+        op, lane, to_lane, _, reason, holder, first, count, to = reader.unpack(_MOVE)
+        change.moves.append(Move(op, holder, lane, first, count, reason, to, to_lane))
+    for _ in range(advances):
+        source, stream, last, size = reader.unpack(_ADVANCE)
+        key = bytes(reader.take(size)).decode()
+        change.advances.append(Advance(source, key, stream, last))
+    for _ in range(seen):
+        source, count = reader.unpack(_SEEN)
+        change.seen.append(Seen(source, reader.table("I", count)))
+    none = Run(b"", array(LENGTH_TYPE))
+    for _ in range(puts):
+        (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, count,
+         source) = reader.unpack(_PUT)  # fmt: skip
+        lengths = reader.table(LENGTH_TYPE, count)
+        change.puts.append(
+            Put(
+                holder, lane, first, Run(none.data, lengths), stream, number, expires, receive_by,
+                flags, reason, message, source,
+            )
+        )  # fmt: skip
+    for _ in range(moved):
+        holder, lane, count = reader.unpack(_MOVED)
+        counters = reader.table("Q", count)
+        lengths = reader.table(LENGTH_TYPE, count)
+        change.moved.append(Moved(holder, lane, counters, Run(none.data, lengths)))
+    return change, _take_packets(reader, change)
+
+
+def _take_packets(reader: _Reader, change: Change) -> list[int]:
+    offsets: list[int] = []
+    for item in chain(change.puts, change.moved):
+        offsets.append(reader.at)
+        lengths = item.packets.lengths
+        item.packets = Run(reader.take(sum(lengths)), lengths)
+    if reader.at != len(reader.data):
+        raise DamagedRecord(f"{len(reader.data) - reader.at} bytes behind the end of a record")
+    return offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One thing that an operator or a start did: a verb and what it concerns, as JSON."""
+
+    what: str
+    values: dict[str, Any]
+
+    def encode(self) -> bytes:
+        """Bytes of the record."""
+        text = json.dumps([self.what, self.values], separators=(",", ":"), sort_keys=True)
+        return bytes((KIND_SETUP, VERSION)) + text.encode()
+
+
+def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup:
+    """Read a record back: a Change with the offsets of its packets, or a Setup.
+
+    Raises:
+        NewerFormat: Written by a newer onceq.
+        DamagedRecord: Its bytes make no sense (its checksum was right: a defect of ours).
+    """
+    if len(payload) < 2:
+        raise DamagedRecord("a record of less than two bytes")
+    if payload[1] > VERSION:
+        raise NewerFormat(f"a record has version {payload[1]}; this onceq knows up to {VERSION}")
+    if payload[0] == KIND_CHANGE:
+        return _decode_change(payload)
+    if payload[0] == KIND_SETUP:
+        what, values = json.loads(bytes(payload[2:]))
+        return Setup(what, values)
+    raise DamagedRecord(f"a record of unknown kind {payload[0]}")

@@ -1,0 +1,224 @@
+"""From names to queues: which queue of this manager, or which outgoing queue, a name means.
+
+A name that leads to this computer must name a queue that exists (FN-3); any other direct or
+private name gets an outgoing queue, without a round trip (FN-4). Whatever needs a directory is
+refused, and with it the whole send (FN-11).
+"""
+
+from __future__ import annotations
+
+from onceq.core.desk import Desk, Target
+from onceq.core.holders import Outgoing, Queue
+from onceq.core.state import (
+    DEAD_LETTER,
+    DEAD_XACT,
+    JOURNAL,
+    ORDER_QUEUE_NUMBER,
+    queue_key_of,
+)
+from onceq.errors import (
+    IllegalFormatName,
+    InsufficientResources,
+    QueueNotFound,
+    TransactionUsage,
+    UnsupportedFormatName,
+    UnsupportedOperation,
+)
+from onceq.model.identity import NO_GUID
+from onceq.model.limits import FORMAT_NAME_ELEMENTS_MAX, OUTGOING_QUEUES_MAX
+from onceq.model.names import FormatName, Kind, Suffix, may_receive, may_send, parse_any, queue_key
+from onceq.packet.encode import Address
+
+TARGETS_MAX = 4_096
+
+_SYSTEM = {
+    Suffix.DEADXACT: DEAD_XACT,
+    Suffix.DEADLETTER: DEAD_LETTER,
+    Suffix.JOURNAL: JOURNAL,
+}
+
+
+def is_local(desk: Desk, name: FormatName) -> bool:
+    """Whether a name leads to this computer."""
+    if name.kind is Kind.DIRECT:
+        return name.protocol in ("OS", "TCP") and name.host.casefold() in desk.own_names
+    if name.kind in (Kind.PRIVATE, Kind.MACHINE):
+        return name.guid == desk.identity.guid
+    return False
+
+
+def local_queue(desk: Desk, name: FormatName) -> Queue:
+    """The queue of this manager that a local name means; raises QueueNotFound."""
+    state = desk.state
+    if name.kind is Kind.MACHINE or (name.suffix in _SYSTEM and not name.queue):
+        holder = state.holders.get(_SYSTEM.get(name.suffix, 0))
+    elif name.suffix is not Suffix.NONE or name.subqueue:
+        raise QueueNotFound(f"{name}: this queue manager keeps no such queue")
+    elif name.kind is Kind.PRIVATE:
+        holder = state.holders.get(name.number)
+        if isinstance(holder, Queue) and holder.system:
+            holder = None
+    else:
+        holder = state.queues.get(queue_key(name.private, name.queue))
+    if not isinstance(holder, Queue):
+        raise QueueNotFound(
+            f"there is no queue {name.direct or name.text} on {desk.identity.name}; "
+            "'queue list' shows what there is, 'queue create' makes one"
+        )
+    return holder
+
+
+def destinations(desk: Desk, text: str, *, transactional: bool) -> tuple[Target, ...]:
+    """The destinations of a send, each once, in an order that depends on the names only (FN-13).
+
+    Raises:
+        OnceqError: One element cannot be sent to; then nothing goes to the others either.
+    """
+    known = desk.targets.get(text)
+    if known is not None:
+        return known
+    elements = parse_any(text)
+    if len(elements) > FORMAT_NAME_ELEMENTS_MAX:
+        raise IllegalFormatName(f"{len(elements)} elements; at most {FORMAT_NAME_ELEMENTS_MAX}")
+    found: dict[int, Target] = {}
+    for element in sorted(elements, key=lambda name: name.key()):
+        check_send(element, transactional=transactional)
+        holder: Queue | Outgoing
+        if is_local(desk, element):
+            holder = local_queue(desk, element)
+        else:
+            holder = outgoing_for(desk, element)
+        found.setdefault(holder.number, Target(holder, str(element)))
+    targets = tuple(found.values())
+    if len(desk.targets) >= TARGETS_MAX:
+        desk.targets.clear()
+    desk.targets[text] = targets
+    return targets
+
+
+def check_send(name: FormatName, *, transactional: bool) -> None:
+    """Refuse names that cannot be sent to by this manager."""
+    if name.kind is Kind.MULTICAST:
+        if transactional:
+            raise TransactionUsage(f"{name}: multicast is never part of a transaction (FN-17)")
+        raise UnsupportedOperation(f"{name}: onceq does not do multicast")
+    may_send(name)
+    if name.kind in (Kind.PUBLIC, Kind.DL):
+        raise UnsupportedOperation(
+            f"{name}: this queue manager runs without a directory; use a direct or private name"
+        )
+    if name.kind is Kind.CONNECTOR or name.protocol in ("HTTP", "HTTPS"):
+        raise UnsupportedOperation(f"{name}: this kind of destination is not served yet")
+
+
+def outgoing_for(desk: Desk, name: FormatName) -> Outgoing:
+    """The outgoing queue of a destination, opened now if there is none (FN-4)."""
+    state = desk.state
+    outgoing = state.outgoing.get(name.key())
+    if outgoing is None:
+        if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
+            raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")
+        desk.setup("outgoing", forced=False, number=state.next_number, name=str(name))
+        outgoing = state.outgoing[name.key()]
+        if name.kind is Kind.PRIVATE:
+            desk.by_guid.setdefault(name.guid, []).append(outgoing)
+    return outgoing
+
+
+def index_by_guid(desk: Desk) -> None:
+    """Find again, after a restart, the outgoing queues whose manager is known by GUID."""
+    desk.by_guid.clear()
+    for outgoing in desk.state.outgoing.values():
+        if outgoing.name.kind is Kind.PRIVATE:
+            desk.by_guid.setdefault(outgoing.name.guid, []).append(outgoing)
+
+
+def find_outgoing(desk: Desk, text: str) -> Outgoing:
+    """The outgoing queue that a name means; raises QueueNotFound."""
+    (element,) = one_name(text)
+    outgoing = desk.state.outgoing.get(element.key())
+    if outgoing is None:
+        raise QueueNotFound(
+            f"there is no outgoing queue for {text}; 'outgoing list' shows what there is"
+        )
+    return outgoing
+
+
+def find_source(desk: Desk, text: str) -> Queue | Outgoing:
+    """What to receive or peek from: a local queue, or an outgoing queue to look into."""
+    (element,) = one_name(text)
+    may_receive(element)
+    if is_local(desk, element):
+        return local_queue(desk, element)
+    outgoing = desk.state.outgoing.get(element.key())
+    if outgoing is None:
+        raise QueueNotFound(
+            f"{text} is not a queue of {desk.identity.name}: messages are received where their "
+            "queue is; connect to that queue manager"
+        )
+    return outgoing
+
+
+def one_name(text: str) -> tuple[FormatName]:
+    """Parse a name that must have one element."""
+    elements = parse_any(text)
+    if len(elements) != 1:
+        raise UnsupportedFormatName(f"{text}: a name with several elements is for sending only")
+    return (elements[0],)
+
+
+def address_of(desk: Desk, target: Target) -> tuple[Address, bytes]:
+    """How a destination stands in a packet, and the GUID of its manager (zero for direct)."""
+    (name,) = one_name(target.text)
+    if name.kind is Kind.DIRECT:
+        return Address(7, direct=name.direct), NO_GUID
+    if name.kind is Kind.PRIVATE:
+        return Address(3, number=name.number), name.guid
+    assert isinstance(target.holder, Queue)
+    path = queue_key_of(target.holder.properties)
+    return Address(7, direct=f"OS:{desk.identity.name}\\{path}"), NO_GUID
+
+
+def answer_address(desk: Desk, text: str) -> Address:
+    """How an administration or response queue stands in a packet."""
+    if not text:
+        return Address(0)
+    (name,) = one_name(text)
+    if name.kind is Kind.DIRECT:
+        if name.host == ".":
+            return Address(7, direct=f"OS:{desk.identity.name}" + name.direct[4:])
+        return Address(7, direct=name.direct)
+    if name.kind is Kind.PRIVATE:
+        if name.guid == desk.identity.guid:
+            return Address(2, number=name.number)
+        return Address(6, guid=name.guid, number=name.number)
+    if name.kind is Kind.PUBLIC:
+        return Address(5, guid=name.guid)
+    raise UnsupportedFormatName(f"{text} cannot be an administration or response queue")
+
+
+def arrival_key(desk: Desk, address: Address) -> tuple[str, Queue | None]:
+    """Where an arrived packet wants to go: the key of its stream, and the queue if there is one.
+
+    The TCP connection has reached us, so the host part of a direct name is not compared
+    (wire-mqqb section 9).
+    """
+    state = desk.state
+    if address.kind == 7:
+        rest = address.direct.partition("\\")[2].casefold()
+        queue = state.queues.get(rest)
+        return rest, queue if queue is not None and not queue.system else None
+    if address.kind == 3 and address.number != ORDER_QUEUE_NUMBER:
+        holder = state.holders.get(address.number)
+        if isinstance(holder, Queue) and not holder.system:
+            return queue_key_of(holder.properties), holder
+        return f"private$\\#{address.number:x}", None
+    return f"#{address.kind}:{address.guid.hex()}", None
+
+
+def find_queue(desk: Desk, text: str) -> Queue:
+    """The local queue that a name means; raises QueueNotFound."""
+    holder = find_source(desk, text)
+    if not isinstance(holder, Queue):
+        raise QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")
+    return holder

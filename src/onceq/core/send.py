@@ -1,0 +1,367 @@
+"""A send: checked, resolved to its destinations, and turned into packets when it takes effect.
+
+One batch to a multiple-element name becomes one run for each destination, all in one record, all
+or none (S0, S3). Packets are made once, here (product D2): for what was sent in a transaction at
+its commit, when its numbers are known, so that an aborted send uses up nothing (I3).
+
+Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers for ever).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onceq.core.desk import Desk, Prepared, Target, Transaction
+from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Queue
+from onceq.core.inputs import SendItem
+from onceq.core.records import (
+    PUT_DEADLETTER,
+    PUT_EXPRESS,
+    PUT_FINAL,
+    PUT_JOURNAL,
+    PUT_WANTS,
+    Change,
+    Put,
+)
+from onceq.core.resolve import address_of, answer_address, destinations
+from onceq.core.state import DEAD_LETTER, DEAD_XACT
+from onceq.errors import (
+    BodyTooLarge,
+    IllegalPropertySize,
+    IllegalPropertyValue,
+    InsufficientResources,
+    LabelTooLong,
+    OnceqError,
+    StorageReserve,
+)
+from onceq.model.classes import MessageClass
+from onceq.model.identity import NO_GUID
+from onceq.model.limits import (
+    EXTENSION_BYTES_MAX,
+    LABEL_CHARS_MAX,
+    OPEN_SEND_BYTES_MAX,
+    PACKET_BYTES_MAX,
+    TRANSACTION_BYTES_MAX,
+    TRANSACTION_MESSAGES_MAX,
+)
+from onceq.model.message import (
+    CORRELATION_BYTES,
+    PRIORITY_DEFAULT,
+    Delivery,
+    Journal,
+    Properties,
+)
+from onceq.model.time import NEVER_S
+from onceq.packet.encode import Template, encode_run, template
+
+TEMPLATES_MAX = 1_024
+MESSAGE_NUMBERS = 1 << 32
+TRANSACTION_NUMBERS = 1 << 20
+
+
+def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
+    """Check one batch and find its destinations; nothing is stored yet.
+
+    Raises:
+        OnceqError: Whatever is wrong with it; the whole batch is refused.
+    """
+    properties = _checked(item.properties)
+    if desk.space_low:
+        raise StorageReserve(
+            "the disk is nearly full: sends are refused so that receiving and acknowledging can "
+            "go on; free some space or raise the quota, then send again"
+        )
+    if tx is not None:
+        if tx.lifetimes is None:
+            tx.lifetimes = (properties.time_to_reach_queue, properties.time_to_be_received)
+        reach, receive = tx.lifetimes
+        properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
+    targets = destinations(desk, item.destination, transactional=tx is not None)
+    sent_s = desk.now.wall_s - item.age_s
+    templates = tuple(
+        _template(desk, target, properties, sent_s, transactional=tx is not None)
+        for target in targets
+    )
+    size = _checked_size(desk, item, templates, tx)
+    for target in targets:
+        _check_quota(target, size // len(targets))
+    receive_by = _deadline(sent_s, properties.time_to_be_received)
+    reach_s = properties.time_to_reach_queue
+    if reach_s >= NEVER_S - 1:
+        reach_s = desk.settings.time_to_reach_queue_s
+    return Prepared(
+        item=replace(item, properties=properties),
+        targets=targets,
+        templates=templates,
+        expires=min(_deadline(sent_s, reach_s), receive_by),
+        receive_by=receive_by,
+        size=size,
+    )
+
+
+def _checked(properties: Properties) -> Properties:
+    if len(properties.label) > LABEL_CHARS_MAX:
+        raise LabelTooLong(
+            f"the label has {len(properties.label)} characters; at most {LABEL_CHARS_MAX} fit"
+        )
+    if len(properties.correlation_id) != CORRELATION_BYTES:
+        raise IllegalPropertySize(
+            f"a correlation identifier has {CORRELATION_BYTES} bytes, "
+            f"not {len(properties.correlation_id)}"
+        )
+    if properties.priority is not None and not 0 <= properties.priority <= 7:
+        raise IllegalPropertyValue(f"priority is 0 to 7, not {properties.priority}")
+    if len(properties.extension) > EXTENSION_BYTES_MAX:
+        raise IllegalPropertySize(f"an extension has at most {EXTENSION_BYTES_MAX} bytes")
+    for name in ("app_specific", "body_type", "time_to_reach_queue", "time_to_be_received"):
+        if not 0 <= getattr(properties, name) <= NEVER_S:
+            raise IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
+    return properties
+
+
+def _checked_size(
+    desk: Desk, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
+) -> int:
+    """Bytes of all packets of the batch over all destinations, within every limit."""
+    lengths = item.bodies.lengths
+    largest, total = max(lengths, default=0), sum(lengths)
+    size = 0
+    for made in templates:
+        if made.packet_bytes(largest) > PACKET_BYTES_MAX:
+            raise BodyTooLarge(
+                f"a body of {largest} bytes with {made.overhead} bytes of headers is larger than "
+                f"the {PACKET_BYTES_MAX} bytes of a packet; send it in parts"
+            )
+        size += total + len(lengths) * (made.overhead + 3)
+    held, messages = (tx.bytes, tx.messages) if tx is not None else (0, 0)
+    if held + size > TRANSACTION_BYTES_MAX:
+        raise InsufficientResources(
+            f"one transaction may send {TRANSACTION_BYTES_MAX} bytes; this would make "
+            f"{held + size}; commit in smaller steps"
+        )
+    if messages + len(lengths) > TRANSACTION_MESSAGES_MAX:
+        raise InsufficientResources(
+            f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
+        )
+    if desk.open_bytes + size > OPEN_SEND_BYTES_MAX:
+        raise InsufficientResources("open transactions hold all the memory they may; commit some")
+    if desk.state.space.total + size > desk.settings.computer_quota_bytes:
+        raise InsufficientResources(
+            f"the queues of this manager hold their quota of {desk.settings.computer_quota_bytes} "
+            "bytes; receive or purge messages, or raise computer_quota_bytes"
+        )
+    return size
+
+
+def _check_quota(target: Target, size: int) -> None:
+    holder = target.holder
+    if isinstance(holder, Queue) and holder.bytes + size > holder.properties.quota_bytes:
+        raise InsufficientResources(
+            f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
+        )
+
+
+def _deadline(sent_s: int, lifetime_s: int) -> int:
+    return NEVER_S if lifetime_s >= NEVER_S - 1 else min(sent_s + lifetime_s, NEVER_S - 1)
+
+
+def _template(
+    desk: Desk, target: Target, properties: Properties, sent_s: int, *, transactional: bool
+) -> Template:
+    """The headers for one destination; the same ones serve all batches of one second."""
+    key = (target.text, target.holder.number, properties, sent_s, transactional)
+    made = desk.templates.get(key)
+    if made is None:
+        if len(desk.templates) >= TEMPLATES_MAX:
+            desk.templates.clear()
+        destination, manager = address_of(desk, target)
+        made = desk.templates[key] = template(
+            source=desk.identity.guid,
+            destination=destination,
+            destination_manager=manager,
+            admin=answer_address(desk, properties.admin_queue),
+            response=answer_address(desk, properties.response_queue),
+            properties=properties,
+            sent_time=sent_s,
+            transactional=transactional,
+        )
+    return made
+
+
+# ---- taking effect ---------------------------------------------------------------------------
+
+
+def message_numbers(desk: Desk, count: int) -> tuple[int, int]:
+    """The first of ``count`` consecutive message numbers, and the next one after them.
+
+    Zero means "not assigned" on the wire (wire-mqqb 13), so a block never contains it.
+    """
+    first = desk.state.next_message
+    if first + count > MESSAGE_NUMBERS:
+        first = 1
+    after = first + count
+    return first, after if after < MESSAGE_NUMBERS else 1
+
+
+def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: int) -> int:
+    """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
+
+    Returns:
+        The number of the first message.
+    """
+    total = sum(len(p.item.bodies) for p in sends)
+    first_message, change.next_message = message_numbers(desk, total)
+    order = [(p, target, made) for p in sends for target, made in zip(p.targets, p.templates,
+             strict=True)]  # fmt: skip
+    firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
+    for index, (_, target, _) in enumerate(order):
+        firsts.setdefault(target.holder.number, index)
+        lasts[target.holder.number] = index
+    numbering = _Numbering(desk, change)
+    message, before = first_message, None
+    for index, (p, target, made) in enumerate(order):
+        if before is not None and p is not before:
+            message += len(before.item.bodies)
+        before = p
+        number = target.holder.number
+        _add_put(
+            numbering, p, target, made,
+            message=message,
+            transaction=transaction,
+            first=firsts[number] == index,
+            last=lasts[number] == index,
+        )  # fmt: skip
+    return first_message
+
+
+class _Numbering:
+    """Streams, numbers and counters of several puts that stand in one change."""
+
+    def __init__(self, desk: Desk, change: Change) -> None:
+        self.desk = desk
+        self.change = change
+        self.ahead: dict[tuple[int, int], int] = {}
+        self.streams: dict[int, tuple[int, int]] = {}
+
+    def counter(self, holder: Queue | Outgoing, lane: int, count: int) -> int:
+        """Counter of the first of ``count`` messages."""
+        key = (holder.number, lane)
+        first = self.ahead.get(key)
+        if first is None:
+            first = holder.lane(lane).next
+        self.ahead[key] = first + count
+        return first
+
+    def stream(self, outgoing: Outgoing, counter: int) -> tuple[int, int]:
+        """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
+        known = self.streams.get(outgoing.number)
+        if known is None:
+            if outgoing.stream and outgoing.unacknowledged:
+                known = (outgoing.stream, outgoing.base)
+            else:
+                state = self.desk.state
+                ordinal = self.change.next_ordinal or state.next_ordinal
+                self.change.next_ordinal = ordinal + 1
+                known = (state.stamp << 32 | ordinal, counter - 1)
+            self.streams[outgoing.number] = known
+        stream, base = known
+        return stream, counter - base
+
+
+def _add_put(
+    numbering: _Numbering,
+    p: Prepared,
+    target: Target,
+    made: Template,
+    *,
+    message: int,
+    transaction: int,
+    first: bool,
+    last: bool,
+) -> None:
+    holder, properties = target.holder, p.item.properties
+    lane = _lane(properties, transactional=bool(transaction))
+    reason, stream, number = 0, 0, 0
+    expires = p.receive_by
+    flags = _flags(properties, transactional=bool(transaction))
+    if isinstance(holder, Queue):
+        if holder.properties.transactional != bool(transaction):
+            holder, lane, reason = _misfit(numbering.desk, properties, bool(transaction))
+            if holder is None:
+                return
+            expires, flags = NEVER_S, flags & PUT_EXPRESS
+    else:
+        expires = p.expires
+        if transaction:
+            lane = TRANSACTIONAL_LANE
+    counter = numbering.counter(holder, lane, len(p.item.bodies))
+    if isinstance(holder, Outgoing) and transaction:
+        stream, number = numbering.stream(holder, counter)
+    packets = encode_run(
+        made, p.item.bodies, first_message=message, stream=stream, first_number=number,
+        transaction=transaction % TRANSACTION_NUMBERS, first=first, last=last,
+    )  # fmt: skip
+    numbering.change.puts.append(
+        Put(
+            holder.number, lane, counter, packets, stream, number, expires, p.receive_by, flags,
+            reason, message, NO_GUID,
+        )
+    )  # fmt: skip
+
+
+def _lane(properties: Properties, *, transactional: bool) -> int:
+    if transactional:
+        return 0
+    return PRIORITY_DEFAULT if properties.priority is None else properties.priority
+
+
+def _flags(properties: Properties, *, transactional: bool) -> int:
+    flags = 0
+    if not transactional and properties.delivery == Delivery.EXPRESS:
+        flags |= PUT_EXPRESS
+    if properties.journal & Journal.DEADLETTER:
+        flags |= PUT_WANTS | PUT_DEADLETTER
+    if transactional and properties.journal & Journal.JOURNAL:
+        flags |= PUT_WANTS | PUT_JOURNAL
+    if transactional and flags & PUT_WANTS:
+        flags |= PUT_FINAL
+    return flags
+
+
+def _misfit(
+    desk: Desk, properties: Properties, transactional: bool
+) -> tuple[Queue | None, int, int]:
+    """Where a message goes whose kind is not the local queue's (Q-4, D5).
+
+    A transactional one to this computer's transactional dead-letter queue, whatever it asked; the
+    other kind to the dead-letter queue if it asked, else nowhere.
+    """
+    if transactional:
+        queue = desk.state.holders[DEAD_XACT]
+        reason = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+    elif properties.journal & Journal.DEADLETTER:
+        queue = desk.state.holders[DEAD_LETTER]
+        reason = MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
+    else:
+        return None, 0, 0
+    assert isinstance(queue, Queue)
+    return queue, 0, int(reason)
+
+
+def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None) -> list[Prepared]:
+    """Prepare several batches, all or none; on an error a transaction is as before."""
+    if tx is None:
+        return [prepare(desk, item, None) for item in items]
+    before = (tx.bytes, tx.messages, tx.lifetimes)
+    made: list[Prepared] = []
+    try:
+        for item in items:
+            p = prepare(desk, item, tx)
+            tx.bytes += p.size
+            tx.messages += len(item.bodies)
+            made.append(p)
+    except OnceqError:
+        tx.bytes, tx.messages, tx.lifetimes = before
+        raise
+    return made

@@ -1,0 +1,82 @@
+"""How many bytes of which part of the log are still needed.
+
+The store may only give back a segment in which no message lives. The core knows each message's
+address but not the store's files, so it counts live bytes in small regions of the log. A region
+begins at the position of a record, so that no message lies in two.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+REGION_BYTES = 1 << 20
+"""A new region begins with the first record after this many bytes."""
+
+
+class Space:
+    """Live bytes by region of the log."""
+
+    __slots__ = ("_bases", "_live", "total")
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._live: dict[int, int] = {}
+        self.total = 0
+
+    def record(self, position: int) -> None:
+        """A record with messages begins at ``position``; positions only grow."""
+        bases = self._bases
+        if not bases or position - bases[-1] >= REGION_BYTES:
+            if bases and self._live[bases[-1]] == 0:
+                del self._live[bases.pop()]
+            bases.append(position)
+            self._live[position] = 0
+
+    def add(self, address: int, size: int) -> None:
+        """Bytes at ``address`` are needed from now on."""
+        bases = self._bases
+        base = bases[-1] if address >= bases[-1] else bases[bisect_right(bases, address) - 1]
+        self._live[base] += size
+        self.total += size
+
+    def sub(self, address: int, size: int) -> None:
+        """Bytes at ``address`` are not needed any more."""
+        bases = self._bases
+        index = bisect_right(bases, address) - 1
+        base = bases[index]
+        left = self._live[base] - size
+        assert left >= 0, f"region {base:#x} would hold {left} live bytes"
+        self.total -= size
+        if left == 0 and index != len(bases) - 1:
+            del bases[index], self._live[base]
+        else:
+            self._live[base] = left
+
+    def one_region(self, start: int, end: int) -> bool:
+        """Whether bytes from ``start`` up to ``end`` lie in one region."""
+        bases = self._bases
+        return start >= bases[-1] or bisect_right(bases, start) == bisect_left(bases, end)
+
+    def restore(self, base: int) -> None:
+        """A region of a checkpoint, in order; its bytes are added as its messages are."""
+        self._bases.append(base)
+        self._live[base] = 0
+
+    def prune(self) -> None:
+        """Forget regions of a checkpoint in which nothing turned out to live."""
+        for base in self._bases[:-1]:
+            if self._live[base] == 0:
+                del self._live[base]
+        self._bases = [base for base in self._bases if base in self._live]
+
+    def live_bytes(self, base: int, end: int) -> int:
+        """Live bytes of all regions that begin in [base, end), and of one that reaches in."""
+        bases = self._bases
+        first = bisect_left(bases, base)
+        if first and (first == len(bases) or bases[first] > base):
+            first -= 1
+        return sum(self._live[b] for b in bases[first : bisect_left(bases, end)])
+
+    def dump(self) -> list[tuple[int, int]]:
+        """Region bases and live bytes, for checks."""
+        return [(base, self._live[base]) for base in self._bases]

@@ -1,0 +1,452 @@
+"""The durable state of a queue manager: what records say, and nothing else.
+
+``apply`` is the only way in which it changes, while running and at recovery. ``snapshot`` and
+``restore`` are its form in a checkpoint.
+
+Upholds: I2 (one record is applied whole), I7 (numbers come from durable counters), I22 (the same
+``apply`` always), I24 (one small entry a stream; tables, not objects, for messages).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue, Wanting
+from onceq.core.lane import AVAILABLE, AWAITING, LOCKED, PURGING, Chunk, Lane
+from onceq.core.outcomes import Outcomes
+from onceq.core.records import (
+    PUT_EXPRESS,
+    PUT_WANTS,
+    Change,
+    Move,
+    Moved,
+    Op,
+    Put,
+    Seen,
+    Setup,
+)
+from onceq.core.space import Space
+from onceq.errors import DamagedRecord
+from onceq.model.limits import DUPLICATE_IDS_MAX
+from onceq.model.log import FRAME_HEADER
+from onceq.model.names import parse_format_name
+from onceq.model.queue import QueueProperties
+from onceq.model.run import LENGTH_TYPE, Buffer
+
+DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
+SYSTEM_QUEUES = {
+    DEAD_XACT: ("system$;deadxact", True),
+    DEAD_LETTER: ("system$;deadletter", False),
+    JOURNAL: ("system$;journal", False),
+}
+ORDER_QUEUE_NUMBER = 4
+FIRST_NUMBER = 16
+"""Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
+
+CHECKPOINT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a queue manager is, for ever: given at ``init`` and kept in the store."""
+
+    guid: bytes
+    name: str
+    installed_s: int
+
+    def pack(self) -> bytes:
+        """Bytes for the store."""
+        return self.guid + struct.pack("<I", self.installed_s) + self.name.encode()
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Identity:
+        """From the bytes of ``pack``; raises ValueError."""
+        if len(raw) < 21:
+            raise ValueError("an identity has at least 21 bytes")
+        return cls(bytes(raw[:16]), bytes(raw[20:]).decode(), struct.unpack_from("<I", raw, 16)[0])
+
+
+def restore_properties(values: dict[str, Any]) -> QueueProperties:
+    """Queue properties from their JSON form."""
+    return QueueProperties(**{**values, "instance": bytes.fromhex(values["instance"])})
+
+
+def dump_properties(properties: QueueProperties) -> dict[str, Any]:
+    """Queue properties in JSON form."""
+    return {**asdict(properties), "instance": properties.instance.hex()}
+
+
+class State:
+    """Queues, outgoing queues, streams, outcomes and counters of one manager."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.space = Space()
+        self.holders: dict[int, Holder] = {}
+        self.queues: dict[str, Queue] = {}
+        self.outgoing: dict[str, Outgoing] = {}
+        self.streams: dict[int, Outgoing] = {}
+        self.progress: dict[tuple[bytes, str], Progress] = {}
+        self.outcomes = Outcomes()
+        self.seen: OrderedDict[tuple[bytes, int], int] = OrderedDict()
+        self.next_number = FIRST_NUMBER
+        self.next_message = 1
+        self.next_ordinal = 1
+        self.next_transaction = 1
+        self.stamp = identity.installed_s
+        """High half of new stream identifiers (EOD-14)."""
+        for number, (key, transactional) in SYSTEM_QUEUES.items():
+            properties = QueueProperties(
+                name=key, private=False, number=number, transactional=transactional
+            )
+            queue = Queue(number, self.space, properties, system=True)
+            self.holders[number] = self.queues[key] = queue
+
+    # ---- records ------------------------------------------------------------------------
+
+    def apply(self, change: Change, position: int, offsets: list[int]) -> None:
+        """Let a change happen; its record's frame lies at ``position`` in the log."""
+        if offsets:
+            self.space.record(position)
+        if change.next_message:
+            self.next_message = change.next_message
+        if change.next_ordinal:
+            self.next_ordinal = change.next_ordinal
+        if change.next_transaction:
+            self.next_transaction = change.next_transaction
+        payload = position + FRAME_HEADER
+        for put, offset in zip(change.puts, offsets, strict=False):
+            self._put(put, payload + offset, change.wall_s)
+        for move in change.moves:
+            self._move(move)
+        for advance in change.advances:
+            key = (advance.source, advance.key)
+            progress = self.progress.get(key)
+            if progress is None:
+                progress = self.progress[key] = Progress(advance.source, advance.key)
+            progress.stream, progress.last = advance.stream, advance.last
+            progress.last_access_s = change.wall_s
+        for seen in change.seen:
+            self._see(seen, change.wall_s)
+        for moved, offset in zip(change.moved, offsets[len(change.puts) :], strict=True):
+            self._moved(moved, payload + offset)
+        if change.outcome is not None:
+            self.outcomes.committed(change.outcome, change.wall_s)
+
+    def _put(self, put: Put, address: int, wall_s: int) -> None:
+        holder = self.holders[put.holder]
+        lane = holder.lane(put.lane)
+        first = lane.append(
+            address,
+            put.packets.lengths,
+            arrived=wall_s,
+            expires=put.expires,
+            express=bool(put.flags & PUT_EXPRESS),
+        )
+        if first != put.first:
+            raise DamagedRecord(f"queue {put.holder} is at {first}, its record at {put.first}")
+        count = len(put.packets.lengths)
+        if put.reason:
+            lane.classes.update(dict.fromkeys(range(first, first + count), put.reason))
+        if put.flags & PUT_WANTS:
+            wanting = Wanting(
+                first, count, put.source, put.stream, put.number, put.message, put.flags,
+                put.receive_by,
+            )  # fmt: skip
+            holder.wanting.setdefault(put.lane, deque()).append(wanting)
+        if isinstance(holder, Outgoing) and put.lane == TRANSACTIONAL_LANE:
+            self._number(holder, put, first)
+
+    def _number(self, outgoing: Outgoing, put: Put, first: int) -> None:
+        """Keep the relation of counters and numbers (EOD-4, EOD-12)."""
+        if put.stream != outgoing.stream:
+            if outgoing.stream:
+                if outgoing.ordered_lane.awaiting:
+                    outgoing.old[outgoing.stream] = outgoing.base
+                else:
+                    self._forget_streams(outgoing)
+                    del self.streams[outgoing.stream]
+            outgoing.stream = put.stream
+            outgoing.base = first - put.number
+            self.streams[put.stream] = outgoing
+        elif first - outgoing.base != put.number:
+            raise DamagedRecord(
+                f"stream {put.stream:#x} is at {first - outgoing.base}, its record at {put.number}"
+            )
+
+    def _forget_streams(self, outgoing: Outgoing) -> None:
+        for stream in outgoing.old:
+            del self.streams[stream]
+        outgoing.old.clear()
+
+    def _move(self, move: Move) -> None:
+        holder = self.holders[move.holder]
+        lane = holder.lane(move.lane)
+        first, count = move.first, move.count
+        if move.op == Op.LOCK:
+            lane.set_state(first, count, AVAILABLE, LOCKED)
+        elif move.op in (Op.UNLOCK, Op.RETURN):
+            self._unlock(holder, move, lane)
+        elif move.op == Op.PURGE:
+            for part, size in list(lane.ranges(LOCKED, first, end=first + count)):
+                lane.set_state(part, size, LOCKED, PURGING)
+            for state in (AVAILABLE, AWAITING):
+                for part, size in list(lane.ranges(state, first, end=first + count)):
+                    self._take_out(holder, move.lane, part, size)
+        elif move.op == Op.AWAIT:
+            lane.set_state(first, count, AVAILABLE, AWAITING)
+            for w in holder.wanting.get(move.lane, ()):
+                if w.first < first + count and first < w.first + w.count:
+                    start = max(first, w.first)
+                    stop = min(first + count, w.first + w.count)
+                    lane.set_expiry(start, stop - start, w.receive_by)
+        else:
+            if move.to:
+                self._adopt(lane, move)
+            self._take_out(holder, move.lane, first, count)
+
+    def _unlock(self, holder: Holder, move: Move, lane: Lane) -> None:
+        end = move.first + move.count
+        counted = move.op == Op.UNLOCK
+        for first, count in list(lane.ranges(PURGING, move.first, end=end)):
+            self._take_out(holder, move.lane, first, count)
+        for first, count in list(lane.ranges(LOCKED, move.first, end=end)):
+            lane.set_state(first, count, LOCKED, AVAILABLE)
+            if counted:
+                for counter in range(first, first + count):
+                    lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
+
+    def _take_out(self, holder: Holder, index: int, first: int, count: int) -> None:
+        holder.lanes[index].remove(first, count)
+        wanting = holder.wanting.get(index)
+        if wanting is None:
+            return
+        lane = holder.lanes[index]
+        while wanting and wanting[0].first + wanting[0].count <= lane.head:
+            wanting.popleft()
+        if not wanting:
+            del holder.wanting[index]
+
+    def _adopt(self, lane: Lane, move: Move) -> None:
+        """Another queue takes packets over where they lie: a dead letter costs no copy."""
+        target = self.holders[move.to].lane(move.to_lane)
+        lengths = lane.lengths(move.first, move.count)
+        arrived = lane.arrived(move.first, move.count)
+        at = 0
+        for extent in lane.extents(move.first, move.count):
+            size = 0
+            start = at
+            while size < extent.size:
+                size += lengths[at]
+                at += 1
+            first = target.append(extent.address, lengths[start:at], arrived=arrived[start])
+            target.classes.update(dict.fromkeys(range(first, first + at - start), move.reason))
+
+    def _see(self, seen: Seen, wall_s: int) -> None:
+        known, source = self.seen, seen.source
+        for number in seen.numbers:
+            known[source, number] = wall_s
+            known.move_to_end((source, number))
+        while len(known) > DUPLICATE_IDS_MAX:
+            known.popitem(last=False)
+
+    def _moved(self, moved: Moved, address: int) -> None:
+        lane = self.holders[moved.holder].lane(moved.lane)
+        lane.relocate(list(moved.counters), address, moved.packets.lengths)
+
+    def apply_setup(self, setup: Setup) -> None:
+        """Let a rare change happen."""
+        values = setup.values
+        if setup.what == "queue":
+            self._make_queue(restore_properties(values))
+        elif setup.what == "drop-queue":
+            queue = self.queues.pop(values["key"])
+            self._drop(queue)
+            for key in [k for k in self.progress if k[1] == values["key"]]:
+                del self.progress[key]
+        elif setup.what == "outgoing":
+            self._make_outgoing(values["number"], values["name"])
+        elif setup.what == "pause":
+            outgoing = self.holders[values["number"]]
+            assert isinstance(outgoing, Outgoing)
+            outgoing.paused_s = values["since_s"]
+        elif setup.what == "stamp":
+            self.stamp = values["stamp"]
+        else:
+            raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
+
+    def _make_queue(self, properties: QueueProperties) -> Queue:
+        queue = Queue(properties.number, self.space, properties)
+        self.holders[queue.number] = queue
+        self.queues[queue_key_of(properties)] = queue
+        self.next_number = max(self.next_number, queue.number + 1)
+        for key in [k for k in self.progress if k[1] == queue_key_of(properties)]:
+            del self.progress[key]
+        return queue
+
+    def _make_outgoing(self, number: int, name: str) -> Outgoing:
+        (element,) = parse_format_name(name)
+        outgoing = Outgoing(number, self.space, element)
+        self.holders[number] = self.outgoing[outgoing.key] = outgoing
+        self.next_number = max(self.next_number, number + 1)
+        return outgoing
+
+    def _drop(self, holder: Holder) -> None:
+        for lane in holder.lanes.values():
+            for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
+                for first, count in list(lane.ranges(state, 0)):
+                    lane.remove(first, count)
+        del self.holders[holder.number]
+
+    def all_lanes(self) -> Iterator[tuple[Holder, int, Lane]]:
+        """Every lane of every holder."""
+        for holder in self.holders.values():
+            for index, lane in holder.lanes.items():
+                yield holder, index, lane
+
+    # ---- checkpoints --------------------------------------------------------------------
+
+    def snapshot(self) -> list[Buffer]:
+        """The whole state as bytes that later changes do not touch."""
+        lanes: list[dict[str, Any]] = []
+        tables: list[Buffer] = []
+        for holder, index, lane in self.all_lanes():
+            chunks = lane.chunks()
+            lanes.append(
+                {
+                    "holder": holder.number,
+                    "lane": index,
+                    "next": lane.next,
+                    "aborts": list(lane.aborts.items()),
+                    "classes": list(lane.classes.items()),
+                    "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
+                    "wanting": [_dump_wanting(w) for w in holder.wanting.get(index, ())],
+                }
+            )
+            for c in chunks:
+                tables += (
+                    c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
+                    c.expires.tobytes(), bytes(c.states),
+                )  # fmt: skip
+        head = json.dumps(self._head(lanes), separators=(",", ":")).encode()
+        return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *tables]
+
+    def _head(self, lanes: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "stamp": self.stamp,
+            "next": [self.next_number, self.next_message, self.next_ordinal,
+                     self.next_transaction],  # fmt: skip
+            "queues": [
+                dump_properties(q.properties) for q in self.queues.values() if not q.system
+            ],
+            "outgoing": [
+                [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
+                for o in self.outgoing.values()
+            ],
+            "progress": [
+                [p.source.hex(), p.key, p.stream, p.last, p.last_access_s]
+                for p in self.progress.values()
+            ],
+            "outcomes": self.outcomes.dump(),
+            "seen": [[s.hex(), n, at] for (s, n), at in self.seen.items()],
+            "regions": [base for base, _ in self.space.dump()],
+            "lanes": lanes,
+        }
+
+    def restore(self, checkpoint: bytes) -> None:
+        """Load what ``snapshot`` gave; only into a new State."""
+        version, size = struct.unpack_from("<II", checkpoint)
+        if version != CHECKPOINT_VERSION:
+            raise DamagedRecord(f"a checkpoint of version {version}")
+        head = json.loads(checkpoint[8 : 8 + size])
+        self.stamp = head["stamp"]
+        for properties in head["queues"]:
+            self._make_queue(restore_properties(properties))
+        for number, name, stream, base, old, paused_s in head["outgoing"]:
+            outgoing = self._make_outgoing(number, name)
+            outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
+            outgoing.old = dict(map(tuple, old))
+            for known in (*outgoing.old, *((stream,) if stream else ())):
+                self.streams[known] = outgoing
+        (self.next_number, self.next_message, self.next_ordinal,
+         self.next_transaction) = head["next"]  # fmt: skip
+        for source, key, stream, last, access in head["progress"]:
+            raw = bytes.fromhex(source)
+            self.progress[raw, key] = Progress(
+                raw, key, stream=stream, last=last, last_access_s=access
+            )
+        self.outcomes.load(head["outcomes"])
+        for source, number, at in head["seen"]:
+            self.seen[bytes.fromhex(source), number] = at
+        for base in head["regions"]:
+            self.space.restore(base)
+        self._restore_lanes(head["lanes"], memoryview(checkpoint)[8 + size :])
+        self.space.prune()
+
+    def _restore_lanes(self, lanes: list[dict[str, Any]], tables: memoryview) -> None:
+        at = 0
+
+        def table(kind: str, count: int) -> array[int]:
+            nonlocal at
+            values = array(kind)
+            size = count * values.itemsize
+            values.frombytes(tables[at : at + size])
+            at += size
+            return values
+
+        for values in lanes:
+            holder = self.holders[values["holder"]]
+            index = values["lane"]
+            lane = holder.lane(index)
+            lane.next = values["next"]
+            lane.aborts = dict(map(tuple, values["aborts"]))
+            lane.classes = dict(map(tuple, values["classes"]))
+            if values["wanting"]:
+                holder.wanting[index] = deque(_load_wanting(w) for w in values["wanting"])
+            for base, count, express in values["chunks"]:
+                chunk = Chunk(base)
+                chunk.addresses = table("Q", count)
+                chunk.lengths = table(LENGTH_TYPE, count)
+                chunk.arrived = table("I", count)
+                chunk.expires = table("I", count)
+                chunk.states = bytearray(tables[at : at + count])
+                at += count
+                chunk.express = set(express) or None
+                lane.restore(chunk)
+            lane.find_head()
+
+    def recount(self) -> dict[int, int]:
+        """Messages of each holder counted anew from the tables (I19)."""
+        states = (AVAILABLE, LOCKED, PURGING, AWAITING)
+        return {
+            holder.number: sum(
+                count
+                for lane in holder.lanes.values()
+                for state in states
+                for _, count in lane.ranges(state, 0)
+            )
+            for holder in self.holders.values()
+        }
+
+
+def queue_key_of(properties: QueueProperties) -> str:
+    """How a manager finds a queue of its own: the case-folded path after the computer."""
+    name = properties.name.casefold()
+    return f"private$\\{name}" if properties.private else name
+
+
+def _dump_wanting(w: Wanting) -> list[Any]:
+    return [w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.receive_by]
+
+
+def _load_wanting(values: list[Any]) -> Wanting:
+    first, count, source, *rest = values
+    return Wanting(first, count, bytes.fromhex(source), *rest)
+
+

@@ -1,0 +1,329 @@
+"""Looking at the state: what management commands and ``why`` are made from (section 4.9).
+
+Views are plain values; times are seconds since 1970, 0 meaning never.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+from onceq.core.desk import Desk
+from onceq.core.resolve import find_outgoing, find_queue
+from onceq.core.holders import Outgoing, Progress, Queue, lookup_id
+from onceq.core.inputs import Look
+from onceq.core.lane import AVAILABLE, REMOVED
+from onceq.errors import InvalidParameter
+from onceq.model.identity import guid_text
+from onceq.model.run import Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Messages whose packets lie in one part of the log (for moving them elsewhere)."""
+
+    holder: int
+    lane: int
+    counters: tuple[int, ...]
+    extents: tuple[Extent, ...]
+    lengths: array[int]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """A queue manager at a glance."""
+
+    name: str
+    id: str
+    queues: int
+    messages: int
+    bytes: int
+    outgoing: int
+    outgoing_messages: int
+    sessions: int
+    transactions: int
+    waiting_readers: int
+    streams: int
+    log_position: int
+    space_low: bool
+    dead_letters: int
+    transactional_dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """One queue."""
+
+    name: str
+    path: str
+    transactional: bool
+    system: bool
+    label: str
+    messages: int
+    available: int
+    locked: int
+    bytes: int
+    first_lookup: int
+    last_lookup: int
+    quota_kb: int
+    created: int
+    readers_waiting: int
+    number: int
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingView:
+    """One outgoing queue: its state, and EodGetSendInfo (4.9).
+
+    ``state`` is one of: connected, waiting, disconnected, inactive, onhold (section 1.3).
+    ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
+    """
+
+    destination: str
+    state: str
+    messages: int
+    unacknowledged: int
+    awaiting_final: int
+    bytes: int
+    peer: str
+    paused_since: int
+    connected_since: int
+    trouble: str
+    trouble_since: int
+    trouble_last: int
+    attempts: int
+    retry_in_s: float
+    stream: int
+    first_unacked: int
+    last_unacked: int
+    last_unacked_previous: int
+    next_number: int
+    last_ack_stream: int
+    last_ack: int
+    last_ack_time: int
+    last_ack_count: int
+    no_ack_count: int
+    no_read_count: int
+    transmitted: int
+    resend_at: int
+    resend_in_s: float
+    resend_interval_s: float
+    resend_count: int
+    expires_next: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """One incoming stream: EodGetReceiveInfo (4.9)."""
+
+    queue: str
+    source: str
+    stream: int
+    number: int
+    last_access: int
+    rejects: int
+    duplicates: int
+    gaps: int
+    stale: int
+    connected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView:
+    """One transaction that is open."""
+
+    owner: int
+    number: int
+    began: int
+    sent: int
+    received: int
+    bytes: int
+
+
+def look(desk: Desk, item: Look) -> None:
+    """Answer with the view asked for."""
+    state = desk.state
+    result: object
+    if item.what == "status":
+        result = status(desk)
+    elif item.what == "queues":
+        result = tuple(queue_view(queue) for queue in state.queues.values())
+    elif item.what == "queue":
+        result = queue_view(find_queue(desk, item.name))
+    elif item.what == "outgoing":
+        result = tuple(outgoing_view(desk, outgoing) for outgoing in state.outgoing.values())
+    elif item.what == "outgoing-queue":
+        result = outgoing_view(desk, find_outgoing(desk, item.name))
+    elif item.what == "streams":
+        result = tuple(stream_view(desk, p) for p in state.progress.values())
+    elif item.what == "transactions":
+        result = tuple(
+            TransactionView(
+                tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
+                sum(move.count for move in tx.receives), tx.bytes,
+            )
+            for tx in desk.transactions.values()
+        )  # fmt: skip
+    else:
+        raise InvalidParameter(f"there is no view {item.what!r}")
+    desk.answer(item.owner, item.request, result)
+
+
+def status(desk: Desk) -> StatusView:
+    """The manager at a glance."""
+    state = desk.state
+    queues = [queue for queue in state.queues.values() if not queue.system]
+    return StatusView(
+        name=desk.identity.name,
+        id=guid_text(desk.identity.guid),
+        queues=len(queues),
+        messages=sum(map(len, queues)),
+        bytes=state.space.total,
+        outgoing=len(state.outgoing),
+        outgoing_messages=sum(map(len, state.outgoing.values())),
+        sessions=len(desk.peers),
+        transactions=len(desk.transactions),
+        waiting_readers=len(desk.waiting),
+        streams=len(state.progress),
+        log_position=desk.position,
+        space_low=desk.space_low,
+        dead_letters=len(state.holders[2]),
+        transactional_dead_letters=len(state.holders[1]),
+    )
+
+
+def queue_view(queue: Queue) -> QueueView:
+    """One queue."""
+    properties = queue.properties
+    lookups = [
+        lookup_id(index, counter)
+        for index, lane in queue.lanes.items()
+        if len(lane)
+        for counter in (lane.head, lane.next - 1)
+    ]
+    return QueueView(
+        name=properties.name,
+        path=f"private$\\{properties.name}" if properties.private else properties.name,
+        transactional=properties.transactional,
+        system=queue.system,
+        label=properties.label,
+        messages=len(queue),
+        available=queue.available,
+        locked=sum(lane.locked for lane in queue.lanes.values()),
+        bytes=queue.bytes,
+        first_lookup=min(lookups, default=0),
+        last_lookup=max(lookups, default=0),
+        quota_kb=properties.quota_kb,
+        created=properties.created,
+        readers_waiting=len(queue.waiting),
+        number=queue.number,
+        instance=properties.instance.hex(),
+    )
+
+
+def _state(outgoing: Outgoing) -> str:
+    if outgoing.paused_s:
+        return "onhold"
+    if outgoing.session:
+        return "connected"
+    if outgoing.connecting:
+        return "waiting"
+    return "disconnected" if outgoing.retry_us else "inactive"
+
+
+def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
+    """One outgoing queue."""
+    lane = outgoing.ordered_lane
+    now, pace, trouble = desk.now, outgoing.pace, outgoing.trouble
+    ranges = list(lane.ranges(AVAILABLE, lane.head))
+    first = ranges[0][0] if ranges else 0
+    last = sum(ranges[-1]) - 1 if ranges else 0
+    before = lane.last_before(last) if last else 0
+    sent = min(outgoing.ever_sent, lane.next - 1)
+    unheard = sum(count for _, count in lane.ranges(AVAILABLE, lane.head, end=sent + 1))
+    peer = desk.peers.get(outgoing.session)
+    resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
+    renew = not outgoing.unacknowledged
+    return OutgoingView(
+        destination=str(outgoing.name),
+        state=_state(outgoing),
+        messages=len(outgoing),
+        unacknowledged=outgoing.unacknowledged,
+        awaiting_final=lane.awaiting,
+        bytes=outgoing.bytes,
+        peer=guid_text(peer.peer) if peer is not None else "",
+        paused_since=outgoing.paused_s,
+        connected_since=outgoing.connected_s,
+        trouble=trouble.reason,
+        trouble_since=trouble.since_s if trouble.reason else 0,
+        trouble_last=trouble.last_s if trouble.reason else 0,
+        attempts=trouble.attempts,
+        retry_in_s=(outgoing.retry_us - now.mono_us) / 1e6 if outgoing.retry_us else -1.0,
+        stream=outgoing.stream,
+        first_unacked=outgoing.number_of(first) if first else 0,
+        last_unacked=outgoing.number_of(last) if last else 0,
+        last_unacked_previous=outgoing.number_of(before) if before else 0,
+        next_number=1 if renew else outgoing.number_of(lane.next),
+        last_ack_stream=outgoing.last_ack[0],
+        last_ack=outgoing.last_ack[1],
+        last_ack_time=outgoing.last_ack_s,
+        last_ack_count=outgoing.last_ack_count,
+        no_ack_count=unheard,
+        no_read_count=lane.awaiting,
+        transmitted=outgoing.ever_sent,
+        resend_at=now.wall_s + round(resend_in) if pace.due_us else 0,
+        resend_in_s=resend_in,
+        resend_interval_s=desk.settings.resend_wait_s(pace.timeouts),
+        resend_count=pace.timeouts,
+        expires_next=min(lane.next_expiry for lane in outgoing.lanes.values()),
+    )
+
+
+def stream_view(desk: Desk, progress: Progress) -> StreamView:
+    """One incoming stream."""
+    return StreamView(
+        queue=progress.key,
+        source=guid_text(progress.source),
+        stream=progress.stream,
+        number=progress.last,
+        last_access=progress.last_access_s,
+        rejects=progress.rejects,
+        duplicates=progress.duplicates,
+        gaps=progress.gaps,
+        stale=progress.stale,
+        connected=progress.source in desk.sessions_of,
+    )
+
+
+def sparse(desk: Desk, base: int, end: int, bytes_max: int) -> list[Live]:
+    """Messages whose packets lie between two positions of the log, up to so many bytes."""
+    found: list[Live] = []
+    left = bytes_max
+    for holder, index, lane in desk.state.all_lanes():
+        for chunk in lane.chunks():
+            if left <= 0:
+                return found
+            picked = [
+                i
+                for i, address in enumerate(chunk.addresses)
+                if base <= address < end
+                and chunk.states[i] != REMOVED
+            ]
+            while picked and sum(chunk.lengths[i] for i in picked) > max(left, 1 << 22):
+                picked = picked[: max(len(picked) // 2, 1)]
+                if len(picked) == 1:
+                    break
+            if picked:
+                lengths = array("I", (chunk.lengths[i] for i in picked))
+                left -= sum(lengths)
+                found.append(
+                    Live(
+                        holder.number, index, tuple(chunk.base + i for i in picked),
+                        tuple(Extent(chunk.addresses[i], chunk.lengths[i]) for i in picked),
+                        lengths,
+                    )
+                )  # fmt: skip
+    return found
+
+

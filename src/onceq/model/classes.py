@@ -1,0 +1,44 @@
+"""Message classes: what kind of message it is, or why a message ended (MS-MQMQ 2.2.18.1.6)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class MessageClass(IntEnum):
+    """Values of PROPID_M_CLASS. Bit 15: negative. Bit 14: concerns reception (after arrival)."""
+
+    NORMAL = 0x0000
+    REPORT = 0x0001
+    ACK_REACH_QUEUE = 0x0002
+    ORDER_ACK = 0x00FF
+    ACK_RECEIVE = 0x4000
+    NACK_BAD_DESTINATION_QUEUE = 0x8000
+    NACK_DELETED = 0x8001
+    NACK_REACH_QUEUE_TIMEOUT = 0x8002
+    NACK_QUEUE_EXCEED_QUOTA = 0x8003
+    NACK_ACCESS_DENIED = 0x8004
+    NACK_HOP_COUNT_EXCEEDED = 0x8005
+    NACK_BAD_SIGNATURE = 0x8006
+    NACK_BAD_ENCRYPTION = 0x8007
+    NACK_NOT_TRANSACTIONAL_QUEUE = 0x8009
+    NACK_NOT_TRANSACTIONAL_MESSAGE = 0x800A
+    NACK_UNSUPPORTED_CRYPTO_PROVIDER = 0x800B
+    NACK_QUEUE_DELETED = 0xC000
+    NACK_QUEUE_PURGED = 0xC001
+    NACK_RECEIVE_TIMEOUT = 0xC002
+    NACK_RECEIVE_TIMEOUT_AT_SENDER = 0xC003
+    NACK_RECEIVE_REJECTED = 0xC004
+
+    @property
+    def negative(self) -> bool:
+        """Whether the message did not make it."""
+        return bool(self & 0x8000)
+
+
+def class_name(value: int) -> str:
+    """Name of a class for people; applications may define values of their own."""
+    try:
+        return MessageClass(value).name.lower().replace("_", "-")
+    except ValueError:
+        return f"class-{value:#06x}"

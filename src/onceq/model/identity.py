@@ -1,0 +1,89 @@
+"""Identifiers: of queue managers, messages, streams and transactions.
+
+A queue manager is known by a GUID, kept as the 16 bytes that stand in packets (first three
+fields little-endian, wire-mqqb section 2). A message is known by the manager that sent it and a
+number (PRP-3). A transaction of a client is known by the client's session and a number, so that
+its outcome can be asked for after a crash (I3a).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+GUID_BYTES = 16
+NO_GUID = bytes(GUID_BYTES)
+
+_GUID_TEXT = re.compile(
+    r"\{?([0-9a-fA-F]{8})-([0-9a-fA-F]{4})-([0-9a-fA-F]{4})-([0-9a-fA-F]{4})-([0-9a-fA-F]{12})\}?"
+)
+
+
+def guid_text(raw: bytes) -> str:
+    """Print 16 wire bytes as ``xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx``."""
+    if len(raw) != GUID_BYTES:
+        raise ValueError(f"a GUID has {GUID_BYTES} bytes, not {len(raw)}")
+    head = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1]
+    text = (head + raw[8:]).hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def guid_bytes(text: str) -> bytes:
+    """Parse the text form into 16 wire bytes; raises ValueError."""
+    match = _GUID_TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a GUID: {text!r}")
+    a, b, c, d, e = (bytes.fromhex(part) for part in match.groups())
+    return a[::-1] + b[::-1] + c[::-1] + d + e
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessageId:
+    """Source queue manager and message number; all copies of one send share it (FN-14)."""
+
+    source: bytes
+    number: int
+
+    def __str__(self) -> str:
+        return f"{{{guid_text(self.source)}}}\\{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> MessageId:
+        """Read the form that ``str`` prints; raises ValueError."""
+        guid, separator, number = text.replace("/", "\\").rpartition("\\")
+        if not separator or not number.isdigit() or int(number) > 0xFFFF_FFFF:
+            raise ValueError(f"not a message identifier: {text!r}")
+        return cls(guid_bytes(guid), int(number))
+
+    def pack(self) -> bytes:
+        """The 20 bytes of PROPID_M_MSGID and of correlation identifiers."""
+        return self.source + self.number.to_bytes(4, "little")
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> MessageId:
+        """From 20 bytes; raises ValueError."""
+        if len(raw) != GUID_BYTES + 4:
+            raise ValueError(f"a message identifier has 20 bytes, not {len(raw)}")
+        return cls(bytes(raw[:GUID_BYTES]), int.from_bytes(raw[GUID_BYTES:], "little"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TransactionId:
+    """One commit of one client session: the key for asking what became of it (I3a).
+
+    Numbers rise by one with every commit that a session asks for, starting at 1.
+    """
+
+    session: bytes
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.session.hex()}-{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> TransactionId:
+        """Read the form that ``str`` prints; raises ValueError."""
+        session, separator, number = text.partition("-")
+        if not separator or len(session) != 2 * GUID_BYTES or not number.isdigit():
+            raise ValueError(f"not a transaction identifier: {text!r}")
+        return cls(bytes.fromhex(session), int(number))

@@ -1,0 +1,158 @@
+"""Every limit of onceq, with its unit in its name and its reason beside it.
+
+Nothing remote can make memory, disk or time grow past what stands here. The table in
+``docs/reference/limits.md`` is generated from this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+PACKET_BYTES_MAX: Final = 0x0040_0000
+"""A packet with all its headers: 4 MiB, of the protocol (MS-MQMQ 2.2.19.1)."""
+
+LABEL_CHARS_MAX: Final = 249
+"""Of the protocol: 250 with its terminator (MQ_MAX_MSG_LABEL_LEN)."""
+
+QUEUE_NAME_CHARS_MAX: Final = 124
+"""Of the protocol (MS-MQMQ 2.1.1)."""
+
+QUEUE_LABEL_CHARS_MAX: Final = 124
+"""PROPID_Q_LABEL."""
+
+SUBQUEUE_NAME_CHARS_MAX: Final = 32
+"""Of the protocol (MS-MQMQ 2.1.1)."""
+
+COMPUTER_NAME_CHARS_MAX: Final = 256
+"""Of the protocol (MS-MQMQ 2.1.1)."""
+
+FORMAT_NAME_CHARS_MAX: Final = 16_384
+"""A multiple-element format name of some sixty long elements; keeps parsing time bounded."""
+
+FORMAT_NAME_ELEMENTS_MAX: Final = 256
+"""Destinations of one send; a commit record with all of them stays far below RECORD_BYTES_MAX."""
+
+HOPS_MAX: Final = 29
+"""The hop count field's largest legal value (MS-MQMQ 2.2.19.2)."""
+
+EXTENSION_BYTES_MAX: Final = 1 << 20
+"""Opaque extension bytes of one message; leaves room for a body in the packet."""
+
+RECORD_BYTES_MAX: Final = 1 << 30
+"""One record of the log. A transaction larger than TRANSACTION_BYTES_MAX is refused before."""
+
+TRANSACTION_BYTES_MAX: Final = 512 << 20
+"""Packets of one transaction over all destinations; they stand in memory until commit."""
+
+TRANSACTION_MESSAGES_MAX: Final = 2_000_000
+"""Messages sent and received by one transaction, over all destinations."""
+
+OPEN_SEND_BYTES_MAX: Final = 1 << 30
+"""Bodies of all transactions that are not committed yet, in memory."""
+
+CLIENT_FRAME_BYTES_MAX: Final = 64 << 20
+"""One frame of the client protocol; larger batches are cut by the client library."""
+
+RECEIVE_MESSAGES_MAX: Final = 10_000
+"""Messages of one receive or peek request; clients ask again for more."""
+
+RECEIVE_BYTES_MAX: Final = 32 << 20
+"""Packets of one receive or peek answer (at least one message is always given)."""
+
+WAITING_READERS_MAX: Final = 10_000
+"""Receive requests that wait at one time on one queue manager."""
+
+OPEN_TRANSACTIONS_MAX: Final = 100_000
+"""Transactions open at one time on one queue manager."""
+
+QUEUES_MAX: Final = 100_000
+"""Queues of one queue manager."""
+
+OUTGOING_QUEUES_MAX: Final = 100_000
+"""Outgoing queues of one queue manager (plan: 10^5 streams)."""
+
+STREAMS_MAX: Final = 1_000_000
+"""Incoming streams remembered; one small entry for each pair of sender and queue (I24)."""
+
+DUPLICATE_IDS_MAX: Final = 10_000
+"""Identifiers of non-transactional messages remembered to notice repetitions (EOD-27)."""
+
+DUPLICATE_AGE_S_MAX: Final = 1_800
+"""And for how long."""
+
+OUTCOME_AGE_S: Final = 24 * 3600
+"""How long after its last commit the outcomes of a client session can be asked for."""
+
+OUTCOME_SESSIONS_MAX: Final = 100_000
+"""Client sessions whose outcomes are remembered; the longest unused go first."""
+
+OUTCOME_WINDOW: Final = 1_024
+"""Commits of one session whose outcomes are remembered; also the most that may be under way."""
+
+TIME_TO_REACH_QUEUE_DEFAULT_S: Final = 345_600
+"""Four days, when the sender set none (section 6.1)."""
+
+CONNECTIONS_MAX: Final = 4_096
+"""Accepted connections of clients, and as many of peers."""
+
+HANDSHAKE_S_MAX: Final = 60
+"""A connection that has not finished its set-up by then is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator may set; the defaults are those of MSMQ where it has them.
+
+    Every field ends in its unit. Tests set times to milliseconds (EOD-20).
+    """
+
+    resend_first_s: float = 30.0
+    """Time-outs 1 to 3 of a stream without an order acknowledgment (SeqResend13Time)."""
+    resend_second_s: float = 300.0
+    """Time-outs 4 to 6 (SeqResend46Time)."""
+    resend_third_s: float = 1_800.0
+    """Time-outs 7 to 9 (SeqResend79Time)."""
+    resend_last_s: float = 21_600.0
+    """Time-out 10 and later (SeqResend10Time)."""
+    order_ack_delay_s: float = 0.5
+    """Quiet time after a transactional message before its order acknowledgment (EOD-33)."""
+    order_ack_delay_s_max: float = 10.0
+    """Longest time between order acknowledgments while messages arrive (SeqMaxAckDelay)."""
+    order_ack_messages_max: int = 4_096
+    """Messages after which an order acknowledgment goes out at once; bounds the sender's backlog."""
+    connect_retry_s: float = 5.0
+    """Between attempts to reach a peer (TryConnectInterval)."""
+    session_idle_s: float = 300.0
+    """A session without user messages for this long is closed (CleanupInterval)."""
+    session_init_s: float = 60.0
+    """Set-up of a session must end within this time."""
+    session_ack_wait_s: float = 20.0
+    """Session acknowledgments are due within this time; twice as long for direct names."""
+    session_window_messages: int = 1_024
+    """Messages under way on one session; MSMQ's own is 64, and the smaller side decides."""
+    time_to_reach_queue_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S
+    """For messages that set none (LongLiveTime)."""
+    computer_quota_bytes: int = 8 << 30
+    """Packets of all queues together (X-14)."""
+    checkpoint_log_bytes: int = 256 << 20
+    """A checkpoint is made when this much log was written since the last one."""
+    disk_reserve_bytes: int = 64 << 20
+    """Sends are refused while less than this is free, so that receiving and acknowledging go on."""
+    outcome_age_s: int = OUTCOME_AGE_S
+    """How long outcomes of commits can be asked for."""
+    remote_transactional_receive: bool = True
+    """Applications are local to the manager they connect to (product D7); False: strict 2003."""
+
+    def resend_wait_s(self, timeouts: int) -> float:
+        """Time to wait for an order acknowledgment after so many time-outs in a row (EOD-17)."""
+        if timeouts < 3:
+            return self.resend_first_s
+        if timeouts < 6:
+            return self.resend_second_s
+        if timeouts < 9:
+            return self.resend_third_s
+        return self.resend_last_s
+
+
+SETTING_NAMES: Final = tuple(field.name for field in fields(Settings))

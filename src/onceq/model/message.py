@@ -1,0 +1,133 @@
+"""A message as an application sees it, and the properties that it may set.
+
+The bytes of a message are its packet (product D2); these objects appear only when an application
+or an operator looks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+
+from onceq.model.identity import MessageId
+from onceq.model.time import NEVER_S
+
+PRIORITY_DEFAULT = 3
+CORRELATION_BYTES = 20
+NO_CORRELATION = bytes(CORRELATION_BYTES)
+
+
+class Delivery(IntEnum):
+    """What a message survives: EXPRESS nothing, RECOVERABLE a restart (PROPID_M_DELIVERY)."""
+
+    EXPRESS = 0
+    RECOVERABLE = 1
+
+
+class Acknowledge(IntFlag):
+    """Which acknowledgment messages are asked for (PROPID_M_ACKNOWLEDGE, section 5.2)."""
+
+    NONE = 0
+    POSITIVE_ARRIVAL = 1
+    POSITIVE_RECEIVE = 2
+    NEGATIVE_ARRIVAL = 4
+    NEGATIVE_RECEIVE = 8
+
+
+class Journal(IntFlag):
+    """Source journaling (PROPID_M_JOURNAL, section 6.2)."""
+
+    NONE = 0
+    DEADLETTER = 1
+    JOURNAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What the sender sets for one message or for a whole batch of them.
+
+    Times are whole seconds; ``NEVER_S`` means "not set". ``admin_queue`` and ``response_queue``
+    are format names, or "" for none. ``priority`` None means the default (3; transactional
+    messages are always 0, Q-23).
+    """
+
+    label: str = ""
+    priority: int | None = None
+    delivery: Delivery = Delivery.RECOVERABLE
+    acknowledge: Acknowledge = Acknowledge.NONE
+    journal: Journal = Journal.NONE
+    app_specific: int = 0
+    body_type: int = 0
+    correlation_id: bytes = NO_CORRELATION
+    time_to_reach_queue: int = NEVER_S
+    time_to_be_received: int = NEVER_S
+    admin_queue: str = ""
+    response_queue: str = ""
+    extension: bytes = b""
+    trace: bool = False
+
+
+PLAIN = Properties()
+"""No property set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, decoded from its packet.
+
+    Attributes:
+        body: The bytes that the sender gave.
+        id: Source queue manager and number; shared by all copies of one send.
+        destination: Format name of the queue that this copy was sent to.
+        sent_time: Seconds since 1970 UTC, by the sender's clock.
+        arrived_time: Seconds since 1970 UTC, by this queue manager's clock; 0 if not arrived.
+        lookup_id: Place in the queue: never reused, rising with position (RCV-8); 0 if none.
+        stream, number, previous: Exactly-once order information (EOD-2); 0 if not transactional
+            or sent to a queue on the same manager.
+        transaction: Number of the sending transaction (20 bits, wraps: SND-11).
+        first_in_transaction, last_in_transaction: Among the messages of that transaction to
+            this queue (SND-10).
+        abort_count: How often a transaction that received it was aborted (SND-21).
+    """
+
+    body: bytes
+    id: MessageId
+    destination: str = ""
+    label: str = ""
+    priority: int = 0
+    delivery: Delivery = Delivery.RECOVERABLE
+    acknowledge: Acknowledge = Acknowledge.NONE
+    journal: Journal = Journal.NONE
+    message_class: int = 0
+    app_specific: int = 0
+    body_type: int = 0
+    correlation_id: bytes = NO_CORRELATION
+    time_to_reach_queue: int = NEVER_S
+    time_to_be_received: int = NEVER_S
+    admin_queue: str = ""
+    response_queue: str = ""
+    extension: bytes = field(default=b"", repr=False)
+    sent_time: int = 0
+    arrived_time: int = 0
+    lookup_id: int = 0
+    transactional: bool = False
+    stream: int = 0
+    number: int = 0
+    previous: int = 0
+    transaction: int = 0
+    first_in_transaction: bool = False
+    last_in_transaction: bool = False
+    final_ack_wanted: bool = False
+    hops: int = 0
+    abort_count: int = 0
+    source_address: bytes = field(default=b"", repr=False)
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8 text; raises UnicodeDecodeError."""
+        return self.body.decode()
+
+    @property
+    def transaction_id(self) -> bytes:
+        """The 20 bytes of PROPID_M_XACTID: source and transaction number (SND-11)."""
+        return self.id.source + self.transaction.to_bytes(4, "little")

@@ -1,0 +1,121 @@
+"""What a store promises to the engine, whatever lies below it.
+
+A store is one log of records and the newest checkpoint. The engine appends records in the order
+of the core's decisions, syncs once for all that came together, and only then lets the core's
+actions be performed (house idea 2). After a crash the store gives back the newest checkpoint and
+every record after it, up to the end of what is whole.
+
+Promises:
+    1. After ``sync`` returns, every record appended before it survives any power cut.
+    2. What ``open`` gives back is a prefix of what was appended, at least as long as the last
+       sync covered. A torn tail is cut; damage below the last sync is refused (I23).
+    3. Positions (``model/log.py``) never repeat, also across crashes: an append after recovery
+       begins where the kept prefix ended.
+    4. If ``append``, ``flush`` or ``sync`` raises StorageFailure the store is dead: every later
+       call raises too. Nobody may try a sync again (a kernel may have dropped the pages).
+    5. Bytes of a record can be read by address as long as the segment that they lie in is kept;
+       a segment is kept while it is at or after the checkpoint or while the engine names it live.
+
+Not thread-safe: one caller at a time, except ``read``, which may be called from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from onceq.model.run import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What ``open`` found.
+
+    Attributes:
+        checkpoint: The newest whole checkpoint's state, or None for a new store.
+        checkpoint_position: Log position that the checkpoint covers up to (records at or after
+            it must be replayed).
+        torn_bytes: Bytes of an unsynced tail that were cut; 0 after a clean stop.
+        clean: Whether the last process closed the store in order.
+    """
+
+    checkpoint: bytes | None
+    checkpoint_position: int
+    torn_bytes: int
+    clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentUse:
+    """One segment file: where it begins in the log and how large it is on disk."""
+
+    base: int
+    end: int
+    disk_bytes: int
+
+
+class Store(Protocol):
+    """See the module's promises. All sizes in bytes, all positions logical."""
+
+    @property
+    def position(self) -> int:
+        """Where the next record's frame will begin."""
+
+    @property
+    def synced(self) -> int:
+        """Everything before this position survives a power cut."""
+
+    def records(self) -> Iterator[tuple[int, memoryview]]:
+        """Position of the frame and payload of each record from the checkpoint on, in order.
+
+        To be read to its end once, before the first append.
+        """
+
+    def append(self, payload: Sequence[Buffer]) -> int:
+        """Add one record made of these pieces; no I/O yet.
+
+        Returns:
+            The position of its frame; its payload begins FRAME_HEADER bytes later.
+        """
+
+    def flush(self) -> None:
+        """Hand what was appended to the operating system, without waiting for the disk."""
+
+    def sync(self) -> None:
+        """Make everything appended so far survive a power cut. One wait for all of it."""
+
+    def read(self, address: int, size: int) -> Buffer:
+        """Bytes of a record by logical address, appended ones included.
+
+        Raises:
+            DamagedRecord: The bytes are gone or the file cannot be read.
+        """
+
+    def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
+        """Make ``state`` the newest checkpoint; it covers every record before ``position``.
+
+        Safe at every crash point: the old checkpoint counts until the new one is durable.
+        """
+
+    def reclaim(self, live: Callable[[int, int], bool]) -> int:
+        """Remove or recycle segments before the checkpoint in which nothing lives.
+
+        Args:
+            live: Asked with (base, end) of a segment, whether any message bytes in it are needed.
+
+        Returns:
+            Bytes of disk given back or kept ready for reuse.
+        """
+
+    def segments(self) -> tuple[SegmentUse, ...]:
+        """All segments, oldest first."""
+
+    def free_bytes(self) -> int:
+        """Space left for new records, the reserve of ready segments included."""
+
+    def disk_bytes(self) -> int:
+        """What the store takes on the disk."""
+
+    def close(self) -> None:
+        """Sync, mark the store as closed in order, release the lock."""
