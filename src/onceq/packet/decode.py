@@ -34,8 +34,8 @@ class UserHeaders:
     """A user packet, taken apart.
 
     ``padding`` and ``reserved`` keep bytes without meaning as they came; ``security`` and
-    ``rest`` are carried along and not interpreted; ``trailing`` counts bytes after the last
-    announced header, which are ignored (wire-mqqb 4.13).
+    ``rest`` are carried along and not interpreted, as are bytes after the last
+    announced header (at ``end``), which are ignored (wire-mqqb 4.13).
     """
 
     flags: int
@@ -59,6 +59,7 @@ class UserHeaders:
     body: bytes
     rest: bytes
     offsets: tuple[int, int]
+    end: int
     reserved: int = 0
     padding: tuple[bytes, ...] = field(default=())
 
@@ -108,7 +109,7 @@ def headers(packet: Buffer) -> UserHeaders:
     return UserHeaders(
         flags, reach, bytes(source), bytes(manager), receive, sent, message, user_flags,
         destination, admin, response, connector, tx, tx_connector, security, fixed, label,
-        extension, body, bytes(packet[rest_at:]), (tx_at, properties_at), reserved,
+        extension, body, bytes(packet[rest_at:]), (tx_at, properties_at), reader.at, reserved,
         tuple(padding),
     )  # fmt: skip
 

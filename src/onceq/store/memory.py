@@ -1,0 +1,112 @@
+"""A store that forgets everything when the process ends: for tests and for trying things out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from onceq.errors import DamagedRecord
+from onceq.model.log import FRAME_HEADER, frame_size
+from onceq.model.run import Buffer
+from onceq.store.contract import Recovered, SegmentUse
+
+
+class MemoryStore:
+    """Keeps the promises of ``contract.py`` for as long as the object lives."""
+
+    def __init__(self) -> None:
+        self._positions: list[int] = []
+        self._payloads: list[bytes] = []
+        self._state: bytes | None = None
+        self._covered = 0
+        self._position = 0
+        self._synced = 0
+        self.syncs = 0
+
+    @property
+    def recovered(self) -> Recovered:
+        """What a new start would find."""
+        return Recovered(self._state, self._covered, 0, True)
+
+    @property
+    def position(self) -> int:
+        """See the contract."""
+        return self._position
+
+    @property
+    def synced(self) -> int:
+        """See the contract."""
+        return self._synced
+
+    def records(self) -> Iterator[tuple[int, memoryview]]:
+        """See the contract."""
+        for position, payload in zip(self._positions, self._payloads, strict=True):
+            if position >= self._covered:
+                yield position, memoryview(payload)
+
+    def append(self, payload: Sequence[Buffer]) -> int:
+        """See the contract."""
+        joined = b"".join(payload)
+        position = self._position
+        self._positions.append(position)
+        self._payloads.append(joined)
+        self._position += frame_size(len(joined))
+        return position
+
+    def flush(self) -> None:
+        """See the contract."""
+
+    def sync(self) -> None:
+        """See the contract."""
+        self._synced = self._position
+        self.syncs += 1
+
+    def read(self, address: int, size: int) -> Buffer:
+        """See the contract."""
+        index = bisect_right(self._positions, address) - 1
+        if index < 0:
+            raise DamagedRecord(f"nothing lies at {address}")
+        at = address - self._positions[index] - FRAME_HEADER
+        piece = memoryview(self._payloads[index])[at : at + size]
+        if at < 0 or len(piece) != size:
+            raise DamagedRecord(f"no {size} bytes lie at {address}")
+        return piece
+
+    def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
+        """See the contract."""
+        self._state = b"".join(state)
+        self._covered = position
+
+    def reclaim(self, live: Callable[[int, int], bool]) -> int:
+        """See the contract; here every record is a segment of its own."""
+        freed = 0
+        kept: list[tuple[int, bytes]] = []
+        ends = [*self._positions[1:], self._position]
+        for position, payload, end in zip(self._positions, self._payloads, ends, strict=True):
+            if position < self._covered and not live(position, end):
+                freed += len(payload)
+            else:
+                kept.append((position, payload))
+        self._positions = [position for position, _ in kept]
+        self._payloads = [payload for _, payload in kept]
+        return freed
+
+    def segments(self) -> tuple[SegmentUse, ...]:
+        """See the contract."""
+        ends = [p + frame_size(len(d)) for p, d in zip(self._positions, self._payloads,
+                strict=True)]  # fmt: skip
+        return tuple(
+            SegmentUse(p, e, e - p) for p, e in zip(self._positions, ends, strict=True)
+        )
+
+    def free_bytes(self) -> int:
+        """See the contract."""
+        return 1 << 40
+
+    def disk_bytes(self) -> int:
+        """See the contract."""
+        return sum(map(len, self._payloads))
+
+    def close(self) -> None:
+        """See the contract."""
+        self.sync()

@@ -1,0 +1,1 @@
+"""Bytes of the protocols to and from values. Pure: no sockets, no clocks."""

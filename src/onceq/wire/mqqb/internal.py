@@ -1,0 +1,149 @@
+"""Packets that set up and steer a session: EstablishConnection, ConnectionParameters, SessionAck.
+
+Layouts: wire-mqqb sections 4.2 to 4.5. Parsing refuses what is not exactly one of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.errors import MalformedPacket
+from onceq.model.run import Buffer
+from onceq.packet import layout as at
+
+SESSION_ACK, ESTABLISH, PARAMETERS = 1, 2, 3
+REFUSED: Final = 0x10
+"""CS: the connection is refused."""
+
+ESTABLISH_BYTES: Final = 572
+PARAMETERS_BYTES: Final = 32
+SESSION_ACK_BYTES: Final = 36
+SESSION_HEADER_BYTES: Final = 16
+
+INTERNAL_FLAGS: Final = 3 | at.BASE_INTERNAL
+"""Priority 3, as Windows sends internal packets."""
+
+SYSTEM_WORD: Final = 0x0310
+"""Release 0x10, no ping was sent, server-class (U12: as Windows sends it)."""
+
+_BASE = struct.Struct("<BBH4sII")
+_INTERNAL = struct.Struct("<HH")
+_ESTABLISH = struct.Struct("<16s16sIHH")
+_PARAMETERS = struct.Struct("<IIHH")
+_SESSION = struct.Struct("<HHIHHHH")
+
+
+@dataclass(frozen=True, slots=True)
+class Establish:
+    """EstablishConnection. ``stamp_ms``: the initiator's clock, echoed for the round trip."""
+
+    client: bytes
+    server: bytes
+    stamp_ms: int
+    system: int = SYSTEM_WORD
+    refused: bool = False
+    padding: bytes = bytes(512)
+    reserved: tuple[int, int] = (0, 0)
+
+    def encode(self) -> bytes:
+        """The packet."""
+        flags = ESTABLISH | (REFUSED if self.refused else 0)
+        return (
+            _base(INTERNAL_FLAGS, ESTABLISH_BYTES, self.reserved[0])
+            + _INTERNAL.pack(0, flags)
+            + _ESTABLISH.pack(
+                self.client, self.server, self.stamp_ms, self.system, self.reserved[1]
+            )
+            + self.padding
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """ConnectionParameters: two time-outs in milliseconds and a window in messages."""
+
+    recoverable_ack_ms: int
+    ack_ms: int
+    window: int
+    refused: bool = False
+    reserved: tuple[int, int] = (0, 0)
+
+    def encode(self) -> bytes:
+        """The packet."""
+        flags = PARAMETERS | (REFUSED if self.refused else 0)
+        return (
+            _base(INTERNAL_FLAGS, PARAMETERS_BYTES, self.reserved[0])
+            + _INTERNAL.pack(0, flags)
+            + _PARAMETERS.pack(
+                self.recoverable_ack_ms, self.ack_ms, self.reserved[1], self.window
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHeader:
+    """What one side has received, and how much it has sent; counts modulo 65536 (section 7)."""
+
+    received: int
+    base: int
+    flags: int
+    sent: int
+    sent_recoverable: int
+    window: int
+    reserved: tuple[int, int] = (0, 0)
+
+    def pack(self) -> bytes:
+        """The 16 bytes of the header."""
+        return _SESSION.pack(
+            self.received, self.base, self.flags, self.sent, self.sent_recoverable, self.window,
+            self.reserved[1],
+        )  # fmt: skip
+
+    def encode(self) -> bytes:
+        """A SessionAck packet."""
+        return (
+            _base(INTERNAL_FLAGS | at.BASE_SESSION, SESSION_ACK_BYTES, self.reserved[0])
+            + _INTERNAL.pack(0, SESSION_ACK)
+            + self.pack()
+        )
+
+    @classmethod
+    def unpack(cls, raw: Buffer, reserved: int = 0) -> SessionHeader:
+        """From the 16 bytes of the header."""
+        received, base, flags, sent, recoverable, window, rest = _SESSION.unpack(raw)
+        return cls(received, base, flags, sent, recoverable, window, (reserved, rest))
+
+
+def _base(flags: int, size: int, reserved: int) -> bytes:
+    return _BASE.pack(at.VERSION, reserved, flags, at.SIGNATURE, size, 0xFFFF_FFFF)
+
+
+def parse(packet: Buffer) -> Establish | Parameters | SessionHeader:
+    """Read one internal packet; raises MalformedPacket."""
+    if len(packet) < 20:
+        raise MalformedPacket(f"an internal packet of {len(packet)} bytes")
+    version, reserved, base_flags, signature, size, _ = _BASE.unpack_from(packet)
+    if version != at.VERSION or signature != at.SIGNATURE or size != len(packet):
+        raise MalformedPacket("an internal packet with a wrong BaseHeader")
+    _, flags = _INTERNAL.unpack_from(packet, 16)
+    kind, refused = flags & 0x0F, bool(flags & REFUSED)
+    sizes = {
+        ESTABLISH: ESTABLISH_BYTES, PARAMETERS: PARAMETERS_BYTES, SESSION_ACK: SESSION_ACK_BYTES
+    }  # fmt: skip
+    if kind not in sizes:
+        raise MalformedPacket(f"an internal packet of unknown type {kind}")
+    if size != sizes[kind]:
+        raise MalformedPacket(f"an internal packet of type {kind} has {size} bytes")
+    if kind == ESTABLISH:
+        client, server, stamp, system, rest = _ESTABLISH.unpack_from(packet, 20)
+        return Establish(
+            client, server, stamp, system, refused, bytes(packet[60:]), (reserved, rest)
+        )
+    if kind == PARAMETERS:
+        recoverable, ack, rest, window = _PARAMETERS.unpack_from(packet, 20)
+        return Parameters(recoverable, ack, window, refused, (reserved, rest))
+    if not base_flags & at.BASE_SESSION:
+        raise MalformedPacket("a SessionAck without its header")
+    return SessionHeader.unpack(bytes(packet[20:36]), reserved)
