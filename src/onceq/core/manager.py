@@ -214,9 +214,7 @@ class Manager:
         """
         desk = self._desk
         soonest = desk.timers[0][0] if desk.timers else None
-        expiry = min(
-            (lane.next_expiry for _, _, lane in desk.state.all_lanes()), default=NEVER_S
-        )
+        expiry = desk.state.next_expiry
         if expiry != NEVER_S:
             wall = max(expiry * SECOND_US - desk.now.wall_us, 0)
             at = desk.now.mono_us + wall
@@ -245,13 +243,22 @@ def _tick(desk: Desk, item: Tick) -> None:
     while timers and timers[0][0] <= now_us:
         _, what, whom = heappop(timers)
         _RINGS[what](desk, whom)
+    if desk.state.next_expiry <= desk.now.wall_s:
+        _expire(desk)
+    desk.state.outcomes.forget(desk.now.wall_s, desk.settings.outcome_age_s)
+
+
+def _expire(desk: Desk) -> None:
+    """End every message whose time is over."""
     for holder in list(desk.state.holders.values()):
         if any(lane.next_expiry <= desk.now.wall_s for lane in holder.lanes.values()):
             if isinstance(holder, Outgoing):
                 outgoing.expire(desk, holder)
             elif isinstance(holder, Queue):
                 receive.expire(desk, holder)
-    desk.state.outcomes.forget(desk.now.wall_s, desk.settings.outcome_age_s)
+    desk.state.next_expiry = min(
+        (lane.next_expiry for _, _, lane in desk.state.all_lanes()), default=NEVER_S
+    )
 
 
 _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {

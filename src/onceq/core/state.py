@@ -38,6 +38,7 @@ from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
 from onceq.model.run import LENGTH_TYPE, Buffer
+from onceq.model.time import NEVER_S
 
 DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
 SYSTEM_QUEUES = {
@@ -101,6 +102,8 @@ class State:
         self.next_transaction = 1
         self.stamp = identity.installed_s
         """High half of new stream identifiers (EOD-14)."""
+        self.next_expiry = NEVER_S
+        """No message expires before this second; may be too early, never too late."""
         for number, (key, transactional) in SYSTEM_QUEUES.items():
             properties = QueueProperties(
                 name=key, private=False, number=number, transactional=transactional
@@ -151,6 +154,8 @@ class State:
         )
         if first != put.first:
             raise DamagedRecord(f"queue {put.holder} is at {first}, its record at {put.first}")
+        if put.expires < self.next_expiry:
+            self.next_expiry = put.expires
         count = len(put.packets.lengths)
         if put.reason:
             lane.classes.update(dict.fromkeys(range(first, first + count), put.reason))
@@ -206,6 +211,7 @@ class State:
                     start = max(first, w.first)
                     stop = min(first + count, w.first + w.count)
                     lane.set_expiry(start, stop - start, w.receive_by)
+                    self.next_expiry = min(self.next_expiry, w.receive_by)
         else:
             if move.to:
                 self._adopt(lane, move)
@@ -420,6 +426,7 @@ class State:
                 chunk.express = set(express) or None
                 lane.restore(chunk)
             lane.find_head()
+            self.next_expiry = min(self.next_expiry, lane.next_expiry)
 
     def recount(self) -> dict[int, int]:
         """Messages of each holder counted anew from the tables (I19)."""

@@ -328,3 +328,9 @@ def set_previous(packet: bytearray | memoryview, start: int, size: int, previous
     offset = tx_offset(packet[start : start + size])
     assert offset, "only transactional messages have a previous number"
     at.U32.pack_into(packet, start + offset + at.TX_PREVIOUS, previous)
+
+
+def set_class(packet: bytearray | memoryview, start: int, size: int, value: int) -> None:
+    """Write another message class into a packet inside a larger buffer (Q-15)."""
+    offset = headers(packet[start : start + size]).offsets[1]
+    struct.pack_into("<H", packet, start + offset + at.PROP_CLASS, value)

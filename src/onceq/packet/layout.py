@@ -65,6 +65,18 @@ TX_NUMBER_MASK: Final = 0x00FF_FFF0
 # MessagePropertiesHeader, 56 bytes and more (4.9); offsets from its start
 PROPERTIES_HEADER: Final = 56
 PROP_CLASS: Final = 2
+OFF_BODY_SIZE: Final = 32
+OFF_EXTENSION_SIZE: Final = 52
+
+# SecurityHeader, 16 bytes and more (4.8)
+SECURITY_HEADER: Final = 16
+SECURITY_ENCRYPTED: Final = 0x0020
+
+# MultiQueueFormatHeader (4.12)
+MULTI_DESTINATION: Final = 0x0064
+MULTI_ADMIN: Final = 0x00C8
+MULTI_RESPONSE: Final = 0x012C
+MULTI_SIGNATURE: Final = 0x015E
 
 U32: Final = struct.Struct("<I")
 U64: Final = struct.Struct("<Q")
@@ -74,7 +86,3 @@ def packet_size(packet: bytes | bytearray | memoryview, at: int = 0) -> int:
     """The declared size of the packet that begins at ``at``; no check."""
     size: int = U32.unpack_from(packet, at + OFF_PACKET_SIZE)[0]
     return size
-
-OFF_BODY_SIZE: Final = 32
-OFF_EXTENSION_SIZE: Final = 52
-"""From the start of the MessagePropertiesHeader."""

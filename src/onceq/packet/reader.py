@@ -1,22 +1,35 @@
-"""A cursor over bytes from outside: it cannot step outside them, and says where they are wrong."""
+"""A cursor over bytes from outside: it cannot step outside them, and says where they are wrong.
+
+Every size that a packet declares goes through ``need``, so that nothing is taken, and nothing is
+allocated, that is not there.
+
+Upholds: I24 (no buffer grows by a number that a remote party wrote).
+"""
 
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from onceq.errors import MalformedPacket
 from onceq.model.run import Buffer
 
 
 class Reader:
-    """Reads one packet from front to back; every fault is a MalformedPacket with its offset."""
+    """Reads one packet from front to back; every fault is a MalformedPacket with its offset.
 
-    __slots__ = ("at", "data", "end")
+    Attributes:
+        at: Offset of the next byte.
+        paddings: The padding bytes stepped over so far, piece by piece.
+    """
+
+    __slots__ = ("at", "data", "end", "paddings")
 
     def __init__(self, data: Buffer, at: int = 0, end: int | None = None) -> None:
         self.data = data
         self.at = at
         self.end = len(data) if end is None else end
+        self.paddings: list[bytes] = []
 
     def fault(self, what: str) -> MalformedPacket:
         """An error that names this place."""
@@ -35,24 +48,23 @@ class Reader:
         start = self.need(size, what)
         return bytes(self.data[start : start + size])
 
-    def unpack(self, form: struct.Struct, what: str) -> tuple[int, ...]:
+    def unpack(self, form: struct.Struct, what: str) -> tuple[Any, ...]:
         """The next fields."""
         start = self.need(form.size, what)
         return form.unpack_from(self.data, start)
 
-    def text(self, size: int, what: str) -> str:
-        """UTF-16 text of so many bytes with its terminator; returned without it."""
+    def wide(self, size: int, what: str) -> str:
+        """UTF-16 text of so many bytes that ends with a NUL; returned without it.
+
+        Half surrogates are kept as they are: the field is an array of 16-bit characters, and a
+        label that is not quite text is no reason to hold up a stream of messages.
+        """
         raw = self.take(size, what)
-        if size % 2 or size < 2 or raw[-2:] != b"\0\0":
+        if size % 2 or raw[-2:] != b"\0\0":
             raise self.fault(f"{what} is not terminated")
-        try:
-            text = raw[:-2].decode("utf-16-le")
-        except UnicodeDecodeError:
-            raise self.fault(f"{what} is not UTF-16") from None
-        if "\0" in text:
-            raise self.fault(f"{what} ends before its length")
-        return text
+        return raw[:-2].decode("utf-16-le", "surrogatepass")
 
     def align(self, start: int, what: str) -> None:
-        """Step to the next multiple of 4 counted from ``start``."""
-        self.need(-(self.at - start) % 4, what)
+        """Step to the next multiple of 4 counted from ``start``; what is skipped is kept."""
+        size = -(self.at - start) % 4
+        self.paddings.append(self.take(size, f"padding of {what}") if size else b"")

@@ -1,0 +1,374 @@
+"""A user packet taken apart, every header with its checks, and put together again.
+
+Nothing from outside is believed: each length is held against what is there before anything is
+taken. Every field is kept as it stands, padding and reserved bytes too, so that
+``encode_headers(headers(packet)) == packet`` for every well-formed packet. Bytes after the last
+announced header are kept and counted, never interpreted (wire-mqqb 4.13). Numbers in brackets are
+sections of wire-mqqb.
+
+Upholds: I24.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.errors import MalformedPacket
+from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
+from onceq.model.run import Buffer
+from onceq.packet import layout as at
+from onceq.packet.address import DIRECT, LIST_HEADER, Address
+from onceq.packet.reader import Reader
+
+LEGAL_DESTINATION: Final = frozenset((3, 5, 7))
+LEGAL_ADMIN: Final = frozenset((0, 2, 3, 5, 6, 7))
+LEGAL_RESPONSE: Final = frozenset(range(8))
+"""Legal name types of the three queues (3). A message without destination cannot be delivered."""
+
+_BASE = struct.Struct("<BBH4sII")
+_USER = struct.Struct("<16s16sIIII")
+_TRANSACTION = struct.Struct("<IQII")
+_SECURITY = struct.Struct("<HHHHII")
+_PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
+_DEBUG = struct.Struct("<HH")
+_SECTION = struct.Struct("<HHI")
+_COUNT = struct.Struct("<H")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseHeader:
+    """(4.1) ``time_to_reach_queue`` in seconds."""
+
+    reserved: int
+    flags: int
+    time_to_reach_queue: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserHeader:
+    """(4.6) Times in seconds; ``sent_time`` since 1970 UTC."""
+
+    source: bytes
+    destination_manager: bytes
+    time_to_be_received: int
+    sent_time: int
+    message: int
+    flags: int
+    destination: Address
+    admin: Address
+    response: Address
+    connector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHeader:
+    """(4.7)"""
+
+    flags: int
+    stream: int
+    number: int
+    previous: int
+    connector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityHeader:
+    """(4.8) A claim, never a proof: carried along and not evaluated."""
+
+    flags: int
+    sender: bytes
+    key: bytes
+    signature: bytes
+    certificate: bytes
+    provider: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesHeader:
+    """(4.9)
+
+    Attributes:
+        label_chars: LabelLength as it stands: 0 for no label, else with its terminator.
+        body_allocated: AllocationBodySize.
+        slack: Bytes between the end of an encrypted body and that of its place.
+    """
+
+    flags: int
+    label_chars: int
+    message_class: int
+    correlation: bytes
+    body_type: int
+    app_specific: int
+    body_allocated: int
+    privacy: int
+    hash: int
+    encryption: int
+    label: str
+    extension: bytes
+    body: bytes
+    slack: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DebugHeader:
+    """(4.10) ``queue`` is a GUID, or empty."""
+
+    flags: int
+    reserved: int
+    queue: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PacketHeaders:
+    """Every field of a user packet.
+
+    Attributes:
+        soap, multi: Bytes of these headers, checked for their sizes only (4.11, 4.12).
+        trailing: What follows the last announced header.
+        paddings: Padding bytes as they came, in order; what is missing is zero.
+        offsets: Of the TransactionHeader (0: none) and the MessagePropertiesHeader.
+    """
+
+    base: BaseHeader
+    user: UserHeader
+    transaction: TransactionHeader | None
+    security: SecurityHeader | None
+    properties: PropertiesHeader
+    debug: DebugHeader | None
+    soap: bytes
+    multi: bytes
+    trailing: bytes
+    paddings: tuple[bytes, ...]
+    offsets: tuple[int, int]
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the body must not be taken for what the sender wrote (section 10)."""
+        return self.security is not None and bool(self.security.flags & at.SECURITY_ENCRYPTED)
+
+
+# ---- taking apart --------------------------------------------------------------------------------
+
+
+def headers(packet: Buffer) -> PacketHeaders:
+    """Take a whole user packet apart.
+
+    Raises:
+        MalformedPacket: It is not one; the text names field and offset.
+    """
+    reader = Reader(packet)
+    base = _base(reader)
+    user = _user(reader)
+    transaction, transaction_at = None, 0
+    if user.flags & at.USER_TRANSACTION:
+        transaction_at = reader.at
+        transaction = _transaction(reader)
+        if not user.flags & at.USER_RECOVERABLE:
+            raise reader.fault("a transactional message must be recoverable")
+    security = _security(reader) if user.flags & at.USER_SECURITY else None
+    if not user.flags & at.USER_PROPERTIES:
+        raise reader.fault("the MessagePropertiesHeader is missing")
+    properties_at = reader.at
+    encrypted = security is not None and bool(security.flags & at.SECURITY_ENCRYPTED)
+    properties = _properties(reader, encrypted)
+    debug = _debug(reader) if base.flags & at.BASE_DEBUG else None
+    soap = _soap(reader) if user.flags & at.USER_SOAP else b""
+    multi = _multi(reader) if user.flags & at.USER_MULTIQUEUE else b""
+    return PacketHeaders(
+        base, user, transaction, security, properties, debug, soap, multi,
+        bytes(packet[reader.at :]), tuple(reader.paddings), (transaction_at, properties_at),
+    )  # fmt: skip
+
+
+def _base(reader: Reader) -> BaseHeader:
+    version, reserved, flags, signature, size, reach = reader.unpack(_BASE, "BaseHeader")
+    if version != at.VERSION:
+        raise MalformedPacket(f"version {version:#x} where 0x10 must stand, at byte 0")
+    if signature != at.SIGNATURE:
+        raise MalformedPacket(f"signature {signature.hex()} where LIOR must stand, at byte 4")
+    if size != reader.end or size > PACKET_BYTES_MAX:
+        raise MalformedPacket(f"PacketSize {size} of a packet of {reader.end}, at byte 8")
+    if flags & at.BASE_INTERNAL:
+        raise MalformedPacket("an internal packet where a message must be, at byte 2")
+    return BaseHeader(reserved, flags, reach)
+
+
+def _user(reader: Reader) -> UserHeader:
+    start = reader.at
+    source, manager, receive, sent, message, flags = reader.unpack(_USER, "UserHeader")
+    if flags & at.USER_DELIVERY_MASK not in (0, at.USER_RECOVERABLE):
+        raise reader.fault(f"delivery mode {(flags & at.USER_DELIVERY_MASK) >> 5}")
+    destination = _address(reader, start, flags >> at.USER_DESTINATION_SHIFT & 7,
+                           LEGAL_DESTINATION, "DestinationQueue")  # fmt: skip
+    admin = _address(reader, start, flags >> at.USER_ADMIN_SHIFT & 7, LEGAL_ADMIN, "AdminQueue")
+    response = _address(reader, start, flags >> at.USER_RESPONSE_SHIFT & 7,
+                        LEGAL_RESPONSE, "ResponseQueue")  # fmt: skip
+    connector = reader.take(16, "ConnectorType") if flags & at.USER_CONNECTOR else b""
+    return UserHeader(
+        source, manager, receive, sent, message, flags, destination, admin, response, connector
+    )
+
+
+def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what: str) -> Address:
+    if kind not in legal:
+        raise reader.fault(f"{what} has type {kind}, which is not legal")
+    if kind in (2, 3, 4):
+        return Address(kind, number=reader.unpack(at.U32, what)[0])
+    if kind == 5:
+        return Address(kind, guid=reader.take(16, what))
+    if kind == 6:
+        return Address(kind, reader.take(16, what), reader.unpack(at.U32, what)[0])
+    if kind == DIRECT:
+        (size,) = reader.unpack(_COUNT, what)
+        text = reader.wide(size, what)
+        if not text or "\0" in text or not text.isprintable():
+            raise reader.fault(f"{what} is not a name")
+        reader.align(start, what)
+        return Address(kind, direct=text)
+    return Address(kind)
+
+
+def _transaction(reader: Reader) -> TransactionHeader:
+    flags, stream, number, previous = reader.unpack(_TRANSACTION, "TransactionHeader")
+    connector = reader.take(16, "ConnectorQMGuid") if flags & at.TX_CONNECTOR else b""
+    return TransactionHeader(flags, stream, number, previous, connector)
+
+
+def _security(reader: Reader) -> SecurityHeader:
+    """Each part takes its size rounded up to 4; the flag AI is not asked (Windows sends it 0)."""
+    start = reader.at
+    flags, *sizes = reader.unpack(_SECURITY, "SecurityHeader")
+    parts = []
+    names = ("SecurityID", "EncryptionKey", "Signature", "SenderCert", "ProviderInfo")
+    for size, what in zip(sizes, names, strict=True):
+        parts.append(reader.take(size, what))
+        reader.align(start, what)
+    return SecurityHeader(flags, *parts)
+
+
+def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
+    start = reader.at
+    (
+        flags, label_chars, message_class, correlation, body_type, app_specific, size, allocated,
+        privacy, hashed, encryption, extension_size,
+    ) = reader.unpack(_PROPERTIES, "MessagePropertiesHeader")  # fmt: skip
+    if label_chars > LABEL_CHARS_MAX + 1:
+        raise reader.fault(f"LabelLength {label_chars}")
+    if allocated < size:
+        raise reader.fault(f"MessageSize {size} in an AllocationBodySize of {allocated}")
+    label = reader.wide(2 * label_chars, "Label") if label_chars else ""
+    extension = reader.take(extension_size, "ExtensionData")
+    body = reader.take(size, "MessageBody")
+    slack = reader.take(allocated - size, "MessageBody") if encrypted else b""
+    reader.align(start, "MessagePropertiesHeader")
+    return PropertiesHeader(
+        flags, label_chars, message_class, correlation, body_type, app_specific, allocated,
+        privacy, hashed, encryption, label, extension, body, slack,
+    )  # fmt: skip
+
+
+def _debug(reader: Reader) -> DebugHeader:
+    flags, reserved = reader.unpack(_DEBUG, "DebugHeader")
+    queue = reader.take(16, "QueueIdentifier") if flags & 3 == 1 else b""
+    return DebugHeader(flags, reserved, queue)
+
+
+def _soap(reader: Reader) -> bytes:
+    """Two sections of text; whether the second is aligned is not published: taken as so (U16)."""
+    start = reader.at
+    for what in ("SoapHeader", "SoapBody"):
+        _, _, chars = reader.unpack(_SECTION, what)
+        reader.need(2 * chars, what)
+        reader.need(-(reader.at - start) % 4, what)
+    return bytes(reader.data[start : reader.at])
+
+
+def _multi(reader: Reader) -> bytes:
+    """Three lists and a signature, stepped over by their sizes (see ``multi.py``)."""
+    start = reader.at
+    for what in ("Destination", "Admin", "Response"):
+        at_list = reader.at
+        size, *_ = reader.unpack(LIST_HEADER, f"{what} of MultiQueueFormatHeader")
+        if size < LIST_HEADER.size:
+            raise reader.fault(f"{what} of MultiQueueFormatHeader has HeaderSize {size}")
+        reader.at = at_list
+        reader.need(size + 3 & ~3, f"{what} of MultiQueueFormatHeader")
+    _, _, size = reader.unpack(_SECTION, "Signature of MultiQueueFormatHeader")
+    reader.need(size + 3 & ~3, "Signature of MultiQueueFormatHeader")
+    return bytes(reader.data[start : reader.at])
+
+
+# ---- putting together ----------------------------------------------------------------------------
+
+
+def encode_headers(parts: PacketHeaders) -> bytes:
+    """The bytes of a packet that was taken apart; sizes are those of the parts."""
+    paddings = iter(parts.paddings)
+    out = bytearray(at.BASE_HEADER)
+    _put_user(out, parts.user, paddings)
+    tx = parts.transaction
+    if tx is not None:
+        out += _TRANSACTION.pack(tx.flags, tx.stream, tx.number, tx.previous) + tx.connector
+    if parts.security is not None:
+        _put_security(out, parts.security, paddings)
+    _put_properties(out, parts.properties, paddings)
+    if parts.debug is not None:
+        out += _DEBUG.pack(parts.debug.flags, parts.debug.reserved) + parts.debug.queue
+    out += parts.soap + parts.multi + parts.trailing
+    _BASE.pack_into(
+        out, 0, at.VERSION, parts.base.reserved, parts.base.flags, at.SIGNATURE, len(out),
+        parts.base.time_to_reach_queue,
+    )  # fmt: skip
+    return bytes(out)
+
+
+def _pad(out: bytearray, start: int, paddings: Iterator[bytes]) -> None:
+    size = -(len(out) - start) % 4
+    kept = next(paddings, b"")
+    out += kept if len(kept) == size else bytes(size)
+
+
+def _put_user(out: bytearray, user: UserHeader, paddings: Iterator[bytes]) -> None:
+    start = len(out)
+    out += _USER.pack(
+        user.source, user.destination_manager, user.time_to_be_received, user.sent_time,
+        user.message, user.flags,
+    )  # fmt: skip
+    for address in (user.destination, user.admin, user.response):
+        if address.kind == DIRECT:
+            text = (address.direct + "\0").encode("utf-16-le", "surrogatepass")
+            out += _COUNT.pack(len(text)) + text
+            _pad(out, start, paddings)
+        else:
+            out += address.pack(0)
+    out += user.connector
+
+
+def _put_security(out: bytearray, security: SecurityHeader, paddings: Iterator[bytes]) -> None:
+    start = len(out)
+    parts = (
+        security.sender, security.key, security.signature, security.certificate, security.provider
+    )  # fmt: skip
+    out += _SECURITY.pack(security.flags, *map(len, parts))
+    for part in parts:
+        out += part
+        _pad(out, start, paddings)
+
+
+def _put_properties(
+    out: bytearray, properties: PropertiesHeader, paddings: Iterator[bytes]
+) -> None:
+    start = len(out)
+    out += _PROPERTIES.pack(
+        properties.flags, properties.label_chars, properties.message_class,
+        properties.correlation, properties.body_type, properties.app_specific,
+        len(properties.body), properties.body_allocated, properties.privacy, properties.hash,
+        properties.encryption, len(properties.extension),
+    )  # fmt: skip
+    if properties.label_chars:
+        out += (properties.label + "\0").encode("utf-16-le", "surrogatepass")
+    out += properties.extension + properties.body + properties.slack
+    _pad(out, start, paddings)

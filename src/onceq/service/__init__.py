@@ -1,0 +1,1 @@
+"""Wiring: the only package that knows everybody."""

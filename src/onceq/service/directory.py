@@ -1,0 +1,75 @@
+"""The data directory of a queue manager: made once, opened by one process at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+import uuid
+
+from onceq.core.manager import Manager
+from onceq.core.state import Identity
+from onceq.errors import ConfigurationError, StoreExists
+from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
+from onceq.service.config import FILE, Configuration
+from onceq.store.files import RealFiles
+from onceq.store.log import STORE_FILE, LogStore
+
+
+def default_name() -> str:
+    """The computer's name, as far as it can stand in a format name."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname().split(".")[0]).upper() or "LOCAL"
+
+
+def check_name(name: str) -> str:
+    """A computer name that can stand in format names; raises ConfigurationError."""
+    if not re.fullmatch(rf"[\x21-\x7e]{{1,{COMPUTER_NAME_CHARS_MAX}}}", name) or re.search(
+        r'[\\/;,+="]', name
+    ):
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of a queue manager: use letters, digits, - and ."
+        )
+    return name
+
+
+def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
+    """Make a new queue manager in a directory; it gets its GUID here, for ever.
+
+    Args:
+        configuration: Text for ``onceq.toml``; none is written if "".
+
+    Raises:
+        StoreExists, ConfigurationError: The directory or the name cannot be used.
+    """
+    identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()),
+                        int(time.time()))  # fmt: skip
+    if os.path.exists(os.path.join(path, STORE_FILE)):
+        raise StoreExists(f"{path} holds a queue manager already; choose another directory")
+    files = RealFiles()
+    files.make_directory(path)
+    if configuration:
+        descriptor = os.open(os.path.join(path, FILE), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w") as file:
+            file.write(configuration)
+    store = LogStore.create(path, files, store_id=uuid.uuid4().bytes, identity=identity.pack())
+    store.prepare()
+    return store
+
+
+def open_store(path: str) -> LogStore:
+    """Open the store of a directory; raises NotAStore, StoreLocked, DamagedRecord, NewerFormat."""
+    return LogStore.open(path, RealFiles())
+
+
+def manager_of(store: LogStore, configuration: Configuration) -> Manager:
+    """The manager that lives in a store, not recovered yet."""
+    identity = Identity.unpack(store.identity)
+    if configuration.name and configuration.name.casefold() != identity.name.casefold():
+        raise ConfigurationError(
+            f"the directory belongs to queue manager {identity.name}, the configuration says "
+            f"{configuration.name}; a queue manager keeps its name"
+        )
+    return Manager(
+        identity, configuration.settings, addresses=frozenset(configuration.addresses)
+    )

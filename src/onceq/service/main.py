@@ -1,0 +1,100 @@
+"""``python -m onceq.service.main``: run one queue manager in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from dataclasses import replace
+
+from onceq.errors import ConfigurationError, OnceqError
+from onceq.service import config
+from onceq.service.daemon import Daemon, run
+from onceq.service.directory import init, open_store
+from onceq.store.log import STORE_FILE
+
+
+def serve(
+    path: str,
+    *,
+    listen: str | None = None,
+    client_listen: str | None = None,
+    peers: dict[str, str] | None = None,
+    create: str | None = None,
+) -> None:
+    """Run the queue manager of a data directory until it is told to stop.
+
+    Args:
+        listen, client_listen, peers: Take the place of what the configuration file says.
+        create: Make the queue manager first, with this name, if the directory is not one.
+
+    Raises:
+        OnceqError: It cannot start, or had to stop because the disk failed.
+    """
+    if not __debug__:
+        raise ConfigurationError(
+            "onceq does not run under 'python -O': its assertions are part of its promises"
+        )
+    path = os.path.abspath(path)
+    configuration = config.load(path)
+    if listen is not None:
+        configuration = replace(configuration, listen=listen)
+    if client_listen is not None:
+        configuration = replace(configuration, client_listen=client_listen)
+    if peers:
+        configuration = replace(configuration, peers={**configuration.peers, **peers})
+    logging.basicConfig(
+        level=configuration.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
+    )
+    if create is not None and not os.path.exists(os.path.join(path, STORE_FILE)):
+        store = init(path, name=create)
+    else:
+        store = open_store(path)
+    run(path, store, configuration, _announce)
+
+
+def _announce(daemon: Daemon) -> None:
+    """One line for whoever started it: it is ready, and where."""
+    peers = daemon.peers_at or "nowhere"
+    clients = os.path.join(daemon.path, config.SOCKET)
+    if daemon.clients_at:
+        clients += f" and {daemon.clients_at}"
+    name = daemon.engine.manager.identity.name
+    sys.stdout.write(f"onceq {name} ready: peers on {peers}, applications on {clients}\n")
+    sys.stdout.flush()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="onceq.service.main", description=__doc__)
+    parser.add_argument("--data", required=True, help="data directory of the queue manager")
+    parser.add_argument("--listen", help="host:port for other queue managers")
+    parser.add_argument("--client-listen", help="host:port for applications over TCP")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=HOST:PORT")
+    parser.add_argument("--create", metavar="NAME", help="make the queue manager if need be")
+    options = parser.parse_args(argv)
+    try:
+        peers = dict(_peer(text) for text in options.peer)
+        serve(
+            options.data,
+            listen=options.listen,
+            client_listen=options.client_listen,
+            peers=peers,
+            create=options.create,
+        )
+    except OnceqError as error:
+        sys.stderr.write(f"onceq: error ({error.code}): {error.text}\n")
+        return error.exit_code
+    return 0
+
+
+def _peer(text: str) -> tuple[str, str]:
+    name, separator, where = text.partition("=")
+    if not separator or not name or not where:
+        raise ConfigurationError(f"--peer {text!r}: write NAME=HOST:PORT")
+    return name, where
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The protocol between applications and their queue manager."""

@@ -1,0 +1,328 @@
+"""Frames between an application and its queue manager.
+
+    size u32 | request u32 | code u16 | head size u16+pad u16 | head | data
+
+``size`` counts what follows it. ``head`` is MessagePack of the request or answer; ``data`` holds
+message bytes: for n messages a table of n lengths (u32), then the bytes one after another. So a
+batch crosses as one piece, and no side builds an object for each message of it. The protocol is
+described in ``docs/reference/formats/client-protocol.md``.
+
+Whatever comes from outside is checked for its type and its size; anything else is a
+MalformedPacket, after which the connection is closed and nothing of the frame has happened.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from enum import IntEnum
+from typing import Any, Final
+
+import msgspec
+
+from onceq.errors import MalformedPacket
+from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
+from onceq.model.run import LENGTH_TYPE, Buffer, Run
+
+VERSION: Final = 1
+HEADER = struct.Struct("<IIHHI")
+"""Size of what follows, request, code, zero, head size."""
+EMPTY = Run(b"", array(LENGTH_TYPE))
+
+
+class Code(IntEnum):
+    """What a frame asks for; answers repeat it with ANSWER or FAILED added."""
+
+    HELLO = 1
+    OPEN = 2
+    CLOSE = 3
+    BEGIN = 4
+    SEND = 5
+    COMMIT = 6
+    ABORT = 7
+    RECEIVE = 8
+    REMOVE = 9
+    CANCEL = 10
+    OUTCOME = 11
+    CREATE = 12
+    DELETE = 13
+    PURGE = 14
+    STEER = 15
+    LOOK = 16
+
+
+ANSWER: Final = 0x100
+FAILED: Final = 0x200
+
+
+class _Head(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    pass
+
+
+class Hello(_Head):
+    """First frame of a client: which versions it speaks."""
+
+    version: int
+    program: str = ""
+
+
+class Welcome(_Head):
+    """Its answer: who answers, and the second by its clock."""
+
+    version: int
+    name: str
+    id: bytes
+    now_s: int
+    frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
+
+
+class Item(_Head):
+    """A batch to send; its bodies stand in the frame's data."""
+
+    destination: str
+    properties: dict[str, Any]
+    age_s: int
+    count: int
+
+
+class Open(_Head):
+    """Open a queue."""
+
+    name: str
+    access: int
+    share: int
+
+
+class Number(_Head):
+    """One number: a handle to close, a transaction to begin or abort, a request to cancel."""
+
+    number: int
+
+
+class SendHead(_Head):
+    """Send batches, in a transaction or (0) at once."""
+
+    transaction: int
+    items: list[Item]
+
+
+class CommitHead(_Head):
+    """Send the last batches and commit."""
+
+    transaction: int
+    session: bytes
+    number: int
+    items: list[Item]
+
+
+class ReceiveHead(_Head):
+    """Receive or peek. ``wait_ms`` -1 waits for ever."""
+
+    queue: str
+    transaction: int
+    count_max: int
+    bytes_max: int
+    wait_ms: int
+    peek: bool
+    after: int
+    lookup: int
+    handle: int
+
+
+class RemoveHead(_Head):
+    """Receive a range without its bytes."""
+
+    queue: str
+    transaction: int
+    first: int
+    last: int
+
+
+class OutcomeHead(_Head):
+    """Ask what became of a commit."""
+
+    session: bytes
+    number: int
+
+
+class CreateHead(_Head):
+    """Make a queue."""
+
+    properties: dict[str, Any]
+
+
+class Named(_Head):
+    """A queue to delete or purge."""
+
+    name: str
+
+
+class SteerHead(_Head):
+    """Pause, resume or resend."""
+
+    destination: str
+    action: str
+
+
+class LookHead(_Head):
+    """Look at the state."""
+
+    what: str
+    name: str
+
+
+class SentHead(_Head):
+    """Answer to a send or commit."""
+
+    first_message: int
+    messages: int
+    transaction: int
+
+
+class HandedHead(_Head):
+    """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32."""
+
+    count: int
+    lookups: bytes
+    arrived: bytes
+    aborts: bytes
+
+
+class OpenedHead(_Head):
+    """Answer to open."""
+
+    handle: int
+    local: bool
+    transactional: bool | None
+
+
+class Failure(_Head):
+    """Answer of a request that was refused."""
+
+    code: str
+    text: str
+
+
+REQUESTS: Final[dict[int, type[_Head]]] = {
+    Code.HELLO: Hello,
+    Code.OPEN: Open,
+    Code.CLOSE: Number,
+    Code.BEGIN: Number,
+    Code.SEND: SendHead,
+    Code.COMMIT: CommitHead,
+    Code.ABORT: Number,
+    Code.RECEIVE: ReceiveHead,
+    Code.REMOVE: RemoveHead,
+    Code.CANCEL: Number,
+    Code.OUTCOME: OutcomeHead,
+    Code.CREATE: CreateHead,
+    Code.DELETE: Named,
+    Code.PURGE: Named,
+    Code.STEER: SteerHead,
+    Code.LOOK: LookHead,
+}
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders = {code: msgspec.msgpack.Decoder(kind) for code, kind in REQUESTS.items()}
+
+
+def frame(request: int, code: int, head: object, *data: Buffer) -> list[Buffer]:
+    """The pieces of a frame."""
+    raw = _encoder.encode(head)
+    size = HEADER.size - 4 + len(raw) + sum(map(len, data))
+    return [HEADER.pack(size, request, code, 0, len(raw)) + raw, *data]
+
+
+def pack_runs(runs: list[Run]) -> list[Buffer]:
+    """The data of a frame with messages: one table of lengths, then the bytes."""
+    return [*(run.lengths.tobytes() for run in runs), *(run.data for run in runs)]
+
+
+def unpack_run(data: memoryview, count: int) -> Run:
+    """Messages out of a frame's data, all of it; raises MalformedPacket."""
+    table = 4 * count
+    if count < 0 or table > len(data):
+        raise MalformedPacket(f"a frame says that it has {count} messages in {len(data)} bytes")
+    lengths = array(LENGTH_TYPE)
+    lengths.frombytes(data[:table])
+    if sum(lengths) != len(data) - table:
+        raise MalformedPacket("the lengths in a frame do not add up to its data")
+    return Run(bytes(data[table:]), lengths)
+
+
+class Parser:
+    """Cuts a byte stream into frames: (request, code, head bytes, data)."""
+
+    __slots__ = ("_chunks", "_have", "_need")
+
+    def __init__(self) -> None:
+        self._chunks: list[Buffer] = []
+        self._have = 0
+        self._need = HEADER.size
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return self._have
+
+    def feed(self, data: Buffer) -> list[tuple[int, int, memoryview, memoryview]]:
+        """More bytes; the whole frames that they complete. Raises MalformedPacket."""
+        self._chunks.append(bytes(data))
+        self._have += len(data)
+        if self._have < self._need:
+            return []
+        joined = b"".join(self._chunks) if len(self._chunks) > 1 else self._chunks[0]
+        view = memoryview(joined)
+        found: list[tuple[int, int, memoryview, memoryview]] = []
+        at, total = 0, len(joined)
+        self._need = HEADER.size
+        while total - at >= HEADER.size:
+            size, request, code, _, head = HEADER.unpack_from(joined, at)
+            if not HEADER.size - 4 + head <= size <= CLIENT_FRAME_BYTES_MAX:
+                raise MalformedPacket(
+                    f"a frame of {size} bytes with a head of {head}; at most "
+                    f"{CLIENT_FRAME_BYTES_MAX} are legal"
+                )
+            end = at + 4 + size
+            if end > total:
+                self._need = 4 + size
+                break
+            start = at + HEADER.size
+            found.append((request, code, view[start : start + head], view[start + head : end]))
+            at = end
+        rest = joined[at:]
+        self._chunks = [rest] if rest else []
+        self._have = len(rest)
+        return found
+
+
+def decode_request(code: int, head: Buffer) -> _Head:
+    """The head of a request; raises MalformedPacket."""
+    decoder = _decoders.get(code)
+    if decoder is None:
+        raise MalformedPacket(f"a frame with unknown code {code}")
+    try:
+        return decoder.decode(head)
+    except msgspec.MsgspecError as error:
+        raise MalformedPacket(f"a frame with code {code} makes no sense: {error}") from None
+
+
+def decode_head(head: Buffer, kind: Any) -> Any:
+    """The head of an answer, as ``kind``; raises MalformedPacket."""
+    try:
+        return msgspec.msgpack.decode(head, type=kind)
+    except msgspec.MsgspecError as error:
+        raise MalformedPacket(f"an answer makes no sense: {error}") from None
+
+
+def tables(lookups: bytes, arrived: bytes, aborts: bytes) -> tuple[array[int], ...]:
+    """The number tables of a HandedHead; raises MalformedPacket."""
+    found = []
+    for kind, raw in (("Q", lookups), ("I", arrived), ("I", aborts)):
+        values = array(kind)
+        try:
+            values.frombytes(raw)
+        except ValueError:
+            raise MalformedPacket("a table of numbers is cut off") from None
+        found.append(values)
+    return tuple(found)
