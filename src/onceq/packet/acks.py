@@ -1,7 +1,9 @@
 """Order acknowledgments and final acknowledgments: packets between queue managers (5.2, 5.3).
 
 Both are user messages to the sender's order queue with a body of 36 bytes. An order
-acknowledgment is express and may be lost (EOD-36); a final one is recoverable (X-21).
+acknowledgment is express and may be lost (EOD-36, U6); a final one is recoverable (X-21).
+
+Upholds: I9 as far as bytes go (stream and number stand where they were given).
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Delivery, Properties
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
-from onceq.packet.decode import headers
-from onceq.packet.encode import Address, encode_run, template
+from onceq.packet.address import DIRECT, ON_DESTINATION, Address
+from onceq.packet.encode import encode_run, template
+from onceq.packet.headers import PacketHeaders, headers
 
 LABEL: Final = "QM Ordering Ack"
 ORDER_QUEUE: Final = "PRIVATE$\\order_queue$"
@@ -59,13 +62,17 @@ def order_ack(
     stream: int,
     number: int,
 ) -> bytes:
-    """The packet of an order acknowledgment.
+    """The packet of an order acknowledgment (5.2).
 
     Args:
         own: GUID of the acknowledging manager.
-        address: Address of the session's peer, if what is acknowledged had a direct
-            destination; else "" and ``destination_manager`` is its GUID.
+        own_message: Message number of its own.
+        sent_time: Seconds since 1970 UTC.
+        address: IP address of the session's peer, if what is acknowledged had a direct
+            destination; else "" and ``destination_manager`` is the peer's GUID.
+        number: The highest one accepted in order; at least 1.
     """
+    assert number > 0, "nothing was accepted yet, so there is nothing to acknowledge"
     body = _ORDER_BODY.pack(stream, number, number - 1)
     return _packet(own, own_message, sent_time, address, destination_manager,
                    MessageClass.ORDER_ACK, Delivery.EXPRESS, body)  # fmt: skip
@@ -85,7 +92,14 @@ def final_ack(
     message: int,
     address: str = "",
 ) -> bytes:
-    """The packet of a final acknowledgment; arguments as for ``order_ack``."""
+    """The packet of a final acknowledgment (5.3).
+
+    Args:
+        message_class: ACK_RECEIVE or the reason why it was not received.
+        stream, number, previous, source, message: Of the message whose end it tells.
+        own, own_message, sent_time, address, destination_manager: As for ``order_ack``.
+    """
+    assert message_class >= MessageClass.ACK_RECEIVE, "not the class of a final acknowledgment"
     body = _FINAL_BODY.pack(stream, number, previous, source, message)
     return _packet(own, own_message, sent_time, address, destination_manager, message_class,
                    Delivery.RECOVERABLE, body)  # fmt: skip
@@ -96,9 +110,9 @@ def _packet(
     delivery: Delivery, body: bytes,
 ) -> bytes:  # fmt: skip
     if address:
-        destination, manager = Address(7, direct=f"TCP:{address}\\{ORDER_QUEUE}"), NO_GUID
+        destination, manager = Address(DIRECT, direct=f"TCP:{address}\\{ORDER_QUEUE}"), NO_GUID
     else:
-        destination = Address(3, number=ORDER_QUEUE_NUMBER)
+        destination = Address(ON_DESTINATION, number=ORDER_QUEUE_NUMBER)
     made = template(
         source=own,
         destination=destination,
@@ -112,21 +126,40 @@ def _packet(
     return bytes(run.data)
 
 
+def is_order_queue(destination: Address) -> bool:
+    """Whether a name means the queue that acknowledgments between managers go to (5.1)."""
+    if destination.kind == DIRECT:
+        return destination.direct.partition("\\")[2].casefold() == ORDER_QUEUE.casefold()
+    return destination.kind == ON_DESTINATION and destination.number == ORDER_QUEUE_NUMBER
+
+
+def ack_class(parts: PacketHeaders) -> int:
+    """The class of an order or final acknowledgment; 0 if the packet is neither (5.1).
+
+    Queue, class and size decide; the label and the base flags are not asked.
+    """
+    if len(parts.properties.body) != BODY_BYTES or parts.transaction is not None:
+        return 0
+    message_class = parts.properties.message_class
+    if message_class != MessageClass.ORDER_ACK and message_class < MessageClass.ACK_RECEIVE:
+        return 0
+    return message_class if is_order_queue(parts.user.destination) else 0
+
+
 def parse_order_ack(packet: Buffer) -> OrderAck:
-    """Read an order acknowledgment; raises MalformedPacket."""
+    """Read an order acknowledgment; raises MalformedPacket if it is not one."""
     parts = headers(packet)
-    if len(parts.body) != BODY_BYTES:
-        raise MalformedPacket(f"an order acknowledgment with a body of {len(parts.body)} bytes")
-    stream, number, _ = _ORDER_BODY.unpack(parts.body)
-    return OrderAck(parts.source, stream, number)
+    if ack_class(parts) != MessageClass.ORDER_ACK:
+        raise MalformedPacket(f"message {parts.user.message} is not an order acknowledgment")
+    stream, number, _ = _ORDER_BODY.unpack(parts.properties.body)
+    return OrderAck(parts.user.source, stream, number)
 
 
 def parse_final_ack(packet: Buffer) -> FinalAck:
-    """Read a final acknowledgment; raises MalformedPacket."""
+    """Read a final acknowledgment; raises MalformedPacket if it is not one."""
     parts = headers(packet)
-    if len(parts.body) != BODY_BYTES:
-        raise MalformedPacket(f"a final acknowledgment with a body of {len(parts.body)} bytes")
-    stream, number, previous, source, message = _FINAL_BODY.unpack(parts.body)
-    return FinalAck(
-        parts.source, int(parts.properties[2]), stream, number, previous, source, message
-    )
+    message_class = ack_class(parts)
+    if message_class < MessageClass.ACK_RECEIVE:
+        raise MalformedPacket(f"message {parts.user.message} is not a final acknowledgment")
+    stream, number, previous, source, message = _FINAL_BODY.unpack(parts.properties.body)
+    return FinalAck(parts.user.source, message_class, stream, number, previous, source, message)

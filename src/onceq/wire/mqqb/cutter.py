@@ -1,85 +1,197 @@
 """A byte stream cut into packets, however the network cut it up.
 
-A packet says its size in its first 16 bytes. No more than one packet of the largest legal size
-is ever kept waiting, and a size that is not legal is refused before anything is kept (I24).
+A packet says its size in its first 12 bytes, and neighbouring user packets stay together: what
+comes out is one buffer and a table of lengths. Whole packets are views of what was read. Only the
+beginning of a packet whose rest has not come is copied: a short one together with the next read,
+a long one into a buffer of its own, so that no byte of it is moved again with each read.
+
+No more than one packet of the largest legal size is ever kept waiting, and a size that is not
+legal is refused before anything is kept.
+
+Upholds: I24.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.run import Buffer
+from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet import layout as at
+from onceq.packet.headers import headers
+from onceq.wire.mqqb.internal import SESSION_HEADER_BYTES, SessionHeader
 
 PACKET_BYTES_MIN: Final = 20
-_BASE = struct.Struct("<BBH4sI")
+LEAD_BYTES: Final = 12
+"""So much of a packet says how long it is."""
+
+SHORT_BYTES: Final = 4096
+"""What waits and is shorter is joined with the next read."""
+
+_LEAD = struct.Struct("<2sH4sI")
+_BEGINNING: Final = (b"\x10", at.SIGNATURE)
+
+
+@dataclass(frozen=True, slots=True)
+class UserPackets:
+    """Neighbouring user packets; ``carried`` came with the last of them, if it is given."""
+
+    data: memoryview
+    lengths: array[int]
+    carried: SessionHeader | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InternalPacket:
+    """One packet that belongs to the session itself."""
+
+    data: memoryview
 
 
 class Cutter:
-    """Feed it bytes; take whole packets."""
+    """Feed it what was read; it gives whole packets in order."""
 
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_long", "_need", "_short")
 
     def __init__(self) -> None:
-        self._data = b""
-        self._at = 0
-
-    def feed(self, data: Buffer) -> None:
-        """More bytes have come."""
-        if self._at < len(self._data):
-            self._data = self._data[self._at :] + bytes(data)
-        else:
-            self._data = bytes(data)
-        self._at = 0
+        self._short = b""
+        self._long: bytearray | None = None
+        self._need = 0
 
     @property
-    def data(self) -> bytes:
-        """The bytes that ``next`` and ``extra`` speak of."""
-        return self._data
+    def waiting(self) -> int:
+        """Bytes of a packet whose rest has not come yet."""
+        return len(self._short) if self._long is None else len(self._long)
 
-    def next(self) -> tuple[int, int, int] | None:
-        """Start, size and base flags of the next whole packet, or None.
+    def feed(self, data: Buffer) -> Iterator[UserPackets | InternalPacket]:
+        """Cut what was read.
+
+        Args:
+            data: ``bytes`` are taken as they are; any other buffer is copied once, because it
+                may change afterwards.
 
         Raises:
-            MalformedPacket: What stands there is not the beginning of a packet.
+            MalformedPacket: What stands next is not a packet; everything before it was given.
         """
-        start = self._at
-        if len(self._data) - start < 12:
-            self._check_beginning(start)
-            return None
-        version, _, flags, signature, size = _BASE.unpack_from(self._data, start)
-        if version != at.VERSION or signature != at.SIGNATURE:
-            raise MalformedPacket(
-                f"bytes {self._data[start : start + 8].hex()} are not the beginning of a packet"
-            )
-        if not PACKET_BYTES_MIN <= size <= PACKET_BYTES_MAX:
-            raise MalformedPacket(
-                f"a packet says that it has {size} bytes; legal are {PACKET_BYTES_MIN} to "
-                f"{PACKET_BYTES_MAX}"
-            )
-        if len(self._data) - start < size:
-            return None
-        self._at = start + size
-        return start, size, flags
+        if not isinstance(data, bytes):
+            data = bytes(data)
+        if self._long is not None:
+            missing = self._need - len(self._long)
+            if len(data) < missing:
+                self._long += data
+                return
+            view = memoryview(data)
+            self._long += view[:missing]
+            whole, self._long = memoryview(self._long), None
+            yield from self._cut(whole)
+            view = view[missing:]
+            if self._short or self._long is not None:
+                # A session header was expected behind the packet: it stands in what follows.
+                yield from self.feed(bytes(view))
+                return
+        else:
+            view = memoryview(self._short + data if self._short else data)
+        self._short = b""
+        yield from self._cut(view)
 
-    def _check_beginning(self, start: int) -> None:
-        """Refuse strangers at their first bytes, not at their twelfth."""
-        have = self._data[start : start + 8]
-        if have[:1] not in (b"", b"\x10") or have[4:8] != at.SIGNATURE[: len(have[4:8])]:
-            raise MalformedPacket(f"bytes {have.hex()} are not the beginning of a packet")
+    def _cut(self, view: memoryview) -> Iterator[UserPackets | InternalPacket]:
+        """Give the whole packets of a buffer and keep what is left."""
+        start, end, total = 0, 0, len(view)
+        lengths = array(LENGTH_TYPE)
+        unpack, signature = _LEAD.unpack_from, at.SIGNATURE
+        while total - end >= LEAD_BYTES:
+            lead, flags, signed, size = unpack(view, end)
+            if (
+                lead[0] != at.VERSION
+                or signed != signature
+                or not PACKET_BYTES_MIN <= size <= PACKET_BYTES_MAX
+            ):
+                if lengths:
+                    yield UserPackets(view[start:end], lengths)
+                raise _not_a_packet(view, end)
+            if total - end < size:
+                break
+            if not flags & (at.BASE_INTERNAL | at.BASE_SESSION):
+                lengths.append(size)
+                end += size
+                continue
+            if lengths:
+                yield UserPackets(view[start:end], lengths)
+                lengths = array(LENGTH_TYPE)
+            if flags & at.BASE_INTERNAL:
+                yield InternalPacket(view[end : end + size])
+            else:
+                found = _carrying(view, end, size)
+                if found is None:
+                    self._keep(view[end:], size + SESSION_HEADER_BYTES)
+                    return
+                packets, extra = found
+                yield packets
+                end += extra
+            end += size
+            start = end
+        if lengths:
+            yield UserPackets(view[start:end], lengths)
+        if end < total:
+            rest = view[end:]
+            _check_beginning(rest)
+            self._keep(rest, at.U32.unpack_from(rest, 8)[0] if len(rest) >= LEAD_BYTES else 0)
 
-    def back(self, start: int) -> None:
-        """Undo the last ``next``: the packet needs bytes behind it that are not there yet."""
-        self._at = start
+    def _keep(self, rest: memoryview, need: int) -> None:
+        if need <= SHORT_BYTES:
+            self._short = bytes(rest)
+        else:
+            self._long, self._need = bytearray(rest), need
 
-    def extra(self, size: int) -> bytes | None:
-        """``size`` bytes that follow the last packet and belong to it, or None if not there."""
-        end = self._at + size
-        if len(self._data) < end:
+
+def _check_beginning(rest: memoryview) -> None:
+    """Refuse strangers at their first bytes, not at their twelfth."""
+    version, signature = _BEGINNING
+    signed = bytes(rest[4:8])
+    if bytes(rest[:1]) != version or signed != signature[: len(signed)]:
+        raise _not_a_packet(rest, 0)
+
+
+def _not_a_packet(view: memoryview, start: int) -> MalformedPacket:
+    lead = bytes(view[start : start + LEAD_BYTES])
+    if lead[:1] == b"\x10" and lead[4:8] == at.SIGNATURE:
+        (size,) = at.U32.unpack_from(lead, at.OFF_PACKET_SIZE)
+        return MalformedPacket(
+            f"PacketSize {size}, at byte {at.OFF_PACKET_SIZE} of a packet; legal are "
+            f"{PACKET_BYTES_MIN} to {PACKET_BYTES_MAX}"
+        )
+    return MalformedPacket(f"bytes {lead.hex()} are not the beginning of a packet")
+
+
+def _carrying(view: memoryview, start: int, size: int) -> tuple[UserPackets, int] | None:
+    """A user packet with a session header, inside its size or behind it (4.5, U1).
+
+    Returns:
+        The packet as if it carried none, with the header; and how many bytes behind the packet
+        belong to it. None: these have not come yet.
+    """
+    packet = bytearray(view[start : start + size])
+    trailing = len(headers(packet).trailing)
+    if trailing == SESSION_HEADER_BYTES:
+        raw = packet[-SESSION_HEADER_BYTES:]
+        del packet[-SESSION_HEADER_BYTES:]
+        extra = 0
+    elif trailing == 0:
+        raw = bytearray(view[start + size : start + size + SESSION_HEADER_BYTES])
+        if len(raw) < SESSION_HEADER_BYTES:
             return None
-        raw = self._data[self._at : end]
-        self._at = end
-        return raw
+        extra = SESSION_HEADER_BYTES
+    else:
+        raise MalformedPacket(
+            f"{trailing} bytes where a SessionHeader should be, at byte {size - trailing} of a "
+            f"packet of {size}"
+        )
+    packet[at.OFF_BASE_FLAGS] &= ~at.BASE_SESSION & 0xFF
+    at.U32.pack_into(packet, at.OFF_PACKET_SIZE, len(packet))
+    lengths = array(LENGTH_TYPE, (len(packet),))
+    return UserPackets(memoryview(packet), lengths, SessionHeader.unpack(raw)), extra

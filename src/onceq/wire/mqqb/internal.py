@@ -76,9 +76,7 @@ class Parameters:
         return (
             _base(INTERNAL_FLAGS, PARAMETERS_BYTES, self.reserved[0])
             + _INTERNAL.pack(0, flags)
-            + _PARAMETERS.pack(
-                self.recoverable_ack_ms, self.ack_ms, self.reserved[1], self.window
-            )
+            + _PARAMETERS.pack(self.recoverable_ack_ms, self.ack_ms, self.reserved[1], self.window)
         )
 
 

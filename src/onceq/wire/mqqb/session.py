@@ -5,33 +5,28 @@ the same code runs over TCP and in the simulator. It sets the session up, keeps 
 the counts of both directions, acknowledges what has arrived and, apart from that, what is safe on
 disk, and closes at the first sign of a peer that counts otherwise (wire-mqqb sections 6, 7, 11).
 
-Counts are kept as ever-growing integers; on the wire they stand modulo 65536.
+Counts are kept as ever-growing integers; on the wire they stand modulo 65536 (U11). All user
+packets count, acknowledgments between managers too (U3).
 
-Upholds: I9 (a recoverable message is acknowledged as such only after ``persisted``), I24.
+Upholds: I9 (a recoverable message is acknowledged as such only after ``persisted``), I24, I25
+(a peer with our own identity is noticed), I26 (each wait ends by a timer).
 """
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from onceq.errors import MalformedPacket, OnceqError, ProtocolState
-from onceq.model.identity import NO_GUID
+from onceq.errors import IdentityClash, PeerError, ProtocolState
+from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import Settings
-from onceq.model.run import LENGTH_TYPE, Buffer, Run
-from onceq.packet import layout as at
-from onceq.packet.arrived import ArrivedRun, cut
-from onceq.packet.decode import build, headers
-from onceq.wire.mqqb.cutter import Cutter
-from onceq.wire.mqqb.internal import (
-    SESSION_HEADER_BYTES,
-    Establish,
-    Parameters,
-    SessionHeader,
-    parse,
-)
+from onceq.model.run import Buffer, Run
+from onceq.packet.arrived import cut
+from onceq.wire.mqqb.cutter import Cutter, UserPackets
+from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
+from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
+
+__all__ = ["Acked", "Arrived", "Closed", "Event", "Opened", "Session"]
 
 COUNTER: Final = 0x10000
 FLAG_BITS: Final = 32
@@ -40,42 +35,6 @@ RECOVERABLE_ACK_MS: Final = (500, 120_000)
 WINDOW_MAX: Final = 0x7FFF
 """Half the range of the counts, so that counts modulo 65536 stay unambiguous."""
 MS_US: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """Set-up is done; both sides may send."""
-
-    peer_id: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """User packets, checked and put together into runs, in order."""
-
-    runs: list[ArrivedRun]
-    messages: int
-    recoverable: int
-
-
-@dataclass(frozen=True, slots=True)
-class Acked:
-    """Of all user packets sent, so many have arrived; of the recoverable ones so many, from the
-    first on without a gap, are durable at the peer."""
-
-    messages: int
-    recoverable: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The session is over; close the connection after writing what is still to be written."""
-
-    reason: str
-    error: OnceqError | None = None
-
-
-Event = Opened | Arrived | Acked | Closed
 
 
 class _State(Enum):
@@ -118,13 +77,14 @@ class Session:
         self._now = now_us
         self._window = min(max(settings.session_window_messages, 1), WINDOW_MAX)
         self._slow = False
-        self._peer_window = 0
+        self._peer_window = self._peer_window_full = 0
         self._ack_ms = min(max(int(settings.session_ack_wait_s * 1000), ACK_MS[0]), ACK_MS[1])
         self._recoverable_ack_ms = RECOVERABLE_ACK_MS[0]
         self.peer_id = NO_GUID
         # sent by us
         self._sent = self._sent_recoverable = 0
         self._acked = self._acked_recoverable = 0
+        self._told: tuple[int, int, int] = (0, 0, 0)
         # received by us
         self._received = self._received_recoverable = 0
         self._reported = 0
@@ -174,18 +134,23 @@ class Session:
         if self._initiator:
             return self._establish_answered(packet)
         self.peer_id = packet.client
-        refused = packet.server not in (NO_GUID, self._own)
+        clash = packet.client == self._own
+        refused = clash or packet.server not in (NO_GUID, self._own)
         system = 0x10 | packet.system & 0x100
         answer = Establish(
             packet.client, self._own, packet.stamp_ms, system, refused, b"\x5a" * 512
         )
         self._output.append(answer.encode())
+        if clash:
+            return [self._clash()]
         if refused:
             return [self._close("it looked for another queue manager at this address")]
         self._state = _State.WAITING_PARAMETERS
         return []
 
     def _establish_answered(self, packet: Establish) -> list[Event]:
+        if packet.server == self._own:
+            return [self._clash()]
         if packet.refused:
             return [self._close("the other queue manager refused the connection")]
         if packet.client != self._own:
@@ -202,10 +167,18 @@ class Session:
         self._state = _State.WAITING_PARAMETERS
         return []
 
+    def _clash(self) -> Closed:
+        return self._fail(
+            IdentityClash(
+                f"the queue manager at the other end has our own identity {guid_text(self._own)}: "
+                "it is this one, or a copy of its data runs twice; give the copy a new identity"
+            )
+        )
+
     def _parameters(self, packet: Parameters) -> list[Event]:
         if packet.refused:
             return [self._close("the other queue manager refused the parameters")]
-        self._peer_window = packet.window
+        self._peer_window = self._peer_window_full = packet.window
         if not self._initiator:
             self._ack_ms = min(max(packet.ack_ms, ACK_MS[0]), ACK_MS[1])
             low, high = RECOVERABLE_ACK_MS
@@ -222,48 +195,28 @@ class Session:
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
         """Bytes have come; what follows from them, in order. Never raises for what they hold."""
-        if self._state is _State.CLOSED:
+        if self.closed:
             return []
         self._now = now_us
         self._heard = True
-        self._cutter.feed(data)
         events: list[Event] = []
         try:
-            self._cut(events)
-        except OnceqError as error:
+            for piece in self._cutter.feed(data):
+                if isinstance(piece, UserPackets):
+                    self._user(piece, events)
+                else:
+                    self._internal(parse(piece.data), events)
+                if self.closed:
+                    break
+        except PeerError as error:
             events.append(self._fail(error))
         return events
-
-    def _cut(self, events: list[Event]) -> None:
-        """Take packets one by one; neighbouring user packets stay together."""
-        first, lengths = 0, array(LENGTH_TYPE)
-        data = self._cutter.data
-        while self._state is not _State.CLOSED:
-            found = self._cutter.next()
-            if found is None:
-                break
-            start, size, flags = found
-            if not flags & (at.BASE_INTERNAL | at.BASE_SESSION):
-                if not lengths:
-                    first = start
-                lengths.append(size)
-                continue
-            if lengths:
-                self._user(data[first : first + sum(lengths)], lengths, events)
-                lengths = array(LENGTH_TYPE)
-            if flags & at.BASE_INTERNAL:
-                self._internal(parse(data[start : start + size]), events)
-            elif not self._carrying(data[start : start + size], events):
-                self._cutter.back(start)
-                break
-        if lengths and self._state is not _State.CLOSED:
-            self._user(data[first : first + sum(lengths)], lengths, events)
 
     def _internal(
         self, packet: Establish | Parameters | SessionHeader, events: list[Event]
     ) -> None:
         if isinstance(packet, SessionHeader) and self._state is _State.OPEN:
-            self._session_header(packet, events, exactly=True)
+            self._session_header(packet, events)
         elif isinstance(packet, Establish) and self._state is _State.WAITING_ESTABLISH:
             events += self._establish(packet)
         elif isinstance(packet, Parameters) and self._state is _State.WAITING_PARAMETERS:
@@ -271,37 +224,29 @@ class Session:
         else:
             raise ProtocolState(f"{type(packet).__name__} came while {self._state.value}")
 
-    def _carrying(self, packet: bytes, events: list[Event]) -> bool:
-        """A user packet with a session header, inside its size or behind it (4.5, U1, U2)."""
-        parts = headers(packet)
-        trailing = len(packet) - parts.end
-        if trailing == 0:
-            raw = self._cutter.extra(SESSION_HEADER_BYTES)
-            if raw is None:
-                return False
-            rest = parts.rest
-        elif trailing == SESSION_HEADER_BYTES:
-            raw, rest = packet[-SESSION_HEADER_BYTES:], parts.rest[:-SESSION_HEADER_BYTES]
-        else:
-            raise MalformedPacket(f"{trailing} bytes where a session header should be")
-        plain = build(replace(parts, flags=parts.flags & ~at.BASE_SESSION, rest=rest))
-        self._user(plain, array(LENGTH_TYPE, (len(plain),)), events)
-        self._session_header(SessionHeader.unpack(raw), events, exactly=False)
-        return True
-
-    def _user(self, data: bytes, lengths: array[int], events: list[Event]) -> None:
+    def _user(self, piece: UserPackets, events: list[Event]) -> None:
         if self._state is not _State.OPEN:
             raise ProtocolState(f"a message came while {self._state.value}")
-        runs = cut(data, lengths)
+        count = len(piece.lengths)
+        runs = cut(piece.data, piece.lengths)
         recoverable = sum(len(run.packets) for run in runs if run.recoverable)
-        self._received += len(lengths)
+        self._received += count
         self._received_recoverable += recoverable
         self._user_traffic = True
-        events.append(Arrived(runs, len(lengths), recoverable))
-        if self._received - self._reported >= max(self._window // 2, 1):
+        events.append(Arrived(runs, count, recoverable))
+        if piece.carried is not None:
+            carrying = 1 if runs[-1].recoverable else 0
+            self._session_header(piece.carried, events, carrying=(1, carrying))
+        if self._received - self._reported >= self._report_from():
             self._report()
         elif not self._ack_due:
             self._ack_due = self._now + self._ack_ms * MS_US // 2
+
+    def _report_from(self) -> int:
+        """So many unreported messages are half of what the peer may have under way."""
+        if self._slow:
+            return 1
+        return max(min(self._window, self._peer_window_full) // 2, 1)
 
     def persisted(self, recoverable: int, now_us: int) -> None:
         """So many more of the recoverable messages received, in order, are safe on disk."""
@@ -320,10 +265,18 @@ class Session:
     def _report(self) -> None:
         """Send a SessionAck with everything that can be said now."""
         ahead = min(self._persisted - self._reported_recoverable, FLAG_BITS)
-        base = (self._reported_recoverable + 1) % COUNTER if ahead else 0
+        base = (self._reported_recoverable + 1) % COUNTER
+        flags = (1 << ahead) - 1
+        if not ahead:
+            base = 0
+        elif not base:
+            # A base of 0 would say "none". So the flags begin one message earlier, at a number
+            # that the peer knows to be on disk.
+            base, ahead = COUNTER - 1, min(ahead, FLAG_BITS - 1)
+            flags = (1 << ahead + 1) - 1
         self._output.append(
             SessionHeader(
-                self._received % COUNTER, base, (1 << ahead) - 1, self._sent % COUNTER,
+                self._received % COUNTER, base, flags, self._sent % COUNTER,
                 self._sent_recoverable % COUNTER, 1 if self._slow else self._window,
             ).encode()
         )  # fmt: skip
@@ -332,38 +285,58 @@ class Session:
         self._ack_due = 0
 
     def _session_header(
-        self, header: SessionHeader, events: list[Event], *, exactly: bool
+        self, header: SessionHeader, events: list[Event], *, carrying: tuple[int, int] = (0, 0)
     ) -> None:
-        """What the peer has got, and whether it counts as we do (section 7, steps 1 to 6)."""
+        """What the peer has got, and whether it counts as we do (section 7, steps 1 to 6).
+
+        Args:
+            carrying: How many messages, and recoverable ones, came in the packet of the header:
+                whether its counts include them is not published, so both are right (U2).
+        """
         acked = self._acked + (header.received - self._acked) % COUNTER
         if acked > self._sent:
-            raise ProtocolState(f"the peer acknowledges {acked} of {self._sent} messages")
+            raise ProtocolState(
+                f"the peer acknowledges {header.received} messages (modulo {COUNTER}); "
+                f"{self._sent} were sent, {self._acked} acknowledged before"
+            )
         self._acked = acked
-        if header.flags:
-            run = (~header.flags & (header.flags + 1)).bit_length() - 1
-            known = self._acked_recoverable
-            last = (header.base + max(run, 1) - 1) % COUNTER
-            durable = known + (last - known) % COUNTER
-            if durable <= self._sent_recoverable:
-                self._acked_recoverable = durable
+        self._durable(header)
         self._peer_window = header.window
-        events.append(Acked(self._acked, self._acked_recoverable))
         if self._sent == self._acked:
             self._wait_due = 0
-        counts = (header.sent, header.sent_recoverable)
-        here = (self._received % COUNTER, self._received_recoverable % COUNTER)
-        before = ((self._received - 1) % COUNTER, None)
-        if counts != here and (exactly or counts[0] != before[0]):
+        told = (self._acked, self._acked_recoverable, self._peer_window)
+        if told != self._told:
+            self._told = told
+            if events and isinstance(events[-1], Acked):
+                events.pop()
+            events.append(Acked(self._acked, self._acked_recoverable))
+        self._compare(header, carrying)
+
+    def _durable(self, header: SessionHeader) -> None:
+        """Recoverable messages that the peer has on disk: the base, by definition all before it,
+        and those after it as far as the flags have no hole."""
+        if not header.flags and not header.base:
+            return
+        run = (~header.flags & (header.flags + 1)).bit_length() - 1
+        known = self._acked_recoverable
+        durable = known + (header.base + max(run, 1) - 1 - known) % COUNTER
+        if durable <= self._sent_recoverable:
+            self._acked_recoverable = durable
+
+    def _compare(self, header: SessionHeader, carrying: tuple[int, int]) -> None:
+        theirs = (header.sent, header.sent_recoverable)
+        received, recoverable = self._received, self._received_recoverable
+        after = (received % COUNTER, recoverable % COUNTER)
+        before = ((received - carrying[0]) % COUNTER, (recoverable - carrying[1]) % COUNTER)
+        if theirs not in (after, before):
             raise ProtocolState(
-                f"the peer counts {counts[0]} messages sent, {counts[1]} of them recoverable; "
-                f"{here[0]} and {here[1]} have come"
+                f"the peer counts {theirs[0]} messages sent, {theirs[1]} of them recoverable; "
+                f"{after[0]} and {after[1]} have come"
             )
 
     # ---- sending --------------------------------------------------------------------------
 
-    def send(
-        self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int
-    ) -> None:
+    def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
         """Send user packets as they are.
 
         Args:
@@ -371,6 +344,8 @@ class Session:
             recoverable: How many of them have delivery mode 1.
         """
         assert self._state is _State.OPEN, "only an open session sends"
+        assert 0 <= recoverable <= count, "some of the messages are recoverable"
+        assert self._sent + count - self._acked <= WINDOW_MAX, "far more than there is room for"
         self._now = now_us
         self._sent += count
         self._sent_recoverable += recoverable
@@ -383,11 +358,18 @@ class Session:
     def _wait_us(self) -> int:
         return self._ack_ms * MS_US * self._wait_factor
 
-    def slow(self, now_us: int, *, on: bool = True) -> None:
-        """Ask the peer for one message at a time, or for a full window again (Q-8)."""
-        if self._slow != on and self._state is _State.OPEN:
+    def slow(self, now_us: int) -> None:
+        """Ask the peer for one message at a time (Q-8, memory shortage)."""
+        self._set_slow(True, now_us)
+
+    def resume(self, now_us: int) -> None:
+        """Ask the peer for a full window again."""
+        self._set_slow(False, now_us)
+
+    def _set_slow(self, slow: bool, now_us: int) -> None:
+        if self._slow != slow and self._state is _State.OPEN:
             self._now = now_us
-            self._slow = on
+            self._slow = slow
             self._report()
 
     # ---- time -----------------------------------------------------------------------------
@@ -437,8 +419,6 @@ class Session:
         self._state = _State.CLOSED
         return Closed(reason)
 
-    def _fail(self, error: OnceqError) -> Closed:
+    def _fail(self, error: PeerError) -> Closed:
         self._state = _State.CLOSED
         return Closed(f"{error.code}: {error.text}", error)
-
-

@@ -1,0 +1,40 @@
+"""onceq: transactional message queuing. A committed message arrives once, in order, or its sender
+is told why not.
+
+    with onceq.open("./alpha") as qm:
+        qm.create_queue(r"private$\\orders", transactional=True)
+        with qm.transaction() as tx:
+            tx.send(r"private$\\orders", b"order 17")
+"""
+
+from onceq import errors
+from onceq.client.results import Batch, MessageIds
+from onceq.client.sync import OpenQueue, QueueManager, Transaction, connect, open
+from onceq.errors import InDoubt, OnceqError, ReceiveTimeout
+from onceq.model.identity import MessageId, TransactionId
+from onceq.model.limits import Settings
+from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Acknowledge",
+    "Batch",
+    "Delivery",
+    "InDoubt",
+    "Journal",
+    "Message",
+    "MessageId",
+    "MessageIds",
+    "OnceqError",
+    "OpenQueue",
+    "Properties",
+    "QueueManager",
+    "ReceiveTimeout",
+    "Settings",
+    "Transaction",
+    "TransactionId",
+    "connect",
+    "errors",
+    "open",
+]

@@ -1,0 +1,1 @@
+"""What applications use: queue managers, transactions, messages; embedded or connected."""

@@ -1,0 +1,51 @@
+"""Bodies out of a run of packets without decoding the rest of them.
+
+Most packets of a run have the same headers but for sizes and numbers. Where the bytes that decide
+on the layout are those of the packet before, the body stands at the same offset; anything else is
+parsed with all its checks.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from onceq.model.run import Run
+from onceq.packet import layout as at
+from onceq.packet.decode import headers
+
+_SIZES = struct.Struct("<II")
+
+
+def bodies(run: Run) -> list[bytes]:
+    """The body of each packet; raises MalformedPacket."""
+    data = run.data if isinstance(run.data, bytes) else bytes(run.data)
+    found: list[bytes] = []
+    add = found.append
+    start = 0
+    shape, label, names_end, prop, body_at = b"", b"", 0, 0, 0
+    sizes, u32 = _SIZES.unpack_from, at.U32.unpack_from
+    for length in run.lengths:
+        known = (
+            names_end
+            and length >= body_at
+            and data[start + at.OFF_USER_FLAGS : start + names_end] == shape
+            and data[start + prop + 1 : start + prop + 2] == label
+            and not u32(data, start + prop + at.OFF_EXTENSION_SIZE)[0]
+        )
+        if known:
+            size, _ = sizes(data, start + prop + at.OFF_BODY_SIZE)
+            add(data[start + body_at : start + body_at + size])
+        else:
+            parts = headers(data[start : start + length])
+            add(parts.properties.body)
+            tx, prop = parts.offsets
+            names_end = 0
+            tx_part = parts.transaction
+            plain = parts.security is None and (tx_part is None or not tx_part.connector)
+            if plain and not parts.properties.extension:
+                names_end = tx or prop
+                shape = data[start + at.OFF_USER_FLAGS : start + names_end]
+                label = data[start + prop + 1 : start + prop + 2]
+                body_at = prop + at.PROPERTIES_HEADER + 2 * label[0]
+        start += length
+    return found

@@ -1,0 +1,91 @@
+"""The lists of names that a packet of a send to several queues carries (wire-mqqb 4.12, FN-16).
+
+Nothing on the way of a message needs them: the queue that a copy goes to stands in its
+UserHeader. So they are stepped over on arrival, and read only when somebody looks.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from onceq.model.limits import FORMAT_NAME_CHARS_MAX, FORMAT_NAME_ELEMENTS_MAX
+from onceq.packet import layout as at
+from onceq.packet.address import (
+    LIST_HEADER,
+    MULTI_DIRECT,
+    MULTI_LIST,
+    MULTI_PRIVATE,
+    MULTI_PUBLIC,
+    Element,
+    MultiNames,
+)
+from onceq.packet.reader import Reader
+
+ELEMENTS_MAX: Final = 2 * FORMAT_NAME_ELEMENTS_MAX
+"""A name as given and the queues that it stands for (DL-11)."""
+
+_COUNT = struct.Struct("<H")
+
+
+def parse_multi(raw: bytes) -> MultiNames:
+    """Read the bytes of a MultiQueueFormatHeader.
+
+    Raises:
+        MalformedPacket: They are not one, or have more elements than ELEMENTS_MAX.
+    """
+    reader = Reader(raw)
+    lists = [
+        _list(reader, which, what)
+        for which, what in (
+            (at.MULTI_DESTINATION, "Destination"),
+            (at.MULTI_ADMIN, "Admin"),
+            (at.MULTI_RESPONSE, "Response"),
+        )
+    ]
+    return MultiNames(*lists)
+
+
+def _list(reader: Reader, which: int, what: str) -> tuple[Element, ...]:
+    start = reader.at
+    size, identifier, _, count = reader.unpack(LIST_HEADER, what)
+    if identifier != which:
+        raise reader.fault(f"{what} has HeaderID {identifier:#x} where {which:#x} must stand")
+    if size < LIST_HEADER.size:
+        raise reader.fault(f"{what} has HeaderSize {size}")
+    if count > ELEMENTS_MAX:
+        raise reader.fault(f"{what} has ElementCount {count}; legal are {ELEMENTS_MAX}")
+    reader.at = start
+    reader.need(size, what)
+    inner = Reader(reader.data, start + LIST_HEADER.size, reader.at)
+    elements = tuple(_element(inner, start, what) for _ in range(count))
+    if inner.at != inner.end:
+        raise inner.fault(f"{what} has {inner.end - inner.at} bytes after its last element")
+    reader.align(start, what)
+    return elements
+
+
+def _element(reader: Reader, start: int, what: str) -> Element:
+    (kind,) = reader.unpack(_COUNT, what)
+    if kind == MULTI_DIRECT:
+        return Element(kind, direct=_text(reader, what))
+    if kind not in (MULTI_PUBLIC, MULTI_PRIVATE, MULTI_LIST):
+        raise reader.fault(f"{what} has an element of type {kind}")
+    reader.align(start, what)
+    guid = reader.take(16, what)
+    number = reader.unpack(at.U32, what)[0] if kind == MULTI_PRIVATE else 0
+    return Element(kind, guid, number)
+
+
+def _text(reader: Reader, what: str) -> str:
+    """UTF-16 up to its NUL, which is looked for in what is there and no further."""
+    first = reader.at
+    end = first
+    while reader.data[end : min(end + 2, reader.end)] != b"\0\0":
+        end += 2
+        if end >= reader.end or end - first > 2 * FORMAT_NAME_CHARS_MAX:
+            raise reader.fault(f"a name in {what} is not terminated")
+    text = reader.wide(end + 2 - first, what)
+    if not text.isprintable():
+        raise reader.fault(f"a name in {what} is not a name")
+    return text

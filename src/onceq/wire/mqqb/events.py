@@ -1,0 +1,44 @@
+"""What a session tells the queue manager: opened, messages, what the peer has, closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.errors import PeerError
+from onceq.packet.arrived import ArrivedRun
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Set-up is done; both sides may send."""
+
+    peer_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """User packets, checked and put together into runs, in order."""
+
+    runs: list[ArrivedRun]
+    messages: int
+    recoverable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """Of all user packets sent, so many have arrived; of the recoverable ones so many, from the
+    first on without a gap, are durable at the peer."""
+
+    messages: int
+    recoverable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The session is over; close the connection after writing what is still to be written."""
+
+    reason: str
+    error: PeerError | None = None
+
+
+Event = Opened | Arrived | Acked | Closed
