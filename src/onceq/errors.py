@@ -182,7 +182,7 @@ class ConfigurationError(UsageError):
     code = "configuration"
 
 
-# ---- policy and limits ---------------------------------------------------------------------
+# ---- policy and limits -------------------------------------------------------------------
 
 
 class Refused(OnceqError):
@@ -241,7 +241,7 @@ class ReceiveTimeout(Refused, TimeoutError):
     exit_code = 4
 
 
-# ---- the other side ---------------------------------------------------------------------------
+# ---- the other side ----------------------------------------------------------------------
 
 
 class PeerError(OnceqError):
@@ -275,7 +275,7 @@ class IdentityClash(PeerError):
     code = "identity-clash"
 
 
-# ---- nobody knows yet ---------------------------------------------------------------------------
+# ---- nobody knows yet --------------------------------------------------------------------
 
 
 class InDoubt(OnceqError):
@@ -296,7 +296,7 @@ class InDoubt(OnceqError):
         self.transaction = transaction
 
 
-# ---- the machine -----------------------------------------------------------------------------------
+# ---- the machine -------------------------------------------------------------------------
 
 
 class StorageFailure(OnceqError):

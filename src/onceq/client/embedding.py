@@ -1,4 +1,4 @@
-"""Starting a queue manager inside this process: the one place where the client needs the service."""
+"""Starting a queue manager inside this process: where the client needs the service."""
 
 from __future__ import annotations
 

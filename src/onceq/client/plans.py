@@ -119,7 +119,7 @@ def know_destination(session: Session, destination: str) -> Plan:
     session.destinations.add(destination)
 
 
-# ---- sending and receiving outside transactions --------------------------------------------------
+# ---- sending and receiving outside transactions ------------------------------------------
 
 
 def send_many(
@@ -193,7 +193,7 @@ def outcome(session: Session, text: str) -> Plan:
     return (yield Request(Code.OUTCOME, frames.OutcomeHead(id.session, id.number)))
 
 
-# ---- transactions -----------------------------------------------------------------------------------
+# ---- transactions ------------------------------------------------------------------------
 
 
 class Unit:
@@ -245,8 +245,7 @@ class Unit:
     def _take(self) -> tuple[list[frames.Item], list[Run]]:
         now = _second()
         items = [
-            frames.Item(g.destination, g.values, now - g.second, len(g.bodies))
-            for g in self._items
+            frames.Item(g.destination, g.values, now - g.second, len(g.bodies)) for g in self._items
         ]
         runs = [Run.of(g.bodies) for g in self._items]
         self._items, self._bytes, self._messages = [], 0, 0
@@ -257,9 +256,7 @@ class Unit:
         yield from self._begin()
         items, runs = self._take()
         for item, run in zip(items, runs, strict=True):
-            yield from self._guard(
-                Request(Code.SEND, frames.SendHead(self.number, [item]), [run])
-            )
+            yield from self._guard(Request(Code.SEND, frames.SendHead(self.number, [item]), [run]))
 
     def _guard(self, request: Request) -> Plan:
         try:
@@ -334,5 +331,3 @@ class _Gathered:
 
 def _second() -> int:
     return int(time.monotonic())
-
-

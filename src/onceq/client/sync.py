@@ -122,7 +122,7 @@ class QueueManager:
             while True:
                 try:
                     result = link.call(request)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - a plan sees every error
                     request = plan.throw(error)
                 else:
                     request = plan.send(result)
@@ -224,9 +224,7 @@ class QueueManager:
         )
         return cast(MessageIds, self._run(plan))
 
-    def receive(
-        self, queue: str, *, timeout: float | None = None, lookup_id: int = 0
-    ) -> Message:
+    def receive(self, queue: str, *, timeout: float | None = None, lookup_id: int = 0) -> Message:
         """Take one message, at once and for good.
 
         Args:
@@ -238,9 +236,7 @@ class QueueManager:
         plan = plans.receive_many(queue, count=1, timeout=timeout, lookup=lookup_id)
         return cast(Message, self._run(plans.one(plan)))
 
-    def receive_many(
-        self, queue: str, max: int = 1000, *, timeout: float | None = None
-    ) -> Batch:
+    def receive_many(self, queue: str, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take what is there, at least one message and at most ``max``, at once and for good."""
         return cast(Batch, self._run(plans.receive_many(queue, count=max, timeout=timeout)))
 
@@ -395,9 +391,7 @@ class Transaction:
         return cast(Message, self._run(
             plans.one(self._unit.receive(queue, count=1, timeout=timeout))))  # fmt: skip
 
-    def receive_many(
-        self, queue: str, max: int = 1000, *, timeout: float | None = None
-    ) -> Batch:
+    def receive_many(self, queue: str, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take at least one message and at most ``max``."""
         return cast(Batch, self._run(self._unit.receive(queue, count=max, timeout=timeout)))
 
@@ -503,8 +497,8 @@ def open(
         StoreLocked: It runs already, in this or another process.
         NotAStore: The directory holds something else, or nothing and ``create`` is false.
     """
-    from onceq.client.embedding import host
     from onceq.client.embedded_link import EmbeddedLink
+    from onceq.client.embedding import host
 
     made = host(path, name=name, create=create, listen=listen, peers=peers, settings=settings)
     return QueueManager(lambda: EmbeddedLink(made), again=False)

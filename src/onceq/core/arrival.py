@@ -12,6 +12,7 @@ Upholds: I4, I5, I6, I9, I24.
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 
 from onceq.core.decision import CloseSession, Persisted, Ready
 from onceq.core.desk import Desk, Timer
@@ -77,7 +78,7 @@ def _room_for(desk: Desk, run: ArrivedRun) -> bool:
     return held + len(run.packets.data) <= desk.settings.computer_quota_bytes
 
 
-# ---- transactional messages -----------------------------------------------------------------------
+# ---- transactional messages --------------------------------------------------------------
 
 
 def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
@@ -199,7 +200,7 @@ def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
     if not wants:
         return [len(numbers)]
     sizes = [1]
-    for before, number in zip(numbers, numbers[1:], strict=False):
+    for before, number in pairwise(numbers):
         if number == before + 1:
             sizes[-1] += 1
         else:
@@ -207,7 +208,7 @@ def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
     return sizes
 
 
-# ---- order acknowledgments ------------------------------------------------------------------------------
+# ---- order acknowledgments ---------------------------------------------------------------
 
 
 def schedule_ack(desk: Desk, progress: Progress) -> None:
@@ -258,7 +259,7 @@ def emit_ack(desk: Desk, progress: Progress) -> None:
     desk.act(Ready(session))
 
 
-# ---- other messages -----------------------------------------------------------------------------------------
+# ---- other messages ----------------------------------------------------------------------
 
 
 def _plain(desk: Desk, run: ArrivedRun) -> None:
@@ -294,5 +295,3 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
     desk.record(change, forced=run.recoverable)
     for put in change.puts:
         news(desk, desk.state.holders[put.holder])
-
-

@@ -86,7 +86,7 @@ class Desk:
         self.open_bytes = 0
         self.waiting: dict[tuple[int, int], Receive] = {}
         self.timers: list[tuple[int, Timer, object]] = []
-        """Heap of (monotonic us, what, whom); an entry may be out of date, whoever it wakes looks."""
+        """Heap of (monotonic us, what, whom); whoever it wakes looks whether it still holds."""
         self.handles: dict[int, Handle] = {}
         self.next_handle = 1
         self.peers: dict[int, Peer] = {}

@@ -129,6 +129,4 @@ def tell_sender(
         for put in change.puts
         if put.holder == outgoing.number and put.lane == ACK_LANE
     )
-    change.puts.append(
-        Put(outgoing.number, ACK_LANE, lane.next + ahead, Run.of([packet]))
-    )
+    change.puts.append(Put(outgoing.number, ACK_LANE, lane.next + ahead, Run.of([packet])))

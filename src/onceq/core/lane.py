@@ -189,9 +189,7 @@ class Lane:
         """Available messages in order: at most so many and so large, but one at least."""
         found: list[Range] = []
         left = bytes_max
-        for first, count in self.ranges(
-            AVAILABLE, max(self.cursor, start), count_max=count_max
-        ):
+        for first, count in self.ranges(AVAILABLE, max(self.cursor, start), count_max=count_max):
             if not found and start <= self.cursor:
                 self.cursor = first
             size = self.size(first, count)
@@ -346,11 +344,11 @@ class Lane:
 
     def _free(self, chunk: Chunk, a: int, b: int, size: int) -> None:
         start = chunk.addresses[a]
-        if b - a == 1 or chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size:
-            # One record's run, or neighbours: but regions part at records, so ask for each end.
-            if self.space.one_region(start, start + size):
-                self.space.sub(start, size)
-                return
+        together = chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size
+        # One record's run, or neighbours: but regions part at records, so ask for both ends.
+        if together and self.space.one_region(start, start + size):
+            self.space.sub(start, size)
+            return
         for address, length in zip(chunk.addresses[a:b], chunk.lengths[a:b], strict=True):
             self.space.sub(address, length)
 
@@ -465,13 +463,14 @@ class Lane:
         lengths, addresses, expires = chunk.lengths, chunk.addresses, chunk.expires
         self.bytes += sum(lengths) if whole else sum(lengths[i] for i in kept)
         add = self.space.add
-        if whole and addresses[-1] + lengths[-1] - addresses[0] == sum(lengths):
-            if self.space.one_region(addresses[0], addresses[-1] + lengths[-1]):
-                add(addresses[0], sum(lengths))
-                kept = []
+        end = addresses[-1] + lengths[-1]
+        together = whole and end - addresses[0] == sum(lengths)
+        if together and self.space.one_region(addresses[0], end):
+            add(addresses[0], sum(lengths))
+            kept = []
         for i in kept:
             add(addresses[i], lengths[i])
-        chunk.next_expiry = min(expires) if whole else min(
-            (expires[i] for i in kept), default=NEVER_S
+        chunk.next_expiry = (
+            min(expires) if whole else min((expires[i] for i in kept), default=NEVER_S)
         )
         self.next_expiry = min(self.next_expiry, chunk.next_expiry)

@@ -1,4 +1,4 @@
-"""Outgoing queues: what waits for one destination, when it is transmitted, when it may be forgotten.
+"""Outgoing queues: what waits for one destination, when it leaves, when it may be forgotten.
 
 A message is transmitted when its session has room, and again, from the head on, after a new
 connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16). Its number was
@@ -125,7 +125,7 @@ def start_clock(desk: Desk, outgoing: Outgoing) -> None:
         desk.timer(pace.due_us, Timer.RESEND, outgoing.number)
 
 
-# ---- transmitting ------------------------------------------------------------------------------
+# ---- transmitting ------------------------------------------------------------------------
 
 
 class _Load:
@@ -249,7 +249,7 @@ def _load_plain(peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool
     return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0
 
 
-# ---- acknowledgments -----------------------------------------------------------------------------
+# ---- acknowledgments ---------------------------------------------------------------------
 
 
 def order_acked(desk: Desk, ack: OrderAck) -> None:
@@ -335,7 +335,7 @@ def _flags_of(outgoing: Outgoing, lane: int, counter: int) -> int:
     return 0
 
 
-# ---- expiry -----------------------------------------------------------------------------------------
+# ---- expiry ------------------------------------------------------------------------------
 
 
 def expire(desk: Desk, outgoing: Outgoing) -> None:

@@ -58,8 +58,10 @@ def receive(desk: Desk, item: Receive) -> None:
         expire(desk, holder)
     if _serve(desk, item, holder):
         return
-    if not item.wait_until_us or item.wait_until_us <= desk.now.mono_us or isinstance(
-        holder, Outgoing
+    if (
+        not item.wait_until_us
+        or item.wait_until_us <= desk.now.mono_us
+        or isinstance(holder, Outgoing)
     ):
         raise ReceiveTimeout(f"no message in {item.queue}")
     if len(desk.waiting) >= WAITING_READERS_MAX:
@@ -220,7 +222,7 @@ def remove(desk: Desk, item: Remove) -> None:
     desk.answer(item.owner, item.request, sum(place[2] for place in places))
 
 
-# ---- waiting ----------------------------------------------------------------------------------
+# ---- waiting -----------------------------------------------------------------------------
 
 
 def serve_waiting(desk: Desk) -> None:
@@ -269,7 +271,7 @@ def cancel(desk: Desk, item: CancelReceive) -> None:
     desk.answer(item.owner, item.request, None)
 
 
-# ---- expiry -----------------------------------------------------------------------------------
+# ---- expiry ------------------------------------------------------------------------------
 
 
 def expire(desk: Desk, queue: Queue) -> None:

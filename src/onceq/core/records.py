@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import struct
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import chain
 from typing import Any
 
 from onceq.errors import DamagedRecord, NewerFormat
@@ -146,6 +146,11 @@ class Change:
     seen: list[Seen] = field(default_factory=list)
     moved: list[Moved] = field(default_factory=list)
 
+    def carriers(self) -> Iterator[Put | Moved]:
+        """Everything in it that brings packets, in the order of their bytes."""
+        yield from self.puts
+        yield from self.moved
+
     def encode(self) -> tuple[list[Buffer], list[int]]:
         """Bytes of the record.
 
@@ -194,7 +199,7 @@ class Change:
             add(v.packets.lengths.tobytes())
         at = sum(map(len, parts))
         offsets: list[int] = []
-        for item in chain(self.puts, self.moved):
+        for item in self.carriers():
             offsets.append(at)
             at += len(item.packets.data)
             add(item.packets.data)
@@ -279,7 +284,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
 
 def _take_packets(reader: _Reader, change: Change) -> list[int]:
     offsets: list[int] = []
-    for item in chain(change.puts, change.moved):
+    for item in change.carriers():
         offsets.append(reader.at)
         lengths = item.packets.lengths
         item.packets = Run(reader.take(sum(lengths)), lengths)

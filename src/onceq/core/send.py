@@ -188,7 +188,7 @@ def _template(
     return made
 
 
-# ---- taking effect ---------------------------------------------------------------------------
+# ---- taking effect -----------------------------------------------------------------------
 
 
 def message_numbers(desk: Desk, count: int) -> tuple[int, int]:
@@ -287,9 +287,10 @@ def _add_put(
     flags = _flags(properties, transactional=bool(transaction))
     if isinstance(holder, Queue):
         if holder.properties.transactional != bool(transaction):
-            holder, lane, reason = _misfit(numbering.desk, properties, bool(transaction))
-            if holder is None:
+            grave, lane, reason = _misfit(numbering.desk, properties, bool(transaction))
+            if grave is None:
                 return
+            holder = grave
             expires, flags = NEVER_S, flags & PUT_EXPRESS
     else:
         expires = p.expires

@@ -346,11 +346,13 @@ class State:
     def _head(self, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "stamp": self.stamp,
-            "next": [self.next_number, self.next_message, self.next_ordinal,
-                     self.next_transaction],  # fmt: skip
-            "queues": [
-                dump_properties(q.properties) for q in self.queues.values() if not q.system
+            "next": [
+                self.next_number,
+                self.next_message,
+                self.next_ordinal,
+                self.next_transaction,
             ],
+            "queues": [dump_properties(q.properties) for q in self.queues.values() if not q.system],
             "outgoing": [
                 [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
                 for o in self.outgoing.values()
@@ -455,5 +457,3 @@ def _dump_wanting(w: Wanting) -> list[Any]:
 def _load_wanting(values: list[Any]) -> Wanting:
     first, count, source, *rest = values
     return Wanting(first, count, bytes.fromhex(source), *rest)
-
-

@@ -9,10 +9,10 @@ from array import array
 from dataclasses import dataclass
 
 from onceq.core.desk import Desk
-from onceq.core.resolve import find_outgoing, find_queue
 from onceq.core.holders import Outgoing, Progress, Queue, lookup_id
 from onceq.core.inputs import Look
 from onceq.core.lane import AVAILABLE, REMOVED
+from onceq.core.resolve import find_outgoing, find_queue
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.run import Extent
@@ -307,8 +307,7 @@ def sparse(desk: Desk, base: int, end: int, bytes_max: int) -> list[Live]:
             picked = [
                 i
                 for i, address in enumerate(chunk.addresses)
-                if base <= address < end
-                and chunk.states[i] != REMOVED
+                if base <= address < end and chunk.states[i] != REMOVED
             ]
             while picked and sum(chunk.lengths[i] for i in picked) > max(left, 1 << 22):
                 picked = picked[: max(len(picked) // 2, 1)]
@@ -325,5 +324,3 @@ def sparse(desk: Desk, base: int, end: int, bytes_max: int) -> list[Live]:
                     )
                 )  # fmt: skip
     return found
-
-

@@ -1,1 +1,1 @@
-"""The nouns of message queuing: immutable, validated, without behaviour. Imports nothing of ours."""
+"""The nouns of message queuing: immutable, validated, without behaviour."""

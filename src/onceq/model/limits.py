@@ -120,7 +120,7 @@ class Settings:
     order_ack_delay_s_max: float = 10.0
     """Longest time between order acknowledgments while messages arrive (SeqMaxAckDelay)."""
     order_ack_messages_max: int = 4_096
-    """Messages after which an order acknowledgment goes out at once; bounds the sender's backlog."""
+    """Messages after which an order acknowledgment goes out at once."""
     connect_retry_s: float = 5.0
     """Between attempts to reach a peer (TryConnectInterval)."""
     session_idle_s: float = 300.0

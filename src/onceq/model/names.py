@@ -11,6 +11,7 @@ Every fault is reported with its position. Nothing here knows which queues exist
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -126,7 +127,10 @@ def queue_key(private: bool, name: str) -> str:
     return (PRIVATE_PREFIX if private else "") + name.casefold()
 
 
-# ---- parsing ---------------------------------------------------------------------------------
+_Parser = Callable[[str, str, str, int], FormatName]
+
+
+# ---- parsing -----------------------------------------------------------------------------
 
 
 def parse_format_name(text: str) -> tuple[FormatName, ...]:
@@ -180,7 +184,7 @@ def _element(text: str, part: str, at: int) -> FormatName:
     return kind(text, part, rest.rstrip(), at + len(prefix) + 1)
 
 
-def _guid_form(kind: Kind, allowed: tuple[Suffix, ...], *, needed: bool = False):  # type: ignore[no-untyped-def]
+def _guid_form(kind: Kind, allowed: tuple[Suffix, ...], *, needed: bool = False) -> _Parser:
     def parse(text: str, part: str, rest: str, at: int) -> FormatName:
         guid, _, tail = rest.partition(";")
         raw = _guid(text, guid, at)
@@ -266,9 +270,7 @@ def _http(text: str, part: str, tail: str, at: int, protocol: str) -> FormatName
     return _place(text, part, path, at + match.start(2), protocol, match.group(1))
 
 
-def _place(
-    text: str, part: str, path: str, at: int, protocol: str, host: str
-) -> FormatName:
+def _place(text: str, part: str, path: str, at: int, protocol: str, host: str) -> FormatName:
     """What follows the computer in a direct name."""
     folded = path.casefold()
     if folded.startswith(SYSTEM_PREFIX):
@@ -327,14 +329,16 @@ def parse_path_name(text: str) -> FormatName:
     Raises:
         IllegalPathName: With the position of the fault.
     """
+    if "," in text:
+        raise IllegalPathName(f"{text!r}: a path name names one queue; commas are for format names")
     path = text.replace("/", "\\")
     folded = path.casefold()
     if folded.startswith((PRIVATE_PREFIX, SYSTEM_PREFIX)) or "\\" not in path:
         path = ".\\" + path
     try:
         (name,) = parse_format_name("DIRECT=OS:" + path)
-    except (IllegalFormatName, ValueError) as error:
-        what = error.text if isinstance(error, IllegalFormatName) else "a comma in a path name"
+    except IllegalFormatName as error:
+        what = error.text
         raise IllegalPathName(
             f"{text!r} is not the path of a queue: {what.splitlines()[0]}"
         ) from error
@@ -352,7 +356,7 @@ def parse_any(text: str) -> tuple[FormatName, ...]:
     return (parse_path_name(text),)
 
 
-# ---- what names may be used for (section 2.3) ----------------------------------------------------
+# ---- what names may be used for (section 2.3) --------------------------------------------
 
 
 def may_send(name: FormatName) -> None:

@@ -92,7 +92,7 @@ def response_name(response: Address, admin: Address, *, source: bytes, manager: 
     return name_of(response, source=source, manager=manager)
 
 
-# ---- lists of names ------------------------------------------------------------------------------
+# ---- lists of names ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

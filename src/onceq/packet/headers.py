@@ -150,7 +150,7 @@ class PacketHeaders:
         return self.security is not None and bool(self.security.flags & at.SECURITY_ENCRYPTED)
 
 
-# ---- taking apart --------------------------------------------------------------------------------
+# ---- taking apart ------------------------------------------------------------------------
 
 
 def headers(packet: Buffer) -> PacketHeaders:
@@ -301,7 +301,7 @@ def _multi(reader: Reader) -> bytes:
     return bytes(reader.data[start : reader.at])
 
 
-# ---- putting together ----------------------------------------------------------------------------
+# ---- putting together --------------------------------------------------------------------
 
 
 def encode_headers(parts: PacketHeaders) -> bytes:

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from onceq.core import inputs
-from onceq.core.decision import Opened, Outcome, Sent
+from onceq.core.decision import Opened, Sent
 from onceq.errors import (
     IllegalPropertyValue,
     InvalidParameter,
@@ -154,9 +154,7 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
         if code == Code.PURGE:
             return inputs.PurgeQueue(owner, request, head.name)
         if code == Code.STEER:
-            return inputs.SteerOutgoing(
-                owner, request, head.destination, inputs.Steer(head.action)
-            )
+            return inputs.SteerOutgoing(owner, request, head.destination, inputs.Steer(head.action))
         return inputs.Look(owner, request, head.what, head.name)
     except ValueError as error:
         raise InvalidParameter(str(error)) from None
@@ -243,7 +241,7 @@ class ApiConnection:
         self._throttle()
 
     def _request(self, request: int, code: int, raw: memoryview, rest: memoryview) -> None:
-        head = frames.decode_request(code, raw)
+        head: Any = frames.decode_request(code, raw)
         if not self._greeted:
             self._hello(request, code, head)
             return
@@ -293,9 +291,7 @@ class ApiConnection:
 
     def _throttle(self) -> None:
         full = (
-            self._blocked
-            or self._bytes > UNANSWERED_BYTES_MAX
-            or len(self._codes) > UNANSWERED_MAX
+            self._blocked or self._bytes > UNANSWERED_BYTES_MAX or len(self._codes) > UNANSWERED_MAX
         )
         if full != self._paused and not self._gone:
             self._paused = full

@@ -80,9 +80,7 @@ def parse(values: Mapping[str, Any], name: str = FILE) -> Configuration:
         raise ConfigurationError(f"{name}: addresses is a list of names")
     for address in addresses:
         _text(address, f"{name}: addresses")
-    return Configuration(
-        **plain, peers=dict(peers), addresses=tuple(addresses), settings=settings
-    )
+    return Configuration(**plain, peers=dict(peers), addresses=tuple(addresses), settings=settings)
 
 
 def _check_keys(values: Mapping[str, Any], known: set[str], name: str) -> None:

@@ -70,6 +70,4 @@ def manager_of(store: LogStore, configuration: Configuration) -> Manager:
             f"the directory belongs to queue manager {identity.name}, the configuration says "
             f"{configuration.name}; a queue manager keeps its name"
         )
-    return Manager(
-        identity, configuration.settings, addresses=frozenset(configuration.addresses)
-    )
+    return Manager(identity, configuration.settings, addresses=frozenset(configuration.addresses))

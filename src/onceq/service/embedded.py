@@ -211,5 +211,3 @@ class _Slot:
     def take(self) -> object:
         self._lock.acquire()
         return self._result
-
-

@@ -14,7 +14,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from onceq.core.decision import (
     Answer,
@@ -98,14 +98,14 @@ class Engine:
         self.stopped = False
         self.sessions = Sessions(self, network)
         self._upkeep = Upkeep(self)
-        self._perform: dict[type[object], Callable[[object], None]] = {
+        self._perform: dict[type[object], Callable[[Any], None]] = {
             Answer: self._answer,
             Connect: self.sessions.connect,
             Ready: self.sessions.ready,
             Transmit: self.sessions.transmit,
             Persisted: self.sessions.persisted,
             CloseSession: self.sessions.close,
-        }  # type: ignore[dict-item]
+        }
 
     # ---- life -----------------------------------------------------------------------------
 
@@ -227,9 +227,7 @@ class Engine:
             for index, value in handed.classes:
                 set_class(changed, starts[index], handed.lengths[index], value)
             data = bytes(changed)
-        return Delivered(
-            Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts
-        )
+        return Delivered(Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts)
 
     def fetch(self, pieces: Sequence[Piece]) -> Buffer:
         """Bytes from the log or from the core, joined."""
@@ -291,5 +289,3 @@ def _starts(lengths: array[int]) -> list[int]:
         starts.append(at)
         at += length
     return starts
-
-

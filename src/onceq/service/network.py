@@ -97,9 +97,7 @@ class PeerProtocol(asyncio.Protocol):
         self._network.dismiss(self)
         reason = f"connection lost: {exc}" if exc else "the other side closed the connection"
         if self._session:
-            self._network.gate.run(
-                lambda: self._network.engine.closed(self._session, reason)
-            )
+            self._network.gate.run(lambda: self._network.engine.closed(self._session, reason))
 
     def pause_writing(self) -> None:
         """See asyncio."""

@@ -134,6 +134,7 @@ class Sessions:
         """The connection can take bytes again."""
         link = self._links.get(number)
         if link is not None and link.wants:
+            self._wanting[number] = None
             self.engine.submit(Room(number, 0, 0))
 
     def _handle(self, link: _Link, events: Sequence[protocol.Event]) -> None:
@@ -143,12 +144,12 @@ class Sessions:
                 for run in event.runs:
                     submit(Arrived(link.number, run))
             elif isinstance(event, protocol.Acked):
+                if link.wants:
+                    self._wanting[link.number] = None
                 submit(SessionAcked(link.number, event.messages, event.recoverable))
             elif isinstance(event, protocol.Opened):
                 link.told = True
-                submit(
-                    SessionOpened(link.number, event.peer_id, link.address, link.outgoing)
-                )
+                submit(SessionOpened(link.number, event.peer_id, link.address, link.outgoing))
             else:
                 self._links.pop(link.number, None)
                 self._over(link, event.reason)

@@ -49,10 +49,7 @@ class Upkeep:
     def work(self, now: Now) -> None:
         """A little of whatever is due."""
         position = self._engine.store.position
-        if (
-            now.mono_us - self._looked_us < CHECK_US
-            and position - self._looked_at < CHECK_BYTES
-        ):
+        if now.mono_us - self._looked_us < CHECK_US and position - self._looked_at < CHECK_BYTES:
             return
         self._look(now)
         due = max(self._engine.settings.checkpoint_log_bytes, 4 * self._state_bytes)
@@ -102,8 +99,6 @@ class Upkeep:
             return
         for part in engine.manager.sparse(emptiest.base, emptiest.end, MOVE_BYTES):
             data = engine.fetch(part.extents)
-            engine.decide(
-                Relocate(part.holder, part.lane, part.counters, Run(data, part.lengths))
-            )
+            engine.decide(Relocate(part.holder, part.lane, part.counters, Run(data, part.lengths)))
         if not engine.manager.live(emptiest.base, emptiest.end):
             engine.store.reclaim(engine.manager.live)

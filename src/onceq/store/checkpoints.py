@@ -29,9 +29,7 @@ def name_of(position: int) -> str:
     return f"state-{position:016x}.ckp"
 
 
-def write(
-    files: Files, path: str, store_id: bytes, state: Sequence[Buffer], position: int
-) -> str:
+def write(files: Files, path: str, store_id: bytes, state: Sequence[Buffer], position: int) -> str:
     """Write a checkpoint beside the current one; returns the path of the new file."""
     name = os.path.join(path, name_of(position) + ".new")
     if files.exists(name):

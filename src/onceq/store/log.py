@@ -150,9 +150,8 @@ class LogStore:
         files.make_directory(path)
         if files.exists(os.path.join(path, STORE_FILE)):
             raise StoreExists(f"{path} holds a queue manager already")
-        if any(name.endswith((".seg", ".ckp")) for name in files.names(path)):
-            if any(name.startswith("state-") for name in files.names(path)):
-                raise StoreExists(f"{path} holds parts of a store; choose an empty directory")
+        if any(name.startswith(("state-", "log-")) for name in files.names(path)):
+            raise StoreExists(f"{path} holds parts of a store; choose an empty directory")
         if files.exists(os.path.join(path, STORE_FILE + ".new")):
             files.unlink(os.path.join(path, STORE_FILE + ".new"))
         write_store_file(files, path, store_id, identity)

@@ -95,9 +95,7 @@ class MemoryStore:
         """See the contract."""
         ends = [p + frame_size(len(d)) for p, d in zip(self._positions, self._payloads,
                 strict=True)]  # fmt: skip
-        return tuple(
-            SegmentUse(p, e, e - p) for p, e in zip(self._positions, ends, strict=True)
-        )
+        return tuple(SegmentUse(p, e, e - p) for p, e in zip(self._positions, ends, strict=True))
 
     def free_bytes(self) -> int:
         """See the contract."""

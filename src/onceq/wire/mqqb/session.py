@@ -125,7 +125,7 @@ class Session:
 
     def start(self) -> None:
         """Initiator: ask for the session."""
-        assert self._initiator and self._state is _State.NEW, "only a new initiator starts"
+        assert self._state is _State.NEW, "only a new initiator starts"
         stamp = self._now // MS_US & 0xFFFF_FFFF
         self._output.append(Establish(self._own, self._expected, stamp).encode())
         self._state = _State.WAITING_ESTABLISH

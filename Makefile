@@ -1,0 +1,62 @@
+# Everything sets itself up: python3.11 or newer and make are all that must be there.
+# `make test` is what CI runs; `make demo` is the main job on real input.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+RUN := $(BIN)/python
+SEEDS ?= 300
+IMAGES ?= 20000
+KILLS ?= 50
+FLIGHTS ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test demo sim crash bench kill docs fuzz clean
+
+help:
+	@echo "make test     all tests (what CI runs)      make demo     the main job on real input"
+	@echo "make check    style, types, import rules    make sim      simulated networks: SEEDS=n"
+	@echo "make crash    crash points: IMAGES=n        make kill     SIGKILL two daemons: KILLS=n"
+	@echo "make bench    measure against the disk      make docs     write the generated pages"
+
+$(BIN)/.ready: pyproject.toml requirements.lock
+	@test -n "$(PYTHON)" || { echo "onceq needs Python 3.11 or newer: none was found on the PATH"; exit 1; }
+	$(PYTHON) tools/setup_venv.py
+	@touch $@
+
+setup: $(BIN)/.ready
+
+check: setup
+	$(RUN) tools/check.py
+
+format: setup
+	$(BIN)/ruff format src tests tools demo
+	$(BIN)/ruff check --fix src tests tools demo
+
+test: setup
+	$(RUN) tools/test.py
+
+demo: setup
+	$(RUN) -m demo $(if $(filter-out 0,$(FLIGHTS)),--flights $(FLIGHTS)) $(ARGS)
+
+sim: setup
+	$(RUN) tools/sim.py --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+crash: setup
+	$(RUN) tools/crash.py --images $(IMAGES) $(ARGS)
+
+bench: setup
+	$(RUN) tools/bench.py $(ARGS)
+
+kill: setup
+	$(RUN) tools/kill.py --kills $(KILLS) $(ARGS)
+
+fuzz: setup
+	$(RUN) -m pytest tests/fuzz -q $(ARGS)
+
+docs: setup
+	$(RUN) tools/docs.py --write
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report

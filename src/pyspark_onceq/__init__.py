@@ -1,0 +1,1 @@
+"""Registers the data source format "onceq" with PySpark."""

@@ -1,0 +1,10 @@
+"""``make sim``: simulated networks of queue managers, one for each seed."""
+
+from __future__ import annotations
+
+import sys
+
+from onceq.testing.simulate import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
