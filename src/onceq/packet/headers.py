@@ -23,10 +23,11 @@ from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, LIST_HEADER, Address
 from onceq.packet.reader import Reader
 
-LEGAL_DESTINATION: Final = frozenset((3, 5, 7))
+LEGAL_DESTINATION: Final = frozenset((0, 3, 5, 7))
 LEGAL_ADMIN: Final = frozenset((0, 2, 3, 5, 6, 7))
 LEGAL_RESPONSE: Final = frozenset(range(8))
-"""Legal name types of the three queues (3). A message without destination cannot be delivered."""
+"""Legal name types of the three queues (3). A message without destination (0) is well-formed, so
+that the core can refuse it by name."""
 
 _BASE = struct.Struct("<BBH4sII")
 _USER = struct.Struct("<16s16sIIII")

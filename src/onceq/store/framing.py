@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.model.limits import RECORD_BYTES_MAX
-from onceq.model.log import FRAME_ALIGN, FRAME_HEADER
+from onceq.model.log import FRAME_ALIGN, FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 
 _HEADER = struct.Struct("<IIQQQ")
@@ -68,3 +68,36 @@ def parse(data: Buffer, at: int, *, position: int | None = None) -> Frame | None
     if zlib.crc32(memoryview(data)[at + 4 : end]) != crc:
         return None
     return Frame(place, size, synced, epoch)
+
+
+def find_behind(data: Buffer, start: int, offset: int) -> list[Frame]:
+    """All whole frames from ``start`` on that lie where they say.
+
+    Args:
+        offset: Log position of the first byte of ``data``.
+    """
+    found: list[Frame] = []
+    view = bytes(data)
+    place = start
+    while place + FRAME_HEADER <= len(view):
+        if not any(view[place : place + FRAME_HEADER]):
+            place = _next_bytes(view, place)
+            continue
+        frame = parse(view, place, position=offset + place)
+        if frame is None:
+            place += FRAME_ALIGN
+        else:
+            found.append(frame)
+            place += frame_size(frame.size)
+    return found
+
+
+def _next_bytes(data: bytes, place: int) -> int:
+    """The next multiple of FRAME_ALIGN from ``place`` on at which something but zeros stands."""
+    while place < len(data):
+        part = data[place : place + (1 << 16)]
+        zeros = len(part) - len(part.lstrip(b"\0"))
+        if zeros < len(part):
+            return place + max(zeros // FRAME_ALIGN, 1) * FRAME_ALIGN
+        place += len(part)
+    return place

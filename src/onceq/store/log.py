@@ -210,11 +210,6 @@ class LogStore:
         head = self._files.read(file, 0, SEGMENT_HEADER)
         wanted = self._segment_head(base)
         if head != wanted:
-            if len(head) >= 12 and head[:8] == SEGMENT_MAGIC:
-                version = struct.unpack_from("<I", head, 8)[0]
-                if version > FORMAT:
-                    self._files.close(file)
-                    raise NewerFormat(f"{path} has format {version}; use the newer onceq")
             # A segment whose making a crash cut short holds nothing; what was promised to be in
             # it would be missed by the check of the durable end.
             self._files.close(file)
@@ -276,30 +271,9 @@ class LogStore:
                 continue
             data = self._files.read(other.file, 0, other.size)
             start = SEGMENT_HEADER + (at - other.base if other is segment else 0)
-            place = start
-            while place + FRAME_HEADER <= len(data):
-                if not any(data[place : place + FRAME_HEADER]):
-                    place = self._next_bytes(data, place)
-                    continue
-                position = other.base + place - SEGMENT_HEADER
-                frame = framing.parse(data, place, position=position)
-                if frame is None:
-                    place += 8
-                    continue
+            for frame in framing.find_behind(data, start, other.base - SEGMENT_HEADER):
                 synced, epoch = max(synced, frame.synced), max(epoch, frame.epoch)
-                place += frame_size(frame.size)
         return synced, epoch
-
-    @staticmethod
-    def _next_bytes(data: bytes, place: int) -> int:
-        """The next multiple of 8 at which something other than zeros stands."""
-        while place < len(data):
-            part = data[place : place + (1 << 16)]
-            rest = len(part) - len(part.lstrip(b"\0"))
-            if rest < len(part):
-                return place + rest // 8 * 8 if rest >= 8 else place + 8
-            place += len(part)
-        return place
 
     def _tail_bytes(self, end: int) -> int:
         """Bytes behind the end of what is whole that are neither zeros nor of an earlier use."""
@@ -319,7 +293,7 @@ class LogStore:
         the same segment; whole segments behind it go. What was found whole may stand in the
         system's memory only, if a kill was the end of the last process: now it is synced."""
         gone = False
-        while self._segments and self._segments[-1].base > end:
+        while self._segments and self._segments[-1].base >= end:
             segment = self._segments.pop()
             self._bases.pop()
             self._files.close(segment.file)
