@@ -20,7 +20,7 @@ from onceq.core.ending import tell_sender
 from onceq.core.filter import Verdict, judge
 from onceq.core.holders import Peer, Progress, Queue
 from onceq.core.inputs import Arrived
-from onceq.core.outgoing import final_acked, news, order_acked
+from onceq.core.outgoing import final_acked, order_acked
 from onceq.core.records import (
     PUT_EXPRESS,
     PUT_FINAL,
@@ -129,8 +129,6 @@ def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip:
         assert queue is not None
         _store(change, run, queue, packets, number, skip)
     desk.record(change)
-    for put in change.puts:
-        news(desk, desk.state.holders[put.holder])
 
 
 def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int:
@@ -293,5 +291,3 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
             Put(queue.number, run.priority, first, packets, expires=expires, flags=flags)
         )
     desk.record(change, forced=run.recoverable)
-    for put in change.puts:
-        news(desk, desk.state.holders[put.holder])

@@ -7,7 +7,6 @@ so that a change without a record cannot be written (house idea 2).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -16,7 +15,7 @@ from heapq import heappush
 from onceq.core.decision import Action, Answer, Decision, Record
 from onceq.core.holders import Handle, Outgoing, Peer, Queue
 from onceq.core.inputs import Receive, SendItem
-from onceq.core.records import Change, Move, Setup
+from onceq.core.records import Change, Move, Op, Setup
 from onceq.core.state import Identity, State
 from onceq.model.limits import Settings
 from onceq.model.log import frame_size
@@ -96,8 +95,8 @@ class Desk:
         self.templates: dict[object, Template] = {}
         self.by_guid: dict[bytes, list[Outgoing]] = {}
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
-        self.wake: deque[Queue] = deque()
-        """Queues in which something has become available, for waiting readers."""
+        self.touched: dict[int, None] = {}
+        """Numbers of queues and outgoing queues in which something has become available."""
         self.space_low = False
 
     # ---- the decision -------------------------------------------------------------------
@@ -107,6 +106,13 @@ class Desk:
         parts, offsets = change.encode()
         position = self._append(parts, forced=forced)
         self.state.apply(change, position, offsets)
+        for put in change.puts:
+            self.touched[put.holder] = None
+        for move in change.moves:
+            if move.to:
+                self.touched[move.to] = None
+            if move.op in (Op.UNLOCK, Op.RETURN):
+                self.touched[move.holder] = None
 
     def setup(self, what: str, *, forced: bool = True, **values: object) -> None:
         """Put a rare change on record and apply it."""

@@ -276,10 +276,15 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class SessionClosed:
-    """A session is over; what was under way on it counts as not sent."""
+    """A session is over; what was under way on it counts as not sent.
+
+    Attributes:
+        idle: Whether it was closed because nothing had happened on it for long.
+    """
 
     session: int
     reason: str
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,7 @@ class Manager:
                     ]
         if change.moves:
             desk.record(change)
+        desk.touched.clear()
         index_by_guid(desk)
         for waiting in desk.state.outgoing.values():
             waiting.ever_sent = waiting.ordered_lane.next - 1
@@ -196,8 +197,8 @@ class Manager:
             self._rules[type(item)](desk, item)
         except OnceqError as error:
             desk.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
-        if desk.wake:
-            receive.serve_waiting(desk)
+        if desk.touched:
+            _tell_news(desk)
         return decision
 
     def _wrapped(self, now: Now, work: Callable[[Desk], None]) -> Decision:
@@ -234,6 +235,17 @@ class Manager:
     def sparse(self, base: int, end: int, bytes_max: int) -> list[views.Live]:
         """Messages to be moved so that this part of the log can go."""
         return views.sparse(self._desk, base, end, bytes_max)
+
+
+def _tell_news(desk: Desk) -> None:
+    """What came in or became available goes on: to waiting readers, or out."""
+    while desk.touched:
+        number, _ = desk.touched.popitem()
+        holder = desk.state.holders.get(number)
+        if isinstance(holder, Outgoing):
+            outgoing.stir(desk, holder)
+        elif isinstance(holder, Queue):
+            receive.serve_waiting(desk, holder)
 
 
 def _tick(desk: Desk, item: Tick) -> None:

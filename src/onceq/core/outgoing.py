@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from onceq.core.decision import Connect, Piece, Ready, Transmit
 from onceq.core.desk import Desk, Timer
-from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Peer, Queue
+from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
 from onceq.core.inputs import Room
 from onceq.core.lane import AVAILABLE, AWAITING, Lane
 from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_WANTS, Change, Move, Op
@@ -20,15 +20,6 @@ from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.model.classes import MessageClass
 from onceq.model.names import Kind
 from onceq.packet.acks import FinalAck, OrderAck, order_ack
-
-
-def news(desk: Desk, holder: Holder) -> None:
-    """Something has come into a queue or an outgoing queue, or has become available."""
-    if isinstance(holder, Queue):
-        if holder.waiting:
-            desk.wake.append(holder)
-    elif isinstance(holder, Outgoing):
-        stir(desk, holder)
 
 
 def stir(desk: Desk, outgoing: Outgoing) -> None:
@@ -68,8 +59,18 @@ def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
     desk.act(Ready(peer.session))
 
 
-def lost(desk: Desk, outgoing: Outgoing, reason: str) -> None:
-    """No session any more, or none came about: say why, and try again later (Q-9)."""
+def lost(desk: Desk, outgoing: Outgoing, reason: str, *, idle: bool = False) -> None:
+    """No session any more, or none came about: say why, and try again later (Q-9).
+
+    A session that was closed for idleness is no trouble: what waits for an order acknowledgment
+    goes on waiting until its time, and only then a new session is made (section 4.3).
+    """
+    if idle and outgoing.pace.due_us and outgoing.sent >= outgoing.ordered_lane.next - 1:
+        outgoing.session = 0
+        outgoing.connected_s = 0
+        outgoing.retry_us = outgoing.pace.due_us
+        outgoing.rewind()
+        return
     trouble = outgoing.trouble
     if not trouble.reason:
         trouble.since_s = desk.now.wall_s
@@ -91,6 +92,9 @@ def retry(desk: Desk, number: int) -> None:
     if not isinstance(outgoing, Outgoing) or not 0 < outgoing.retry_us <= desk.now.mono_us:
         return
     outgoing.retry_us = 0
+    if outgoing.pace.due_us:
+        outgoing.pace.due_us = 0
+        outgoing.pace.timeouts += 1
     stir(desk, outgoing)
 
 
@@ -100,7 +104,10 @@ def resend(desk: Desk, number: int) -> None:
     if not isinstance(outgoing, Outgoing):
         return
     pace = outgoing.pace
-    if not pace.due_us or not outgoing.session:
+    if not pace.due_us:
+        return
+    if not outgoing.session:
+        retry(desk, number)
         return
     if pace.due_us > desk.now.mono_us:
         desk.timer(pace.due_us, Timer.RESEND, number)
@@ -324,8 +331,6 @@ def final_acked(desk: Desk, ack: FinalAck) -> None:
         Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class, to)
     )
     desk.record(change)
-    if to:
-        news(desk, desk.state.holders[to])
 
 
 def _flags_of(outgoing: Outgoing, lane: int, counter: int) -> int:
@@ -351,9 +356,6 @@ def expire(desk: Desk, outgoing: Outgoing) -> None:
                 _expire_one(outgoing, index, counter, change)
     if change.moves:
         desk.record(change)
-        for move in change.moves:
-            if move.to:
-                news(desk, desk.state.holders[move.to])
         if outgoing.unacknowledged == 0:
             outgoing.pace.due_us = outgoing.pace.timeouts = 0
 

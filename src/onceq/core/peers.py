@@ -48,7 +48,7 @@ def closed(desk: Desk, item: SessionClosed) -> None:
     for number in sorted(peer.outgoing):
         outgoing = desk.state.holders.get(number)
         if isinstance(outgoing, Outgoing) and outgoing.session == item.session:
-            lost(desk, outgoing, item.reason)
+            lost(desk, outgoing, item.reason, idle=item.idle)
 
 
 def connect_failed(desk: Desk, item: ConnectFailed) -> None:

@@ -225,12 +225,9 @@ def remove(desk: Desk, item: Remove) -> None:
 # ---- waiting -----------------------------------------------------------------------------
 
 
-def serve_waiting(desk: Desk) -> None:
+def serve_waiting(desk: Desk, queue: Queue) -> None:
     """Give what has become available to those who wait for it."""
-    while desk.wake:
-        queue = desk.wake.popleft()
-        if not queue.waiting or queue.number not in desk.state.holders:
-            continue
+    if queue.waiting:
         _serve_round(desk, queue, lambda item: item.peek)
         _serve_round(desk, queue, lambda item: not item.peek)
 

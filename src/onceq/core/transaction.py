@@ -14,7 +14,6 @@ from onceq.core.decision import Outcome, Sent
 from onceq.core.desk import Desk, Transaction
 from onceq.core.ending import ended, purged_meanwhile
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
-from onceq.core.outgoing import news
 from onceq.core.records import Change, Move, Op
 from onceq.core.send import add_puts, prepared_all
 from onceq.errors import InsufficientResources, OperationCancelled, TransactionOver, UsageError
@@ -60,8 +59,6 @@ def send(desk: Desk, item: Send) -> None:
     first = add_puts(desk, change, sends, transaction=0)
     express = all(put.flags & 1 for put in change.puts)
     desk.record(change, forced=not express)
-    for put in change.puts:
-        news(desk, desk.state.holders[put.holder])
     count = sum(len(p.item.bodies) for p in sends)
     desk.answer(item.owner, item.request, Sent(first, count))
 
@@ -93,8 +90,6 @@ def commit(desk: Desk, item: Commit) -> None:
             ended(desk, change, move, MessageClass.ACK_RECEIVE)
     if change.puts or change.moves or item.id is not None:
         desk.record(change)
-    for put in change.puts:
-        news(desk, desk.state.holders[put.holder])
     desk.answer(item.owner, item.request, result)
 
 
@@ -115,8 +110,6 @@ def undo(desk: Desk, tx: Transaction) -> None:
             change.moves.append(Move(Op.UNLOCK, lock.holder, lock.lane, lock.first, lock.count))
     if change.moves:
         desk.record(change, forced=False)
-        for move in change.moves:
-            news(desk, desk.state.holders[move.holder])
 
 
 def owner_gone(desk: Desk, item: OwnerGone) -> None:

@@ -159,7 +159,8 @@ class Sessions:
         self._wanting.pop(link.number, None)
         link.session.close(reason)
         if link.told:
-            self.engine.submit(SessionClosed(link.number, reason))
+            idle = link.session.idle(self.engine.clock.read().mono_us)
+            self.engine.submit(SessionClosed(link.number, reason, idle))
         elif link.outgoing:
             self.engine.submit(ConnectFailed(link.outgoing, reason))
 

@@ -1,1 +1,3 @@
-"""Shipped for tests, ours and yours: a disk, a network and a clock that misbehave on purpose."""
+"""Shipped test support: simulated clocks, networks and disks, whole worlds of queue managers, and
+an independent judge. ``simulate.py`` is programme P4; a failing seed is one line to paste.
+"""

@@ -109,7 +109,9 @@ class SessionHeader:
 
     @classmethod
     def unpack(cls, raw: Buffer, reserved: int = 0) -> SessionHeader:
-        """From the 16 bytes of the header."""
+        """From the 16 bytes of the header; raises MalformedPacket if they are not 16."""
+        if len(raw) != SESSION_HEADER_BYTES:
+            raise MalformedPacket(f"a SessionHeader of {len(raw)} bytes")
         received, base, flags, sent, recoverable, window, rest = _SESSION.unpack(raw)
         return cls(received, base, flags, sent, recoverable, window, (reserved, rest))
 

@@ -96,6 +96,7 @@ class Session:
         self._idle_due = 0
         self._heard = False
         self._user_traffic = False
+        self._user_us = now_us
 
     # ---- what it is -----------------------------------------------------------------------
 
@@ -115,6 +116,12 @@ class Session:
         if self._state is not _State.OPEN:
             return 0
         return max(min(self._window, self._peer_window) - (self._sent - self._acked), 0)
+
+    def idle(self, now_us: int) -> bool:
+        """Whether no user packet has passed for about the time after which sessions are closed
+        as idle, by this side or the other."""
+        quiet = now_us - self._user_us
+        return quiet >= int(self._settings.session_idle_s * 900_000)
 
     def take_output(self) -> list[Buffer]:
         """Bytes to be written, in order; they are handed over once."""
@@ -179,6 +186,7 @@ class Session:
         if packet.refused:
             return [self._close("the other queue manager refused the parameters")]
         self._peer_window = self._peer_window_full = packet.window
+        self._told = (0, 0, packet.window)
         if not self._initiator:
             self._ack_ms = min(max(packet.ack_ms, ACK_MS[0]), ACK_MS[1])
             low, high = RECOVERABLE_ACK_MS
@@ -233,6 +241,7 @@ class Session:
         self._received += count
         self._received_recoverable += recoverable
         self._user_traffic = True
+        self._user_us = self._now
         events.append(Arrived(runs, count, recoverable))
         if piece.carried is not None:
             carrying = 1 if runs[-1].recoverable else 0
@@ -314,8 +323,11 @@ class Session:
 
     def _durable(self, header: SessionHeader) -> None:
         """Recoverable messages that the peer has on disk: the base, by definition all before it,
-        and those after it as far as the flags have no hole."""
-        if not header.flags and not header.base:
+        and those after it as far as the flags have no hole.
+
+        A base of 0 says "none", and after a wrap with flags it may be number 65536.
+        """
+        if not header.base and (not header.flags or self._sent_recoverable < COUNTER):
             return
         run = (~header.flags & (header.flags + 1)).bit_length() - 1
         known = self._acked_recoverable
@@ -350,6 +362,7 @@ class Session:
         self._sent += count
         self._sent_recoverable += recoverable
         self._user_traffic = True
+        self._user_us = self._now
         self._output.append(packets.data if isinstance(packets, Run) else packets)
         if not self._wait_due:
             self._wait_due = now_us + self._wait_us()

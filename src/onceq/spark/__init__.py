@@ -1,0 +1,1 @@
+"""Queues as a source of Apache Spark, in Python only (product D10)."""

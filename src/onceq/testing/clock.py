@@ -1,0 +1,65 @@
+"""Clocks that are wrong: off by minutes, drifting, jumping both ways, also across a restart.
+
+The monotonic clock of a manager drifts too, but never goes back while the process runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from onceq.model.time import SECOND_US, Now
+
+EPOCH_US = 1_790_000_000 * SECOND_US
+"""Wall time at which every world begins."""
+MILLION = 1_000_000
+
+
+class Time(Protocol):
+    """Whoever knows the true time of a world."""
+
+    now: int
+    """Microseconds since the world began."""
+
+
+@dataclass(slots=True)
+class SimClock:
+    """Both clocks of one computer.
+
+    Attributes:
+        offset_us: What is added to true time; changed by ``jump``.
+        drift_ppm: Millionths by which both clocks run fast (or slow).
+    """
+
+    time: Time
+    offset_us: int = 0
+    drift_ppm: int = 0
+    booted_us: int = 0
+    mono_start_us: int = SECOND_US
+
+    def read(self) -> Now:
+        """What the clocks show."""
+        return Now(self.wall_us(), self.mono_us())
+
+    def wall_us(self) -> int:
+        """Wall time, microseconds since 1970."""
+        now = self.time.now
+        return EPOCH_US + now + now * self.drift_ppm // MILLION + self.offset_us
+
+    def mono_us(self) -> int:
+        """Monotonic time, microseconds."""
+        past = self.time.now - self.booted_us
+        return self.mono_start_us + past + past * self.drift_ppm // MILLION
+
+    def true_us(self, mono_us: int) -> int:
+        """When the monotonic clock will show (at least) that."""
+        past = mono_us - self.mono_start_us
+        return self.booted_us + past * MILLION // (MILLION + self.drift_ppm) + 2
+
+    def boot(self) -> None:
+        """The process starts: its monotonic clock begins anew."""
+        self.booted_us = self.time.now
+
+    def jump(self, by_us: int) -> None:
+        """Somebody sets the wall clock."""
+        self.offset_us += by_us

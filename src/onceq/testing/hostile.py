@@ -1,0 +1,118 @@
+"""A hostile link between the sessions and the core: whole packets lost, repeated, reordered, late.
+
+TCP never does this, but routers, restored images and the other protocols do, and the core must
+stand it. Packets are taken out of, and put into, the stream of ``Arrived`` inputs, so the sessions'
+own counts stay right: what was dropped is never reported as persisted, and what was put in is not
+counted at all.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from onceq.core.decision import Persisted
+from onceq.core.inputs import Arrived, Input
+from onceq.model.run import LENGTH_TYPE
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun, cut
+from onceq.service.engine import Engine
+from onceq.testing.options import MINUTE, MS, SECOND
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+
+GHOSTS_MAX = 400
+"""Old packets kept to be put in again."""
+
+
+class HostileEngine(Engine):
+    """The engine, unchanged, with a bad link before its inbox."""
+
+    def __init__(self, node: Node, **parts: Any) -> None:
+        self.node = node
+        self._genuine: dict[int, deque[bool]] = {}
+        self._withheld: set[int] = set()
+        super().__init__(**parts)
+        self._perform[Persisted] = self._persisted  # type: ignore[assignment]
+
+    def submit(self, item: Input) -> None:
+        """Let an input through; what a peer sent may suffer."""
+        if isinstance(item, Arrived):
+            self._arrived(item)
+        else:
+            super().submit(item)
+
+    def _arrived(self, item: Arrived) -> None:
+        world = self.node.world
+        self.node.world.ghosts.remember(self.node, item.run)
+        options, rng = world.options, world.network.rng
+        if not world.network.faulty or rng.random() >= options.hostile:
+            self._pass(item, genuine=True)
+            return
+        packets = [bytes(packet) for packet in item.run.packets]
+        kept, late = packets, []
+        kind = rng.randrange(4)
+        if kind == 0:
+            kept = [p for p in packets if rng.random() < 0.5]
+        elif kind == 1:
+            late = [p for p in packets if rng.random() < 0.5]
+        elif kind == 2 and item.run.transactional:
+            late = [p for p in packets if rng.random() < 0.3]
+            kept = [p for p in packets if p not in late]
+        elif kind == 3 and item.run.transactional:
+            rng.shuffle(packets)
+        world.note("hostile", self.node.name, kind, len(kept), len(late))
+        if item.run.recoverable and len(kept) < len(item.run.packets):
+            self._withheld.add(item.session)
+        if kept is packets and kind != 3:
+            self._pass(item, genuine=True)
+        else:
+            for run in _runs(kept):
+                self._pass(Arrived(item.session, run), genuine=True)
+        if late:
+            delay = rng.choice([MS, SECOND, 5 * MINUTE])
+            if kind == 1 and not item.run.transactional:
+                delay = MS
+            self.node.later(delay, self.put_in, item.run.source, late)
+
+    def _pass(self, item: Arrived, *, genuine: bool) -> None:
+        if item.run.recoverable:
+            self._genuine.setdefault(item.session, deque()).append(genuine)
+        super().submit(item)
+
+    def put_in(self, source: bytes, packets: list[bytes]) -> None:
+        """Let packets of a manager come (again), on whatever session there is with it."""
+        sessions = self.manager._desk.sessions_of.get(source)
+        if sessions and not self.stopped:
+            for run in _runs(packets):
+                self._pass(Arrived(min(sessions), run), genuine=False)
+
+    def _persisted(self, action: Persisted) -> None:
+        waiting = self._genuine.get(action.session)
+        genuine = waiting.popleft() if waiting else False
+        if genuine and action.session not in self._withheld:
+            self.sessions.persisted(action)
+
+
+def _runs(packets: list[bytes]) -> list[ArrivedRun]:
+    if not packets:
+        return []
+    return cut(b"".join(packets), array(LENGTH_TYPE, map(len, packets)))
+
+
+class Ghosts:
+    """Old packets of every link, for coming again up to two days late."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[Node, bytes, bytes]] = deque(maxlen=GHOSTS_MAX)
+
+    def remember(self, node: Node, run: ArrivedRun) -> None:
+        """Keep a copy of one packet of a run, if the core must be able to stand it late."""
+        if run.transactional or run.kind in (ORDER_ACK, FINAL_ACK):
+            packet = next(iter(run.packets))
+            self._kept.append((node, run.source, bytes(packet)))
+
+    def pick(self, place: int) -> tuple[Node, bytes, bytes] | None:
+        """One of them."""
+        return self._kept[place % len(self._kept)] if self._kept else None

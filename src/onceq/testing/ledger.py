@@ -1,0 +1,341 @@
+"""The judge's books: what was asked, what was answered, and what came out of queues.
+
+Fed by the workload only; it shares no code with the core. Every body carries an identifier of its
+own, so each copy of each message can be followed. What contradicts the books while a world runs
+is reported at once; what must have become of everything in the end is in ``verdict.py``.
+
+Watches: I3, I3a, I4, I5, I16, I17, I18.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from onceq.core.decision import Outcome
+from onceq.model.message import Properties
+from onceq.testing import marks
+from onceq.testing.tap import body_of
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+    from onceq.testing.world import World
+
+_UID = struct.Struct("<Q")
+
+
+class Status(Enum):
+    """What the books say about a unit of work."""
+
+    OPEN = "open"
+    ASKED = "commit asked for"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    DOUBT = "in doubt"
+
+
+@dataclass(slots=True)
+class Place:
+    """One queue as the books see it; ``node`` -1 is a computer that does not exist.
+
+    Attributes:
+        spelling: Format name by which other managers address it.
+        created_us, deleted_us: When it came into being (-1: never) and went away.
+        purged_us: When somebody last asked for a purge.
+        leaks: Messages that may have been taken by receives whose answer was lost.
+        slack: Receives in transactions whose answer was lost: they may have counted as aborts.
+    """
+
+    node: int
+    name: str
+    spelling: str
+    transactional: bool = True
+    quota_kb: int = 0
+    created_us: int = -1
+    deleted_us: int = -1
+    late: bool = False
+    purged_us: int = -1
+    leaks: int = 0
+    slack: int = 0
+    number: int = 0
+    lookups: dict[int, int] = field(default_factory=dict)
+    held: dict[int, Unit] = field(default_factory=dict)
+    doubtful: dict[int, Unit] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    aborts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By lookup identifier: how many aborts, and the life of the process in the first of them."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Which queue it is."""
+        return self.node, self.name
+
+    def __str__(self) -> str:
+        return f"M{self.node}\\{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """One unit of work of an application: what it sends and what it takes."""
+
+    node: int
+    began_us: int
+    status: Status = Status.OPEN
+    order: int = 0
+    """Place among all commits asked for at that manager; its inbox keeps the order."""
+    sends: list[Message] = field(default_factory=list)
+    takes: list[tuple[Place, int, int]] = field(default_factory=list)
+    seen: bool = False
+    """Something of it was visible before its outcome was known: it must have committed."""
+    returned: bool = False
+    """Something it took was seen again: it must not have committed."""
+    told: Outcome | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Copy:
+    """What is known of one message at one destination."""
+
+    lookup: int = 0
+    seen: bool = False
+    received: int = 0
+    graves: list[tuple[int, str, int]] = field(default_factory=list)
+    """(manager, system queue, class) where it was found in the end."""
+    waiting: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """One send; ``unit`` is None outside transactions."""
+
+    uid: int
+    node: int
+    unit: Unit | None
+    index: int
+    properties: Properties
+    body: bytes
+    sent_us: int
+    copies: dict[tuple[int, str], Copy]
+    places: tuple[Place, ...]
+    done: bool = False
+    """Outside transactions: the send was answered."""
+    refused: bool = False
+
+
+class Ledger:
+    """See the module."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.messages: dict[int, Message] = {}
+        self.places: dict[tuple[int, str], Place] = {}
+        self.purged: dict[tuple[int, tuple[int, str]], int] = {}
+        """(sender, destination): when an operator last purged that outgoing queue."""
+        self.repeats = 0
+        """Repetitions of messages that nobody promised to deliver only once."""
+        self._orders: dict[int, int] = {}
+        self._next = 1
+
+    # ---- sending ------------------------------------------------------------------------
+
+    def message(
+        self, node: int, unit: Unit | None, places: tuple[Place, ...], properties: Properties,
+        size: int,
+    ) -> Message:  # fmt: skip
+        """A message is about to be sent; its body is made here."""
+        uid = self._next
+        self._next += 1
+        body = _UID.pack(uid) + bytes((uid & 0xFF,)) * size
+        message = Message(
+            uid, node, unit, len(unit.sends) if unit else 0, properties, body, self.world.now,
+            {place.key: Copy() for place in places}, places,
+        )  # fmt: skip
+        if unit is not None:
+            unit.sends.append(message)
+        self.messages[uid] = message
+        return message
+
+    def refuse(self, messages: list[Message]) -> None:
+        """A send was refused: nothing of it may ever be seen."""
+        for message in messages:
+            message.refused = True
+            if message.unit is not None:
+                message.unit.sends.remove(message)
+
+    def unit(self, node: int) -> Unit:
+        """A unit of work begins."""
+        return Unit(node, self.world.now)
+
+    def ask(self, unit: Unit) -> None:
+        """Its commit goes into the manager's inbox now."""
+        self._orders[unit.node] = unit.order = self._orders.get(unit.node, 0) + 1
+        unit.status = Status.ASKED
+
+    # ---- how units end ------------------------------------------------------------------
+
+    def committed(self, unit: Unit) -> None:
+        """It is done."""
+        unit.status = Status.COMMITTED
+        if unit.returned:
+            self.world.wrong("I3a: a commit is done, though what it took was seen again")
+        for place, lookup, uid in unit.takes:
+            place.doubtful.pop(lookup, None)
+            self._release(place, lookup, unit)
+            self._taken(place, lookup, uid)
+
+    def aborted(self, unit: Unit) -> None:
+        """It is undone: what it took goes back to its place."""
+        life = self.world.nodes[unit.node].life
+        self._check_unseen(unit)
+        unit.status = Status.ABORTED
+        for place, lookup, _ in unit.takes:
+            place.doubtful.pop(lookup, None)
+            self._release(place, lookup, unit)
+            count, first = place.aborts.get(lookup, (0, life))
+            place.aborts[lookup] = (count + 1, first)
+
+    def _check_unseen(self, unit: Unit) -> None:
+        if unit.seen:
+            self.world.wrong("I3: a message of a transaction that did not commit was seen")
+
+    def _release(self, place: Place, lookup: int, unit: Unit) -> None:
+        if place.held.get(lookup) is unit:
+            del place.held[lookup]
+
+    def doubt(self, unit: Unit) -> None:
+        """The answer to its commit was lost."""
+        unit.status = Status.DOUBT
+        for place, lookup, _ in unit.takes:
+            self._release(place, lookup, unit)
+            place.doubtful[lookup] = unit
+
+    def resolved(self, unit: Unit, outcome: Outcome) -> None:
+        """The manager was asked what became of it."""
+        if unit.told is not None and unit.told is not outcome:
+            self.world.wrong(f"I3a: a commit was {unit.told.value}, and now is {outcome.value}")
+        first, unit.told = unit.told is None, outcome
+        if not first:
+            return
+        if outcome is Outcome.COMMITTED:
+            self.world.marks[marks.FOUND_DONE] += 1
+            self.committed(unit)
+        elif outcome is Outcome.ABORTED:
+            self.world.marks[marks.FOUND_NOT_DONE] += 1
+            self.aborted(unit)
+        else:
+            self.world.wrong("I3a: the outcome of a commit of less than a day ago is unknown")
+
+    # ---- what comes out -----------------------------------------------------------------
+
+    def handed(
+        self, place: Place, packet: memoryview, lookup: int, aborts: int, *,
+        unit: Unit | None, peek: bool,
+    ) -> None:  # fmt: skip
+        """A message was handed out: to a unit of work, for good, or to be looked at."""
+        message = self._known(place, packet)
+        copy = message.copies[place.key]
+        self._check_place(place, message, copy, lookup)
+        holder = place.held.get(lookup)
+        if holder is not None:
+            self.world.wrong(f"I16: {place} hands out {lookup}, which another transaction holds")
+        if lookup in place.gone:
+            self.world.wrong(f"I17: {place} hands out {lookup}, which was received")
+        doubtful = place.doubtful.get(lookup)
+        if doubtful is not None:
+            doubtful.returned = True
+        self._check_aborts(place, lookup, aborts)
+        copy.seen = True
+        if peek:
+            return
+        if unit is None:
+            self._taken(place, lookup, message.uid)
+        else:
+            place.held[lookup] = unit
+            unit.takes.append((place, lookup, message.uid))
+
+    def _known(self, place: Place, packet: memoryview) -> Message:
+        message_class, body = body_of(packet)
+        message = self.messages.get(_UID.unpack_from(body)[0]) if len(body) >= 8 else None
+        if message is None or message.body != body or message_class:
+            self.world.wrong(f"I3: {place} holds a message that nobody sent")
+        assert message is not None
+        if place.key not in message.copies or message.refused:
+            self.world.wrong(f"I3: {place} holds message {message.uid}, which was not sent there")
+        unit = message.unit
+        if (unit is not None) != place.transactional:
+            self.world.wrong(f"Q-4: {place} holds message {message.uid} of the other kind")
+        if unit is not None:
+            if unit.status in (Status.OPEN, Status.ABORTED):
+                self.world.wrong(
+                    f"I3: {place} shows message {message.uid} of a transaction that is "
+                    f"{unit.status.value}"
+                )
+            unit.seen = True
+        return message
+
+    def _check_place(self, place: Place, message: Message, copy: Copy, lookup: int) -> None:
+        uid = message.uid
+        express = message.unit is None and not message.properties.delivery
+        if not express and place.lookups.setdefault(lookup, uid) != uid:
+            self.world.wrong(
+                f"I18: {place} gave lookup identifier {lookup} to two messages, "
+                f"{place.lookups[lookup]} and {uid}"
+            )
+        if not copy.lookup:
+            copy.lookup = lookup
+        elif copy.lookup != lookup and message.unit is not None:
+            self.world.wrong(
+                f"I4: message {uid} was accepted twice in {place}, as {copy.lookup} and {lookup}"
+            )
+
+    def _check_aborts(self, place: Place, lookup: int, aborts: int) -> None:
+        count, life = place.aborts.get(lookup, (0, 0))
+        if aborts:
+            self.world.marks[marks.GIVEN_BACK] += 1
+        exact = not place.slack and (not count or life == self.world.nodes[place.node].life)
+        if aborts > count + place.slack or (exact and aborts != count):
+            self.world.wrong(
+                f"I17: {place} says that {lookup} was given back {aborts} times, it was {count}"
+            )
+
+    def _taken(self, place: Place, lookup: int, uid: int) -> None:
+        place.gone.add(lookup)
+        message = self.messages[uid]
+        copy = message.copies[place.key]
+        copy.received += 1
+        if copy.received > 1:
+            if message.unit is not None:
+                self.world.wrong(f"I4: message {uid} was received twice from {place}")
+            self.repeats += 1
+
+    # ---- crashes ------------------------------------------------------------------------
+
+    def crashed(self, node: Node) -> None:
+        """A process is over: nobody holds anything there any more."""
+        for place in self.places.values():
+            if place.node == node.index:
+                place.held.clear()
+
+    # ---- order --------------------------------------------------------------------------
+
+    def check_order(self) -> None:
+        """Every queue holds the messages of each sender in the order of their commits (I5)."""
+        for place in self.places.values():
+            if not place.transactional:
+                continue
+            last: dict[int, tuple[int, int, int]] = {}
+            for lookup in sorted(place.lookups):
+                message = self.messages[place.lookups[lookup]]
+                unit = message.unit
+                if unit is None:
+                    continue
+                here = (unit.order, message.index, message.uid)
+                before = last.get(message.node)
+                if before is not None and before >= here:
+                    self.world.wrong(
+                        f"I5: in {place} message {here[2]} stands behind message {before[2]}, "
+                        f"which M{message.node} committed later"
+                    )
+                last[message.node] = here

@@ -1,0 +1,48 @@
+"""Marks: rare situations that every batch of simulated worlds must have been in.
+
+A simulator that never reaches the hard cases proves nothing, so a batch of 300 seeds in which one
+of these was never seen fails. Marks are seen from outside: in packets, views, answers and on the
+disk; the core knows nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+GAP = "gap rejected"
+REACKED = "duplicate re-acknowledged"
+STALE = "stale stream rejected"
+RELINKED = "relinked after expiry"
+IN_DOUBT = "expired in doubt"
+FOUND_DONE = "commit in doubt, found done"
+FOUND_NOT_DONE = "commit in doubt, found not done"
+FENCED = "late commit refused after its outcome was told"
+TORN = "torn tail cut"
+FILE_MISSING = "unsynced file missing"
+REFUSED = "final negative acknowledgment"
+GIVEN_BACK = "receive given back"
+CLOCK_BACK = "wall clock went back across a restart"
+LEFT_STREAM = "acknowledgment for a left stream ignored"
+CHECKPOINT_CUT = "checkpoint interrupted"
+RESERVE = "reserve reached"
+QUOTA = "quota refusal"
+RECOVERY_CUT = "crash during recovery"
+SYNC_FAILED = "sync failed"
+
+REQUIRED: Final = (
+    GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, TORN,
+    FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
+    RECOVERY_CUT, SYNC_FAILED,
+)  # fmt: skip
+"""Each of them in every batch of BATCH seeds."""
+
+BATCH: Final = 300
+
+Marks = Counter[str]
+"""How often each mark was reached."""
+
+
+def missing(marks: Marks) -> list[str]:
+    """Required marks that were never reached."""
+    return [mark for mark in REQUIRED if not marks[mark]]

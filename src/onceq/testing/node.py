@@ -1,0 +1,275 @@
+"""One simulated queue manager: its disk outlives it, its process comes and goes.
+
+The engine, core, session and store are the product's own; only clock, network and files are
+simulated. A process ends by a kill (what it wrote is still there), by the power going (what was
+not synced may be gone), or because the disk failed; at any call through any of the doors.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from onceq.core.manager import Manager
+from onceq.core.state import Identity
+from onceq.errors import NoSpace, StorageFailure, SyncFailed
+from onceq.service.engine import Engine
+from onceq.store.log import LogStore
+from onceq.testing import marks
+from onceq.testing.clock import EPOCH_US, SimClock
+from onceq.testing.hostile import HostileEngine
+from onceq.testing.options import HOUR, MS, SECOND
+from onceq.testing.simdisk import SimDisk
+from onceq.testing.trace import Violation
+
+if TYPE_CHECKING:
+    from onceq.testing.world import World
+
+PATH = "/onceq"
+TICK_US = HOUR
+"""Timers are looked at again after so long, as the daemon does: a wall clock may have jumped."""
+
+
+class Crash(BaseException):
+    """The process ends here and now; nobody may catch it but the simulator."""
+
+
+class Node:
+    """One computer with one queue manager.
+
+    Attributes:
+        life: Number of the process; rises with every start.
+        paused_us: The process stands still until then.
+    """
+
+    def __init__(self, world: World, index: int) -> None:
+        self.world = world
+        self.index = index
+        self.name = f"M{index}"
+        self.ip = f"10.0.0.{index + 1}"
+        choices = world.stream("choices")
+        self.guid = choices.randbytes(16)
+        self.rng = world.stream(f"disk {index}")
+        self.disk = SimDisk(self.rng, capacity=64 << 20)
+        self.disk.step = self.step
+        options, clocks = world.options, world.stream("clocks")
+        offset, drift = options.clock_offset_us, options.drift_ppm
+        self.clock = SimClock(
+            world, clocks.randint(-offset, offset), clocks.randint(-drift, drift)
+        )
+        self.life = 0
+        self.paused_us = 0
+        self.engine: Engine | None = None
+        self.on_up: list[Callable[[], None]] = []
+        self.on_down: list[Callable[[], None]] = []
+        self.gone_wall_us = 0
+        self.cut_recovery = False
+        self._fuse = 0
+        self._pump_planned = False
+        self._timer_us = 0
+        self._created = False
+
+    # ---- doors --------------------------------------------------------------------------
+
+    def step(self, what: str) -> None:
+        """Something goes through a door; a planned crash may happen here."""
+        if self._fuse:
+            self._fuse -= 1
+            if not self._fuse:
+                self.world.note("crash at", self.name, what)
+                raise Crash(what)
+
+    def crash_within(self, steps: int) -> None:
+        """Let the process end at one of the next calls through a door."""
+        self._fuse = steps
+
+    def run(self, work: Callable[[Engine], object]) -> None:
+        """Let the engine do something, if it runs; its process may end by it."""
+        engine = self.engine
+        if engine is None or engine.stopped:
+            return
+        try:
+            work(engine)
+        except Crash:
+            self.down(power=self._power())
+        except StorageFailure as error:
+            self.disk_failed(error)
+        except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
+                AttributeError) as error:  # fmt: skip
+            self.world.wrong(f"{self.name} raised {error!r}", traceback.format_exc())
+        else:
+            self._plan_timer()
+
+    def later(self, after_us: int, work: Callable[..., None], *arguments: object) -> None:
+        """Do something later, unless the process is over by then."""
+        life = self.life
+
+        def due() -> None:
+            if self.life == life and self.engine is not None:
+                if self.paused_us > self.world.now:
+                    self.world.at(self.paused_us, due)
+                else:
+                    work(*arguments)
+
+        self.world.at(self.world.now + after_us, due)
+
+    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+        """See ``service.sessions.Network``."""
+        self.step("connect")
+        self.world.network.connect(self, outgoing, protocol, host, peer)
+
+    # ---- the process --------------------------------------------------------------------
+
+    def up(self) -> None:
+        """The process starts and recovers; a crash may happen meanwhile."""
+        assert self.engine is None
+        world = self.world
+        self.life += 1
+        self.clock.boot()
+        if self.gone_wall_us > self.clock.wall_us():
+            world.marks[marks.CLOCK_BACK] += 1
+        if world.network.faulty and self.life > 1 and self.rng.random() < 0.15:
+            self.crash_within(self.rng.randint(1, 12))
+        try:
+            engine = self._start()
+        except Crash:
+            world.marks[marks.RECOVERY_CUT] += 1
+            self.down(power=self._power())
+            return
+        except (SyncFailed, NoSpace) as error:
+            self.disk_failed(error)
+            return
+        except Violation:
+            raise
+        except Exception as error:
+            world.wrong(f"{self.name} cannot start: {error!r}", traceback.format_exc())
+        self._fuse = 0
+        self.engine = engine
+        world.note("up", self.name, self.life)
+        for tell in self.on_up:
+            tell()
+        self._plan_pump()
+        self._plan_timer()
+
+    def _start(self) -> Engine:
+        options = self.world.options
+        if not self._created:
+            identity = Identity(self.guid, self.name, EPOCH_US // SECOND)
+            store = LogStore.create(
+                PATH, self.disk, store_id=self.guid, identity=identity.pack(),
+                segment_bytes=options.segment_bytes,
+            )  # fmt: skip
+            self._created = True
+        else:
+            self.world.tap.recovers(self)
+            store = LogStore.open(PATH, self.disk, segment_bytes=options.segment_bytes)
+        if store.recovered.torn_bytes:
+            self.world.marks[marks.TORN] += 1
+        engine = HostileEngine(
+            self,
+            manager=Manager(
+                Identity.unpack(store.identity), options.settings, addresses=frozenset([self.ip])
+            ),
+            store=store,
+            clock=self.clock,
+            network=self,
+            settings=options.settings,
+            wake=self._plan_pump,
+            fatal=self.disk_failed,
+        )
+        engine.start()
+        return engine
+
+    def _power(self) -> bool:
+        return self.rng.random() < self.world.options.power
+
+    def down(self, *, power: bool) -> None:
+        """The process ends; it is started again after a while."""
+        world = self.world
+        self._fuse = 0
+        self.gone_wall_us = self.clock.wall_us()
+        if any(name.endswith(".ckp.new") for name in self.disk.names(PATH)):
+            world.marks[marks.CHECKPOINT_CUT] += 1
+        if self.engine is not None:
+            world.tap.ends(self, self.engine.manager)
+        if power:
+            loss = self.disk.crash()
+            if loss.names:
+                world.marks[marks.FILE_MISSING] += 1
+            world.note("power", self.name, loss.writes, loss.torn, loss.names)
+        else:
+            self.disk.killed()
+            world.note("kill", self.name)
+        self.engine = None
+        self.life += 1
+        self._pump_planned = False
+        self._timer_us = 0
+        world.network.gone(self)
+        for tell in self.on_down:
+            tell()
+        if world.network.faulty:
+            after = self.rng.choice([10 * MS, SECOND, 60 * SECOND, self.rng.randrange(HOUR)])
+        else:
+            after = SECOND
+        world.at(world.now + after, self._up_again)
+
+    def _up_again(self) -> None:
+        if self.engine is None:
+            self.up()
+
+    def disk_failed(self, error: BaseException) -> None:
+        """The disk has failed: the process must end, and trusts nothing it had in memory."""
+        if not isinstance(error, (SyncFailed, NoSpace)):
+            self.world.wrong(f"{self.name}: {error!r}")
+        self.world.marks[marks.SYNC_FAILED] += 1
+        self.world.note("disk failed", self.name, type(error).__name__)
+        self.disk.sync_fails_in = -1
+        self.down(power=True)
+
+    def pause(self, us: int) -> None:
+        """The process stands still."""
+        self.paused_us = self.world.now + us
+
+    # ---- its loop -----------------------------------------------------------------------
+
+    def _plan_pump(self) -> None:
+        if not self._pump_planned:
+            self._pump_planned = True
+            after = self.rng.randrange(100, 2 * MS)
+            if self.world.network.faulty and self.rng.random() < self.world.options.slow_sync:
+                after = self.rng.randrange(5 * SECOND)
+            self.later(after, self._pump)
+
+    def _pump(self) -> None:
+        self._pump_planned = False
+        more = False
+
+        def pump(engine: Engine) -> None:
+            nonlocal more
+            more = engine.pump()
+
+        self.world.note("pump", self.name)
+        self.run(pump)
+        if more:
+            self._plan_pump()
+
+    def _plan_timer(self) -> None:
+        engine = self.engine
+        if engine is None or engine.stopped:
+            return
+        due = engine.next_timer()
+        now = self.world.now
+        at = now + TICK_US
+        if due is not None:
+            at = min(at, max(self.clock.true_us(due), now + MS))
+        if not self._timer_us or at < self._timer_us:
+            self._timer_us = at
+            self.later(at - now, self._tick, at)
+
+    def _tick(self, planned_us: int) -> None:
+        if planned_us != self._timer_us:
+            return
+        self._timer_us = 0
+        self.world.note("tick", self.name)
+        self.run(lambda engine: engine.tick())

@@ -1,0 +1,114 @@
+"""What a world is like: every option is drawn from the seed.
+
+Sometimes a kind of fault is off altogether: quiet corners hide bugs too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from onceq.model.limits import Settings
+
+MS, SECOND, MINUTE, HOUR = 1_000, 1_000_000, 60_000_000, 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One world. Times in microseconds; ``every`` is a mean time between events, 0 never."""
+
+    managers: int
+    queues: int
+    transactions: int
+    safety_us: int
+    think_us: int
+    latency_us: int
+    jitter: float
+    loss: float
+    """Share of connections that are cut while they carry something."""
+    hostile: float
+    """Share of runs of packets that are dropped, repeated or reordered between the sessions."""
+    ghosts_every_us: int
+    partition_every_us: int
+    crash_every_us: int
+    power: float
+    """Share of crashes in which the power goes, not only the process."""
+    slow_sync: float
+    pause_every_us: int
+    clock_every_us: int
+    clock_offset_us: int
+    drift_ppm: int
+    operator_every_us: int
+    space_every_us: int
+    sync_failure: float
+    segment_bytes: int
+    aborts: float
+    lost_owner: float
+    lifetimes: float
+    """Share of messages that expire."""
+    wrong: float
+    """Share of sends to queues that are missing, of the wrong kind, or nowhere."""
+    plain: float
+    body_bytes_max: int
+    settings: Settings
+
+
+def draw(rng: Random, *, size: float = 1.0) -> Options:
+    """Draw a world.
+
+    Args:
+        size: Scale of the number of transactions.
+    """
+
+    def sometimes(value: int, share: float = 0.6) -> int:
+        return value if rng.random() < share else 0
+
+    def rate(low: float, high: float, share: float = 0.6) -> float:
+        drawn = rng.uniform(low, high)
+        return drawn if rng.random() < share else 0.0
+
+    safety = rng.choice([10 * MINUTE, HOUR, 6 * HOUR, 30 * HOUR])
+    transactions = max(int(rng.randint(30, 90) * size), 5)
+    return Options(
+        managers=rng.choice([2, 2, 3, 3, 4, 5]),
+        queues=rng.randint(1, 4),
+        transactions=transactions,
+        safety_us=safety,
+        think_us=max(safety // (transactions * 2), MS),
+        latency_us=rng.choice([100, MS, 20 * MS, 300 * MS]),
+        jitter=rng.choice([0.0, 0.5, 4.0]),
+        loss=rate(0.0, 0.2),
+        hostile=rate(0.02, 0.4, 0.7),
+        ghosts_every_us=sometimes(safety // rng.randint(5, 40), 0.8),
+        partition_every_us=sometimes(safety // rng.randint(1, 6)),
+        crash_every_us=sometimes(safety // rng.randint(2, 16), 0.8),
+        power=rng.choice([0.0, 0.5, 1.0]),
+        slow_sync=rate(0.0, 0.2, 0.4),
+        pause_every_us=sometimes(safety // rng.randint(1, 4), 0.4),
+        clock_every_us=sometimes(safety // rng.randint(1, 8), 0.5),
+        clock_offset_us=sometimes(5 * MINUTE),
+        drift_ppm=sometimes(1_000),
+        operator_every_us=sometimes(safety // rng.randint(2, 12), 0.7),
+        space_every_us=sometimes(safety // rng.randint(1, 3), 0.3),
+        sync_failure=rate(0.0, 0.5, 0.3),
+        segment_bytes=rng.choice([16 << 10, 32 << 10, 64 << 10]),
+        aborts=0.2,
+        lost_owner=rate(0.02, 0.15, 0.7),
+        lifetimes=rate(0.05, 0.5),
+        wrong=rate(0.02, 0.2),
+        plain=rate(0.05, 0.4),
+        body_bytes_max=rng.choice([20, 200, 3_000]),
+        settings=_settings(rng, safety),
+    )
+
+
+def _settings(rng: Random, safety_us: int) -> Settings:
+    return Settings(
+        session_window_messages=rng.choice([1, 4, 64, 1_024]),
+        checkpoint_log_bytes=rng.choice([8 << 10, 40 << 10, 1 << 20]),
+        connect_retry_s=rng.choice([5.0, 60.0]) if safety_us <= HOUR else 300.0,
+        order_ack_messages_max=rng.choice([1, 8, 4_096]),
+        order_ack_delay_s=rng.choice([0.05, 0.5]),
+        disk_reserve_bytes=64 << 10,
+        time_to_reach_queue_s=30 * 86_400,
+    )

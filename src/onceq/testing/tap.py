@@ -1,0 +1,157 @@
+"""The link judge: looks at every packet that leaves a manager, and at nothing else.
+
+It reads packets with a few lines of its own, so that a mistake in the product's parser does not
+hide one in the product's packets.
+
+Watches: I7 (numbers are for ever), I8 (true links), I9 (acknowledgments never go back).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from onceq.core.manager import Manager
+from onceq.model.run import Buffer
+from onceq.testing import marks
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+    from onceq.testing.world import World
+
+_U16, _U32 = struct.Struct("<H"), struct.Struct("<I")
+_ORDER = struct.Struct("<QII")
+_ACK = struct.Struct("<QI")
+NAME_BYTES = (0, 0, 4, 4, 4, 16, 20)
+INTERNAL, TRANSACTION, SECURITY = 0x08, 0x0010_0000, 0x0008_0000
+ORDER_ACK_CLASS, FINAL_ACK_FROM = 0x00FF, 0x4000
+
+
+def names_end(packet: Buffer, start: int) -> tuple[int, int]:
+    """Where the names of a user packet end, and its flags."""
+    (flags,) = _U32.unpack_from(packet, start + 60)
+    end = start + 64
+    for shift in (10, 13, 16):
+        kind = flags >> shift & 7
+        if kind == 7:
+            end += (2 + _U16.unpack_from(packet, end)[0] + 3) & ~3
+        else:
+            end += NAME_BYTES[kind]
+    return end, flags
+
+
+def body_of(packet: Buffer, start: int = 0) -> tuple[int, bytes]:
+    """Class and body of a user packet."""
+    at, flags = names_end(packet, start)
+    if flags & TRANSACTION:
+        at += 20
+    assert not flags & SECURITY, "nothing here is signed or encrypted"
+    labels = packet[at + 1]
+    (message_class,) = _U16.unpack_from(packet, at + 2)
+    (size,) = _U32.unpack_from(packet, at + 32)
+    (extension,) = _U32.unpack_from(packet, at + 52)
+    at += 56 + 2 * labels + extension
+    return message_class, bytes(packet[at : at + size])
+
+
+class Tap:
+    """See the module."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._numbers: dict[tuple[int, int, int], tuple[int, bytes]] = {}
+        """(sender, stream, number): message number and body."""
+        self._places: dict[tuple[int, int, int], int] = {}
+        """(sender, stream, message number): number."""
+        self._previous: dict[tuple[int, int, int], int] = {}
+        self._acks: dict[tuple[int, int, int], int] = {}
+        """(acknowledging, sending manager, stream): number."""
+        self.newest: dict[tuple[int, str], int] = {}
+        """(sender, destination): stream transmitted last."""
+        self.transmitted = 0
+
+    def look(self, source: Node, target: Node, pieces: Sequence[Buffer]) -> None:
+        """These bytes leave; every piece begins with a packet."""
+        for piece in pieces:
+            at, end = 0, len(piece)
+            while at < end:
+                (size,) = _U32.unpack_from(piece, at + 8)
+                if not piece[at + 2] & INTERNAL:
+                    self._packet(source, target, piece, at)
+                at += size
+
+    def _packet(self, source: Node, target: Node, piece: Buffer, start: int) -> None:
+        self.transmitted += 1
+        end, flags = names_end(piece, start)
+        if flags & TRANSACTION:
+            stream, number, previous = _ORDER.unpack_from(piece, end + 4)
+            (message,) = _U32.unpack_from(piece, start + 56)
+            self._ordered(source, piece, start, message, stream, number, previous)
+            return
+        message_class, body = body_of(piece, start)
+        if message_class == ORDER_ACK_CLASS:
+            self._order_ack(source, target, *_ACK.unpack_from(body))
+        elif message_class > FINAL_ACK_FROM:
+            self.world.marks[marks.REFUSED] += 1
+
+    def _ordered(
+        self, source: Node, piece: Buffer, start: int, message: int, stream: int, number: int,
+        previous: int,
+    ) -> None:  # fmt: skip
+        world, who = self.world, source.index
+        key = (who, stream, number)
+        _, body = body_of(piece, start)
+        known = self._numbers.get(key)
+        if known is None:
+            self._numbers[key] = (message, body)
+            place = self._places.setdefault((who, stream, message), number)
+            if place != number:
+                world.wrong(
+                    f"I7: {source.name} sends message {message} as {stream:#x}.{number}, "
+                    f"before as {place}"
+                )
+        elif known != (message, body):
+            world.wrong(
+                f"I7: {source.name} gave {stream:#x}.{number} to message {known[0]}, "
+                f"and now to {message}"
+            )
+        if previous:
+            if previous >= number or (who, stream, previous) not in self._numbers:
+                world.wrong(f"I8: {source.name} links {stream:#x}.{number} to {previous}")
+            if previous != number - 1:
+                world.marks[marks.RELINKED] += 1
+        world.note("send", source.name, stream & 0xFFFF, number, previous)
+
+    def _order_ack(self, source: Node, target: Node, stream: int, number: int) -> None:
+        key = (source.index, target.index, stream)
+        before = self._acks.get(key, 0)
+        self.world.note("order ack", source.name, target.name, stream & 0xFFFF, number)
+        if number < before:
+            self.world.wrong(
+                f"I9: {source.name} acknowledges {stream:#x} up to {number}, before up to {before}"
+            )
+        if number == before:
+            self.world.marks[marks.REACKED] += 1
+        self._acks[key] = number
+        if (target.index, stream, number) not in self._numbers:
+            self.world.wrong(
+                f"I9: {source.name} acknowledges {stream:#x}.{number}, which never left "
+                f"{target.name}"
+            )
+
+    # ---- verdicts of the filter, from the views -----------------------------------------
+
+    def ends(self, node: Node, manager: Manager) -> None:
+        """A process ends: take its counts of verdicts, which end with it."""
+        for progress in manager.state.progress.values():
+            if progress.gaps:
+                self.world.marks[marks.GAP] += 1
+            if progress.stale:
+                self.world.marks[marks.STALE] += 1
+
+    # ---- recovery -----------------------------------------------------------------------
+
+    def recovers(self, node: Node) -> None:
+        """A store is about to be read: reading it twice gives the same (I22)."""
+        self.world.check_recovery(node)

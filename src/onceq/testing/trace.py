@@ -1,0 +1,44 @@
+"""What happened in a world: a hash of all of it, and the last events as a story.
+
+The hash makes determinism checkable (I27): the same seed gives the same trace, byte for byte, on
+any machine and with any hash seed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from hashlib import blake2b
+
+STORY_EVENTS = 80
+
+
+class Violation(Exception):
+    """An invariant does not hold; the text names it."""
+
+
+class Trace:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+        self._story: deque[tuple[object, ...]] = deque(maxlen=STORY_EVENTS)
+        self.events = 0
+
+    def note(self, *what: object) -> None:
+        """Something happened; only text and whole numbers may be in it."""
+        self.events += 1
+        self._story.append(what)
+        self._hash.update(repr(what).encode())
+
+    @property
+    def hash(self) -> str:
+        """Of everything so far."""
+        return self._hash.hexdigest()
+
+    def story(self) -> list[str]:
+        """The last events, one a line."""
+        lines = []
+        for when, what, *more in self._story:
+            assert isinstance(when, int)
+            lines.append(f"{when / 1e6:14.6f}s  {what} " + " ".join(map(str, more)))
+        return lines

@@ -1,0 +1,339 @@
+"""Conformance cases of group 1: send, commit, abort (semantics section 15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core import inputs
+from onceq.core.decision import Outcome
+from onceq.errors import (
+    BodyTooLarge,
+    IllegalPropertySize,
+    LabelTooLong,
+    ReceiveTimeout,
+    TransactionOver,
+    TransactionUsage,
+)
+from onceq.model.identity import TransactionId
+from onceq.model.message import Delivery
+from onceq.model.run import Run
+from tests.conformance.world import World, item
+
+Q = r"DIRECT=OS:B\private$\q"
+LOCAL = r"private$\q"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World("A", "B")
+    world["B"].create("q")
+    world["A"].create("in")
+    world["A"].create("q")
+    return world
+
+
+def test_case_001_three_messages_in_order(world: World) -> None:
+    world["A"].once(Q, b"m1", b"m2", b"m3")
+    world.run(1)
+    assert world["B"].bodies(LOCAL) == [b"m1", b"m2", b"m3"]
+
+
+def test_case_002_aborted_messages_never_leave(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, Q, b"m1", b"m2")
+    a.abort(tx)
+    world.run(120)
+    assert world["B"].bodies(LOCAL) == []
+    assert world.link("A", "B").data() == []
+
+
+def test_case_003_nothing_leaves_before_commit(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, Q, b"1", b"2", b"3")
+    world.run(120)
+    assert world["B"].bodies(LOCAL) == []
+    assert world.link("A", "B").data() == []
+    a.commit(tx)
+    world.run(1)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(
+    ("destination", "at"), [(Q, "B"), (LOCAL, "A")], ids=["case_004_remote", "case_005_local"]
+)
+def test_case_004_005_commit_order_decides(world: World, destination: str, at: str) -> None:
+    a = world["A"]
+    t1, t2 = a.begin(), a.begin()
+    a.send(t1, destination, b"t1.m1")
+    a.send(t2, destination, b"t2.m1")
+    a.send(t1, destination, b"t1.m2")
+    a.send(t2, destination, b"t2.m2")
+    a.commit(t2)
+    a.commit(t1)
+    world.run(1)
+    assert world[at].bodies(LOCAL) == [b"t2.m1", b"t2.m2", b"t1.m1", b"t1.m2"]
+
+
+def test_case_006_fifty_transactions(world: World) -> None:
+    expected = [b"c%d" % n for n in range(1, 51)]
+    for body in expected:
+        world["A"].once(Q, body)
+    world.run(1)
+    assert world["B"].bodies(LOCAL) == expected
+
+
+def test_case_007_each_source_keeps_its_order() -> None:
+    world = World("A", "B", "C")
+    world["B"].create("q")
+    for n in (b"1", b"2", b"3"):
+        world["A"].once(Q, b"a" + n)
+        world["C"].once(Q, b"b" + n)
+    world.run(1)
+    found = world["B"].bodies(LOCAL)
+    assert [body for body in found if body[:1] == b"a"] == [b"a1", b"a2", b"a3"]
+    assert [body for body in found if body[:1] == b"b"] == [b"b1", b"b2", b"b3"]
+
+
+def test_case_008_receive_and_send_commit_together(world: World) -> None:
+    a = world["A"]
+    a.once(r"private$\in", b"r")
+    tx = a.begin()
+    assert a.receive(r"private$\in", tx=tx).bodies() == [b"r"]
+    a.send(tx, Q, b"s")
+    a.commit(tx)
+    world.run(1)
+    assert a.bodies(r"private$\in") == []
+    assert world["B"].bodies(LOCAL) == [b"s"]
+
+
+def test_case_009_receive_and_send_abort_together(world: World) -> None:
+    a = world["A"]
+    a.once(r"private$\in", b"first", b"r", b"last")
+    tx = a.begin()
+    assert a.receive(r"private$\in", tx=tx, count=2).bodies() == [b"first", b"r"]
+    a.send(tx, Q, b"s")
+    a.abort(tx)
+    world.run(60)
+    assert a.bodies(r"private$\in") == [b"first", b"r", b"last"]
+    assert world["B"].bodies(LOCAL) == []
+
+
+def test_case_010_own_sends_are_invisible_until_commit(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, LOCAL, b"m")
+    with pytest.raises(ReceiveTimeout) as caught:
+        a.receive(LOCAL, tx=tx)
+    assert caught.value.hresult == 0xC00E001B
+    a.commit(tx)
+    assert a.receive(LOCAL).bodies() == [b"m"]
+
+
+def test_case_011_three_destinations() -> None:
+    world = World("A", "B", "C")
+    for node, name in (("B", "q1"), ("B", "q2"), ("C", "q3")):
+        world[node].create(name)
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, r"DIRECT=OS:B\private$\q1", b"1")
+    a.send(tx, r"DIRECT=OS:B\private$\q2", b"2")
+    a.send(tx, r"DIRECT=OS:C\private$\q3", b"3")
+    a.commit(tx)
+    world.run(1)
+    assert world["B"].bodies(r"private$\q1") == [b"1"]
+    assert world["B"].bodies(r"private$\q2") == [b"2"]
+    assert world["C"].bodies(r"private$\q3") == [b"3"]
+
+
+def test_case_012_single_message_transaction(world: World) -> None:
+    world["A"].once(Q, b"m")
+    world.run(60)
+    (message,) = world["B"].messages(LOCAL)
+    assert message.first_in_transaction
+    assert message.last_in_transaction
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_case_013_lost_answer_is_in_doubt_then_known(world: World, durable: bool) -> None:
+    a = world["A"]
+    assert a.engine is not None
+    id = TransactionId((1_699_999_999).to_bytes(4, "little") + b"s" * 12, 1)
+    a.engine.submit(inputs.Commit(a.owner, 99, 0, (item(Q, b"m1", b"m2"),), id))
+    if durable:
+        a.engine.pump()
+    a.power_cut()  # the answer is lost with the process
+    a.start()
+    outcome = a.ask(lambda o, r: inputs.AskOutcome(o, r, id))
+    assert outcome is (Outcome.COMMITTED if durable else Outcome.ABORTED)
+    world.run(10)
+    assert world["B"].bodies(LOCAL) == ([b"m1", b"m2"] if durable else [])
+    a.kill()
+    a.start()
+    assert a.ask(lambda o, r: inputs.AskOutcome(o, r, id)) is outcome  # for ever (I3a)
+
+
+def test_case_013_once_told_aborted_it_cannot_commit(world: World) -> None:
+    a = world["A"]
+    id = TransactionId((1_699_999_999).to_bytes(4, "little") + b"s" * 12, 7)
+    assert a.ask(lambda o, r: inputs.AskOutcome(o, r, id)) is Outcome.ABORTED
+    with pytest.raises(TransactionOver):
+        a.ask(lambda o, r: inputs.Commit(o, r, 0, (item(Q, b"late"),), id))
+    world.run(10)
+    assert world["B"].bodies(LOCAL) == []
+
+
+def test_case_014_commit_survives_a_kill(world: World) -> None:
+    world["A"].once(Q, b"m1", b"m2")
+    world["A"].power_cut()
+    world["A"].start()
+    world.run(10)
+    assert world["B"].bodies(LOCAL) == [b"m1", b"m2"]
+
+
+def test_case_015_undecided_transaction_is_aborted_at_restart(world: World) -> None:
+    a = world["A"]
+    a.once(r"private$\in", b"r")
+    tx = a.begin()
+    a.receive(r"private$\in", tx=tx)
+    a.send(tx, Q, b"s1", b"s2")
+    a.kill()
+    a.start()
+    world.run(60)
+    assert world["B"].bodies(LOCAL) == []
+    (message,) = a.messages(r"private$\in")
+    assert message.body == b"r"
+    assert message.abort_count == 1
+
+
+def test_case_016_second_commit_is_refused(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.commit(tx)
+    with pytest.raises(TransactionOver) as caught:
+        a.commit(tx)
+    assert caught.value.hresult == 0xC00E0051
+
+
+def test_case_018_multicast_is_never_transactional(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    with pytest.raises(TransactionUsage) as caught:
+        a.send(tx, "MULTICAST=234.1.1.1:8001", b"m")
+    assert caught.value.hresult == 0xC00E0050
+    a.commit(tx)
+    world.run(10)
+    assert world.link("A", "B").data() == []
+
+
+def test_case_019_priority_of_transactional_messages_is_zero(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, Q, b"high", priority=7)
+    a.send(tx, Q, b"low", priority=0)
+    a.commit(tx)
+    world.run(1)
+    found = world["B"].messages(LOCAL)
+    assert found.bodies() == [b"high", b"low"]
+    assert [message.priority for message in found] == [0, 0]
+
+
+def test_case_020_transactional_messages_are_recoverable(world: World) -> None:
+    world.cut("A", "B")
+    world["A"].once(Q, b"m", delivery=Delivery.EXPRESS)
+    world["A"].power_cut()
+    world["A"].start()
+    world.mend("A", "B")
+    world.run(30)
+    world["B"].power_cut()
+    world["B"].start()
+    (message,) = world["B"].messages(LOCAL)
+    assert message.delivery is Delivery.RECOVERABLE
+    assert message.body == b"m"
+
+
+def test_case_021_first_and_last_per_destination() -> None:
+    world = World("A", "B")
+    world["B"].create("q1")
+    world["B"].create("q2")
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, r"DIRECT=OS:B\private$\q1", b"1", b"2")
+    a.send(tx, r"DIRECT=OS:B\private$\q2", b"x")
+    a.send(tx, r"DIRECT=OS:B\private$\q1", b"3")
+    a.commit(tx)
+    world.run(1)
+    q1 = world["B"].messages(r"private$\q1")
+    q2 = world["B"].messages(r"private$\q2")
+    flags = [(m.first_in_transaction, m.last_in_transaction) for m in q1]
+    assert flags == [(True, False), (False, False), (False, True)]
+    assert [(m.first_in_transaction, m.last_in_transaction) for m in q2] == [(True, True)]
+    assert len({m.transaction_id for m in [*q1, *q2]}) == 1
+
+
+def test_case_022_twenty_thousand_messages_in_one_transaction(world: World) -> None:
+    bodies = [b"%05d" % n for n in range(20_000)]
+    world["A"].once(Q, *bodies)
+    world.run(60)
+    found: list[bytes] = []
+    while len(found) < 20_000:
+        found += world["B"].receive(LOCAL, count=10_000).bodies()
+    assert found == bodies
+
+
+def test_case_023_label_of_249_characters(world: World) -> None:
+    world["A"].once(Q, b"m", label="x" * 249)
+    world.run(1)
+    assert world["B"].messages(LOCAL)[0].label == "x" * 249
+    with pytest.raises(LabelTooLong) as caught:
+        world["A"].once(Q, b"m", label="x" * 250)
+    assert caught.value.hresult == 0xC00E005D
+
+
+def test_case_024_too_large_message_leaves_the_transaction_usable(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, Q, b"before")
+    with pytest.raises(BodyTooLarge) as caught:
+        a.send(tx, Q, bytes(0x400000))
+    assert caught.value.hresult == 0xC00E0027
+    a.send(tx, Q, b"after")
+    a.commit(tx)
+    world.run(1)
+    assert world["B"].bodies(LOCAL) == [b"before", b"after"]
+
+
+def test_case_024_the_largest_packet_passes(world: World) -> None:
+    a = world["A"]
+    a.once(Q, b"")
+    world.run(1)
+    overhead = len(world["B"].receive(LOCAL).run.data)
+    largest = bytes(0x400000 - overhead)
+    a.once(Q, largest)
+    world.run(1)
+    assert world["B"].receive(LOCAL).bodies() == [largest]
+    with pytest.raises(BodyTooLarge):
+        a.once(Q, largest + b"1")
+
+
+def test_case_025_correlation_identifier_of_19_bytes(world: World) -> None:
+    with pytest.raises(IllegalPropertySize) as caught:
+        world["A"].once(Q, b"m", correlation_id=b"x" * 19)
+    assert caught.value.hresult == 0xC00E003B
+
+
+def test_refused_item_leaves_the_commit_undone(world: World) -> None:
+    """All items of a commit or none: a refusal leaves the transaction open as it was (I2)."""
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, Q, b"kept")
+    bad = (item(Q, b"fine"), item(Q, b"m", label="x" * 250))
+    with pytest.raises(LabelTooLong):
+        a.ask(lambda o, r: inputs.Commit(o, r, tx, bad))
+    world.run(5)
+    assert world["B"].bodies(LOCAL) == []
+    a.commit(tx)
+    world.run(5)
+    assert world["B"].bodies(LOCAL) == [b"kept"]
+    assert Run.of([b"a"]).part(0, 1).data == b"a"

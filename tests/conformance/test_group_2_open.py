@@ -1,0 +1,93 @@
+"""Conformance cases 36 to 39: what a queue may be opened for (semantics sections 1.8, 2.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core.decision import Opened
+from onceq.core.inputs import Access, OpenQueue, Share
+from onceq.errors import (
+    QueueNotFound,
+    SharingViolation,
+    UnsupportedAccessMode,
+    UnsupportedFormatName,
+)
+from onceq.model.identity import guid_text
+from tests.conformance.world import Node, World
+
+
+@pytest.fixture
+def a() -> Node:
+    world = World("A", "B")
+    world["A"].create("q")
+    return world["A"]
+
+
+def opened(node: Node, name: str, access: Access, share: Share = Share.DENY_NONE) -> Opened:
+    result = node.ask(lambda o, r: OpenQueue(o, r, name, access, share))
+    assert isinstance(result, Opened)
+    return result
+
+
+def test_case_036_unknown_local_queue_and_unknown_remote_queue(a: Node) -> None:
+    with pytest.raises(QueueNotFound) as caught:
+        opened(a, r"DIRECT=OS:A\private$\nothing", Access.SEND)
+    assert caught.value.hresult == 0xC00E0003
+    assert not opened(a, r"DIRECT=OS:B\private$\nothing", Access.SEND).local
+    (view,) = a.look("outgoing")
+    assert view.state == "inactive"
+
+
+def test_case_037_dead_letter_queue_is_for_receiving(a: Node) -> None:
+    name = f"MACHINE={guid_text(a.identity.guid)};DEADXACT"
+    with pytest.raises(UnsupportedFormatName) as caught:
+        opened(a, name, Access.SEND)
+    assert caught.value.hresult == 0xC00E0020
+    assert opened(a, name, Access.RECEIVE).transactional
+
+
+def test_case_038_sharing(a: Node) -> None:
+    name = r"private$\q"
+    opened(a, name, Access.RECEIVE, Share.DENY_RECEIVE)
+    for share in Share:
+        with pytest.raises(SharingViolation) as caught:
+            opened(a, name, Access.RECEIVE, share)
+        assert caught.value.hresult == 0xC00E0009
+    assert opened(a, name, Access.SEND)
+    assert opened(a, name, Access.PEEK)
+
+
+def test_case_038_the_whole_table(a: Node) -> None:
+    """Existing handle by row, new one by column: whether it is refused (section 1.8)."""
+    receive, peek, send = Access.RECEIVE, Access.PEEK, Access.SEND
+    deny, none = Share.DENY_RECEIVE, Share.DENY_NONE
+    news = [(receive, none), (receive, deny), (peek, deny), (peek, none), (send, none)]
+    table = {
+        (receive, deny): [True, True, True, False, False],
+        (peek, deny): [True, True, False, False, False],
+        (receive, none): [False, True, True, False, False],
+        (peek, none): [False, False, False, False, False],
+        (send, none): [False, False, False, False, False],
+    }
+    for number, (held, expected) in enumerate(table.items()):
+        name = rf"private$\share{number}"
+        a.create(f"share{number}")
+        opened(a, name, *held)
+        refused = []
+        for new in news:
+            try:
+                handle = opened(a, name, *new).handle
+            except SharingViolation:
+                refused.append(True)
+            else:
+                refused.append(False)
+                from onceq.core.inputs import CloseQueue
+
+                a.ask(lambda o, r, handle=handle: CloseQueue(o, r, handle))
+        assert refused == expected, f"with {held} open"
+
+
+def test_case_039_send_cannot_deny_receiving(a: Node) -> None:
+    with pytest.raises(UnsupportedAccessMode) as caught:
+        opened(a, r"private$\q", Access.SEND, Share.DENY_RECEIVE)
+    assert caught.value.hresult == 0xC00E0045
