@@ -227,7 +227,7 @@ class Node:
         self.world.after(LATENCY_US, attempt)
 
     def pump(self) -> None:
-        if self.engine is None:
+        if self.engine is None or self.engine.stopped:
             return
         while self.engine.pump():
             pass
@@ -236,7 +236,7 @@ class Node:
             self.world.at(max(due, self.world.now_us + 1), self._ring)
 
     def _ring(self) -> None:
-        if self.engine is None:
+        if self.engine is None or self.engine.stopped:
             return
         due = self.engine.next_timer()
         if due is not None and due <= self.world.now_us:

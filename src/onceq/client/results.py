@@ -63,6 +63,11 @@ class Batch(Sequence[Message]):
     def __iter__(self) -> Iterator[Message]:
         return (self[index] for index in range(len(self)))
 
+    @property
+    def arrived_times(self) -> Sequence[int]:
+        """Seconds since 1970 UTC at which each message entered the queue."""
+        return self._arrived
+
     def bodies(self) -> list[bytes]:
         """All bodies, without decoding anything else: the fast way through a large batch."""
         return bodies(self.run)

@@ -18,9 +18,9 @@ from onceq.service.engine import Engine
 from onceq.store.log import LogStore
 from onceq.testing import marks
 from onceq.testing.clock import EPOCH_US, SimClock
+from onceq.testing.disk import SimFiles
 from onceq.testing.hostile import HostileEngine
 from onceq.testing.options import HOUR, MS, SECOND
-from onceq.testing.simdisk import SimDisk
 from onceq.testing.trace import Violation
 
 if TYPE_CHECKING:
@@ -51,8 +51,11 @@ class Node:
         choices = world.stream("choices")
         self.guid = choices.randbytes(16)
         self.rng = world.stream(f"disk {index}")
-        self.disk = SimDisk(self.rng, capacity=64 << 20)
-        self.disk.step = self.step
+        self.disk = SimFiles()
+        self.disk.fail = self._disk
+        self.sync_fails_in = 0
+        """The sync after so many more fails; 0: none."""
+        self.full_until_us = 0
         options, clocks = world.options, world.stream("clocks")
         offset, drift = options.clock_offset_us, options.drift_ppm
         self.clock = SimClock(
@@ -79,6 +82,25 @@ class Node:
             if not self._fuse:
                 self.world.note("crash at", self.name, what)
                 raise Crash(what)
+
+    def _disk(self, kind: str, number: int) -> StorageFailure | None:
+        """The disk is about to do something."""
+        self.step(kind)
+        if kind.startswith("sync") and self.sync_fails_in:
+            self.sync_fails_in -= 1
+            if not self.sync_fails_in:
+                return SyncFailed("a planted failure")
+        return None
+
+    def fill_disk(self, free_bytes: int, until_us: int) -> None:
+        """Somebody else takes the space on this disk for a while."""
+        self.disk.capacity = self.disk.used + free_bytes
+        self.full_until_us = until_us
+        self.world.at(until_us, self._empty_disk)
+
+    def _empty_disk(self) -> None:
+        if self.full_until_us <= self.world.now:
+            self.disk.capacity = 0
 
     def crash_within(self, steps: int) -> None:
         """Let the process end at one of the next calls through a door."""
@@ -162,7 +184,7 @@ class Node:
             )  # fmt: skip
             self._created = True
         else:
-            self.world.tap.recovers(self)
+            self.world.check_recovery(self)
             store = LogStore.open(PATH, self.disk, segment_bytes=options.segment_bytes)
         if store.recovered.torn_bytes:
             self.world.marks[marks.TORN] += 1
@@ -193,14 +215,17 @@ class Node:
             world.marks[marks.CHECKPOINT_CUT] += 1
         if self.engine is not None:
             world.tap.ends(self, self.engine.manager)
+        before, capacity = set(self.disk.names(PATH)), self.disk.capacity
         if power:
-            loss = self.disk.crash()
-            if loss.names:
+            pending = self.disk.pending
+            self.disk = self.disk.crash(self.rng)
+            if before - set(self.disk.names(PATH)):
                 world.marks[marks.FILE_MISSING] += 1
-            world.note("power", self.name, loss.writes, loss.torn, loss.names)
+            world.note("power", self.name, pending)
         else:
-            self.disk.killed()
+            self.disk = self.disk.kill()
             world.note("kill", self.name)
+        self.disk.fail, self.disk.capacity = self._disk, capacity
         self.engine = None
         self.life += 1
         self._pump_planned = False
@@ -224,7 +249,7 @@ class Node:
             self.world.wrong(f"{self.name}: {error!r}")
         self.world.marks[marks.SYNC_FAILED] += 1
         self.world.note("disk failed", self.name, type(error).__name__)
-        self.disk.sync_fails_in = -1
+        self.sync_fails_in = 0
         self.down(power=True)
 
     def pause(self, us: int) -> None:

@@ -149,9 +149,3 @@ class Tap:
                 self.world.marks[marks.GAP] += 1
             if progress.stale:
                 self.world.marks[marks.STALE] += 1
-
-    # ---- recovery -----------------------------------------------------------------------
-
-    def recovers(self, node: Node) -> None:
-        """A store is about to be read: reading it twice gives the same (I22)."""
-        self.world.check_recovery(node)
