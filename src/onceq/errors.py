@@ -228,6 +228,12 @@ class OperationCancelled(Refused):
     code, hresult = "operation-cancelled", 0xC00E0008
 
 
+class MessagesMissing(Refused):
+    """Messages that should still be in a queue are gone."""
+
+    code = "messages-missing"
+
+
 class ServiceNotAvailable(Refused):
     """No queue manager answers there."""
 

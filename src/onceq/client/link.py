@@ -18,7 +18,7 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """One thing to ask.
 

@@ -83,6 +83,8 @@ def run_of(bodies: Sequence[Body]) -> Run:
 
 def checked(values: dict[str, Any]) -> dict[str, Any]:
     """Message properties, with those faults found that need no queue manager."""
+    if not values:
+        return values
     label = values.get("label", "")
     if len(label) > LABEL_CHARS_MAX:
         raise LabelTooLong(f"the label has {len(label)} characters; at most {LABEL_CHARS_MAX} fit")

@@ -33,7 +33,7 @@ class Timer(IntEnum):
     CONNECT = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Target:
     """One destination of a send: a queue here, or an outgoing queue."""
 
@@ -92,7 +92,7 @@ class Desk:
         self.sessions_of: dict[bytes, set[int]] = {}
         self.fences: dict[bytes, int] = {}
         self.targets: dict[str, tuple[Target, ...]] = {}
-        self.templates: dict[object, Template] = {}
+        self.routes: dict[object, tuple[tuple[Target, ...], tuple[Template, ...]]] = {}
         self.by_guid: dict[bytes, list[Outgoing]] = {}
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
         self.touched: dict[int, None] = {}

@@ -37,7 +37,7 @@ class Share(IntEnum):
 # ---- applications ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SendItem:
     """Messages of one batch: the same destination and properties, different bodies.
 
@@ -81,7 +81,7 @@ class Begin:
     transaction: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
     """Send batches: inside a transaction, or now and non-transactionally (transaction 0).
 
@@ -95,7 +95,7 @@ class Send:
     items: tuple[SendItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Commit:
     """Add the items, then commit. Answer: ``Sent``, once durable.
 
@@ -123,7 +123,7 @@ class Abort:
     transaction: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Receive:
     """Take messages, or look at them. Answer: ``Handed`` with at least one message, or
     ReceiveTimeout.
@@ -295,7 +295,7 @@ class ConnectFailed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arrived:
     """A run of user messages, in the order of the session."""
 
@@ -303,7 +303,7 @@ class Arrived:
     run: ArrivedRun
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SessionAcked:
     """Absolute counts of this session: messages that the peer has got, and how many of the
     recoverable ones, from the first on, are durable there."""
@@ -313,7 +313,7 @@ class SessionAcked:
     recoverable: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Room:
     """The session can take so many messages and bytes now: what shall be transmitted?"""
 

@@ -46,6 +46,7 @@ def create(desk: Desk, item: CreateQueue) -> None:
     )
     desk.setup("queue", **dump_properties(properties))
     desk.targets.clear()
+    desk.routes.clear()
     desk.answer(item.owner, item.request, properties)
 
 
@@ -67,7 +68,7 @@ def delete(desk: Desk, item: DeleteQueue) -> None:
             )
     queue.waiting.clear()
     desk.targets.clear()
-    desk.templates.clear()
+    desk.routes.clear()
     _forget_sends(desk, queue)
     desk.answer(item.owner, item.request, count)
 

@@ -46,6 +46,7 @@ from onceq.model.limits import (
 )
 from onceq.model.message import (
     CORRELATION_BYTES,
+    PLAIN,
     PRIORITY_DEFAULT,
     Delivery,
     Journal,
@@ -54,7 +55,7 @@ from onceq.model.message import (
 from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template, encode_run, template
 
-TEMPLATES_MAX = 1_024
+ROUTES_MAX = 1_024
 MESSAGE_NUMBERS = 1 << 32
 TRANSACTION_NUMBERS = 1 << 20
 
@@ -65,7 +66,9 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
     Raises:
         OnceqError: Whatever is wrong with it; the whole batch is refused.
     """
-    properties = _checked(item.properties)
+    properties = item.properties
+    if properties is not PLAIN:
+        _check(properties)
     if desk.space_low:
         raise StorageReserve(
             "the disk is nearly full: sends are refused so that receiving and acknowledging can "
@@ -75,13 +78,11 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
         if tx.lifetimes is None:
             tx.lifetimes = (properties.time_to_reach_queue, properties.time_to_be_received)
         reach, receive = tx.lifetimes
-        properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
-    targets = destinations(desk, item.destination, transactional=tx is not None)
+        if (reach, receive) != (properties.time_to_reach_queue, properties.time_to_be_received):
+            properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
+            item = replace(item, properties=properties)
     sent_s = desk.now.wall_s - item.age_s
-    templates = tuple(
-        _template(desk, target, properties, sent_s, transactional=tx is not None)
-        for target in targets
-    )
+    targets, templates = _route(desk, item, sent_s, transactional=tx is not None)
     size = _checked_size(desk, item, templates, tx)
     for target in targets:
         _check_quota(target, size // len(targets))
@@ -90,7 +91,7 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
     if reach_s >= NEVER_S - 1:
         reach_s = desk.settings.time_to_reach_queue_s
     return Prepared(
-        item=replace(item, properties=properties),
+        item=item,
         targets=targets,
         templates=templates,
         expires=min(_deadline(sent_s, reach_s), receive_by),
@@ -99,7 +100,7 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
     )
 
 
-def _checked(properties: Properties) -> Properties:
+def _check(properties: Properties) -> None:
     if len(properties.label) > LABEL_CHARS_MAX:
         raise LabelTooLong(
             f"the label has {len(properties.label)} characters; at most {LABEL_CHARS_MAX} fit"
@@ -116,7 +117,6 @@ def _checked(properties: Properties) -> Properties:
     for name in ("app_specific", "body_type", "time_to_reach_queue", "time_to_be_received"):
         if not 0 <= getattr(properties, name) <= NEVER_S:
             raise IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
-    return properties
 
 
 def _checked_size(
@@ -165,27 +165,39 @@ def _deadline(sent_s: int, lifetime_s: int) -> int:
     return NEVER_S if lifetime_s >= NEVER_S - 1 else min(sent_s + lifetime_s, NEVER_S - 1)
 
 
+def _route(
+    desk: Desk, item: SendItem, sent_s: int, *, transactional: bool
+) -> tuple[tuple[Target, ...], tuple[Template, ...]]:
+    """Destinations and the headers for each; those of one second serve all its batches."""
+    properties = None if item.properties is PLAIN else item.properties
+    key = (item.destination, sent_s, transactional, properties)
+    known = desk.routes.get(key)
+    if known is None:
+        targets = destinations(desk, item.destination, transactional=transactional)
+        made = tuple(
+            _template(desk, target, item.properties, sent_s, transactional=transactional)
+            for target in targets
+        )
+        if len(desk.routes) >= ROUTES_MAX:
+            desk.routes.clear()
+        known = desk.routes[key] = (targets, made)
+    return known
+
+
 def _template(
     desk: Desk, target: Target, properties: Properties, sent_s: int, *, transactional: bool
 ) -> Template:
-    """The headers for one destination; the same ones serve all batches of one second."""
-    key = (target.text, target.holder.number, properties, sent_s, transactional)
-    made = desk.templates.get(key)
-    if made is None:
-        if len(desk.templates) >= TEMPLATES_MAX:
-            desk.templates.clear()
-        destination, manager = address_of(desk, target)
-        made = desk.templates[key] = template(
-            source=desk.identity.guid,
-            destination=destination,
-            destination_manager=manager,
-            admin=answer_address(desk, properties.admin_queue),
-            response=answer_address(desk, properties.response_queue),
-            properties=properties,
-            sent_time=sent_s,
-            transactional=transactional,
-        )
-    return made
+    destination, manager = address_of(desk, target)
+    return template(
+        source=desk.identity.guid,
+        destination=destination,
+        destination_manager=manager,
+        admin=answer_address(desk, properties.admin_queue),
+        response=answer_address(desk, properties.response_queue),
+        properties=properties,
+        sent_time=sent_s,
+        transactional=transactional,
+    )
 
 
 # ---- taking effect -----------------------------------------------------------------------
@@ -211,6 +223,13 @@ def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: 
     """
     total = sum(len(p.item.bodies) for p in sends)
     first_message, change.next_message = message_numbers(desk, total)
+    if len(sends) == 1 and len(sends[0].targets) == 1:
+        (p,) = sends
+        _add_put(
+            _Numbering(desk, change), p, p.targets[0], p.templates[0], message=first_message,
+            transaction=transaction, first=True, last=True,
+        )  # fmt: skip
+        return first_message
     order = [(p, target, made) for p in sends for target, made in zip(p.targets, p.templates,
              strict=True)]  # fmt: skip
     firsts: dict[int, int] = {}

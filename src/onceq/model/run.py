@@ -15,7 +15,7 @@ LENGTH_TYPE = "I"
 """Array type of a length table: unsigned 32-bit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """Consecutive messages: their bytes one after another, and the length of each.
 
@@ -50,7 +50,7 @@ class Run:
         return cls(b"".join(items), array(LENGTH_TYPE, map(len, items)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Extent:
     """A piece of the store's log: where bytes of messages lie.
 

@@ -23,7 +23,7 @@ from onceq.errors import (
     UnknownVersion,
 )
 from onceq.model.identity import GUID_BYTES, TransactionId
-from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Run
 from onceq.service.engine import Delivered, Engine
@@ -43,7 +43,7 @@ _QUEUE_NAMES = frozenset(field.name for field in dataclasses.fields(QueuePropert
 def properties_of(values: dict[str, Any]) -> Properties:
     """Message properties from the names and values of a frame; raises InvalidParameter."""
     if not values:
-        return _PLAIN
+        return PLAIN
     unknown = values.keys() - _PROPERTY_NAMES
     if unknown:
         raise InvalidParameter(f"there is no message property {sorted(unknown)[0]!r}")
@@ -66,9 +66,6 @@ def properties_of(values: dict[str, Any]) -> Properties:
         )
     except ValueError as error:
         raise IllegalPropertyValue(str(error)) from None
-
-
-_PLAIN = Properties()
 
 
 def items_of(heads: Sequence[frames.Item], runs: Sequence[Run]) -> tuple[inputs.SendItem, ...]:

@@ -50,7 +50,7 @@ class OpenStore(Store, Protocol):
         """What was found."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Delivered:
     """Messages received or peeked, with their bytes.
 

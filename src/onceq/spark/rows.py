@@ -205,17 +205,17 @@ def _rows(batch: Batch, count: int) -> Iterable[tuple[Any, ...]]:
 class _Shape:
     """The form of a packet's headers: where its fields stand, and what its names are."""
 
-    __slots__ = ("_admin", "_form", "_label", "_label_at", "_label_raw", "_names", "_response",
-                 "_source", "_transactional")  # fmt: skip
+    __slots__ = ("_admin", "_form", "_label", "_label_at", "_label_raw", "_names", "_peers",
+                 "_response", "_transactional")  # fmt: skip
 
     def __init__(self, packet: bytes, tx: int, prop: int, row: tuple[Any, ...]) -> None:
         names_end = tx or prop
         self._form = struct.Struct(
-            f"<2xH12x16s20xII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}"
+            f"<2xH12x16s16s4xII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}"
             "xB2x20sIII16xI"
         )
         values = self._form.unpack_from(packet)
-        self._source, self._names = values[1], values[4]
+        self._peers, self._names = values[1:3], values[5]
         self._transactional = bool(tx)
         self._label_at = prop + at.PROPERTIES_HEADER
         self._label_raw = packet[self._label_at : self._label_at + 2 * packet[prop + 1]]
@@ -226,10 +226,10 @@ class _Shape:
         if length < self._form.size:
             return None
         values = self._form.unpack_from(data, start)
-        flags, source, sent, number, names = values[:5]
-        if names != self._names or source != self._source:
+        flags, source, _, sent, number, names = values[:6]
+        if names != self._names or values[1:3] != self._peers:
             return None
-        tx: tuple[Any, ...] = values[5:9] if self._transactional else (None, 0, 0, 0)
+        tx: tuple[Any, ...] = values[6:10] if self._transactional else (None, 0, 0, 0)
         chars, correlation, body_type, app, size, extension = values[-6:]
         label_at = start + self._label_at
         body_at = label_at + 2 * chars
