@@ -112,9 +112,7 @@ class Model:
             if packet not in s.net or message not in s.transmitted:
                 yield (
                     f"A transmits m{message} as {stream}.{number} previous {packet[3]}",
-                    s._replace(
-                        net=s.net | {packet}, transmitted=s.transmitted | {message}
-                    ),
+                    s._replace(net=s.net | {packet}, transmitted=s.transmitted | {message}),
                 )
         for ack in s.acks:
             yield from self._acknowledged(s, ack)

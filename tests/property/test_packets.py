@@ -320,9 +320,7 @@ class World:
 
 
 @EXAMPLES
-@given(
-    st.tuples(st.integers(1, 100), st.integers(1, 100)), st.lists(step, min_size=1, max_size=50)
-)
+@given(st.tuples(st.integers(1, 100), st.integers(1, 100)), st.lists(step, min_size=1, max_size=50))
 def test_two_sessions_agree(windows: tuple[int, int], steps: list[tuple[str, int, int]]) -> None:
     world = World(windows)
     for what, index, value in steps:

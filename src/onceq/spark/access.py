@@ -10,6 +10,7 @@ Upholds: I4 at the connector (removal is one transaction; what is missing is not
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -35,6 +36,8 @@ PEEK_MESSAGES: Final = 10_000
 ATTEMPTS_MAX: Final = 4
 """Times that one request is made; the client library also waits for a manager to come back."""
 CONNECT_S_MAX: Final = 10.0
+HOLD_S_MAX: Final = 5.0
+HOLD_RETRY_S: Final = 0.1
 
 T = TypeVar("T")
 
@@ -116,14 +119,19 @@ class Access:
         self._do(lambda m: self._open(m, queue))
 
     def _open(self, manager: QueueManager, queue: str) -> None:
-        try:
-            opened = manager.open_queue(queue, access="receive", share="deny-receive")
-        except SharingViolation as error:
-            raise SharingViolation(
-                f"{error.text}. readMode receive needs the queue for itself, because it removes "
-                "what was written; end the other reader, or use readMode peek"
-            ) from error
-        self._held[queue] = opened
+        give_up = time.monotonic() + HOLD_S_MAX
+        while True:
+            try:
+                self._held[queue] = manager.open_queue(queue, share="deny-receive")
+                return
+            except SharingViolation as error:
+                if time.monotonic() >= give_up:
+                    raise SharingViolation(
+                        f"{error.text}. readMode receive needs the queue for itself, because it "
+                        "removes what was written; end the other reader, or use readMode peek"
+                    ) from error
+            # A reader that has just ended, or crashed, may be on its way out.
+            time.sleep(HOLD_RETRY_S)
 
     # ---- reading --------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from onceq.spark.options import EARLIEST, LATEST, wrong
@@ -151,7 +152,7 @@ def split(ranges: Sequence[Range], partitions_min: int) -> list[Range]:
         edges = [whole.after + whole.size * index // count for index in range(count + 1)]
         parts += [
             Range(whole.queue, low, high)
-            for low, high in zip(edges, edges[1:], strict=False)
+            for low, high in pairwise(edges)
             if high > low
         ]
     return parts

@@ -36,7 +36,7 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
 
         return OnceqReader(parse(self.options, stream=False), wanted(schema))
 
-    def streamReader(self, schema: Any) -> OnceqStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: Any) -> OnceqStreamReader:
         """For ``spark.readStream``; raises ConfigurationError."""
         from onceq.spark.stream import OnceqStreamReader
 

@@ -55,7 +55,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     # ---- places ---------------------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; asked again when its first batch must be repeated."""
         sights = self._look()
         to = {
@@ -64,14 +64,14 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         }
         return self._offset(to, None, sights).pack()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; ``start`` itself if there is none."""
         place = Offset.unpack(start)
         self._check(place)
-        if place.begins is not None:
-            self._remove(place)
         sights = self._look()
         self._same_queues(place, sights)
+        if self._remove(place):
+            sights = self._look()
         begins = {
             queue: beginning(place.to.get(queue, 0), sight) for queue, sight in sights.items()
         }
@@ -86,7 +86,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return start
         return self._offset(to, begins, sights).pack()
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of the options; Spark hands it back, or asks for everything."""
         if self._options.messages_max:
             return ReadMaxRows(self._options.messages_max)
@@ -94,7 +94,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return ReadMaxBytes(self._options.bytes_max)
         return ReadAllAvailable()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """The last message of each queue, for the progress that Spark shows."""
         try:
             sights = self._look()
@@ -102,7 +102,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return None
         return self._offset({q: s.last for q, s in sights.items()}, None, sights).pack()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Nothing that comes later belongs to this run."""
         self._targets = {queue: sight.last for queue, sight in self._look().items()}
 
@@ -209,24 +209,29 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """A batch is committed. Spark does not repeat this call, so a failure waits for
         ``latestOffset``, which removes as well."""
         try:
-            self._remove(Offset.unpack(end))
+            place = Offset.unpack(end)
+            if self._removed != place.to:
+                self._same_queues(place, self._look())
+                self._remove(place)
         except OnceqError as error:
             log.warning("messages of a committed batch are not removed yet: %s", error)
 
-    def _remove(self, place: Offset) -> None:
-        """Remove what a committed batch has read. Repeating it changes nothing."""
+    def _remove(self, place: Offset) -> bool:
+        """Remove what a committed batch has read; whether anything was asked to be removed.
+
+        Repeating it changes nothing. The queues must be those of the checkpoint (``_same_queues``):
+        another one has other messages at the same places.
+        """
         if not self._options.receive or place.begins is None or self._removed == place.to:
-            return
+            return False
         ranges = place.ranges()
-        if ranges:
-            for queue in place.to:
-                self._access.hold(queue)
-            counts = self._access.remove(ranges)
-            if self._options.fail_on_data_loss:
-                for part, count in zip(ranges, counts, strict=True):
-                    if 0 < count < part.size:
-                        raise missing(part, count)
+        counts = self._access.remove(ranges) if ranges else []
+        if self._options.fail_on_data_loss:
+            for part, count in zip(ranges, counts, strict=True):
+                if 0 < count < part.size:
+                    raise missing(part, count)
         self._removed = dict(place.to)
+        return True
 
     def stop(self) -> None:
         """The query is over: let others receive again."""

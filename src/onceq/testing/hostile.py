@@ -68,7 +68,7 @@ class HostileEngine(Engine):
         if kept is packets and kind != 3:
             self._pass(item, genuine=True)
         else:
-            for run in _runs(kept):
+            for run in runs_of(kept):
                 self._pass(Arrived(item.session, run), genuine=True)
         if late:
             delay = rng.choice([MS, SECOND, 5 * MINUTE])
@@ -85,7 +85,7 @@ class HostileEngine(Engine):
         """Let packets of a manager come (again), on whatever session there is with it."""
         sessions = self.manager._desk.sessions_of.get(source)
         if sessions and not self.stopped:
-            for run in _runs(packets):
+            for run in runs_of(packets):
                 self._pass(Arrived(min(sessions), run), genuine=False)
 
     def _persisted(self, action: Persisted) -> None:
@@ -95,7 +95,8 @@ class HostileEngine(Engine):
             self.sessions.persisted(action)
 
 
-def _runs(packets: list[bytes]) -> list[ArrivedRun]:
+def runs_of(packets: list[bytes]) -> list[ArrivedRun]:
+    """Packets as the runs in which they arrive."""
     if not packets:
         return []
     return cut(b"".join(packets), array(LENGTH_TYPE, map(len, packets)))

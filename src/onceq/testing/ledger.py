@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Outcome
+from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.testing import marks
 from onceq.testing.tap import body_of
@@ -92,6 +93,7 @@ class Unit:
     returned: bool = False
     """Something it took was seen again: it must not have committed."""
     told: Outcome | None = None
+    id: TransactionId | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -226,6 +228,12 @@ class Ledger:
             self.aborted(unit)
         else:
             self.world.wrong("I3a: the outcome of a commit of less than a day ago is unknown")
+
+    def told_again(self, unit: Unit, outcome: Outcome) -> None:
+        """The outcome of a unit that is known was asked for (again)."""
+        known = {Status.COMMITTED: Outcome.COMMITTED, Status.ABORTED: Outcome.ABORTED}[unit.status]
+        if outcome is not known:
+            self.world.wrong(f"I3a: a commit was {known.value}, and now is {outcome.value}")
 
     # ---- what comes out -----------------------------------------------------------------
 

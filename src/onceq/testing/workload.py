@@ -37,7 +37,8 @@ class Workload:
         self.ledger: Ledger = world.ledger
         self.left = world.options.transactions
         self.rng = world.stream("workload")
-        self.resolved: dict[int, list[tuple[int, TransactionId, Unit]]] = {}
+        self.known: dict[int, list[tuple[int, Unit]]] = {}
+        """By manager: units whose outcome is known, and since when."""
 
     def next(self, app: App) -> Program | None:
         """The next program of an application; None: nothing more to do now."""
@@ -178,21 +179,160 @@ class Workload:
     def _commit(
         self, app: App, unit: Unit, number: int, items: list[tuple[SendItem, list[Message]]]
     ) -> Talk:
-        id = self._id(app)
-        self.resolved.setdefault(app.node.index, [])
+        unit.id = key = self._id(app)
         tail = tuple(item for item, _ in items)
-        sent = [message for _, messages in items for message in messages]
-        unit_id = (self.world.now, id, unit)
-        self._ids[id(unit)] = unit_id  # type: ignore[operator]
         answer = yield Ask(
-            lambda owner, request: Commit(owner, request, number, tail, id),
+            lambda owner, request: Commit(owner, request, number, tail, key),
             asked=lambda: self.ledger.ask(unit),
         )
         if isinstance(answer, OnceqError):
-            self.refused(answer, sent)
+            self.refused(answer, [message for _, messages in items for message in messages])
             unit.status = Status.OPEN
             if number:
                 yield Ask(lambda owner, request: Abort(owner, request, number))
             self.ledger.aborted(unit)
         else:
             self.ledger.committed(unit)
+            self._remember(app, unit)
+
+    def _remember(self, app: App, unit: Unit) -> None:
+        known = self.known.setdefault(app.node.index, [])
+        known.append((self.world.now, unit))
+        del known[:-20]
+
+    def _find_out(self, app: App, unit: Unit) -> Talk:
+        """The answer to a commit was lost: ask what became of it, until somebody knows."""
+        key = unit.id
+        assert key is not None
+        while True:
+            try:
+                yield Sleep(self.rng.choice([SECOND, MINUTE, 10 * MINUTE]))
+                answer = yield Ask(lambda owner, request: AskOutcome(owner, request, key))
+            except Lost:
+                continue
+            break
+        if not isinstance(answer, Outcome):
+            self.world.wrong(f"I3a: asked for an outcome, got {answer!r}")
+        self.ledger.resolved(unit, answer)
+        self._remember(app, unit)
+
+    def ask_again(self, app: App) -> Program:
+        """What became of a commit does not change (I3a)."""
+        known = self.known.get(app.node.index, [])
+        fresh = [unit for at, unit in known if self.world.now - at < 20 * HOUR]
+        if not fresh:
+            return
+        unit = self.rng.choice(fresh)
+        key = unit.id
+        assert key is not None
+        try:
+            answer = yield Ask(lambda owner, request: AskOutcome(owner, request, key))
+        except Lost:
+            return
+        self.ledger.told_again(unit, answer)
+
+    def late_commit(self, app: App) -> Program:
+        """A commit that comes after its outcome was told must not happen any more."""
+        unit = self.ledger.unit(app.node.index)
+        unit.id = key = self._id(app)
+        item, messages = self._item(app.node.index, unit)
+        unit.status = Status.ABORTED
+        try:
+            answer = yield Ask(lambda o, r: AskOutcome(o, r, key), safe=True)
+            if answer is not Outcome.ABORTED:
+                self.world.wrong(f"I3a: a commit that never came is {answer!r}")
+            answer = yield Ask(lambda o, r: Commit(o, r, 0, (item,), key), safe=True)
+        except Lost:
+            return
+        if isinstance(answer, TransactionOver):
+            self.world.marks[marks.FENCED] += 1
+        elif not isinstance(answer, OnceqError):
+            self.world.wrong("I3a: a commit happened after its outcome was told as aborted")
+
+    # ---- receiving ----------------------------------------------------------------------
+
+    def _here(self, node: int) -> Place | None:
+        places = [p for p in self.ledger.places.values() if p.node == node and p.created_us >= 0]
+        return self.rng.choice(places) if places else None
+
+    def receive(self, app: App, unit: Unit | None, number: int) -> Talk:
+        """Receive from a queue of this manager, in a unit of work or for good."""
+        place = self._here(app.node.index)
+        if place is None:
+            return
+        rng = self.rng
+        count = rng.choice([1, 1, 3, 10])
+        wait_us = rng.choice([0, 0, SECOND, MINUTE])
+
+        def make(owner: int, request: int) -> Receive:
+            until = app.node.clock.mono_us() + wait_us if wait_us else 0
+            return Receive(owner, request, place.name, number, count, wait_until_us=until)
+
+        try:
+            answer = yield Ask(make)
+        except Lost as lost:
+            if lost.asked and unit is not None:
+                place.slack += 1
+            elif lost.asked:
+                place.leaks += count
+            raise
+        self.take(place, answer, unit)
+
+    def take(
+        self, place: Place, answer: object, unit: Unit | None, *, peek: bool = False
+    ) -> int:
+        """Put what was handed out into the books; how many messages it was."""
+        if not isinstance(answer, Delivered):
+            return 0
+        for packet, lookup, aborts in zip(
+            answer.run, answer.lookups, answer.aborts, strict=True
+        ):
+            self.ledger.handed(place, packet, lookup, aborts, unit=unit, peek=peek)
+        return len(answer.run)
+
+    def plain_receive(self, app: App) -> Program:
+        """Receive outside of a transaction."""
+        try:
+            yield from self.receive(app, None, 0)
+        except Lost:
+            return
+
+    def peek(self, app: App) -> Program:
+        """Look at some messages with a cursor."""
+        place = self._here(app.node.index)
+        after = 0
+        for _ in range(3 if place is not None else 0):
+            assert place is not None
+            name, start = place.name, after
+            try:
+                answer = yield Ask(
+                    lambda o, r: Receive(o, r, name, count_max=5, peek=True, after=start)
+                )
+            except Lost:
+                return
+            if not self.take(place, answer, None, peek=True):
+                return
+            if min(answer.lookups) <= after:
+                self.world.wrong(f"I18: a cursor in {place} went back to {min(answer.lookups)}")
+            after = answer.lookups[-1]
+
+    # ---- outside transactions -----------------------------------------------------------
+
+    def plain_send(self, app: App) -> Program:
+        """Send without a transaction."""
+        item, messages = self._item(app.node.index, None, plain=True)
+        try:
+            answer = yield Ask(_send(0, (item,)))
+        except Lost as lost:
+            if not lost.asked:
+                self.ledger.refuse(messages)
+            return
+        if isinstance(answer, OnceqError):
+            self.refused(answer, messages)
+            return
+        for message in messages:
+            message.done = True
+
+
+def _send(number: int, items: tuple[SendItem, ...]) -> Callable[[int, int], Send]:
+    return lambda owner, request: Send(owner, request, number, items)

@@ -1,0 +1,119 @@
+"""What goes wrong in a world, and when: everything drawn from the seed.
+
+Crashes at any door or between two steps, of one manager or all; partitions one way or both; pauses;
+clocks that jump; disks that fill up or fail; packets that come again after hours or days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from onceq.packet.acks import parse_order_ack
+from onceq.packet.arrived import ORDER_ACK
+from onceq.testing import marks
+from onceq.testing.hostile import runs_of
+from onceq.testing.options import HOUR, MINUTE, SECOND
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+    from onceq.testing.world import World
+
+
+class Faults:
+    """Plans the next fault of each kind after each one."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rng = world.stream("faults")
+        options = world.options
+        for every, fault in (
+            (options.crash_every_us, self.crash),
+            (options.partition_every_us, self.partition),
+            (options.pause_every_us, self.pause),
+            (options.clock_every_us, self.clock),
+            (options.space_every_us, self.space),
+            (options.ghosts_every_us, self.ghost),
+        ):
+            if every:
+                self._plan(every, fault)
+
+    def _plan(self, every_us: int, fault: Callable[[], None]) -> None:
+        world = self.world
+
+        def due() -> None:
+            if world.network.faulty:
+                fault()
+                self._plan(every_us, fault)
+
+        world.at(world.now + int(self.rng.expovariate(1 / every_us)) + 1, due)
+
+    def _node(self) -> Node:
+        return self.rng.choice(self.world.nodes)
+
+    def crash(self) -> None:
+        """One process ends, or all at once; or the disk of one fails."""
+        rng = self.rng
+        node = self._node()
+        if rng.random() < self.world.options.sync_failure:
+            node.sync_fails_in = rng.randint(1, 10)
+            return
+        victims = self.world.nodes if rng.random() < 0.1 else [node]
+        for victim in victims:
+            if victim.engine is None:
+                continue
+            if rng.random() < 0.3:
+                victim.down(power=rng.random() < self.world.options.power)
+            else:
+                victim.crash_within(rng.choice([1, 3, 10, 40, 200]))
+
+    def partition(self) -> None:
+        """Nothing goes between two managers for a while, one way or both."""
+        rng, world = self.rng, self.world
+        a, b = rng.sample(world.nodes, 2)
+        until = world.now + rng.choice([10 * SECOND, 10 * MINUTE, HOUR])
+        both = rng.random() < 0.6
+        world.note("partition", a.name, b.name, both, until)
+        world.network.block(a, b, until)
+        if both:
+            world.network.block(b, a, until)
+
+    def pause(self) -> None:
+        """A process stands still."""
+        node = self._node()
+        us = self.rng.choice([SECOND, MINUTE, HOUR])
+        self.world.note("pause", node.name, us)
+        node.paused_us = self.world.now + us
+
+    def clock(self) -> None:
+        """Somebody sets a wall clock."""
+        node = self._node()
+        by = self.rng.choice([SECOND, MINUTE, HOUR]) * self.rng.choice([-1, 1])
+        self.world.note("clock", node.name, by)
+        node.clock.jump(by)
+
+    def space(self) -> None:
+        """A disk becomes full, or nearly."""
+        node = self._node()
+        until = self.world.now + self.rng.choice([MINUTE, 10 * MINUTE, HOUR])
+        free = self.rng.choice([0, 20 << 10, 60 << 10])
+        self.world.note("disk full", node.name, free, until)
+        node.fill_disk(free, until)
+
+    def ghost(self) -> None:
+        """An old packet comes once more."""
+        world = self.world
+        found = world.ghosts.pick(self.rng.randrange(1 << 20))
+        if found is None:
+            return
+        node, source, packet = found
+        if node.engine is None:
+            return
+        (run,) = runs_of([packet])
+        if run.kind == ORDER_ACK:
+            ack = parse_order_ack(packet)
+            outgoing = node.engine.manager.state.streams.get(ack.stream)
+            if outgoing is None or outgoing.stream != ack.stream:
+                world.marks[marks.LEFT_STREAM] += 1
+        world.note("ghost", node.name, run.kind, run.stream & 0xFFFF, run.first_number)
+        node.run(lambda engine: engine.put_in(source, [packet]))  # type: ignore[attr-defined]

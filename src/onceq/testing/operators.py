@@ -1,0 +1,227 @@
+"""What simulated operators do: make, purge and delete queues, steer outgoing queues, look.
+
+Also the last phase of a world: everything is resumed and received, until nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onceq.core.inputs import (
+    Begin,
+    Commit,
+    CreateQueue,
+    DeleteQueue,
+    Look,
+    PurgeQueue,
+    Receive,
+    Steer,
+    SteerOutgoing,
+)
+from onceq.core.views import OutgoingView, QueueView
+from onceq.errors import OnceqError, QueueExists
+from onceq.model.identity import guid_text
+from onceq.model.queue import QueueProperties
+from onceq.testing.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.ledger import Place
+from onceq.testing.options import MINUTE, SECOND
+
+if TYPE_CHECKING:
+    from onceq.testing.world import World
+
+
+@dataclass(slots=True)
+class Operators:
+    """Programs of the people who run the managers of one world."""
+
+    world: World
+    drained: bool = False
+    """Nothing is left to be received."""
+
+    # ---- at the beginning ---------------------------------------------------------------
+
+    def set_up(self, app: App) -> Program:
+        """Make the queues of one manager."""
+        for place in list(self.world.ledger.places.values()):
+            while place.node == app.node.index and place.created_us < 0 and not place.late:
+                yield from self.create(app, place)
+
+    def create(self, app: App, place: Place) -> Program:
+        """Make one queue."""
+        properties = QueueProperties(
+            place.name.rpartition("\\")[2], transactional=place.transactional,
+            **({"quota_kb": place.quota_kb} if place.quota_kb else {}),
+        )  # fmt: skip
+        instance = self.world.stream("workload").randbytes(16)
+
+        def asked() -> None:
+            if place.created_us < 0:
+                place.created_us = self.world.now
+
+        answer = yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), asked, safe=True)
+        if isinstance(answer, QueueProperties):
+            place.number = answer.number
+            if place.spelling.startswith("PRIVATE="):
+                place.spelling = f"PRIVATE={guid_text(app.node.guid)}\\{answer.number:08x}"
+        elif not isinstance(answer, QueueExists):
+            self.world.wrong(f"a queue cannot be made: {answer!r}")
+
+    # ---- meanwhile ----------------------------------------------------------------------
+
+    def next(self, app: App) -> Program | None:
+        """Something that an operator may do now."""
+        if not self.world.network.faulty:
+            return None
+        rng = app.rng
+        places = [p for p in self.world.ledger.places.values() if p.node == app.node.index]
+        late = [p for p in places if p.late and p.created_us < 0]
+        there = [p for p in places if p.created_us >= 0]
+        draw = rng.randrange(16)
+        if draw == 0 and late:
+            return self.create_late(app, rng.choice(late))
+        if draw == 1 and there:
+            return self.delete(app, rng.choice(there))
+        if draw <= 3 and there:
+            return self.purge(app, rng.choice(there))
+        if draw <= 10:
+            return self.steer(app, draw)
+        return self.look(app)
+
+    def create_late(self, app: App, place: Place) -> Program:
+        """Make a queue to which messages were sent already."""
+        try:
+            yield from self.create(app, place)
+        except Lost:
+            return
+
+    def delete(self, app: App, place: Place) -> Program:
+        """Delete a queue for ever."""
+
+        def asked() -> None:
+            place.deleted_us = place.purged_us = self.world.now
+
+        yield Ask(lambda o, r: DeleteQueue(o, r, place.name), asked)
+
+    def purge(self, app: App, place: Place) -> Program:
+        """Purge a queue."""
+
+        def asked() -> None:
+            place.purged_us = self.world.now
+
+        yield Ask(lambda o, r: PurgeQueue(o, r, place.name), asked)
+
+    def steer(self, app: App, draw: int) -> Program:
+        """Pause, resume, resend or purge an outgoing queue."""
+        views = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        targets = [v for v in views if self._place(v.destination) is not None]
+        if not targets:
+            return
+        name = app.rng.choice(targets).destination
+        if draw == 4:
+            place = self._place(name)
+            assert place is not None
+            key = (app.node.index, place.key)
+
+            def asked() -> None:
+                self.world.ledger.purged[key] = self.world.now
+
+            yield Ask(lambda o, r: PurgeQueue(o, r, name), asked)
+            return
+        action = (Steer.PAUSE, Steer.RESUME, Steer.RESEND)[draw % 3]
+        yield Ask(lambda o, r: SteerOutgoing(o, r, name, action))
+        if action is Steer.PAUSE:
+            yield Sleep(app.rng.choice([SECOND, MINUTE, 30 * MINUTE]))
+            yield Ask(lambda o, r: SteerOutgoing(o, r, name, Steer.RESUME))
+
+    def _place(self, destination: str) -> Place | None:
+        for place in self.world.ledger.places.values():
+            if place.spelling.casefold() == destination.casefold():
+                return place
+        return None
+
+    def look(self, app: App) -> Program:
+        """Every view answers, and its counts add up (I19)."""
+        for what in ("status", "queues", "outgoing", "streams", "transactions"):
+            answer = yield Ask(lambda o, r, what=what: Look(o, r, what))  # type: ignore[misc]
+            if isinstance(answer, OnceqError):
+                self.world.wrong(f"looking at {what}: {answer!r}")
+            if what == "queues":
+                self._check(answer)
+
+    def _check(self, views: tuple[QueueView, ...]) -> None:
+        for view in views:
+            if view.available + view.locked != view.messages or view.available < 0:
+                self.world.wrong(
+                    f"I19: queue {view.name} counts {view.available} available and {view.locked} "
+                    f"locked of {view.messages}"
+                )
+
+    # ---- in the end ---------------------------------------------------------------------
+
+    def drain(self, app: App) -> Program:
+        """Resume everything, then receive everything, again and again."""
+        views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        for view in views:
+            if view.state == "onhold":
+                yield Ask(_resume(view.destination))
+        while not self.drained:
+            for place in list(self.world.ledger.places.values()):
+                if place.node == app.node.index and place.created_us >= 0:
+                    yield from self._empty(app, place)
+            yield Sleep(MINUTE)
+
+    def _empty(self, app: App, place: Place) -> Program:
+        ledger, workload = self.world.ledger, self.world.workload
+        while True:
+            unit = ledger.unit(app.node.index) if place.transactional else None
+            app.transactions += 1
+            number = app.transactions if unit else 0
+            if unit:
+                yield Ask(_begin(number))
+            answer = yield Ask(_take(place.name, number))
+            took = workload.take(place, answer, unit)
+            if unit:
+                yield Ask(_commit(number), lambda unit=unit: ledger.ask(unit))  # type: ignore[misc]
+                ledger.committed(unit)
+            if not took:
+                return
+
+    def graves(self, app: App) -> Program:
+        """Receive what stands in the system queues."""
+        for name in ("DEADXACT", "DEADLETTER", "JOURNAL"):
+            queue = f"SYSTEM$;{name}"
+            while True:
+                answer = yield Ask(_take(queue, 0))
+                if isinstance(answer, OnceqError):
+                    break
+                for packet in answer.run:
+                    self.world.verdict.grave(app.node, name, bytes(packet))
+        views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        for view in views:
+            place = self._place(view.destination)
+            if place is not None and view.messages:
+                answer = yield Ask(_peek(view.destination))
+                for packet in getattr(answer, "run", ()):
+                    self.world.verdict.waiting(place, packet)
+
+
+def _take(name: str, number: int) -> Callable[[int, int], Receive]:
+    return lambda owner, request: Receive(owner, request, name, number, 100)
+
+
+def _peek(name: str) -> Callable[[int, int], Receive]:
+    return lambda owner, request: Receive(owner, request, name, count_max=10_000, peek=True)
+
+
+def _begin(number: int) -> Callable[[int, int], Begin]:
+    return lambda owner, request: Begin(owner, request, number)
+
+
+def _commit(number: int) -> Callable[[int, int], Commit]:
+    return lambda owner, request: Commit(owner, request, number)
+
+
+def _resume(name: str) -> Callable[[int, int], SteerOutgoing]:
+    return lambda owner, request: SteerOutgoing(owner, request, name, Steer.RESUME)

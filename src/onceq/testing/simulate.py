@@ -1,0 +1,158 @@
+"""Programme P4: seeds. Each is a whole world of queue managers; a failure is one line to paste.
+
+    make sim SEEDS=300          that many worlds, beginning with one given by the commit
+    make sim SEED=0x1f3         one world, with its story
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from onceq.testing import marks
+from onceq.testing.trace import Violation
+from onceq.testing.world import World
+
+PROCESSES = 2
+REPEATED = 10
+"""Seeds of each batch that are run again with another hash seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one world. ``violation`` is "" if every invariant held."""
+
+    seed: int
+    hash: str
+    events: int
+    virtual_s: int
+    marks: marks.Marks
+    ends: dict[str, int] = field(default_factory=dict)
+    violation: str = ""
+    story: tuple[str, ...] = ()
+
+
+def run_seed(seed: int) -> Result:
+    """Live through one world."""
+    world = World(seed)
+    violation, story = "", ()
+    try:
+        world.run()
+    except Violation as error:
+        violation = str(error)
+    except Exception:
+        violation = traceback.format_exc()
+    if violation:
+        story = tuple(world.trace.story())
+    return Result(
+        seed, world.trace.hash, world.trace.events, world.now // 1_000_000, world.marks,
+        world.verdict.ends, violation, story,
+    )  # fmt: skip
+
+
+def fresh(count: int, commit: str) -> list[int]:
+    """Seeds of a batch: the same for a commit, others for the next."""
+    first = int.from_bytes(hashlib.sha256(commit.encode()).digest()[:4], "little")
+    return [first + index for index in range(count)]
+
+
+def commit_of(directory: str) -> str:
+    """The commit that is checked out; a fixed text where there is none."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=directory, capture_output=True, text=True, timeout=10
+        )
+    except OSError:
+        return "no commit"
+    return found.stdout.strip() or "no commit"
+
+
+def run_batch(seeds: list[int]) -> Iterator[Result]:
+    """Run worlds in several processes, in no particular order."""
+    if len(seeds) == 1:
+        yield run_seed(seeds[0])
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(PROCESSES) as pool:
+        yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+
+
+def hash_in_other_process(seeds: list[int], hash_seed: str) -> list[str]:
+    """Trace hashes of seeds in a Python with another hash seed (I27)."""
+    code = (
+        "import sys; from onceq.testing.simulate import run_seed; "
+        "[print(run_seed(int(s)).hash) for s in sys.argv[1:]]"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, *map(str, seeds)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return found.stdout.split()
+
+
+def describe(result: Result) -> str:
+    """A failure: how to see it again, what is wrong, and how it came about."""
+    lines = [f"make sim SEED={result.seed:#x}", f"    {result.violation}", *result.story]
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> int:
+    """See the module; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="make sim", description="Simulated worlds.")
+    parser.add_argument("--seeds", type=int, default=marks.BATCH)
+    parser.add_argument("--seed", type=lambda text: int(text, 0))
+    parser.add_argument("--first", type=lambda text: int(text, 0))
+    arguments = parser.parse_args(argv)
+    write = sys.stdout.write
+    if arguments.seed is not None:
+        return _one(arguments.seed)
+    first = arguments.first
+    if first is not None:
+        seeds = [first + index for index in range(arguments.seeds)]
+    else:
+        seeds = fresh(arguments.seeds, commit_of(os.getcwd()))
+    began = time.monotonic()
+    reached: marks.Marks = marks.Marks()
+    done = failed = 0
+    hashes: dict[int, str] = {}
+    for result in run_batch(seeds):
+        done += 1
+        reached += result.marks
+        hashes[result.seed] = result.hash
+        if result.violation:
+            failed += 1
+            write(describe(result) + "\n")
+        if done % 100 == 0:
+            write(f"{done} worlds, {done / (time.monotonic() - began):.1f}/s, {failed} failed\n")
+    write(f"{done} worlds in {time.monotonic() - began:.1f} s, {failed} failed\n")
+    for mark in marks.REQUIRED:
+        write(f"    {reached[mark]:8}  {mark}\n")
+    repeated = seeds[:REPEATED]
+    if hash_in_other_process(repeated, "4711") != [hashes[seed] for seed in repeated]:
+        write("I27: the same seeds gave other traces under another hash seed\n")
+        failed += 1
+    lacking = marks.missing(reached) if len(seeds) >= marks.BATCH else []
+    for mark in lacking:
+        write(f"no world reached this mark: {mark}\n")
+    return 1 if failed or lacking else 0
+
+
+def _one(seed: int) -> int:
+    result = run_seed(seed)
+    sys.stdout.write(
+        f"seed {seed:#x}: {result.events} events, {result.virtual_s / 3600:.1f} virtual hours, "
+        f"trace {result.hash}\n    {dict(result.marks)}\n    {dict(sorted(result.ends.items()))}\n"
+    )
+    if result.violation:
+        sys.stdout.write(describe(result) + "\n")
+        return 1
+    return 0

@@ -1,0 +1,238 @@
+"""What must have become of every message when a world is quiet.
+
+For each copy of each committed message there must be exactly one end that the books can explain.
+This is the ledger equation of testing.md, written out copy by copy.
+
+Watches: I1, I2, I3, I6, I11, I12, I14, I19.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onceq.model.classes import MessageClass, class_name
+from onceq.model.message import Delivery, Journal
+from onceq.model.time import NEVER_S
+from onceq.packet.decode import decode
+from onceq.testing import marks
+from onceq.testing.ledger import Copy, Message, Place, Status
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+    from onceq.testing.world import World
+
+ENDED_THERE = frozenset({0xC000, 0xC001, 0xC002, 0xC004})
+"""It had arrived, and was not received."""
+IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+REMOVED_HERE = MessageClass.NACK_DELETED
+MISFIT = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+
+
+class Verdict:
+    """See the module."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._leaks: dict[tuple[int, str], int] = {}
+        self.ends: dict[str, int] = {}
+        """How many copies met which end."""
+
+    # ---- what is found in the end -------------------------------------------------------
+
+    def grave(self, node: Node, queue: str, packet: bytes) -> None:
+        """A message stands in a system queue."""
+        found = decode(packet)
+        ledger = self.world.ledger
+        message = ledger.messages.get(int.from_bytes(found.body[:8], "little"))
+        if message is None or message.body != found.body:
+            self.world.wrong(f"I12: {queue} of {node.name} holds a message that nobody sent")
+        assert message is not None
+        place = self._place_of(message, found.destination)
+        message.copies[place.key].graves.append((node.index, queue, found.message_class))
+
+    def _place_of(self, message: Message, destination: str) -> Place:
+        for place in message.places:
+            if destination.casefold() in (
+                place.spelling.casefold(), f"direct=os:m{place.node}\\{place.name}".casefold()
+            ):
+                return place
+        self.world.wrong(f"message {message.uid} went to {destination}, where nobody sent it")
+        raise AssertionError
+
+    def waiting(self, place: Place, packet: memoryview) -> None:
+        """A message still waits to be transmitted."""
+        found = decode(packet)
+        message = self.world.ledger.messages[int.from_bytes(found.body[:8], "little")]
+        message.copies[place.key].waiting = True
+
+    # ---- judging ------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Judge every copy of every message."""
+        ledger = self.world.ledger
+        ledger.check_order()
+        self._leaks = {place.key: place.leaks for place in ledger.places.values()}
+        for message in ledger.messages.values():
+            if message.refused:
+                continue
+            for place in message.places:
+                copy = message.copies[place.key]
+                if message.unit is not None:
+                    end = self._ordered(message, place, copy)
+                else:
+                    end = self._plain(message, place, copy)
+                self.ends[end] = self.ends.get(end, 0) + 1
+
+    def _wrong(self, message: Message, place: Place, copy: Copy, what: str) -> None:
+        unit = message.unit
+        graves = [(f"M{n}", q, class_name(c)) for n, q, c in copy.graves]
+        self.world.wrong(
+            f"{what}: message {message.uid} of M{message.node} to {place} "
+            f"({place.spelling}), sent at {message.sent_us / 1e6:.6f}s, "
+            f"order {unit.order if unit else '-'}, {message.properties.journal!r}, "
+            f"lifetimes {message.properties.time_to_reach_queue} and "
+            f"{message.properties.time_to_be_received}; received {copy.received} times, "
+            f"seen {copy.seen}, graves {graves}, waiting {copy.waiting}"
+        )
+
+    def _ordered(self, message: Message, place: Place, copy: Copy) -> str:
+        unit = message.unit
+        assert unit is not None
+
+        def wrong(what: str) -> None:
+            self._wrong(message, place, copy, what)
+
+        if unit.status is not Status.COMMITTED:
+            if unit.status is not Status.ABORTED:
+                wrong(f"I3a, still {unit.status.value}")
+            if copy.seen or copy.received or copy.graves or copy.waiting:
+                wrong("I3, not committed")
+            return "not committed"
+        journal = message.properties.journal
+        dead = [c for n, q, c in copy.graves if q == "DEADXACT" and n == message.node]
+        there = [c for n, q, c in copy.graves if q == "DEADXACT" and n == place.node]
+        kept = sum(q == "JOURNAL" for _, q, _ in copy.graves)
+        if place.node == message.node:
+            dead = [c for c in dead if c != MISFIT]
+        else:
+            there = [c for c in there if c == MISFIT]
+        if max(len(dead), len(there), kept) > 1:
+            wrong("I12, two copies in one system queue")
+        if dead and not journal & Journal.DEADLETTER:
+            wrong("I12, a dead letter that nobody asked for")
+        if kept and not journal & Journal.JOURNAL:
+            wrong("I14, a journal copy that nobody asked for")
+        if kept and not copy.received:
+            if not self._leak(place):
+                wrong("I14, a journal copy of what nobody received")
+            return "received: answer lost"
+        reason = dead[0] if dead else 0
+        if reason:
+            self._check_claim(message, place, copy, reason)
+        if copy.received:
+            if journal & Journal.JOURNAL and not kept and reason != IN_DOUBT:
+                if not self._mortal(message):
+                    wrong("I14, no journal copy of what was received")
+            return "received"
+        if copy.waiting:
+            if place.node >= 0:
+                wrong("I26, still waiting")
+            return "waiting"
+        if reason:
+            return class_name(reason)
+        if MISFIT in there:
+            if place.transactional:
+                wrong("I11, refused for its kind")
+            if journal & Journal.DEADLETTER and place.node != message.node and not (
+                self._mortal(message) or self._purged_here(message, place)
+            ):
+                wrong("I12, no dead letter")
+            return class_name(MISFIT)
+        return self._vanished(message, place, copy)
+
+    def _check_claim(self, message: Message, place: Place, copy: Copy, reason: int) -> None:
+        """A dead letter claims something; it must be true (I11)."""
+        mortal = self._mortal(message)
+        if reason == IN_DOUBT:
+            self.world.marks[marks.IN_DOUBT] += 1
+            if not mortal:
+                self._wrong(message, place, copy, "I15, expired without a lifetime")
+            return
+        if reason == REMOVED_HERE:
+            if not self._purged_here(message, place):
+                self._wrong(message, place, copy, "I11, removed by nobody")
+            return
+        if copy.received:
+            self._wrong(message, place, copy, f"I11, received and {class_name(reason)}")
+        if reason in ENDED_THERE:
+            if reason == 0xC002 and message.properties.time_to_be_received == NEVER_S:
+                self._wrong(message, place, copy, "I15, expired without a lifetime")
+            if reason in (0xC000, 0xC001) and place.purged_us < 0:
+                self._wrong(message, place, copy, "I13, purged by nobody")
+        elif copy.seen and place.deleted_us < 0:
+            self._wrong(message, place, copy, f"I11, accepted and {class_name(reason)}")
+        elif reason == MessageClass.NACK_REACH_QUEUE_TIMEOUT and not mortal:
+            self._wrong(message, place, copy, "I15, expired without a lifetime")
+
+    def _vanished(self, message: Message, place: Place, copy: Copy) -> str:
+        """Nowhere: there must be a reason, and nobody may have asked to be told."""
+        why = self._excuse(message, place)
+        if not why and self._leak(place):
+            why = "answer lost"
+        asked = bool(message.properties.journal & Journal.DEADLETTER)
+        if asked and why != "answer lost":
+            if not self._leak(place):
+                self._wrong(message, place, copy, f"I12, gone without a dead letter ({why})")
+            why = "answer lost"
+        if not why:
+            self._wrong(message, place, copy, "I1, lost")
+        return f"silently: {why}"
+
+    def _excuse(self, message: Message, place: Place) -> str:
+        if place.node < 0 or place.late or place.created_us < 0:
+            return "no queue"
+        if place.deleted_us >= 0:
+            return "deleted"
+        if not place.transactional and message.unit is not None:
+            other = self._mortal(message) or self._purged_here(message, place)
+            return "other kind" if other else ""
+        if self._mortal(message):
+            return "lifetime"
+        if place.quota_kb:
+            return "quota"
+        if self._purged_here(message, place):
+            return "outgoing queue purged"
+        if place.purged_us >= message.sent_us:
+            return "purged"
+        return ""
+
+    def _purged_here(self, message: Message, place: Place) -> bool:
+        purged = self.world.ledger.purged.get((message.node, place.key), -1)
+        return purged >= message.sent_us
+
+    @staticmethod
+    def _mortal(message: Message) -> bool:
+        properties = message.properties
+        return min(properties.time_to_reach_queue, properties.time_to_be_received) != NEVER_S
+
+    def _leak(self, place: Place) -> bool:
+        """Whether a receive whose answer was lost may have taken one more message."""
+        if self._leaks.get(place.key, 0) <= 0:
+            return False
+        self._leaks[place.key] -= 1
+        return True
+
+    def _plain(self, message: Message, place: Place, copy: Copy) -> str:
+        """Outside transactions: recoverable messages arrive at least once, if they can."""
+        if copy.received:
+            return "plain: received"
+        if (
+            message.done
+            and message.properties.delivery is Delivery.RECOVERABLE
+            and not place.transactional
+            and not copy.waiting
+            and not self._excuse(message, place)
+            and not self._leak(place)
+        ):
+            self._wrong(message, place, copy, "I1, a recoverable message is lost")
+        return "plain: not received"

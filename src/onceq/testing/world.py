@@ -1,0 +1,254 @@
+"""A world: some queue managers, a network, virtual time, and everything that happens in it.
+
+Time is a whole number of microseconds; events stand in a heap. All randomness comes from one seed,
+split into named streams, so that a new draw in one does not shift the others (I27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+
+from onceq.core.manager import Manager
+from onceq.core.state import Identity
+from onceq.store.log import LogStore
+from onceq.testing.apps import App, Program
+from onceq.testing.disk import SimFiles
+from onceq.testing.faults import Faults
+from onceq.testing.hostile import Ghosts
+from onceq.testing.ledger import Ledger, Place
+from onceq.testing.marks import Marks
+from onceq.testing.network import SimNetwork
+from onceq.testing.node import PATH, Node
+from onceq.testing.operators import Operators
+from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw
+from onceq.testing.tap import Tap
+from onceq.testing.trace import Trace, Violation
+from onceq.testing.verdict import Verdict
+from onceq.testing.workload import Workload
+
+EVENTS_MAX = 400_000
+"""A world with more events than that goes round in circles."""
+QUIET_US = 48 * HOUR
+"""Within this time everything must have drained once the faults stop (I26)."""
+
+
+class World:
+    """See the module. ``run`` lives through it, or raises Violation."""
+
+    def __init__(self, seed: int, options: Options | None = None) -> None:
+        self.seed = seed
+        self.now = 0
+        self.options = options or draw(self.stream("options"))
+        self.trace = Trace()
+        self.marks: Marks = Marks()
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
+        self._sequence = 0
+        self._streams: dict[str, Random] = {}
+        self.network = SimNetwork(self)
+        self.network.faulty = False
+        self.tap = Tap(self)
+        self.ghosts = Ghosts()
+        self.ledger = Ledger(self)
+        self.verdict = Verdict(self)
+        self.operators = Operators(self)
+        self.nodes = [Node(self, index) for index in range(self.options.managers)]
+        for node in self.nodes:
+            node.on_down.append(lambda node=node: self.ledger.crashed(node))  # type: ignore[misc]
+        self._make_places()
+        self.workload = Workload(self)
+
+    # ---- time and chance ----------------------------------------------------------------
+
+    def stream(self, name: str) -> Random:
+        """A named stream of random numbers; a new one at each call but for the same draws."""
+        if name not in getattr(self, "_streams", {}):
+            made = Random(f"{self.seed}/{name}")
+            if not hasattr(self, "_streams"):
+                return made
+            self._streams[name] = made
+        return self._streams[name]
+
+    def at(self, when_us: int, work: Callable[..., None], *arguments: object) -> None:
+        """Something happens then."""
+        self._sequence += 1
+        heappush(self._heap, (max(when_us, self.now), self._sequence, work, arguments))
+
+    def note(self, *what: object) -> None:
+        """Put something into the trace."""
+        self.trace.note(self.now, *what)
+
+    def wrong(self, what: str, detail: str = "") -> None:
+        """An invariant does not hold."""
+        raise Violation(what + (f"\n{detail}" if detail else ""))
+
+    def _run_until(self, end_us: int, done: Callable[[], bool]) -> bool:
+        """Let things happen; whether ``done`` held before the time was over."""
+        while self._heap and self._heap[0][0] <= end_us:
+            when, _, work, arguments = heappop(self._heap)
+            self.now = when
+            work(*arguments)
+            if self.trace.events > EVENTS_MAX:
+                self.wrong(f"I26: more than {EVENTS_MAX} events: something goes round in circles")
+            if done():
+                return True
+        self.now = end_us
+        return done()
+
+    # ---- its queues ---------------------------------------------------------------------
+
+    def _make_places(self) -> None:
+        rng, options = self.stream("choices"), self.options
+        for node in self.nodes:
+            for number in range(options.queues):
+                late = number > 0 and rng.random() < options.wrong
+                self._place(node.index, f"private$\\q{number}", node, late=late, plain=number == 1)
+        if options.wrong:
+            self._place(-1, "private$\\nowhere", None, late=True, plain=False)
+
+    def _place(
+        self, index: int, name: str, node: Node | None, *, late: bool, plain: bool
+    ) -> None:
+        rng = self.stream("choices")
+        host = rng.choice([node.name, node.ip]) if node else "NOWHERE"
+        protocol = "TCP" if host.startswith("10.") else "OS"
+        spelling = f"DIRECT={protocol}:{host}\\{name}"
+        if node and not late and rng.random() < 0.25:
+            spelling = "PRIVATE="
+        quota = rng.choice([1, 4, 16]) if rng.random() < 0.2 else 0
+        place = Place(index, name, spelling, not plain, quota, late=late)
+        self.ledger.places[place.key] = place
+
+    # ---- its life -----------------------------------------------------------------------
+
+    def run(self) -> None:
+        """From the first start to the last judgment."""
+        for node in self.nodes:
+            node.up()
+        self._everybody(self.operators.set_up)
+        if not self._run_until(HOUR, self._made):
+            self.wrong("the queues cannot be made")
+        self.network.faulty = True
+        begun = self.now
+        apps = self._populate()
+        Faults(self)
+        self._run_until(begun + self.options.safety_us, lambda: False)
+        self._calm()
+        self._quiet(apps)
+        self._everybody(self.operators.graves)
+        self._run_until(self.now + HOUR, lambda: False)
+        for node in self.nodes:
+            assert node.engine is not None
+            self.tap.ends(node, node.engine.manager)
+            self._recount(node.engine.manager)
+        self.verdict.judge()
+
+    def _made(self) -> bool:
+        return all(p.number for p in self.ledger.places.values() if not p.late)
+
+    def _everybody(self, program: Callable[[App], Program]) -> list[App]:
+        """Every manager has somebody who runs one program once."""
+        apps = []
+        for node in self.nodes:
+            todo = [program]
+            app = App(node, MINUTE // 60, lambda app, todo=todo: todo.pop()(app) if todo else None)  # type: ignore[misc]
+            app.start(0)
+            apps.append(app)
+        return apps
+
+    def _populate(self) -> list[App]:
+        """Applications and operators go to work."""
+        apps = []
+        for node in self.nodes:
+            for _ in range(2):
+                app = App(node, self.options.think_us, self.workload.next)
+                app.start(self.stream("workload").randrange(self.options.think_us + 1))
+                apps.append(app)
+            if self.options.operator_every_us:
+                app = App(node, self.options.operator_every_us, self.operators.next)
+                app.start(self.options.operator_every_us)
+                apps.append(app)
+        return apps
+
+    # ---- the end of all faults ----------------------------------------------------------
+
+    def _calm(self) -> None:
+        """The faults stop, and what they left behind is put in order."""
+        self.note("calm")
+        self.network.heal()
+        for node in self.nodes:
+            node.crash_within(0)
+            node.sync_fails_in = 0
+            node.disk.capacity = 0
+            node.paused_us = 0
+
+    def _quiet(self, apps: list[App]) -> None:
+        """Everything drains (I26)."""
+        end = self.now + QUIET_US
+        if not self._run_until(end, lambda: all(app.idle for app in apps)):
+            self.wrong("I26: an application waits for ever")
+        for node in self.nodes:
+            if node.engine is None:
+                self._run_until(end, lambda node=node: node.engine is not None)  # type: ignore[misc]
+        drainers = self._everybody(self.operators.drain)
+        while not self._empty():
+            if self.now >= end:
+                self.wrong("I26: not drained after two days: " + self._left())
+            self._run_until(min(self.now + 2 * MINUTE, end), lambda: False)
+        self.operators.drained = True
+        self._run_until(self.now + HOUR, lambda: all(app.idle for app in drainers))
+
+    def _left(self) -> str:
+        """What has not drained."""
+        left = []
+        for node in self.nodes:
+            if node.engine is None:
+                left.append(f"{node.name} is down")
+                continue
+            state = node.engine.manager.state
+            for outgoing in state.outgoing.values():
+                if len(outgoing) and "NOWHERE" not in str(outgoing.name):
+                    left.append(
+                        f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "
+                        f"{outgoing.unacknowledged} unacknowledged, session {outgoing.session}"
+                    )
+            left += [
+                f"{node.name}\\{queue.properties.name}: {len(queue)} messages"
+                for queue in state.queues.values()
+                if len(queue) and not queue.system
+            ]
+        return "; ".join(left)
+
+    def _empty(self) -> bool:
+        return not self._left()
+
+    def _recount(self, manager: Manager) -> None:
+        """Counters equal a recount (I19)."""
+        for number, count in manager.state.recount().items():
+            holder = manager.state.holders[number]
+            if len(holder) != count:
+                self.wrong(f"I19: queue {number} counts {len(holder)} messages, there are {count}")
+
+    # ---- recovery -----------------------------------------------------------------------
+
+    def check_recovery(self, node: Node) -> None:
+        """Recovering twice gives the same state as once (I22), tried on a copy of the disk."""
+        if node.disk.pending or node.rng.random() > 0.3:
+            return
+        copy = node.disk.crash(Random(0))
+        first, copy = self._recovered(node, copy)
+        second, _ = self._recovered(node, copy)
+        if first != second:
+            self.wrong(f"I22: {node.name} recovers to another state the second time")
+
+    def _recovered(self, node: Node, disk: SimFiles) -> tuple[bytes, SimFiles]:
+        store = LogStore.open(PATH, disk, segment_bytes=self.options.segment_bytes)
+        manager = Manager(Identity.unpack(store.identity), self.options.settings)
+        manager.recover(
+            node.clock.read(), store.recovered.checkpoint, store.records(), store.position
+        )
+        return b"".join(manager.snapshot()), disk.kill()
+
+
+__all__ = ["SECOND", "World"]

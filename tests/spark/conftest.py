@@ -1,0 +1,90 @@
+"""One Spark session for all tests, and one queue manager that runs as a daemon."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onceq
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
+
+FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local session, small and quiet."""
+    from onceq.spark.runtime import prepare
+
+    prepare()
+    from pyspark.sql import SparkSession
+
+    place = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("onceq tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.warehouse.dir", str(place / "warehouse"))
+        .config("spark.local.dir", str(place / "local"))
+        .config("spark.sql.streaming.checkpointFileManagerClass", FILES)
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+class Daemon:
+    """A queue manager in a process of its own, and a connection to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.process: subprocess.Popen[str] | None = None
+        self.start()
+        self.manager = onceq.connect(str(path))
+
+    def start(self) -> None:
+        """Start it and wait until it says that it is ready."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "onceq.service.main", "--data", str(self.path),
+             "--listen", "127.0.0.1:0", "--create", "HUB"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        assert "ready" in self.process.stdout.readline()
+
+    def kill(self) -> None:
+        """As a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """In order."""
+        self.manager.close()
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One for all tests; each test has queues of its own."""
+    made = Daemon(tmp_path_factory.mktemp("hub") / "data")
+    yield made
+    made.stop()

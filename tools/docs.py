@@ -1,0 +1,124 @@
+"""Write (or compare) the generated pages of the documentation: errors, limits, settings."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from onceq import errors
+from onceq.model import limits
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"
+
+
+def errors_page() -> str:
+    """docs/reference/errors.md."""
+    rows = []
+    for code, kind in errors.every().items():
+        said = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
+        hresult = f"`{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
+        base = kind.__mro__[1].__name__
+        rows.append(
+            f"| `{code}` | `{kind.__name__}` | `{base}` | {hresult} | {kind.exit_code} | {said} |"
+        )
+    return (
+        "# Errors\n\n" + NOTE + "Every error is an `OnceqError` with a stable `code`; where MSMQ "
+        "has a result code for the same thing, `hresult` carries it. The class says whose matter "
+        "it is: `UsageError` the caller's, `Refused` a limit's or a rule's, `PeerError` the other "
+        "side's, `InDoubt` nobody's yet, `StorageFailure` the machine's. The text of an error "
+        "says what happened, to what, and what to do.\n\n"
+        "| code | class | kind of | MSMQ | exit code | meaning |\n|---|---|---|---|---|---|\n"
+        + "\n".join(rows) + "\n"
+    )  # fmt: skip
+
+
+def _documented(node: ast.AST) -> list[tuple[str, str, str]]:
+    """(name, value, docstring) of the assignments of a module or class, in order."""
+    found: list[tuple[str, str, str]] = []
+    body = getattr(node, "body", [])
+    for at, item in enumerate(body):
+        if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
+            continue
+        following = body[at + 1] if at + 1 < len(body) else None
+        said = ""
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            said = " ".join(str(following.value.value).split())
+        value = ast.unparse(item.value) if item.value is not None else ""
+        found.append((item.target.id, value, said))
+    return found
+
+
+def _tree() -> ast.Module:
+    return ast.parse(inspect.getsource(limits))
+
+
+def limits_page() -> str:
+    """docs/reference/limits.md."""
+    rows = [
+        f"| `{name}` | {getattr(limits, name):,} | {said} |"
+        for name, _, said in _documented(_tree())
+        if name.isupper() and isinstance(getattr(limits, name), int)
+    ]
+    return (
+        "# Limits\n\n" + NOTE + "Nothing that comes from outside makes memory, disk or time grow "
+        "past these. The unit stands in the name; without one it is a count.\n\n"
+        "| limit | value | why |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+def settings_page() -> str:
+    """docs/reference/settings.md."""
+    settings = limits.Settings()
+    (node,) = (n for n in _tree().body if isinstance(n, ast.ClassDef) and n.name == "Settings")
+    rows = [
+        f"| `{name}` | {getattr(settings, name):,} | {said} |"
+        if not isinstance(getattr(settings, name), bool)
+        else f"| `{name}` | {str(getattr(settings, name)).lower()} | {said} |"
+        for name, _, said in _documented(node)
+    ]
+    return (
+        "# Settings\n\n" + NOTE + "They stand in the table `[settings]` of `onceq.toml`, or in "
+        "`onceq.Settings(...)` for an embedded queue manager. The defaults are those of MSMQ "
+        "where it has them. An unknown name is refused.\n\n"
+        "| setting | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "errors.md": errors_page,
+    "limits.md": limits_page,
+    "settings.md": settings_page,
+}
+
+
+def stale() -> list[str]:
+    """Pages that do not say what the code says."""
+    return [
+        name
+        for name, make in PAGES.items()
+        if not (REFERENCE / name).exists() or (REFERENCE / name).read_text() != make()
+    ]
+
+
+def main() -> int:
+    """Write the pages, or say which are stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    if parser.parse_args().write:
+        for name, make in PAGES.items():
+            (REFERENCE / name).write_text(make())
+            print(f"wrote docs/reference/{name}")
+        return 0
+    for name in stale():
+        print(f"docs/reference/{name} is stale: run make docs")
+    return len(stale())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
