@@ -8,8 +8,10 @@ is told why not.
 """
 
 from onceq import errors
+from onceq.client.opening import connect, open
 from onceq.client.results import Batch, MessageIds
-from onceq.client.sync import OpenQueue, QueueManager, Transaction, connect, open
+from onceq.client.sync import QueueManager
+from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.errors import InDoubt, OnceqError, ReceiveTimeout
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings

@@ -6,6 +6,7 @@ among them. ``ONCEQ_FUZZ_EXAMPLES`` makes it longer than a change allows.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from array import array
 from collections.abc import Callable
@@ -104,10 +105,8 @@ def hostile(draw: st.DrawFn, corpus: list[bytes]) -> bytes:
 
 
 def allowed(call: Callable[[bytes], object], data: bytes) -> None:
-    try:
+    with contextlib.suppress(MalformedPacket):
         call(data)
-    except MalformedPacket as error:
-        assert error.text
 
 
 @FUZZ

@@ -25,7 +25,9 @@ CLOCK_HOMES = ("service/clock.py", "service/directory.py", "client/plans.py", "c
 RANDOM = re.compile(r"^\s*(import random|from random import)", re.M)
 MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 PATHS = re.compile(r"(?<![\w.])/(work|farm|root)/|bash_jobs")
-FILE_CALLS = re.compile(r"\bos\.(open|fsync|fdatasync|rename|replace|unlink)\(|(?<![\w.])open\(")
+FILE_CALLS = re.compile(
+    r"\bos\.(open|fsync|fdatasync|rename|replace|unlink)\(|(?<!def )(?<![\w.])open\("
+)
 FILE_HOMES = (
     "store/files.py", "service/config.py", "service/daemon.py", "service/directory.py",
     "service/network.py", "client/", "cli/", "spark/", "testing/",

@@ -11,7 +11,7 @@ from onceq.model.limits import Settings
 from onceq.service import config
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
-from onceq.store.log import STORE_FILE
+from onceq.store.identification import STORE_FILE
 
 
 def host(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from onceq.client.results import Batch
 from onceq.errors import MalformedPacket, OnceqError, ServiceNotAvailable, every
@@ -39,6 +39,22 @@ class Greeting:
     name: str
     id: bytes
     now_s: int
+
+
+class Link(Protocol):
+    """See client/link.py."""
+
+    greeting: Greeting
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can be made."""
+
+    def call(self, request: Request) -> object:
+        """Ask and wait."""
+
+    def close(self) -> None:
+        """Leave."""
 
 
 class LinkLost(ServiceNotAvailable):

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from onceq.client.link import LinkLost, Request
+from onceq.client.link import Greeting, LinkLost, Request
 from onceq.client.results import Batch, MessageIds
 from onceq.errors import (
     IllegalPropertySize,
@@ -60,6 +60,15 @@ class Session:
         """Under which the outcome of the next commit can be asked for."""
         self.commits += 1
         return TransactionId(self.id, self.commits)
+
+
+def new_session(greeting: Greeting, random: bytes) -> Session:
+    """A session that begins now by the manager's clock (``core/outcomes.py``).
+
+    Args:
+        random: Twelve random bytes.
+    """
+    return Session(greeting.now_s.to_bytes(4, "little") + random, source=greeting.id)
 
 
 def raw(body: Body) -> bytes | bytearray | memoryview:

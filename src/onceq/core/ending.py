@@ -11,9 +11,9 @@ Upholds: I11 (one end), I12 (one dead letter), I13.
 
 from __future__ import annotations
 
+from onceq.core.chunk import PURGING, Range
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Queue, Wanting
-from onceq.core.lane import PURGING, Range
 from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_FINAL,

@@ -19,9 +19,11 @@ from onceq.core import (
     outgoing,
     peers,
     receive,
+    snapshot,
     transaction,
     views,
 )
+from onceq.core.chunk import LOCKED, PURGING
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk, Timer
 from onceq.core.holders import Outgoing, Queue
@@ -53,7 +55,6 @@ from onceq.core.inputs import (
     SteerOutgoing,
     Tick,
 )
-from onceq.core.lane import LOCKED, PURGING
 from onceq.core.records import Change, Move, Moved, Op, Setup, decode
 from onceq.core.resolve import index_by_guid
 from onceq.core.state import Identity, State
@@ -143,7 +144,7 @@ class Manager:
         """
         desk = self._desk
         if checkpoint is not None:
-            desk.state.restore(checkpoint)
+            snapshot.restore(desk.state, checkpoint)
         for at, payload in records:
             record = decode(payload)
             if isinstance(record, Setup):
@@ -181,7 +182,7 @@ class Manager:
 
     def snapshot(self) -> list[Buffer]:
         """The durable state, for a checkpoint that covers every record before ``position``."""
-        return self._desk.state.snapshot()
+        return snapshot.snapshot(self._desk.state)
 
     # ---- steps --------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED
 from onceq.core.decision import Ready
 from onceq.core.desk import Desk
 from onceq.core.ending import ended
 from onceq.core.holders import Holder, Outgoing, Queue
 from onceq.core.inputs import CreateQueue, DeleteQueue, PurgeQueue, Steer, SteerOutgoing
-from onceq.core.lane import AVAILABLE, AWAITING, LOCKED
 from onceq.core.outgoing import end_waiting, stir
 from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import find_outgoing, find_source, local_queue, one_name

@@ -10,11 +10,12 @@ Upholds: I8 (true links), I10 (release only on truth), I26 (liveness).
 
 from __future__ import annotations
 
+from onceq.core.chunk import AVAILABLE, AWAITING
 from onceq.core.decision import Connect, Piece, Ready, Transmit
 from onceq.core.desk import Desk, Timer
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
 from onceq.core.inputs import Room
-from onceq.core.lane import AVAILABLE, AWAITING, Lane
+from onceq.core.lane import Lane
 from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_WANTS, Change, Move, Op
 from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.model.classes import MessageClass

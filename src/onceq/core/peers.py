@@ -10,11 +10,11 @@ Upholds: I10, I25 (two managers with one identity are noticed), I26.
 
 from __future__ import annotations
 
+from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
-from onceq.core.lane import AVAILABLE
 from onceq.core.outgoing import attach, lost
 from onceq.core.records import Change, Move, Op
 

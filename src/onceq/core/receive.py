@@ -16,13 +16,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
+from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.decision import Handed, Piece
 from onceq.core.desk import Desk, Timer
 from onceq.core.ending import ended
 from onceq.core.handles import check_receive
 from onceq.core.holders import Holder, Outgoing, Queue, lookup_id, place_of
 from onceq.core.inputs import CancelReceive, Receive, Remove
-from onceq.core.lane import AVAILABLE, REMOVED, Lane
+from onceq.core.lane import Lane
 from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import find_source
 from onceq.core.transaction import find

@@ -9,16 +9,15 @@ Upholds: I2 (one record is applied whole), I7 (numbers come from durable counter
 
 from __future__ import annotations
 
-import json
 import struct
-from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue, Wanting
-from onceq.core.lane import AVAILABLE, AWAITING, LOCKED, PURGING, Chunk, Lane
+from onceq.core.lane import Lane
 from onceq.core.outcomes import Outcomes
 from onceq.core.records import (
     PUT_EXPRESS,
@@ -37,7 +36,6 @@ from onceq.model.limits import DUPLICATE_IDS_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
-from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.model.time import NEVER_S
 
 DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
@@ -49,8 +47,6 @@ SYSTEM_QUEUES = {
 ORDER_QUEUE_NUMBER = 4
 FIRST_NUMBER = 16
 """Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
-
-CHECKPOINT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +266,14 @@ class State:
         """Let a rare change happen."""
         values = setup.values
         if setup.what == "queue":
-            self._make_queue(restore_properties(values))
+            self.make_queue(restore_properties(values))
         elif setup.what == "drop-queue":
             queue = self.queues.pop(values["key"])
             self._drop(queue)
             for key in [k for k in self.progress if k[1] == values["key"]]:
                 del self.progress[key]
         elif setup.what == "outgoing":
-            self._make_outgoing(values["number"], values["name"])
+            self.make_outgoing(values["number"], values["name"])
         elif setup.what == "pause":
             outgoing = self.holders[values["number"]]
             assert isinstance(outgoing, Outgoing)
@@ -287,7 +283,8 @@ class State:
         else:
             raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
 
-    def _make_queue(self, properties: QueueProperties) -> Queue:
+    def make_queue(self, properties: QueueProperties) -> Queue:
+        """A queue as a record or a checkpoint describes it."""
         queue = Queue(properties.number, self.space, properties)
         self.holders[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
@@ -296,7 +293,8 @@ class State:
             del self.progress[key]
         return queue
 
-    def _make_outgoing(self, number: int, name: str) -> Outgoing:
+    def make_outgoing(self, number: int, name: str) -> Outgoing:
+        """An outgoing queue as a record or a checkpoint describes it."""
         (element,) = parse_format_name(name)
         outgoing = Outgoing(number, self.space, element)
         self.holders[number] = self.outgoing[outgoing.key] = outgoing
@@ -316,120 +314,6 @@ class State:
             for index, lane in holder.lanes.items():
                 yield holder, index, lane
 
-    # ---- checkpoints --------------------------------------------------------------------
-
-    def snapshot(self) -> list[Buffer]:
-        """The whole state as bytes that later changes do not touch."""
-        lanes: list[dict[str, Any]] = []
-        tables: list[Buffer] = []
-        for holder, index, lane in self.all_lanes():
-            chunks = lane.chunks()
-            lanes.append(
-                {
-                    "holder": holder.number,
-                    "lane": index,
-                    "next": lane.next,
-                    "aborts": list(lane.aborts.items()),
-                    "classes": list(lane.classes.items()),
-                    "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
-                    "wanting": [_dump_wanting(w) for w in holder.wanting.get(index, ())],
-                }
-            )
-            for c in chunks:
-                tables += (
-                    c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
-                    c.expires.tobytes(), bytes(c.states),
-                )  # fmt: skip
-        head = json.dumps(self._head(lanes), separators=(",", ":")).encode()
-        return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *tables]
-
-    def _head(self, lanes: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "stamp": self.stamp,
-            "next": [
-                self.next_number,
-                self.next_message,
-                self.next_ordinal,
-                self.next_transaction,
-            ],
-            "queues": [dump_properties(q.properties) for q in self.queues.values() if not q.system],
-            "outgoing": [
-                [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
-                for o in self.outgoing.values()
-            ],
-            "progress": [
-                [p.source.hex(), p.key, p.stream, p.last, p.last_access_s]
-                for p in self.progress.values()
-            ],
-            "outcomes": self.outcomes.dump(),
-            "seen": [[s.hex(), n, at] for (s, n), at in self.seen.items()],
-            "regions": [base for base, _ in self.space.dump()],
-            "lanes": lanes,
-        }
-
-    def restore(self, checkpoint: bytes) -> None:
-        """Load what ``snapshot`` gave; only into a new State."""
-        version, size = struct.unpack_from("<II", checkpoint)
-        if version != CHECKPOINT_VERSION:
-            raise DamagedRecord(f"a checkpoint of version {version}")
-        head = json.loads(checkpoint[8 : 8 + size])
-        self.stamp = head["stamp"]
-        for properties in head["queues"]:
-            self._make_queue(restore_properties(properties))
-        for number, name, stream, base, old, paused_s in head["outgoing"]:
-            outgoing = self._make_outgoing(number, name)
-            outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
-            outgoing.old = dict(map(tuple, old))
-            for known in (*outgoing.old, *((stream,) if stream else ())):
-                self.streams[known] = outgoing
-        (self.next_number, self.next_message, self.next_ordinal,
-         self.next_transaction) = head["next"]  # fmt: skip
-        for source, key, stream, last, access in head["progress"]:
-            raw = bytes.fromhex(source)
-            self.progress[raw, key] = Progress(
-                raw, key, stream=stream, last=last, last_access_s=access
-            )
-        self.outcomes.load(head["outcomes"])
-        for source, number, at in head["seen"]:
-            self.seen[bytes.fromhex(source), number] = at
-        for base in head["regions"]:
-            self.space.restore(base)
-        self._restore_lanes(head["lanes"], memoryview(checkpoint)[8 + size :])
-        self.space.prune()
-
-    def _restore_lanes(self, lanes: list[dict[str, Any]], tables: memoryview) -> None:
-        at = 0
-
-        def table(kind: str, count: int) -> array[int]:
-            nonlocal at
-            values = array(kind)
-            size = count * values.itemsize
-            values.frombytes(tables[at : at + size])
-            at += size
-            return values
-
-        for values in lanes:
-            holder = self.holders[values["holder"]]
-            index = values["lane"]
-            lane = holder.lane(index)
-            lane.next = values["next"]
-            lane.aborts = dict(map(tuple, values["aborts"]))
-            lane.classes = dict(map(tuple, values["classes"]))
-            if values["wanting"]:
-                holder.wanting[index] = deque(_load_wanting(w) for w in values["wanting"])
-            for base, count, express in values["chunks"]:
-                chunk = Chunk(base)
-                chunk.addresses = table("Q", count)
-                chunk.lengths = table(LENGTH_TYPE, count)
-                chunk.arrived = table("I", count)
-                chunk.expires = table("I", count)
-                chunk.states = bytearray(tables[at : at + count])
-                at += count
-                chunk.express = set(express) or None
-                lane.restore(chunk)
-            lane.find_head()
-            self.next_expiry = min(self.next_expiry, lane.next_expiry)
-
     def recount(self) -> dict[int, int]:
         """Messages of each holder counted anew from the tables (I19)."""
         states = (AVAILABLE, LOCKED, PURGING, AWAITING)
@@ -448,12 +332,3 @@ def queue_key_of(properties: QueueProperties) -> str:
     """How a manager finds a queue of its own: the case-folded path after the computer."""
     name = properties.name.casefold()
     return f"private$\\{name}" if properties.private else name
-
-
-def _dump_wanting(w: Wanting) -> list[Any]:
-    return [w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.receive_by]
-
-
-def _load_wanting(values: list[Any]) -> Wanting:
-    first, count, source, *rest = values
-    return Wanting(first, count, bytes.fromhex(source), *rest)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
+from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Progress, Queue, lookup_id
 from onceq.core.inputs import Look
-from onceq.core.lane import AVAILABLE, REMOVED
 from onceq.core.resolve import find_outgoing, find_queue
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text

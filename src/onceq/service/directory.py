@@ -14,7 +14,8 @@ from onceq.errors import ConfigurationError, StoreExists
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
 from onceq.service.config import FILE, Configuration
 from onceq.store.files import RealFiles
-from onceq.store.log import STORE_FILE, LogStore
+from onceq.store.identification import STORE_FILE
+from onceq.store.log import LogStore
 
 
 def default_name() -> str:

@@ -12,7 +12,7 @@ from onceq.errors import ConfigurationError, OnceqError
 from onceq.service import config
 from onceq.service.daemon import Daemon, run
 from onceq.service.directory import init, open_store
-from onceq.store.log import STORE_FILE
+from onceq.store.identification import STORE_FILE
 
 
 def serve(

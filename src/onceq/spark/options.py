@@ -213,7 +213,7 @@ def _offsets(
         del special["earliest"]
     if text.lower() in special:
         return dict.fromkeys(queues, special[text.lower()])
-    words = " or ".join([*special, "JSON such as {\"private$\\\\orders\": 17}"])
+    words = " or ".join([*special, 'JSON such as {"private$\\\\orders": 17}'])
     try:
         found: Any = json.loads(text)
     except ValueError:

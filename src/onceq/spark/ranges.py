@@ -150,9 +150,5 @@ def split(ranges: Sequence[Range], partitions_min: int) -> list[Range]:
         count = max(partitions_min, -(-whole.size // PARTITION_MESSAGES))
         count = min(count, whole.size)
         edges = [whole.after + whole.size * index // count for index in range(count + 1)]
-        parts += [
-            Range(whole.queue, low, high)
-            for low, high in pairwise(edges)
-            if high > low
-        ]
+        parts += [Range(whole.queue, low, high) for low, high in pairwise(edges) if high > low]
     return parts

@@ -211,8 +211,7 @@ class _Shape:
     def __init__(self, packet: bytes, tx: int, prop: int, row: tuple[Any, ...]) -> None:
         names_end = tx or prop
         self._form = struct.Struct(
-            f"<2xH12x16s16s4xII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}"
-            "xB2x20sIII16xI"
+            f"<2xH12x16s16s4xII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}xB2x20sIII16xI"
         )
         values = self._form.unpack_from(packet)
         self._peers, self._names = values[1:3], values[5]

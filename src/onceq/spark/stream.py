@@ -59,8 +59,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """Where a new query begins; asked again when its first batch must be repeated."""
         sights = self._look()
         to = {
-            queue: start_of(self._options.starting[queue], sight)
-            for queue, sight in sights.items()
+            queue: start_of(self._options.starting[queue], sight) for queue, sight in sights.items()
         }
         return self._offset(to, None, sights).pack()
 

@@ -13,7 +13,8 @@ from onceq.errors import OnceqError
 from onceq.model.log import frame_size
 from onceq.store import checkpoints, framing
 from onceq.store.files import Files
-from onceq.store.log import SEGMENT_HEADER, read_store_file
+from onceq.store.identification import read_store_file
+from onceq.store.scan import SEGMENT_HEADER
 
 
 @dataclass(frozen=True, slots=True)

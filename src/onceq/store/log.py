@@ -24,28 +24,24 @@ import zlib
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import (
     DamagedRecord,
-    NewerFormat,
     NoSpace,
-    NotAStore,
     StorageFailure,
     StoreExists,
 )
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
-from onceq.store import checkpoints, framing
+from onceq.store import checkpoints, framing, scan
 from onceq.store.contract import Recovered, SegmentUse
 from onceq.store.files import Files
+from onceq.store.identification import FORMAT, STORE_FILE, read_store_file, write_store_file
+from onceq.store.scan import SEGMENT_HEADER, Segment
 
-FORMAT: Final = 1
-MAGIC: Final = b"onceq\0st"
 SEGMENT_MAGIC: Final = b"onceq\0sg"
-STORE_FILE, LOCK_FILE = "STORE", "LOCK"
-SEGMENT_HEADER: Final = 64
+LOCK_FILE = "LOCK"
 SEGMENT_BYTES: Final = 16 << 20
 READY_MIN: Final = 2
 """Segments kept ready: they are the reserve with which removing and acknowledging go on when the
@@ -54,57 +50,8 @@ READY_MAX: Final = 6
 CACHE_BYTES: Final = 64 << 20
 ZEROS: Final = bytes(1 << 20)
 
-_STORE = struct.Struct("<8sI16sI")
 _SEGMENT = struct.Struct("<8sI16sQ")
 _CRC = struct.Struct("<I")
-
-
-@dataclass(slots=True)
-class Segment:
-    """One file of the log. ``end``: logical position up to which frames are in it."""
-
-    base: int
-    path: str
-    file: int
-    size: int
-    end: int
-
-
-def write_store_file(files: Files, path: str, store_id: bytes, identity: bytes) -> None:
-    """Make the file that says who a store is; it appears whole or not at all."""
-    head = _STORE.pack(MAGIC, FORMAT, store_id, len(identity)) + identity
-    file = files.open(os.path.join(path, STORE_FILE + ".new"), create=True)
-    files.write(file, 0, [head + _CRC.pack(zlib.crc32(head))])
-    files.sync(file)
-    files.close(file)
-    files.rename(os.path.join(path, STORE_FILE + ".new"), os.path.join(path, STORE_FILE))
-    files.sync_directory(path)
-
-
-def read_store_file(files: Files, path: str) -> tuple[bytes, bytes]:
-    """Store identifier and identity; raises NotAStore, NewerFormat, DamagedRecord."""
-    name = os.path.join(path, STORE_FILE)
-    if not files.exists(name):
-        raise NotAStore(
-            f"{path} is not the directory of a queue manager (it has no file {STORE_FILE}); "
-            "'onceq qm init' makes one"
-        )
-    file = files.open(name)
-    try:
-        raw = files.read(file, 0, 1 << 16)
-    finally:
-        files.close(file)
-    if len(raw) < _STORE.size + 4 or raw[:8] != MAGIC:
-        raise NotAStore(f"{name} was not written by onceq")
-    _, version, store_id, size = _STORE.unpack_from(raw)
-    if version > FORMAT:
-        raise NewerFormat(
-            f"{path} has format {version}; this onceq knows up to {FORMAT}: use the newer onceq"
-        )
-    end = _STORE.size + size
-    if raw[end : end + 4] != _CRC.pack(zlib.crc32(raw[:end])):
-        raise DamagedRecord(f"{name} is damaged; restore it from a backup")
-    return store_id, raw[_STORE.size : end]
 
 
 class LogStore:
@@ -180,16 +127,12 @@ class LogStore:
         state, covered, clean = checkpoints.newest(self._files, self.path, self.store_id)
         self._covered = covered
         self._load_segments()
-        end, synced, epoch = self._scan(covered)
-        torn = self._tail_bytes(end)
+        found = scan.frames(self._files, self._segments, covered)
+        self._found = found.records
+        end, torn = found.end, scan.tail_bytes(self._files, self._segments, found.end)
         self._position = self._written = self._synced = end
-        self._epoch = epoch + 1
+        self._epoch = found.epoch + 1
         self.recovered = Recovered(state, covered, torn, clean and torn == 0)
-        if synced > end:
-            raise DamagedRecord(
-                f"the log of {self.path} ends at {end}, but was durable up to {synced}; a segment "
-                "is missing or damaged: restore a backup"
-            )
         self._cut_tail(end)
 
     def _load_segments(self) -> None:
@@ -220,73 +163,6 @@ class LogStore:
     def _segment_head(self, base: int) -> bytes:
         head = _SEGMENT.pack(SEGMENT_MAGIC, FORMAT, self.store_id, base)
         return (head + _CRC.pack(zlib.crc32(head))).ljust(SEGMENT_HEADER, b"\0")
-
-    def _scan(self, covered: int) -> tuple[int, int, int]:
-        """Walk the frames from the checkpoint on.
-
-        Returns:
-            Where the good prefix ends, up to where the log was known durable, newest epoch.
-        """
-        at = synced = covered
-        epoch = 0
-        if not self._segments:
-            return covered, covered, 0
-        bad: tuple[Segment, int] | None = None
-        for index, segment in enumerate(self._segments):
-            following = self._bases[index + 1] if index + 1 < len(self._bases) else None
-            if following is not None and following <= covered:
-                segment.end = following
-                continue
-            if segment.base > at:
-                bad = (segment, segment.base)
-                break
-            data = self._files.read(segment.file, 0, segment.size)
-            while True:
-                frame = framing.parse(data, SEGMENT_HEADER + at - segment.base, position=at)
-                if frame is None or frame.epoch < epoch:
-                    break
-                self._found.append((at, frame.size, segment))
-                synced, epoch = max(synced, frame.synced), max(epoch, frame.epoch)
-                at += frame_size(frame.size)
-            segment.end = at
-            if following is None or at < following:
-                bad = (segment, at)
-                break
-        if bad is not None:
-            later_synced, later_epoch = self._scan_behind(*bad)
-            synced, epoch = max(synced, later_synced), max(epoch, later_epoch)
-        if synced > at:
-            segment, place = bad if bad is not None else (self._segments[-1], at)
-            raise DamagedRecord(
-                f"{segment.path} is damaged at byte {SEGMENT_HEADER + place - segment.base} "
-                f"(log position {at}), below the {synced} that was durable: restore a backup"
-            )
-        return at, synced, epoch
-
-    def _scan_behind(self, segment: Segment, at: int) -> tuple[int, int]:
-        """What whole frames behind a bad one say: they tell damage from a torn tail."""
-        synced = epoch = 0
-        for other in self._segments:
-            if other.base < segment.base:
-                continue
-            data = self._files.read(other.file, 0, other.size)
-            start = SEGMENT_HEADER + (at - other.base if other is segment else 0)
-            for frame in framing.find_behind(data, start, other.base - SEGMENT_HEADER):
-                synced, epoch = max(synced, frame.synced), max(epoch, frame.epoch)
-        return synced, epoch
-
-    def _tail_bytes(self, end: int) -> int:
-        """Bytes behind the end of what is whole that are neither zeros nor of an earlier use."""
-        index = bisect_right(self._bases, end) - 1
-        if index < 0:
-            return 0
-        segment = self._segments[index]
-        start = SEGMENT_HEADER + end - segment.base
-        head = self._files.read(segment.file, start, FRAME_HEADER)
-        if len(head) < FRAME_HEADER or not any(head):
-            return 0
-        _, size, position, _, _ = struct.unpack("<IIQQQ", head)
-        return frame_size(size) if position == end and size < segment.size else 0
 
     def _cut_tail(self, end: int) -> None:
         """Nothing behind the end may ever be taken for a record: the next epoch sees to that in

@@ -165,4 +165,3 @@ class App:
     def _up(self) -> None:
         if self._wanted is not None:
             self._later(self._think() // 8, self._submit)
-

@@ -326,6 +326,10 @@ class Ledger:
             if place.node == node.index:
                 place.held.clear()
 
+    def deleted_at(self, node: int) -> bool:
+        """Whether a queue of that manager was deleted."""
+        return any(p.node == node and p.deleted_us >= 0 for p in self.places.values())
+
     # ---- order --------------------------------------------------------------------------
 
     def check_order(self) -> None:

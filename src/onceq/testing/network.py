@@ -29,7 +29,15 @@ class End:
     """One end of a connection, as the engine sees it (``service.sessions.Connection``)."""
 
     __slots__ = (
-        "_busy", "last_us", "_under_way", "broken", "closed", "home", "life", "other", "queue",
+        "_busy",
+        "_under_way",
+        "broken",
+        "closed",
+        "home",
+        "last_us",
+        "life",
+        "other",
+        "queue",
         "session",
     )  # fmt: skip
 
@@ -143,8 +151,10 @@ class SimNetwork:
 
     def _find(self, protocol: str, host: str, peer: bytes) -> Node | None:
         for node in self.world.nodes:
-            known = node.guid == peer if not host else host.casefold() in (
-                node.name.casefold(), node.ip
+            known = (
+                node.guid == peer
+                if not host
+                else host.casefold() in (node.name.casefold(), node.ip)
             )
             if known:
                 return node

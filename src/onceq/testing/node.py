@@ -58,9 +58,7 @@ class Node:
         self.full_until_us = 0
         options, clocks = world.options, world.stream("clocks")
         offset, drift = options.clock_offset_us, options.drift_ppm
-        self.clock = SimClock(
-            world, clocks.randint(-offset, offset), clocks.randint(-drift, drift)
-        )
+        self.clock = SimClock(world, clocks.randint(-offset, offset), clocks.randint(-drift, drift))
         self.life = 0
         self.paused_us = 0
         self.engine: Engine | None = None

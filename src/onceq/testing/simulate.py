@@ -1,7 +1,7 @@
 """Programme P4: seeds. Each is a whole world of queue managers; a failure is one line to paste.
 
-    make sim SEEDS=300          that many worlds, beginning with one given by the commit
-    make sim SEED=0x1f3         one world, with its story
+make sim SEEDS=300          that many worlds, beginning with one given by the commit
+make sim SEED=0x1f3         one world, with its story
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Result:
     story: tuple[str, ...] = ()
 
 
-def run_seed(seed: int) -> Result:
+def run_seed(seed: int, *, whole_story: bool = False) -> Result:
     """Live through one world."""
-    world = World(seed)
+    world = World(seed, whole_story=whole_story)
     violation, story = "", ()
     try:
         world.run()
@@ -50,7 +50,7 @@ def run_seed(seed: int) -> Result:
         violation = str(error)
     except Exception:
         violation = traceback.format_exc()
-    if violation:
+    if violation or whole_story:
         story = tuple(world.trace.story())
     return Result(
         seed, world.trace.hash, world.trace.events, world.now // 1_000_000, world.marks,
@@ -111,10 +111,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=marks.BATCH)
     parser.add_argument("--seed", type=lambda text: int(text, 0))
     parser.add_argument("--first", type=lambda text: int(text, 0))
+    parser.add_argument("--log", action="store_true", help="with --seed: the whole story")
     arguments = parser.parse_args(argv)
     write = sys.stdout.write
     if arguments.seed is not None:
-        return _one(arguments.seed)
+        return _one(arguments.seed, whole_story=arguments.log)
     first = arguments.first
     if first is not None:
         seeds = [first + index for index in range(arguments.seeds)]
@@ -146,8 +147,8 @@ def main(argv: list[str]) -> int:
     return 1 if failed or lacking else 0
 
 
-def _one(seed: int) -> int:
-    result = run_seed(seed)
+def _one(seed: int, *, whole_story: bool) -> int:
+    result = run_seed(seed, whole_story=whole_story)
     sys.stdout.write(
         f"seed {seed:#x}: {result.events} events, {result.virtual_s / 3600:.1f} virtual hours, "
         f"trace {result.hash}\n    {dict(result.marks)}\n    {dict(sorted(result.ends.items()))}\n"
@@ -155,4 +156,6 @@ def _one(seed: int) -> int:
     if result.violation:
         sys.stdout.write(describe(result) + "\n")
         return 1
+    if whole_story:
+        sys.stdout.write("\n".join(result.story) + "\n")
     return 0

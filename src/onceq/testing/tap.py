@@ -92,8 +92,13 @@ class Tap:
         message_class, body = body_of(piece, start)
         if message_class == ORDER_ACK_CLASS:
             self._order_ack(source, target, *_ACK.unpack_from(body))
-        elif message_class > FINAL_ACK_FROM:
-            self.world.marks[marks.REFUSED] += 1
+        elif message_class >= FINAL_ACK_FROM:
+            stream, number = _ACK.unpack_from(body)
+            self.world.note(
+                "final ack", source.name, target.name, message_class, stream & 0xFFFF, number
+            )
+            if message_class != FINAL_ACK_FROM:
+                self.world.marks[marks.REFUSED] += 1
 
     def _ordered(
         self, source: Node, piece: Buffer, start: int, message: int, stream: int, number: int,
@@ -127,7 +132,8 @@ class Tap:
         key = (source.index, target.index, stream)
         before = self._acks.get(key, 0)
         self.world.note("order ack", source.name, target.name, stream & 0xFFFF, number)
-        if number < before:
+        if number < before and not self.world.ledger.deleted_at(source.index):
+            # Deleting a queue discards its stream states (EOD-31).
             self.world.wrong(
                 f"I9: {source.name} acknowledges {stream:#x} up to {number}, before up to {before}"
             )

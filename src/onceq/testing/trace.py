@@ -19,9 +19,10 @@ class Violation(Exception):
 class Trace:
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        """Begin; ``whole`` keeps the story from its beginning."""
         self._hash = blake2b(digest_size=16)
-        self._story: deque[tuple[object, ...]] = deque(maxlen=STORY_EVENTS)
+        self._story: deque[tuple[object, ...]] = deque(maxlen=None if whole else STORY_EVENTS)
         self.events = 0
 
     def note(self, *what: object) -> None:

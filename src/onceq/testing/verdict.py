@@ -51,9 +51,12 @@ class Verdict:
         message.copies[place.key].graves.append((node.index, queue, found.message_class))
 
     def _place_of(self, message: Message, destination: str) -> Place:
+        """Which of its destinations a copy went to, by the name in its packet."""
+        host, _, path = destination.casefold().partition("\\")
         for place in message.places:
-            if destination.casefold() in (
-                place.spelling.casefold(), f"direct=os:m{place.node}\\{place.name}".casefold()
+            if destination.casefold() == place.spelling.casefold() or (
+                path == place.name
+                and host.rpartition(":")[2] in (".", f"m{place.node}", f"10.0.0.{place.node + 1}")
             ):
                 return place
         self.world.wrong(f"message {message.uid} went to {destination}, where nobody sent it")
@@ -131,7 +134,7 @@ class Verdict:
             self._check_claim(message, place, copy, reason)
         if copy.received:
             if journal & Journal.JOURNAL and not kept and reason != IN_DOUBT:
-                if not self._mortal(message):
+                if not (self._mortal(message) or self._purged_here(message, place)):
                     wrong("I14, no journal copy of what was received")
             return "received"
         if copy.waiting:
@@ -143,8 +146,10 @@ class Verdict:
         if MISFIT in there:
             if place.transactional:
                 wrong("I11, refused for its kind")
-            if journal & Journal.DEADLETTER and place.node != message.node and not (
-                self._mortal(message) or self._purged_here(message, place)
+            if (
+                journal & Journal.DEADLETTER
+                and place.node != message.node
+                and not (self._mortal(message) or self._purged_here(message, place))
             ):
                 wrong("I12, no dead letter")
             return class_name(MISFIT)

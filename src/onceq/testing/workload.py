@@ -155,9 +155,7 @@ class Workload:
             elif unit.status is Status.OPEN:
                 self.ledger.aborted(unit)
 
-    def _work(
-        self, app: App, unit: Unit, number: int, *, receives: int, sends: int
-    ) -> Talk:
+    def _work(self, app: App, unit: Unit, number: int, *, receives: int, sends: int) -> Talk:
         rng, node = self.rng, app.node.index
         if number:
             yield Ask(lambda owner, request: Begin(owner, request, number))
@@ -278,15 +276,11 @@ class Workload:
             raise
         self.take(place, answer, unit)
 
-    def take(
-        self, place: Place, answer: object, unit: Unit | None, *, peek: bool = False
-    ) -> int:
+    def take(self, place: Place, answer: object, unit: Unit | None, *, peek: bool = False) -> int:
         """Put what was handed out into the books; how many messages it was."""
         if not isinstance(answer, Delivered):
             return 0
-        for packet, lookup, aborts in zip(
-            answer.run, answer.lookups, answer.aborts, strict=True
-        ):
+        for packet, lookup, aborts in zip(answer.run, answer.lookups, answer.aborts, strict=True):
             self.ledger.handed(place, packet, lookup, aborts, unit=unit, peek=peek)
         return len(answer.run)
 

@@ -37,11 +37,13 @@ QUIET_US = 48 * HOUR
 class World:
     """See the module. ``run`` lives through it, or raises Violation."""
 
-    def __init__(self, seed: int, options: Options | None = None) -> None:
+    def __init__(
+        self, seed: int, options: Options | None = None, *, whole_story: bool = False
+    ) -> None:
         self.seed = seed
         self.now = 0
         self.options = options or draw(self.stream("options"))
-        self.trace = Trace()
+        self.trace = Trace(whole=whole_story)
         self.marks: Marks = Marks()
         self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._sequence = 0
@@ -107,9 +109,7 @@ class World:
         if options.wrong:
             self._place(-1, "private$\\nowhere", None, late=True, plain=False)
 
-    def _place(
-        self, index: int, name: str, node: Node | None, *, late: bool, plain: bool
-    ) -> None:
+    def _place(self, index: int, name: str, node: Node | None, *, late: bool, plain: bool) -> None:
         rng = self.stream("choices")
         host = rng.choice([node.name, node.ip]) if node else "NOWHERE"
         protocol = "TCP" if host.startswith("10.") else "OS"

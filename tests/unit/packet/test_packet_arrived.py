@@ -10,7 +10,7 @@ import pytest
 
 from onceq.errors import MalformedPacket
 from onceq.model.identity import NO_GUID
-from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.acks import final_ack, order_ack
 from onceq.packet.address import DIRECT, Address
@@ -26,7 +26,7 @@ STOCK = Address(DIRECT, direct="OS:BETA\\private$\\stock")
 def packets(
     count: int = 3,
     *,
-    properties: Properties = Properties(),
+    properties: Properties = PLAIN,
     transactional: bool = True,
     destination: Address = STOCK,
     sent_time: int = 100,
@@ -150,6 +150,15 @@ def test_another_previous_number_begins_a_run(previous: int) -> None:
     found = runs(*map(bytes, items))
     assert [len(run.packets) for run in found] == [2, 3]
     assert (found[1].first_number, found[1].first_previous) == (3, previous)
+
+
+def test_a_packet_relinked_over_a_gap_begins_a_run() -> None:
+    """Number 3 of 1, 2, 3 with previous 1: the one between them has expired at the sender."""
+    one, _, three = packets(3)
+    relinked = bytearray(three)
+    set_previous(relinked, 0, len(relinked), 1)
+    first, second = runs(one, bytes(relinked))
+    assert (first.first_number, second.first_number, second.first_previous) == (1, 3, 1)
 
 
 def test_reserved_bytes_part_runs_and_nothing_more() -> None:

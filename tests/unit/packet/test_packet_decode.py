@@ -319,7 +319,7 @@ def test_lying_lengths_in_the_security_header(which: int, lie: int) -> None:
 @pytest.mark.parametrize("lie", [0, 1, 11, LIMIT, 1 << 31, 0xFFFFFFFF])
 @pytest.mark.parametrize("header", ["soap", "multi"])
 def test_lying_lengths_in_late_headers(header: str, lie: int) -> None:
-    parts = replace(every_header(), trailing=b"")
+    parts = replace(every_header(), trailing=bytes(400))
     raw = bytearray(getattr(parts, header))
     struct.pack_into("<I", raw, 4 if header == "soap" else 0, lie)
     data = encode_headers(replace(parts, **{header: bytes(raw)}))
@@ -376,9 +376,9 @@ def test_label_with_a_nul_inside_ends_there_for_applications() -> None:
 
 
 def test_errors_name_field_and_offset() -> None:
+    data = bytearray(packet())
+    data[properties_offset(data) + 1] = 251
     with pytest.raises(MalformedPacket, match=r"Label.*at byte \d+"):
-        data = bytearray(packet())
-        data[properties_offset(data) + 1] = 251
         headers(bytes(data))
 
 

@@ -10,7 +10,7 @@ import pytest
 from onceq.errors import BodyTooLarge, IllegalPropertyValue, LabelTooLong, UnsupportedFormatName
 from onceq.model.identity import MessageId
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.names import parse_format_name
 from onceq.model.run import Run
 from onceq.packet import layout as at
@@ -24,9 +24,7 @@ STOCK = Address(7, direct="OS:BETA\\private$\\stock")
 GUID = "00112233-4455-6677-8899-aabbccddeeff"
 
 
-def made(
-    properties: Properties = Properties(), *, transactional: bool = True, **more: object
-) -> Template:
+def made(properties: Properties = PLAIN, *, transactional: bool = True, **more: object) -> Template:
     return template(
         source=SOURCE, destination=STOCK, properties=properties, sent_time=1_700_000_000,
         transactional=transactional, **more,  # type: ignore[arg-type]

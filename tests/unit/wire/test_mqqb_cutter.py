@@ -96,6 +96,17 @@ def test_cut_in_two_anywhere() -> None:
         assert feed(Cutter(), data[:at], data[at:]) == EXPECTED[:11]
 
 
+@pytest.mark.parametrize("size", [10, SHORT_BYTES * 3])
+def test_a_packet_is_given_with_its_last_byte(size: int) -> None:
+    data = user(size)
+    for at in (1, 11, 12, 50, len(data) - 1):
+        cutter = Cutter()
+        assert feed(cutter, data[:at]) == []
+        assert cutter.waiting == at
+        assert feed(cutter, data[at:]) == [("user", data, None)]
+        assert cutter.waiting == 0
+
+
 def test_neighbours_stay_together() -> None:
     pieces = list(Cutter().feed(user() * 5 + ACK + user(7) * 3))
     assert [type(piece) for piece in pieces] == [UserPackets, InternalPacket, UserPackets]
@@ -159,12 +170,10 @@ def test_strangers_are_refused_at_their_first_bytes(data: bytes) -> None:
 
 
 def test_what_stands_before_the_fault_is_given() -> None:
-    cutter = Cutter()
-    pieces = []
+    pieces = Cutter().feed(ACK + user() + user() + b"\x10\0\0\0LIOR" + bytes(8))
+    assert [type(next(pieces)), type(next(pieces))] == [InternalPacket, UserPackets]
     with pytest.raises(MalformedPacket):
-        for piece in cutter.feed(ACK + user() + user() + b"\x10\0\0\0LIOR" + bytes(8)):
-            pieces.append(piece)
-    assert [type(piece) for piece in pieces] == [InternalPacket, UserPackets]
+        next(pieces)
 
 
 @pytest.mark.parametrize("extra", [1, 4, 12, 15, 17, 28, 32])

@@ -1,100 +1,31 @@
-"""Sessions: two of them talking to each other, and one talking to a peer that does wrong."""
+"""Two sessions talking to each other: set-up, windows, acknowledgments, time."""
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 import pytest
+from mqqb_pair import (
+    ACK,
+    CP,
+    EC,
+    EC_BACK,
+    SECOND,
+    SETTINGS,
+    USER,
+    A,
+    B,
+    Pair,
+    header,
+    joined,
+    opened,
+    users,
+)
 
-from onceq.errors import IdentityClash, MalformedPacket, PeerError, ProtocolState
+from onceq.errors import IdentityClash, ProtocolState
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import Settings
-from onceq.model.message import Delivery, Properties
-from onceq.model.run import Run
-from onceq.packet.address import DIRECT, Address
-from onceq.packet.encode import encode_run, template
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
-from onceq.wire.mqqb.session import Acked, Arrived, Closed, Event, Opened, Session
-
-A, B = b"A" * 16, b"B" * 16
-SECOND = 1_000_000
-SETTINGS = Settings(session_window_messages=64)
-
-
-def users(count: int, *, recoverable: bool = True, size: int = 4) -> Run:
-    made = template(
-        source=A, destination=Address(DIRECT, direct="OS:B\\q"), sent_time=1, transactional=False,
-        properties=Properties(delivery=Delivery(int(recoverable))),
-    )  # fmt: skip
-    return encode_run(made, Run.of([b"x" * size] * count), first_message=1)
-
-
-def joined(session: Session) -> bytes:
-    return b"".join(bytes(part) for part in session.take_output())
-
-
-class Pair:
-    """Two sessions with a wire between them, and what each was told."""
-
-    def __init__(
-        self, first: Settings = SETTINGS, second: Settings = SETTINGS, *, step: int = 0
-    ) -> None:
-        self.now = 0
-        self.step = step
-        self.a = Session(initiator=True, own_id=A, settings=first, now_us=0)
-        self.b = Session(initiator=False, own_id=B, settings=second, now_us=0)
-        self.told: dict[Session, list[Event]] = {self.a: [], self.b: []}
-
-    def run(self) -> None:
-        """Carry bytes until both are silent."""
-        while True:
-            there, back = joined(self.a), joined(self.b)
-            if not there and not back:
-                return
-            self.carry(self.b, there)
-            self.carry(self.a, back)
-
-    def carry(self, to: Session, data: bytes) -> None:
-        step = self.step or max(len(data), 1)
-        for at in range(0, len(data), step):
-            self.told[to] += to.receive(data[at : at + step], self.now)
-
-    def open(self) -> Pair:
-        self.a.start()
-        self.run()
-        self.told[self.a].clear()
-        self.told[self.b].clear()
-        return self
-
-    def send(self, count: int, *, recoverable: bool = True, back: bool = False) -> None:
-        sender = self.b if back else self.a
-        sender.send(
-            users(count, recoverable=recoverable), count=count,
-            recoverable=count if recoverable else 0, now_us=self.now,
-        )  # fmt: skip
-
-    def tick(self, seconds: float) -> None:
-        self.now += int(seconds * SECOND)
-        for session in (self.a, self.b):
-            self.told[session] += session.tick(self.now)
-
-    def arrived(self, session: Session) -> tuple[int, int]:
-        found = [event for event in self.told[session] if isinstance(event, Arrived)]
-        for event in found:
-            assert sum(len(run.packets) for run in event.runs) == event.messages
-        return sum(e.messages for e in found), sum(e.recoverable for e in found)
-
-    def acked(self, session: Session) -> tuple[int, int]:
-        found = [event for event in self.told[session] if isinstance(event, Acked)]
-        return (found[-1].messages, found[-1].recoverable) if found else (0, 0)
-
-    def closed(self, session: Session) -> Closed | None:
-        found = [event for event in self.told[session] if isinstance(event, Closed)]
-        assert len(found) <= 1
-        assert bool(found) == session.closed
-        return found[0] if found else None
-
+from onceq.wire.mqqb.session import Acked, Closed, Opened, Session
 
 # ---- set-up --------------------------------------------------------------------------------------
 
@@ -196,13 +127,6 @@ def test_answer_for_somebody_else() -> None:
     assert isinstance(event.error, ProtocolState)
 
 
-EC = Establish(A, NO_GUID, 0).encode()
-EC_BACK = Establish(A, B, 0).encode()
-CP = Parameters(500, 20_000, 64).encode()
-ACK = SessionHeader(0, 0, 0, 0, 0, 64).encode()
-USER = bytes(users(1).data)
-
-
 @pytest.mark.parametrize(
     ("initiator", "data"),
     [
@@ -251,6 +175,18 @@ def test_room_shrinks_and_returns_at_half_a_window() -> None:
     assert pair.acked(pair.a) == (32, 0)
     assert pair.a.room == 64
     assert pair.arrived(pair.b) == (32, 32)
+
+
+def test_one_acknowledgment_for_each_half_window() -> None:
+    pair = Pair().open()
+    acknowledgments = 0
+    for _ in range(640):
+        pair.send(1)
+        pair.carry(pair.b, joined(pair.a))
+        back = joined(pair.b)
+        acknowledgments += len(back) // 36
+        pair.carry(pair.a, back)
+    assert acknowledgments == 20
 
 
 def test_a_small_window_of_the_peer_is_acknowledged_in_time() -> None:
@@ -434,158 +370,6 @@ def test_no_base_is_ever_zero_at_the_wrap() -> None:
         pair.told[pair.b].clear()
     assert pair.acked(pair.a) == (65_537, 65_537)
     assert bases[-2:] == [(65_535, 0b11), (1, 1)]
-
-
-# ---- the peer does wrong -------------------------------------------------------------------------
-
-
-def opened() -> Session:
-    """An acceptor that received 3 messages, 2 of them recoverable, and sent 5, 4 of them."""
-    session = Session(initiator=False, own_id=B, settings=SETTINGS, now_us=0)
-    data = EC + CP + bytes(users(2).data) + bytes(users(1, recoverable=False).data)
-    *_, event = session.receive(data, 0)
-    assert isinstance(event, Arrived)
-    assert (event.messages, event.recoverable) == (3, 2)
-    session.send(users(4), count=4, recoverable=4, now_us=0)
-    session.send(users(1, recoverable=False), count=1, recoverable=0, now_us=0)
-    joined(session)
-    return session
-
-
-def header(**values: int) -> SessionHeader:
-    plain = SessionHeader(0, 0, 0, 3, 2, 64)
-    return replace(plain, **values)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [{"sent": 2}, {"sent": 4}, {"sent": 0}, {"sent_recoverable": 1}, {"sent_recoverable": 3},
-     {"sent": 2, "sent_recoverable": 1}],
-)  # fmt: skip
-def test_counts_that_differ_close_after_what_they_acknowledge(values: dict[str, int]) -> None:
-    session = opened()
-    events = session.receive(header(received=5, base=1, flags=0xF, **values).encode(), 0)
-    assert events[0] == Acked(5, 4)
-    assert isinstance(events[1], Closed)
-    assert isinstance(events[1].error, ProtocolState)
-
-
-def test_counts_that_agree() -> None:
-    assert opened().receive(header(received=5).encode(), 0) == [Acked(5, 0)]
-
-
-@pytest.mark.parametrize("received", [6, 100, 65_535])
-def test_acknowledging_what_was_not_sent(received: int) -> None:
-    (event,) = opened().receive(header(received=received).encode(), 0)
-    assert isinstance(event, Closed)
-    assert isinstance(event.error, ProtocolState)
-
-
-@pytest.mark.parametrize(
-    ("base", "flags", "durable"),
-    [
-        (0, 0, 0), (1, 0b1, 1), (1, 0b11, 2), (1, 0b1111, 4), (1, 0b101, 1), (1, 0b10, 1),
-        (2, 0b1, 2), (4, 0b1, 4), (3, 0b10, 3), (4, 0, 4),
-        (5, 0b1, 0), (1, 0b11111, 0), (1, 0xFFFFFFFF, 0), (65_535, 1, 0), (0, 0b1, 0), (0, 0b11, 0),
-    ],
-)  # fmt: skip
-def test_what_flags_acknowledge(base: int, flags: int, durable: int) -> None:
-    """The base and all before it, and what follows without a hole; never more than was sent."""
-    events = opened().receive(header(base=base, flags=flags).encode(), 0)
-    assert events == ([Acked(0, durable)] if durable else [])
-
-
-def test_durable_counts_never_fall() -> None:
-    session = opened()
-    assert session.receive(header(base=1, flags=0b1111).encode(), 0) == [Acked(0, 4)]
-    assert session.receive(header(base=1, flags=0b11, received=1).encode(), 0) == [Acked(1, 4)]
-
-
-MALFORMED = {
-    "stranger": b"GET / HTTP/1.1\r\n",
-    "tiny": b"\x10\0\0\0LIOR" + struct.pack("<I", 19),
-    "huge": b"\x10\0\0\0LIOR" + struct.pack("<I", 0x00400001),
-    "label": USER[:-60] + b"\xff" * 60,
-    "type": USER[:60] + b"\xff\xff\xff\xff" + USER[64:],
-    "internal type": CP[:18] + b"\x07\0" + CP[20:],
-    "internal size": EC[:18] + b"\x03\0" + EC[20:],
-}
-
-
-@pytest.mark.parametrize("name", MALFORMED)
-@pytest.mark.parametrize("before", [b"", USER])
-def test_malformed_packets_close(name: str, before: bytes) -> None:
-    session = opened()
-    *events, event = session.receive(before + MALFORMED[name], 0)
-    assert isinstance(event, Closed)
-    assert isinstance(event.error, MalformedPacket)
-    assert event.reason.startswith("malformed-packet: ")
-    assert session.closed
-    assert (session.room, session.next_timer()) == (0, None)
-    assert all(isinstance(other, Arrived) for other in events)
-
-
-@pytest.mark.parametrize("lie", [0, 1, 0x00400000, 0x00400001, 1 << 31, 0xFFFFFFFF])
-@pytest.mark.parametrize("offset", [8, 64, 118, 122, 138])
-def test_lying_lengths_close(offset: int, lie: int) -> None:
-    """Whatever a length says, the session answers with events and never with another error."""
-    session = opened()
-    data = bytearray(users(1, size=40).data)
-    struct.pack_into("<I", data, offset, lie)
-    for event in session.receive(bytes(data), 0):
-        if isinstance(event, Closed):
-            assert isinstance(event.error, PeerError)
-
-
-@pytest.mark.parametrize("inside", [True, False])
-def test_every_truncation_with_a_fitting_size_closes(inside: bool) -> None:
-    for size in range(20, len(USER)):
-        data = USER[:8] + struct.pack("<I", size) + USER[12:size]
-        session = opened()
-        (event,) = session.receive(data + (USER if inside else b""), 0)
-        assert isinstance(event, Closed)
-        assert isinstance(event.error, MalformedPacket)
-
-
-# ---- session headers carried by messages ---------------------------------------------------------
-
-
-def carrying(head: SessionHeader, *, inside: bool, recoverable: bool = True) -> bytes:
-    data = bytearray(users(1, recoverable=recoverable).data)
-    data[2] |= 0x10
-    data += head.pack()
-    if inside:
-        struct.pack_into("<I", data, 8, len(data))
-    return bytes(data)
-
-
-@pytest.mark.parametrize("recoverable", [True, False])
-@pytest.mark.parametrize("inside", [True, False])
-@pytest.mark.parametrize("counted", [0, 1])
-def test_carried_headers(counted: int, inside: bool, recoverable: bool) -> None:
-    """Inside or behind the size (U1), counting their own message or not (U2)."""
-    more = 1 if counted and recoverable else 0
-    head = header(received=5, base=1, flags=0b1111, sent=3 + counted, sent_recoverable=2 + more)
-    session = opened()
-    arrived, acked = session.receive(carrying(head, inside=inside, recoverable=recoverable), 0)
-    assert isinstance(arrived, Arrived)
-    assert (arrived.messages, arrived.recoverable) == (1, int(recoverable))
-    (packet,) = arrived.runs[0].packets
-    assert bytes(packet) == users(1, recoverable=recoverable).data
-    assert acked == Acked(5, 4)
-
-
-@pytest.mark.parametrize("sent", [2, 5])
-def test_carried_headers_that_count_otherwise(sent: int) -> None:
-    head = header(received=5, sent=sent, sent_recoverable=2)
-    events = opened().receive(carrying(head, inside=True), 0)
-    assert [type(event) for event in events] == [Arrived, Acked, Closed]
-
-
-def test_carried_headers_half_counted() -> None:
-    head = header(sent=4, sent_recoverable=2)
-    *_, event = opened().receive(carrying(head, inside=False), 0)
-    assert isinstance(event, Closed)
 
 
 # ---- time ----------------------------------------------------------------------------------------

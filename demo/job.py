@@ -1,0 +1,178 @@
+"""The Spark job: the hub's queue into Parquet, exactly once, then what the data itself proves.
+
+Runs as a process of its own: ``python -m demo.job CONFIG``. Prints its progress and its findings
+as lines of JSON. Messages are removed from the queue batch by batch, each time after Spark has
+committed the batch that wrote them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+BATCH_MESSAGES = 80_000
+FIELDS = (
+    "origin string, seq bigint, row bigint, carrier string, flight int, tailnum string, "
+    "dest string, sched_dep string, dep_delay int, arr_delay int, air_time int, distance int"
+)
+
+
+def say(**what: Any) -> None:
+    """One line for the demo."""
+    print(json.dumps(what), flush=True)
+
+
+def session(work: Path) -> Any:
+    """A small local Spark."""
+    from onceq.spark.runtime import prepare
+
+    prepare()
+    from pyspark.sql import SparkSession
+
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("onceq demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1500m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(work / "warehouse"))
+        .config("spark.local.dir", str(work / "local"))
+        .getOrCreate()
+    )
+
+
+def land(spark: Any, config: dict[str, Any]) -> int:
+    """Everything in the queue into Parquet; returns how many batches it took."""
+    work = Path(config["work"])
+    stream = (
+        spark.readStream.format("onceq")
+        .schema("lookupId bigint, sourceMachine string, seqNumber bigint, body binary")
+        .option("queueManager", config["manager"])
+        .option("queue", config["queue"])
+        .option("readMode", "receive")
+        .option("maxMessagesPerTrigger", BATCH_MESSAGES)
+        .load()
+    )
+    parsed = stream.selectExpr(
+        "lookupId", "sourceMachine", "seqNumber", "body",
+        f"from_json(decode(body, 'UTF-8'), '{FIELDS}') AS flight",
+    ).select("lookupId", "sourceMachine", "seqNumber", "body", "flight.*")  # fmt: skip
+    query = (
+        parsed.writeStream.format("parquet")
+        .option("path", str(work / "flights.parquet"))
+        .option("checkpointLocation", str(work / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    seen = -1
+    while query.isActive:
+        query.awaitTermination(0.2)
+        progress = query.lastProgress
+        if progress and progress["batchId"] != seen:
+            seen = progress["batchId"]
+            say(rows=sum(item["numInputRows"] for item in query.recentProgress))
+    if query.exception() is not None:
+        raise RuntimeError(str(query.exception()))
+    return seen + 1
+
+
+def verify(spark: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """What the Parquet files themselves say about once and in order.
+
+    ``row`` is the line of the source, which no two flights share; ``seq`` is an airport's own
+    count of its departures in the order in which it committed them; ``lookupId`` is their order
+    in the hub's queue.
+    """
+    flights = spark.read.parquet(str(Path(config["work"]) / "flights.parquet"))
+    flights.createOrReplaceTempView("flights")
+    counts = spark.sql(
+        "SELECT count(*) AS written, count(DISTINCT row) AS flights,"
+        " count(DISTINCT lookupId) AS places, sum(CASE WHEN row IS NULL THEN 1 ELSE 0 END)"
+        " AS unreadable FROM flights"
+    ).first()
+    order = spark.sql(
+        "SELECT origin, count(*) AS flights, max(seq) AS last,"
+        " sum(CASE WHEN seq <> before + 1 THEN 1 ELSE 0 END) AS broken FROM ("
+        "  SELECT origin, seq, lag(seq, 1, 0L) OVER (PARTITION BY origin ORDER BY lookupId)"
+        "  AS before FROM flights) GROUP BY origin ORDER BY origin"
+    ).collect()
+    return {
+        "written": counts.written,
+        "flights": counts.flights,
+        "places": counts.places,
+        "unreadable": counts.unreadable or 0,
+        "out_of_order": sum(row.broken for row in order),
+        "origins": {row.origin: {"flights": row.flights, "last": row.last} for row in order},
+        "digests": digests(Path(config["work"]) / "flights.parquet"),
+    }
+
+
+def digests(parquet: Path) -> dict[str, str]:
+    """SHA-256 over the bodies of each airport in queue order, read without Spark."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    # Spark's own log says which files count; after a clean run that is all of them.
+    table = ds.dataset(str(parquet), format="parquet").to_table(
+        columns=["origin", "lookupId", "body"]
+    )
+    table = table.sort_by("lookupId")
+    found = {}
+    for origin in sorted(filter(None, pc.unique(table["origin"]).to_pylist())):
+        bodies = table.filter(pc.equal(table["origin"], origin))["body"].to_pylist()
+        found[origin] = hashlib.sha256(b"\n".join(bodies)).hexdigest()
+    return found
+
+
+def delays(spark: Any) -> dict[str, Any]:
+    """Delays by carrier and by route."""
+    columns = (
+        "count(*) AS flights, sum(CASE WHEN dep_delay IS NULL THEN 1 ELSE 0 END) AS cancelled,"
+        " round(avg(dep_delay), 1) AS dep_delay, round(avg(arr_delay), 1) AS arr_delay,"
+        " round(100 * avg(CASE WHEN arr_delay > 15 THEN 1.0 WHEN arr_delay IS NOT NULL THEN 0.0"
+        " END), 1) AS late"
+    )
+    carriers = spark.sql(
+        f"SELECT carrier, {columns} FROM flights GROUP BY carrier ORDER BY flights DESC"
+    )
+    routes = spark.sql(
+        f"SELECT origin, dest, {columns} FROM flights GROUP BY origin, dest"
+        " HAVING count(*) >= greatest(1, (SELECT count(*) FROM flights) / 900)"
+        " ORDER BY arr_delay DESC NULLS LAST, origin, dest LIMIT 10"
+    )
+    return {
+        "carriers": [json.loads(line) for line in carriers.toJSON().collect()],
+        "routes": [json.loads(line) for line in routes.toJSON().collect()],
+    }
+
+
+def main() -> int:
+    """The command."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    begun = time.monotonic()
+    spark = session(Path(config["work"]))
+    try:
+        say(stage="stream", seconds=time.monotonic() - begun)
+        batches = land(spark, config)
+        landed = time.monotonic() - begun
+        say(stage="verify", seconds=landed)
+        found = verify(spark, config)
+        say(stage="delays", seconds=time.monotonic() - begun)
+        found.update(delays(spark), batches=batches, seconds=time.monotonic() - begun)
+        say(result=found)
+    finally:
+        spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

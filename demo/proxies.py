@@ -1,0 +1,332 @@
+"""Bad networks between queue managers: one TCP proxy for each pair.
+
+Both ends of a session count packets and compare, so a proxy that loses or repeats some cannot
+just copy bytes. It is the other end of two sessions: to each manager it shows the identity of the
+other one, acknowledges what comes in as far as the *session* is concerned, and passes on what the
+faults let through. What the managers promise each other stands in transactional messages and
+order acknowledgments, which pass (or do not) unchanged; these promises are what is put to
+the test.
+
+Only for traffic that is transactional: a plain message would be lost for good.
+
+Runs as a process of its own: ``python -m demo.proxies CONFIG``, where CONFIG is a JSON file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from demo.faults import Faults, Rates, Stop, Tally
+from onceq.model.limits import Settings
+from onceq.model.run import Run
+from onceq.packet.arrived import ArrivedRun
+from onceq.wire.mqqb.cutter import Cutter, InternalPacket
+from onceq.wire.mqqb.internal import Establish, parse
+from onceq.wire.mqqb.session import Arrived, Closed, Event, Opened, Session
+
+TICK_S = 0.02
+STATS_S = 0.2
+WAITING_BYTES_MAX = 4 << 20
+"""Packets waiting to go one way; no more is read from their sender above."""
+CHUNK_BYTES = 256 << 10
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+@dataclass
+class Passed:
+    """Transactional packets that came from one manager, first times and again."""
+
+    highest: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    messages: int = 0
+    resends: int = 0
+
+    def see(self, run: ArrivedRun) -> None:
+        """Count a run as new or resent."""
+        if not run.transactional:
+            return
+        count = len(run.packets)
+        key = (run.source, run.stream)
+        before = self.highest.get(key, 0)
+        last = run.first_number + count - 1
+        new = min(max(last - before, 0), count)
+        self.messages += new
+        self.resends += count - new
+        self.highest[key] = max(before, last)
+
+
+class Side:
+    """One connection of a pair, with its session and what waits to be sent on it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.session: Session | None = None
+        self.waiting: deque[tuple[Run, int] | Stop] = deque()
+        self.waiting_bytes = 0
+        self.stalled_until = 0.0
+        self.room = asyncio.Event()
+        self.room.set()
+
+    def add(self, item: tuple[Run, int] | Stop) -> None:
+        """Something is to go out here."""
+        self.waiting.append(item)
+        if not isinstance(item, Stop):
+            self.waiting_bytes += len(item[0].data)
+            if self.waiting_bytes > WAITING_BYTES_MAX:
+                self.room.clear()
+
+    def flush(self) -> bool:
+        """Send what may be sent; False if the connection was cut on purpose."""
+        session = self.session
+        if session is None:
+            return True
+        while self.waiting and time.monotonic() >= self.stalled_until:
+            item = self.waiting[0]
+            if isinstance(item, Stop):
+                self.waiting.popleft()
+                if item.cut:
+                    self._cut(item.share)
+                    return False
+                self.stalled_until = time.monotonic() + item.seconds
+                break
+            if not session.room or self.writer.transport.get_write_buffer_size() > CHUNK_BYTES:
+                break
+            run, recoverable = item
+            count = min(session.room, len(run))
+            part = run.part(0, count)
+            mine = count if recoverable else 0
+            session.send(part, count=count, recoverable=mine, now_us=_now_us())
+            self.waiting_bytes -= len(part.data)
+            if count == len(run):
+                self.waiting.popleft()
+            else:
+                self.waiting[0] = (run.part(count, len(run) - count), recoverable)
+            self._output()
+        if self.waiting_bytes <= WAITING_BYTES_MAX:
+            self.room.set()
+        self._output()
+        return True
+
+    def _output(self) -> None:
+        if self.session is not None and not self.writer.is_closing():
+            self.writer.writelines([bytes(piece) for piece in self.session.take_output()])
+
+    def _cut(self, share: float) -> None:
+        """Break off in the middle of a packet."""
+        following = next((item for item in self.waiting if not isinstance(item, Stop)), None)
+        if following is not None and self.session is not None and self.session.opened:
+            data = bytes(following[0].data[: following[0].lengths[0]])
+            self.writer.write(data[: int(len(data) * share)])
+
+
+class Pair:
+    """Both connections between a manager that connected and the one it wanted."""
+
+    def __init__(self, proxy: Proxy, near: Side) -> None:
+        self.proxy = proxy
+        self.near = near
+        self.far: Side | None = None
+        self.settings = Settings()
+        self._kept: list[bytes] = []
+
+    async def run(self) -> None:
+        """From the first byte to the last."""
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            asked = await self._first_packet()
+            reader, writer = await asyncio.open_connection(*self.proxy.target)
+            self.far = far = Side(reader, writer)
+            far.session = Session(
+                initiator=True, own_id=asked.client, expected_peer=asked.server,
+                settings=self.settings, now_us=_now_us(),
+            )  # fmt: skip
+            far.session.start()
+            far.flush()
+            tasks = [asyncio.create_task(self._pump(far)), asyncio.create_task(self._ticks())]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except (OSError, EOFError):
+            pass
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for side in (self.near, self.far):
+                if side is not None:
+                    side.writer.close()
+
+    async def _first_packet(self) -> Establish:
+        """What the manager that connected says first: who it is."""
+        cutter = Cutter()
+        while True:
+            data = await self.near.reader.read(1 << 16)
+            if not data:
+                raise EOFError
+            self._kept.append(data)
+            for piece in cutter.feed(data):
+                packet = parse(piece.data) if isinstance(piece, InternalPacket) else None
+                if isinstance(packet, Establish):
+                    return packet
+                raise EOFError
+
+    async def _pump(self, side: Side) -> None:
+        """Read one side until it ends."""
+        other = self.near if side is self.far else self.far
+        assert other is not None
+        while True:
+            await other.room.wait()
+            data = await side.reader.read(1 << 18)
+            if not data:
+                return
+            self._receive(side, data)
+
+    def _receive(self, side: Side, data: bytes) -> None:
+        assert side.session is not None
+        events = side.session.receive(data, _now_us())
+        self._handle(side, events)
+        self._flush()
+
+    def _flush(self) -> None:
+        for side in (self.near, self.far):
+            if side is not None and not side.flush():
+                raise EOFError
+
+    def _handle(self, side: Side, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Opened) and side is self.far:
+                self._answer_near(event.peer_id)
+            elif isinstance(event, Arrived):
+                self._pass_on(side, event)
+            elif isinstance(event, Closed):
+                raise EOFError
+
+    def _answer_near(self, peer: bytes) -> None:
+        """The far side is there and has said who it is: now the near side gets its answers."""
+        near = self.near
+        near.session = Session(
+            initiator=False, own_id=peer, settings=self.settings, now_us=_now_us()
+        )
+        for data in self._kept:
+            self._handle(near, near.session.receive(data, _now_us()))
+        self._kept.clear()
+        self.proxy.pumps.add(task := asyncio.create_task(self._near_pump()))
+        task.add_done_callback(self.proxy.pumps.discard)
+
+    async def _near_pump(self) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            await self._pump(self.near)
+        if self.far is not None:
+            self.far.writer.close()
+        self.near.writer.close()
+
+    def _pass_on(self, side: Side, event: Arrived) -> None:
+        other = self.near if side is self.far else self.far
+        assert other is not None
+        assert side.session is not None
+        forward = side is self.near
+        faults = self.proxy.forward if forward else self.proxy.backward
+        for run in event.runs:
+            if forward:
+                self.proxy.passed.see(run)
+            recoverable = len(run.packets) if run.recoverable else 0
+            for item in faults.pass_on(run.packets):
+                other.add(item if isinstance(item, Stop) else (item, recoverable))
+            if recoverable:
+                side.session.persisted(recoverable, _now_us())
+
+    async def _ticks(self) -> None:
+        """Timers of both sessions, and whatever was stalled."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = _now_us()
+            for side in (self.near, self.far):
+                if side is not None and side.session is not None:
+                    due = side.session.next_timer()
+                    if due is not None and due <= now:
+                        self._handle(side, side.session.tick(now))
+            self._flush()
+
+
+class Proxy:
+    """The bad network from one manager to another."""
+
+    def __init__(self, name: str, port: int, target: int, seed: int, rates: Rates) -> None:
+        self.name = name
+        self.port = port
+        self.target = ("127.0.0.1", target)
+        self.tally = Tally()
+        self.passed = Passed()
+        self.forward = Faults(f"{seed} {name} forward", rates, self.tally)
+        # Order acknowledgments are few: losing and repeating many of them is the point.
+        acks = Rates(drop=20, repeat=20, reorder=30, ghost=40, stall=0, cut=0)
+        self.backward = Faults(f"{seed} {name} backward", acks, self.tally)
+        self.pumps: set[asyncio.Task[None]] = set()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """The manager has connected."""
+        self.forward.reconnected()
+        self.backward.reconnected()
+        await Pair(self, Side(reader, writer)).run()
+
+    def stats(self) -> dict[str, Any]:
+        """Counters so far."""
+        return {
+            **asdict(self.tally), "messages": self.passed.messages, "resends": self.passed.resends
+        }  # fmt: skip
+
+
+async def serve(config: dict[str, Any]) -> None:
+    """Run all proxies of a configuration until told to stop; counters go to a file."""
+    rates = Rates(**config["rates"])
+    proxies = [
+        Proxy(item["name"], item["port"], item["target"], config["seed"], rates)
+        for item in config["proxies"]
+    ]
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    servers = [
+        await asyncio.start_server(proxy.accept, "127.0.0.1", proxy.port, limit=1 << 20)
+        for proxy in proxies
+    ]
+    path = Path(config["stats"])
+    while True:
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps({proxy.name: proxy.stats() for proxy in proxies}))
+        os.replace(fresh, path)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), STATS_S)
+            break
+    for server in servers:
+        server.close()
+
+
+def main() -> int:
+    """The command."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serve(config))
+    else:
+        uvloop.run(serve(config))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""``onceq.connect`` and ``onceq.open``: the two ways to a queue manager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onceq.client.address import parse
+from onceq.client.socket_link import SocketLink
+from onceq.client.sync import QueueManager
+from onceq.model.limits import Settings
+
+
+def connect(where: str = ".", *, timeout: float = 10.0) -> QueueManager:
+    """Connect to a queue manager that runs as a daemon.
+
+    Args:
+        where: ``onceq://host:port``, ``unix:///path``, or its data directory.
+        timeout: Seconds for connecting.
+
+    Raises:
+        ServiceNotAvailable: Nobody answers there.
+    """
+    return QueueManager(lambda: SocketLink(parse(where), timeout), again=True)
+
+
+def open(
+    path: str,
+    *,
+    name: str | None = None,
+    create: bool = True,
+    listen: str | None = None,
+    peers: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+) -> QueueManager:
+    """Run a queue manager inside this process.
+
+    Args:
+        path: Its data directory; made if it is not there and ``create`` is true.
+        name: Its computer name when it is made; the computer's by default.
+        listen: "host:port" to accept other queue managers at; None: as ``onceq.toml`` says, or
+            nowhere.
+        peers: Address book: computer name to "host:port", added to that of ``onceq.toml``.
+        settings: ``onceq.Settings`` in place of those of ``onceq.toml``.
+
+    Raises:
+        StoreLocked: It runs already, in this or another process.
+        NotAStore: The directory holds something else, or nothing and ``create`` is false.
+    """
+    from onceq.client.embedded_link import EmbeddedLink
+    from onceq.client.embedding import host
+
+    made = host(path, name=name, create=create, listen=listen, peers=peers, settings=settings)
+    return QueueManager(lambda: EmbeddedLink(made), again=False)

@@ -1,0 +1,46 @@
+"""The tables of consecutive messages of one lane, and the states that a position can have."""
+
+from __future__ import annotations
+
+from array import array
+
+from onceq.model.run import LENGTH_TYPE
+from onceq.model.time import NEVER_S
+
+CHUNK_SHIFT = 12
+CHUNK = 1 << CHUNK_SHIFT
+"""Messages to one chunk of the tables."""
+
+AVAILABLE, LOCKED, REMOVED, PURGING, AWAITING = range(5)
+"""States of a position (section 1.10). PURGING: locked, and purged meanwhile. AWAITING: in an
+outgoing queue, accepted by the destination, but its end is not known yet (EOD-11)."""
+
+Range = tuple[int, int]
+"""First counter and count."""
+
+
+class Chunk:
+    """The tables of up to CHUNK consecutive messages; ``base`` is the counter of the first."""
+
+    __slots__ = (
+        "addresses",
+        "arrived",
+        "base",
+        "expires",
+        "express",
+        "lengths",
+        "live",
+        "next_expiry",
+        "states",
+    )
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.addresses = array("Q")
+        self.lengths = array(LENGTH_TYPE)
+        self.arrived = array("I")
+        self.expires = array("I")
+        self.states = bytearray()
+        self.live = 0
+        self.next_expiry = NEVER_S
+        self.express: set[int] | None = None

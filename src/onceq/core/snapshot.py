@@ -1,0 +1,146 @@
+"""The durable state as the bytes of a checkpoint, and back.
+
+A head in JSON holds everything that is rare; behind it stand the tables of all positions as they
+are in memory, so that a million messages take some milliseconds and not some seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from collections import deque
+from typing import Any
+
+from onceq.core.chunk import Chunk
+from onceq.core.holders import Progress, Wanting
+from onceq.core.state import State, dump_properties, restore_properties
+from onceq.errors import DamagedRecord
+from onceq.model.run import LENGTH_TYPE, Buffer
+
+CHECKPOINT_VERSION = 1
+
+
+def snapshot(state: State) -> list[Buffer]:
+    """The whole state as bytes that later changes do not touch."""
+    lanes: list[dict[str, Any]] = []
+    tables: list[Buffer] = []
+    for holder, index, lane in state.all_lanes():
+        chunks = lane.chunks()
+        lanes.append(
+            {
+                "holder": holder.number,
+                "lane": index,
+                "next": lane.next,
+                "aborts": list(lane.aborts.items()),
+                "classes": list(lane.classes.items()),
+                "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
+                "wanting": [_dump_wanting(w) for w in holder.wanting.get(index, ())],
+            }
+        )
+        for c in chunks:
+            tables += (
+                c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
+                c.expires.tobytes(), bytes(c.states),
+            )  # fmt: skip
+    head = json.dumps(_head(state, lanes), separators=(",", ":")).encode()
+    return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *tables]
+
+
+def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "stamp": state.stamp,
+        "next": [
+            state.next_number,
+            state.next_message,
+            state.next_ordinal,
+            state.next_transaction,
+        ],
+        "queues": [dump_properties(q.properties) for q in state.queues.values() if not q.system],
+        "outgoing": [
+            [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
+            for o in state.outgoing.values()
+        ],
+        "progress": [
+            [p.source.hex(), p.key, p.stream, p.last, p.last_access_s]
+            for p in state.progress.values()
+        ],
+        "outcomes": state.outcomes.dump(),
+        "seen": [[s.hex(), n, at] for (s, n), at in state.seen.items()],
+        "regions": [base for base, _ in state.space.dump()],
+        "lanes": lanes,
+    }
+
+
+def restore(state: State, checkpoint: bytes) -> None:
+    """Load what ``snapshot`` gave; only into a new State."""
+    version, size = struct.unpack_from("<II", checkpoint)
+    if version != CHECKPOINT_VERSION:
+        raise DamagedRecord(f"a checkpoint of version {version}")
+    head = json.loads(checkpoint[8 : 8 + size])
+    state.stamp = head["stamp"]
+    for properties in head["queues"]:
+        state.make_queue(restore_properties(properties))
+    for number, name, stream, base, old, paused_s in head["outgoing"]:
+        outgoing = state.make_outgoing(number, name)
+        outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
+        outgoing.old = dict(map(tuple, old))
+        for known in (*outgoing.old, *((stream,) if stream else ())):
+            state.streams[known] = outgoing
+    (state.next_number, state.next_message, state.next_ordinal,
+     state.next_transaction) = head["next"]  # fmt: skip
+    for source, key, stream, last, access in head["progress"]:
+        raw = bytes.fromhex(source)
+        state.progress[raw, key] = Progress(
+            raw, key, stream=stream, last=last, last_access_s=access
+        )
+    state.outcomes.load(head["outcomes"])
+    for source, number, at in head["seen"]:
+        state.seen[bytes.fromhex(source), number] = at
+    for base in head["regions"]:
+        state.space.restore(base)
+    _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])
+    state.space.prune()
+
+
+def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview) -> None:
+    at = 0
+
+    def table(kind: str, count: int) -> array[int]:
+        nonlocal at
+        values = array(kind)
+        size = count * values.itemsize
+        values.frombytes(tables[at : at + size])
+        at += size
+        return values
+
+    for values in lanes:
+        holder = state.holders[values["holder"]]
+        index = values["lane"]
+        lane = holder.lane(index)
+        lane.next = values["next"]
+        lane.aborts = dict(map(tuple, values["aborts"]))
+        lane.classes = dict(map(tuple, values["classes"]))
+        if values["wanting"]:
+            holder.wanting[index] = deque(_load_wanting(w) for w in values["wanting"])
+        for base, count, express in values["chunks"]:
+            chunk = Chunk(base)
+            chunk.addresses = table("Q", count)
+            chunk.lengths = table(LENGTH_TYPE, count)
+            chunk.arrived = table("I", count)
+            chunk.expires = table("I", count)
+            chunk.states = bytearray(tables[at : at + count])
+            at += count
+            chunk.express = set(express) or None
+            lane.restore(chunk)
+        lane.find_head()
+        state.next_expiry = min(state.next_expiry, lane.next_expiry)
+
+
+def _dump_wanting(w: Wanting) -> list[Any]:
+    return [w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.receive_by]
+
+
+def _load_wanting(values: list[Any]) -> Wanting:
+    first, count, source, *rest = values
+    return Wanting(first, count, bytes.fromhex(source), *rest)
