@@ -80,9 +80,7 @@ def departures(count: int | None = None) -> list[Departures]:
 def _schedule(row: dict[str, str]) -> str:
     """Local time of the scheduled departure, sortable as text."""
     time = row["sched_dep_time"].zfill(4)
-    return (
-        f"{row['year']}-{row['month'].zfill(2)}-{row['day'].zfill(2)}T{time[:2]}:{time[2:]}"
-    )
+    return f"{row['year']}-{row['month'].zfill(2)}-{row['day'].zfill(2)}T{time[:2]}:{time[2:]}"
 
 
 def _body(seq: int, number: int, schedule: str, row: dict[str, str]) -> bytes:

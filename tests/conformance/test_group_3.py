@@ -11,6 +11,7 @@ from onceq.core.filter import Judgment, Verdict, judge
 from onceq.core.inputs import CreateQueue  # noqa: F401 - named in the docs of the world
 from onceq.errors import ReceiveTimeout
 from onceq.model.classes import MessageClass
+from onceq.model.identity import guid_text
 from onceq.model.message import Journal
 from onceq.packet.acks import parse_order_ack
 from onceq.testing.relay import Passing, faithful
@@ -401,6 +402,29 @@ def test_case_061_acknowledgments_at_most_ten_seconds_apart(world: World) -> Non
     assert end - 0.2 <= times[-1] <= end + 0.6
 
 
+def test_case_062_a_router_passes_numbers_on_untouched() -> None:
+    world = World("A", "R", "B", settings=fast(forward_messages=True))
+    a, r, b = world["A"], world["R"], world["B"]
+    b.create("q")
+    (queue,) = [q for q in b.look("queues") if q.name == "q"]
+    a.kill()
+    a.routes[b.identity.guid] = "R"
+    a.start()
+    name = f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}"
+    a.once(name, b"1", b"2", b"3")
+    world.run(20)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3"]
+    before, behind = world.link("A", "R").data(), world.link("R", "B").data()
+    numbers = [(p.stream, p.number, p.previous) for p in behind]
+    assert numbers == [(p.stream, p.number, p.previous) for p in before]
+    assert [number for _, number, _ in numbers] == [1, 2, 3]
+    assert [message.hops for message in b.messages(LOCAL)] == [1, 1, 1]
+    assert r.look("streams") == ()
+    assert all(view.stream == 0 for view in r.look("outgoing"))
+    assert a.look("outgoing-queue", name).messages == 0, "the order acknowledgment came back"
+    assert world.link("A", "B").seen == []
+
+
 def test_case_063_full_history_does_not_matter_to_streams(world: World) -> None:
     b = world["B"]
     b.create("plain", transactional=False)
@@ -441,8 +465,6 @@ def test_case_065_receive_information() -> None:
     world["A"].once(Q, b"1", b"2")
     world["C"].once(Q, b"3")
     world.run(0.3)
-    from onceq.model.identity import guid_text
-
     by_source = {s.source: s for s in world["B"].look("streams")}
     from_a = by_source[guid_text(world["A"].identity.guid)]
     from_c = by_source[guid_text(world["C"].identity.guid)]

@@ -156,6 +156,7 @@ class Node:
         self.address = f"10.0.0.{len(world.nodes) + 1}"
         self.settings = settings
         self.files = SimFiles()
+        self.routes: dict[bytes, str] = {}
         self.engine: Engine | None = None
         self.life = 0
         self.answers: dict[int, object] = {}
@@ -175,7 +176,7 @@ class Node:
         self.life += 1
         store = LogStore.open("/store", self.files, segment_bytes=1 << 16)
         self.engine = Engine(
-            manager=Manager(self.identity, self.settings),
+            manager=Manager(self.identity, self.settings, routes=self.routes),
             store=store,
             clock=self,
             network=self,

@@ -18,6 +18,7 @@ from onceq.core.decision import CloseSession, Persisted, Ready
 from onceq.core.desk import Desk, Timer
 from onceq.core.ending import tell_sender
 from onceq.core.filter import Verdict, judge
+from onceq.core.forward import forward
 from onceq.core.holders import Peer, Progress, Queue
 from onceq.core.inputs import Arrived
 from onceq.core.outgoing import final_acked, order_acked
@@ -47,15 +48,17 @@ def arrived(desk: Desk, item: Arrived) -> None:
     if peer is None:
         return
     run = item.run
-    if run.kind == ORDER_ACK:
+    if run.destination_manager not in (NO_GUID, desk.identity.guid):
+        if not forward(desk, run):
+            reason = "it sent a message for another queue manager, and none is passed on here"
+            desk.act(CloseSession(item.session, reason))
+            return
+    elif run.kind == ORDER_ACK:
         for packet in run.packets:
             order_acked(desk, parse_order_ack(packet))
     elif run.kind == FINAL_ACK:
         for packet in run.packets:
             final_acked(desk, parse_final_ack(packet))
-    elif run.destination_manager not in (NO_GUID, desk.identity.guid):
-        desk.act(CloseSession(item.session, "it sent a message for another queue manager"))
-        return
     elif not _room_for(desk, run):
         desk.act(
             CloseSession(item.session, "no room for more messages now; the sender will try again")

@@ -7,7 +7,7 @@ so that a change without a record cannot be written (house idea 2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappush
@@ -70,12 +70,20 @@ class Transaction:
 class Desk:
     """The durable state (``state``), what runs on it, and the decision being made."""
 
-    def __init__(self, identity: Identity, settings: Settings, addresses: frozenset[str]) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        settings: Settings,
+        addresses: frozenset[str],
+        routes: Mapping[bytes, str],
+    ) -> None:
         self.identity = identity
         self.settings = settings
         self.own_names = {".", "localhost", identity.name.casefold()} | {
             address.casefold() for address in addresses
         }
+        self.routes_to = routes
+        """GUID of a manager to the computer name of the one that passes messages on to it."""
         self.state = State(identity)
         self.position = 0
         self.now = Now(0, 0)

@@ -8,7 +8,7 @@ simulator, and the same inputs give the same decisions (I27).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop
 from typing import Any
 
@@ -68,14 +68,20 @@ class Manager:
     """See the module. One caller at a time."""
 
     def __init__(
-        self, identity: Identity, settings: Settings, *, addresses: frozenset[str] = frozenset()
+        self,
+        identity: Identity,
+        settings: Settings,
+        *,
+        addresses: frozenset[str] = frozenset(),
+        routes: Mapping[bytes, str] | None = None,
     ) -> None:
         """Make a manager with nothing in it; ``recover`` comes before the first step.
 
         Args:
             addresses: Further names and addresses under which this computer is known.
+            routes: GUID of a manager to the computer name of the one that passes messages on.
         """
-        self._desk = Desk(identity, settings, addresses)
+        self._desk = Desk(identity, settings, addresses, routes or {})
         self._rules: dict[type[Any], Callable[[Desk, Any], None]] = {
             Abort: transaction.abort,
             Arrived: arrival.arrived,

@@ -36,6 +36,11 @@ def stir(desk: Desk, outgoing: Outgoing) -> None:
 def connect(desk: Desk, outgoing: Outgoing) -> None:
     """Ask for a session, or use one that is there."""
     name = outgoing.name
+    route = desk.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    if route is not None:
+        outgoing.connecting = True
+        desk.act(Connect(outgoing.number, "OS", route, bytes(16)))
+        return
     if name.kind is Kind.PRIVATE:
         for session in sorted(desk.sessions_of.get(name.guid, ())):
             attach(desk, outgoing, desk.peers[session])

@@ -141,6 +141,8 @@ class Settings:
     """Sends are refused while less than this is free, so that receiving and acknowledging go on."""
     outcome_age_s: int = OUTCOME_AGE_S
     """How long outcomes of commits can be asked for."""
+    forward_messages: bool = False
+    """Whether messages for other managers are passed on to them (a routing server)."""
     remote_transactional_receive: bool = True
     """Applications are local to the manager they connect to (product D7); False: strict 2003."""
 

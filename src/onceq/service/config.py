@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from onceq.errors import ConfigurationError
+from onceq.model.identity import guid_bytes
 from onceq.model.limits import Settings
 
 FILE = "onceq.toml"
@@ -30,6 +31,7 @@ class Configuration:
         listen: "host:port" for other managers; "" for none.
         client_listen: "host:port" for applications over TCP; "" for none.
         peers: Address book: computer name, address or GUID to "host:port".
+        routes: GUID of a queue manager to the name of the one that passes messages on to it.
         addresses: Further names and addresses of this computer.
     """
 
@@ -37,6 +39,7 @@ class Configuration:
     listen: str = "127.0.0.1:1801"
     client_listen: str = ""
     peers: Mapping[str, str] = field(default_factory=dict)
+    routes: Mapping[str, str] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
     log_level: str = "info"
     settings: Settings = field(default_factory=Settings)
@@ -75,12 +78,31 @@ def parse(values: Mapping[str, Any], name: str = FILE) -> Configuration:
         raise ConfigurationError(f'{name}: [peers] is a table of NAME = "host:port"')
     for peer, where in peers.items():
         _text(where, f"{name}: peers.{peer}")
+    routes = _routes(values.get("routes", {}), name)
     addresses = values.get("addresses", [])
     if not isinstance(addresses, list):
         raise ConfigurationError(f"{name}: addresses is a list of names")
     for address in addresses:
         _text(address, f"{name}: addresses")
-    return Configuration(**plain, peers=dict(peers), addresses=tuple(addresses), settings=settings)
+    return Configuration(
+        **plain,
+        peers=dict(peers),
+        routes=routes,
+        addresses=tuple(addresses),
+        settings=settings,
+    )
+
+
+def _routes(values: object, name: str) -> dict[str, str]:
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f'{name}: [routes] is a table of "GUID" = "NAME"')
+    for guid, via in values.items():
+        _text(via, f"{name}: routes.{guid}")
+        try:
+            guid_bytes(guid)
+        except ValueError as error:
+            raise ConfigurationError(f"{name}: [routes]: {error}") from None
+    return dict(values)
 
 
 def _check_keys(values: Mapping[str, Any], known: set[str], name: str) -> None:

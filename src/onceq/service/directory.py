@@ -11,6 +11,7 @@ import uuid
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.errors import ConfigurationError, StoreExists
+from onceq.model.identity import guid_bytes
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
 from onceq.service.config import FILE, Configuration
 from onceq.store.files import RealFiles
@@ -71,4 +72,9 @@ def manager_of(store: LogStore, configuration: Configuration) -> Manager:
             f"the directory belongs to queue manager {identity.name}, the configuration says "
             f"{configuration.name}; a queue manager keeps its name"
         )
-    return Manager(identity, configuration.settings, addresses=frozenset(configuration.addresses))
+    return Manager(
+        identity,
+        configuration.settings,
+        addresses=frozenset(configuration.addresses),
+        routes={guid_bytes(guid): via for guid, via in configuration.routes.items()},
+    )

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from onceq.client.sync import OpenQueue, QueueManager, connect
+from onceq.client.opening import connect
+from onceq.client.sync import QueueManager
+from onceq.client.sync_unit import OpenQueue
 from onceq.errors import (
     InDoubt,
     InvalidHandle,

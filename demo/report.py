@@ -1,0 +1,200 @@
+"""The end: a table that a person understands, delays by carrier and route, and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+PICTURE = "once-in-order.png"
+
+
+@dataclass
+class Findings:
+    """Everything that the demo found out.
+
+    Attributes:
+        troubles: What is off, in words; empty if all is well.
+        timeline: (seconds, committed, at the hub, at the audit) while it went on.
+        kills: (seconds, name).
+    """
+
+    flights: int = 0
+    committed: int = 0
+    transactions: int = 0
+    largest: int = 0
+    aborted: int = 0
+    in_doubt: int = 0
+    in_doubt_committed: int = 0
+    at_hub: int = 0
+    at_audit: int = 0
+    landed: int = 0
+    batches: int = 0
+    left_in_queue: int = 0
+    duplicates: int = 0
+    missing: int = 0
+    out_of_order: int = 0
+    dead_letters: int = 0
+    resends: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    kills: list[tuple[float, str]] = field(default_factory=list)
+    deliver_s: float = 0.0
+    spark_s: float = 0.0
+    total_s: float = 0.0
+    timeline: list[tuple[float, int, int, int]] = field(default_factory=list)
+    carriers: list[dict[str, Any]] = field(default_factory=list)
+    routes: list[dict[str, Any]] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Messages a second, from the first commit to the last arrival, both queues together."""
+        return (self.at_hub + self.at_audit) / self.deliver_s if self.deliver_s else 0.0
+
+
+def show(console: Console, found: Findings, airlines: dict[str, str]) -> None:
+    """Everything in words and numbers."""
+    console.print()
+    console.print(_carriers(found, airlines))
+    console.print(_routes(found))
+    console.print(_outcome(found))
+    if found.troubles:
+        console.print("[bold red]Something is off:[/bold red]")
+        for trouble in found.troubles:
+            console.print(f"  [red]{trouble}[/red]", highlight=False)
+    else:
+        console.print(
+            "[bold green]Every flight is there exactly once, in each airport's commit order, at "
+            "both queues.[/bold green]"
+        )
+
+
+def _outcome(found: Findings) -> Table:
+    table = Table(title="Once, in order", title_justify="left", show_header=False, min_width=72)
+    table.add_column("what")
+    table.add_column("count", justify="right")
+    table.add_column("which means", style="dim")
+    dropped, cuts = found.faults.get("dropped", 0), found.faults.get("cuts", 0)
+    repeated, reordered = found.faults.get("repeated", 0), found.faults.get("reordered", 0)
+    killed = sorted({name for _, name in found.kills})
+    rows: list[tuple[str, str, str]] = [
+        ("committed", f"{found.committed:,}",
+         f"flights, in {found.transactions:,} transactions of 1 to {found.largest:,}; "
+         "each to two queues"),
+        ("delivered to HUB", f"{found.at_hub:,}",
+         f"and {found.landed:,} of them in Parquet, in {found.batches} Spark batches"),
+        ("delivered to AUDIT", f"{found.at_audit:,}", "and compared one by one"),
+        ("duplicates", f"{found.duplicates:,}", "flights that are there twice"),
+        ("missing", f"{found.missing:,}", "flights that are not there"),
+        ("out of order", f"{found.out_of_order:,}", "flights before an earlier one"),
+        ("dead-lettered", f"{found.dead_letters:,}", "messages given up, on all five managers"),
+        ("aborted", f"{found.aborted:,}", "transactions undone when full; none of it was seen"),
+        ("in doubt, settled", f"{found.in_doubt:,}",
+         f"commits whose answer was lost; {found.in_doubt_committed} had happened"),
+        ("resends", f"{found.resends:,}", "messages transmitted again"),
+        ("network faults", f"{dropped + repeated + reordered:,}",
+         f"packets: {dropped:,} lost, {repeated:,} repeated, {reordered:,} out of order; "
+         f"{cuts} connections cut, {found.faults.get('stalls', 0)} stalls"),
+        ("kills survived", f"{len(found.kills)}", f"SIGKILL and restart: {', '.join(killed)}"),
+        ("messages/s", f"{found.rate:,.0f}",
+         f"first commit to last arrival, {found.deliver_s:.1f} s for "
+         f"{found.at_hub + found.at_audit:,} messages"),
+        ("time", f"{found.total_s:.0f} s", f"of which Spark {found.spark_s:.0f} s"),
+    ]  # fmt: skip
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _delay_columns(table: Table) -> None:
+    for name in ("flights", "cancelled", "departed late by", "arrived late by", "over 15 min late"):
+        table.add_column(name, justify="right")
+
+
+def _delay_cells(row: dict[str, Any]) -> Sequence[str]:
+    def minutes(value: float | None) -> str:
+        return "-" if value is None else f"{value:.1f} min"
+
+    late = row.get("late")
+    return (
+        f"{row['flights']:,}",
+        f"{row['cancelled']:,}",
+        minutes(row.get("dep_delay")),
+        minutes(row.get("arr_delay")),
+        "-" if late is None else f"{late:.0f} %",
+    )
+
+
+def _carriers(found: Findings, airlines: dict[str, str]) -> Table:
+    table = Table(title="Delays by carrier", title_justify="left")
+    table.add_column("carrier")
+    _delay_columns(table)
+    for row in found.carriers:
+        name = airlines.get(row["carrier"], row["carrier"])
+        table.add_row(name, *_delay_cells(row))
+    return table
+
+
+def _routes(found: Findings) -> Table:
+    table = Table(title="The ten latest busy routes", title_justify="left")
+    table.add_column("route")
+    _delay_columns(table)
+    for row in found.routes:
+        table.add_row(f"{row['origin']} - {row['dest']}", *_delay_cells(row))
+    return table
+
+
+def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
+    """The picture: how messages came in while managers were killed, and who was late."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    directory.mkdir(parents=True, exist_ok=True)
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(13, 5.2), width_ratios=(3, 2), layout="constrained"
+    )
+    times = [point[0] for point in found.timeline]
+    for index, label, colour in (
+        (1, "committed at the airports", "#4c72b0"),
+        (2, "in the queue at HUB", "#55a868"),
+        (3, "in the queue at AUDIT", "#c98a1b"),
+    ):
+        left.plot(times, [point[index] for point in found.timeline], label=label, color=colour)
+    for at, name in found.kills:
+        left.axvline(at, color="#c44e52", linestyle=":", linewidth=1)
+        left.annotate(
+            f"{name} killed", (at, 0.02), xycoords=("data", "axes fraction"), rotation=90,
+            color="#c44e52", fontsize=8, ha="right", va="bottom",
+        )  # fmt: skip
+    left.axhline(found.flights, color="0.7", linewidth=0.8)
+    left.set_xlabel("seconds")
+    left.set_ylabel("messages")
+    left.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    left.set_title(
+        f"{found.flights:,} flights, {len(found.kills)} kills, {found.resends:,} resends: "
+        f"{found.duplicates} duplicates, {found.missing} missing, {found.out_of_order} out of order",
+        fontsize=10, loc="left",
+    )  # fmt: skip
+    left.legend(loc="upper left", frameon=False)
+    rows = [row for row in reversed(found.carriers) if row.get("arr_delay") is not None]
+    rows.sort(key=lambda row: row["arr_delay"])
+    names = [airlines.get(row["carrier"], row["carrier"]) for row in rows]
+    values = [row["arr_delay"] for row in rows]
+    colours = ["#c44e52" if value > 0 else "#4c72b0" for value in values]
+    right.barh(names, values, color=colours)
+    right.axvline(0, color="0.3", linewidth=0.8)
+    right.set_xlabel("minutes late on arrival, on average")
+    right.set_title("Delays by carrier, from the Parquet files", fontsize=10, loc="left")
+    right.tick_params(axis="y", labelsize=8)
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+    path = directory / PICTURE
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    return path

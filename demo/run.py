@@ -1,0 +1,357 @@
+"""The course of the demo: commit, kill, deliver, land, verify."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onceq
+from demo.flights import Departures
+from demo.managers import AUDIT, AUDIT_QUEUE, HUB, HUB_QUEUE, Child, Daemon, Network
+from demo.report import Findings
+from demo.watch import Watch
+from onceq.errors import ReceiveTimeout, ServiceNotAvailable
+
+POLL_S = 0.03
+DOWN_S = 0.25
+"""How long a killed queue manager stays away."""
+DELIVER_S_MAX = 600.0
+JOB_S_MAX = 300.0
+QUIET_S_MAX = 60.0
+RECEIVE_MESSAGES = 5_000
+
+
+class Off(Exception):
+    """The demo cannot go on."""
+
+
+@dataclass
+class Kill:
+    """One kill to be done when so much has happened."""
+
+    daemon: Daemon
+    due: Callable[[], bool]
+
+
+@dataclass
+class Listener:
+    """Lines of JSON from a child, read by a thread; the last one counts."""
+
+    child: Child
+    last: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def _listen(self) -> None:
+        for line in self.child.output:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            self.result = said.pop("result", None) or self.result
+            self.last.update(said)
+
+    def failed(self) -> bool:
+        """Whether it has ended as it should not."""
+        return self.child.process.poll() not in (None, 0)
+
+
+class Course:
+    """One run over a network that has started."""
+
+    def __init__(
+        self, network: Network, departures: list[Departures], watch: Watch, *, seed: int
+    ) -> None:
+        self._network = network
+        self._departures = departures
+        self._watch = watch
+        self._seed = seed
+        self._total = sum(len(one.bodies) for one in departures)
+        self._senders: dict[str, Listener] = {}
+        self._connections: dict[str, onceq.QueueManager] = {}
+        self._counts = {HUB: 0, AUDIT: 0}
+        self._begun = 0.0
+        self.found = Findings(flights=self._total)
+
+    # ---- delivery -------------------------------------------------------------------------
+
+    def deliver(self) -> None:
+        """Until everything is committed and has arrived, with kills on the way."""
+        watch, network = self._watch, self._network
+        self._begun = time.monotonic()
+        for one in self._departures:
+            lines = network.directory / f"{one.origin}.jsonl"
+            lines.write_bytes(b"\n".join(one.bodies))
+            directory = str(network.airports[one.origin].directory)
+            child = network.spawn(
+                ["-m", "demo.senders", one.origin, directory, str(lines), str(self._seed)],
+                f"sender-{one.origin}",
+                pipe=True,
+            )
+            self._senders[one.origin] = Listener(child)
+        watch.say("three airports commit; every transaction goes to HUB and to AUDIT")
+        kills = self._plan()
+        while not self._arrived() or kills:
+            if time.monotonic() - self._begun > DELIVER_S_MAX:
+                raise Off(f"not everything has arrived after {DELIVER_S_MAX:.0f} s: {self._counts}")
+            over = self._arrived()
+            for kill in [kill for kill in kills if over or kill.due()]:
+                self._kill(kill.daemon)
+                kills.remove(kill)
+            self._look()
+            time.sleep(POLL_S)
+        self.found.deliver_s = time.monotonic() - self._begun
+        self._look()
+        self._quiet()
+        self._note_delivery()
+
+    def _plan(self) -> list[Kill]:
+        """LGA dies while it commits, HUB while it receives; twice each."""
+        lga, hub = self._network.airports["LGA"], self._network.hub
+        mine = next(len(one.bodies) for one in self._departures if one.origin == "LGA")
+
+        def sent(share: float) -> Callable[[], bool]:
+            return lambda: self._committed("LGA") >= share * mine
+
+        def held(share: float) -> Callable[[], bool]:
+            return lambda: self._counts[HUB] >= share * self._total
+
+        return [
+            Kill(lga, sent(0.3)), Kill(hub, held(0.25)), Kill(lga, sent(0.7)), Kill(hub, held(0.6))
+        ]  # fmt: skip
+
+    def _kill(self, daemon: Daemon) -> None:
+        seconds = time.monotonic() - self._begun
+        self.found.kills.append((seconds, daemon.name))
+        held = f", holding {self._counts[HUB]:,} messages" if daemon.name == HUB else ""
+        self._watch.say(f"[red]kill -9 {daemon.name}[/red]{held}; it starts again")
+        self._forget(daemon.name)
+        daemon.kill()
+        time.sleep(DOWN_S)
+        daemon.start()
+
+    def _forget(self, name: str) -> None:
+        manager = self._connections.pop(name, None)
+        if manager is not None:
+            manager.close()
+
+    def _manager(self, daemon: Daemon) -> onceq.QueueManager:
+        if daemon.name not in self._connections:
+            self._connections[daemon.name] = daemon.connect()
+        return self._connections[daemon.name]
+
+    def _committed(self, origin: str) -> int:
+        return int(self._senders[origin].last.get("committed", 0))
+
+    def _arrived(self) -> bool:
+        over = all(sender.last.get("over") for sender in self._senders.values())
+        return over and all(count >= self._total for count in self._counts.values())
+
+    def _look(self) -> None:
+        """Counts now, for the screen and the picture."""
+        for origin, sender in self._senders.items():
+            if sender.failed():
+                raise Off(f"the sender of {origin} has ended: {sender.child.complain()}")
+        pairs = ((self._network.hub, HUB_QUEUE), (self._network.audit, AUDIT_QUEUE))
+        for daemon, queue in pairs:
+            if daemon.child is not None and daemon.child.process.poll() is not None:
+                raise Off(f"{daemon.name} has ended: {daemon.child.complain()}")
+            try:
+                self._counts[daemon.name] = self._manager(daemon).queue(queue)["messages"]
+            except ServiceNotAvailable:
+                self._forget(daemon.name)
+        sizes = {one.origin: len(one.bodies) for one in self._departures}
+        counts = {f"{name} committed": (self._committed(name), sizes[name]) for name in sizes}
+        counts["arrived at HUB"] = (self._counts[HUB], self._total)
+        counts["arrived at AUDIT"] = (self._counts[AUDIT], self._total)
+        faults = self._faults()
+        lost = faults.get("dropped", 0)
+        self._watch.show(counts, f"{lost} packets lost, {faults.get('resends', 0):,} resent")
+        self.found.timeline.append(
+            (
+                time.monotonic() - self._begun,
+                sum(self._committed(name) for name in sizes),
+                self._counts[HUB],
+                self._counts[AUDIT],
+            )
+        )
+
+    def _faults(self) -> dict[str, int]:
+        """What all proxies have done."""
+        sums: dict[str, int] = {}
+        for counters in self._network.faults().values():
+            for name, count in counters.items():
+                sums[name] = sums.get(name, 0) + count
+        return sums
+
+    def _quiet(self) -> None:
+        """Until the airports know that everything has arrived."""
+        until = time.monotonic() + QUIET_S_MAX
+        for daemon in self._network.airports.values():
+            while any(queue["messages"] for queue in self._manager(daemon).outgoing()):
+                if time.monotonic() > until:
+                    raise Off(f"{daemon.name} still waits for order acknowledgments")
+                time.sleep(POLL_S)
+
+    def _note_delivery(self) -> None:
+        found = self.found
+        for sender in self._senders.values():
+            last = sender.last
+            found.committed += last["committed"]
+            found.transactions += last["transactions"]
+            found.aborted += last["aborted"]
+            found.in_doubt += last["in_doubt"]
+            found.in_doubt_committed += last["in_doubt_committed"]
+            found.largest = max(found.largest, last["largest"])
+        found.at_hub, found.at_audit = self._counts[HUB], self._counts[AUDIT]
+        self._watch.say(
+            f"everything has arrived: {found.at_hub:,} at HUB, {found.at_audit:,} at AUDIT"
+        )
+
+    # ---- checking -------------------------------------------------------------------------
+
+    def land(self, *, keep: bool) -> None:
+        """Spark reads the hub's queue; meanwhile the audit queue is compared here."""
+        watch = self._watch
+        begun = time.monotonic()
+        work = self._network.directory / "spark"
+        work.mkdir()
+        config = work / "job.json"
+        config.write_text(
+            json.dumps(
+                {
+                    "work": str(work),
+                    "manager": str(self._network.hub.directory),
+                    "queue": HUB_QUEUE,
+                }
+            )
+        )
+        watch.say("a PySpark job empties the hub's queue into Parquet")
+        job = Listener(self._network.spawn(["-m", "demo.job", str(config)], "spark", pipe=True))
+        self._check_audit(keep=keep)
+        stage = ""
+        while job.child.process.poll() is None:
+            if time.monotonic() - begun > JOB_S_MAX:
+                raise Off("the Spark job takes too long")
+            self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})
+            if job.last.get("stage") != stage:
+                stage = job.last.get("stage", "")
+                watch.say({"stream": "Spark is up", "verify": "all is in Parquet; verifying",
+                           "delays": "working out delays"}.get(stage, stage))  # fmt: skip
+            time.sleep(POLL_S)
+        job.thread.join()
+        self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})
+        if job.failed() or job.result is None:
+            raise Off(f"the Spark job has failed: {job.child.complain()}")
+        self.found.spark_s = time.monotonic() - begun
+        self._check_parquet(job.result)
+
+    def _check_parquet(self, result: dict[str, Any]) -> None:
+        found = self.found
+        found.landed, found.batches = result["written"], result["batches"]
+        found.duplicates += result["written"] - result["flights"]
+        found.missing += self._total - result["flights"]
+        found.out_of_order += result["out_of_order"]
+        found.carriers, found.routes = result["carriers"], result["routes"]
+        if result["unreadable"]:
+            found.troubles.append(f"{result['unreadable']} messages are not flights")
+        for one in self._departures:
+            if one.bodies and result["digests"].get(one.origin) != one.digest:
+                found.troubles.append(
+                    f"the Parquet files do not hold the departures of {one.origin} as committed"
+                )
+        view = self._manager(self._network.hub).queue(HUB_QUEUE)
+        found.left_in_queue = view["messages"]
+        if view["messages"]:
+            found.troubles.append(f"{view['messages']} messages are still in the hub's queue")
+
+    def _check_audit(self, *, keep: bool) -> None:
+        """Every message of the audit queue: once, and in each airport's order."""
+        hashes = {one.origin.encode(): hashlib.sha256() for one in self._departures}
+        next_seq = dict.fromkeys(hashes, 1)
+        count = repeated = out_of_order = 0
+        for body in self._audit_bodies(keep=keep):
+            origin = body[11:14]
+            if origin not in hashes:
+                self.found.troubles.append(f"a message at AUDIT is no flight: {body[:60]!r}")
+                continue
+            seq = int(body[22 : body.index(b",", 22)])
+            if seq < next_seq[origin]:
+                repeated += 1
+            elif seq > next_seq[origin]:
+                out_of_order += 1
+            hashes[origin].update(body if next_seq[origin] == 1 else b"\n" + body)
+            next_seq[origin] = max(next_seq[origin], seq + 1)
+            count += 1
+        self.found.duplicates += repeated
+        self.found.out_of_order += out_of_order
+        self.found.missing += max(self._total - count + repeated, 0)
+        for one in self._departures:
+            if one.bodies and hashes[one.origin.encode()].hexdigest() != one.digest:
+                self.found.troubles.append(
+                    f"AUDIT does not hold the departures of {one.origin} as committed"
+                )
+        self._watch.say(f"AUDIT: {count:,} messages compared")
+
+    def _audit_bodies(self, *, keep: bool) -> Iterator[bytes]:
+        """Received in transactions; only looked at if the managers go on."""
+        manager = self._manager(self._network.audit)
+        after = 0
+        while True:
+            try:
+                if keep:
+                    batch = manager.peek_many(AUDIT_QUEUE, RECEIVE_MESSAGES, after=after)
+                    after = batch.lookup_ids[-1]
+                else:
+                    with manager.transaction() as transaction:
+                        batch = transaction.receive_many(AUDIT_QUEUE, RECEIVE_MESSAGES, timeout=0)
+            except ReceiveTimeout:
+                return
+            yield from batch.bodies()
+
+    def conclude(self) -> Findings:
+        """What there is to say in the end."""
+        found = self.found
+        faults = self._faults()
+        found.resends = faults.pop("resends", 0)
+        faults.pop("messages", 0)
+        found.faults = faults
+        for daemon in self._network.daemons:
+            status = self._manager(daemon).status()
+            found.dead_letters += status["dead_letters"] + status["transactional_dead_letters"]
+        wanted = (("committed", self._total), ("at_hub", self._total), ("at_audit", self._total),
+                  ("landed", self._total), ("duplicates", 0), ("missing", 0),
+                  ("out_of_order", 0), ("dead_letters", 0))  # fmt: skip
+        for name, value in wanted:
+            if getattr(found, name) != value:
+                found.troubles.append(
+                    f"{name.replace('_', ' ')}: {getattr(found, name):,} instead of {value:,}"
+                )
+        for manager in self._connections.values():
+            manager.close()
+        return found
+
+
+def keep_text(network: Network, parquet: Path) -> str:
+    """How to play with what was left running."""
+    lines = ["The queue managers go on. Some things to try:"]
+    lines += [f"  {daemon.name:<6} {daemon.directory}" for daemon in network.daemons]
+    hub = network.hub.directory
+    airport = network.airports["EWR"].directory
+    lines += [
+        f"  onceq queue list --qm {hub}",
+        f"  onceq peek --qm {network.audit.directory} 'private$/audit'",
+        f"  onceq outgoing list --qm {airport}",
+        f"  Parquet: {parquet}",
+        f"End them with:  kill {' '.join(map(str, network.pids()))}; rm -r {network.directory}",
+    ]
+    return "\n".join(lines)
