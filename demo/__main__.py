@@ -20,6 +20,8 @@ from demo.watch import Watch
 
 INTERRUPTED = 130
 REPORT = Path("demo-report")
+LINE_CHARS = 150
+"""Where there is no terminal to ask."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -33,6 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=LINE_CHARS)
     try:
         return _run(console, options)
     except KeyboardInterrupt:

@@ -178,7 +178,8 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
     left.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     left.set_title(
         f"{found.flights:,} flights, {len(found.kills)} kills, {found.resends:,} resends: "
-        f"{found.duplicates} duplicates, {found.missing} missing, {found.out_of_order} out of order",
+        f"{found.duplicates} duplicates, {found.missing} missing, "
+        f"{found.out_of_order} out of order",
         fontsize=10, loc="left",
     )  # fmt: skip
     left.legend(loc="upper left", frameon=False)

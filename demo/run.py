@@ -239,14 +239,18 @@ class Course:
         job = Listener(self._network.spawn(["-m", "demo.job", str(config)], "spark", pipe=True))
         self._check_audit(keep=keep)
         stage = ""
+        stages = {
+            "stream": "Spark is up",
+            "verify": "all is in Parquet; verifying",
+            "delays": "working out delays",
+        }
         while job.child.process.poll() is None:
             if time.monotonic() - begun > JOB_S_MAX:
                 raise Off("the Spark job takes too long")
             self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})
-            if job.last.get("stage") != stage:
-                stage = job.last.get("stage", "")
-                watch.say({"stream": "Spark is up", "verify": "all is in Parquet; verifying",
-                           "delays": "working out delays"}.get(stage, stage))  # fmt: skip
+            if job.last.get("stage", "") != stage:
+                stage = job.last["stage"]
+                watch.say(stages[stage])
             time.sleep(POLL_S)
         job.thread.join()
         self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})

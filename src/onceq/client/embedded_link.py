@@ -40,7 +40,12 @@ class EmbeddedLink:
     def __init__(self, host: EmbeddedHost) -> None:
         self._host = host
         self.greeting = Greeting(host.name, host.id, host.now_s())
-        self.alive = True
+        self._alive = True
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can be made."""
+        return self._alive
 
     def call(self, request: Request) -> object:
         """Ask and wait for the result; errors are raised."""
@@ -51,7 +56,7 @@ class EmbeddedLink:
 
     def close(self) -> None:
         """Stop the manager in order."""
-        self.alive = False
+        self._alive = False
         self._host.close()
 
 
@@ -61,7 +66,12 @@ class AsyncEmbeddedLink:
     def __init__(self, host: EmbeddedHost) -> None:
         self._host = host
         self.greeting = Greeting(host.name, host.id, host.now_s())
-        self.alive = True
+        self._alive = True
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can be made."""
+        return self._alive
 
     async def call(self, request: Request) -> object:
         """Ask and wait for the result; errors are raised."""
@@ -84,7 +94,7 @@ class AsyncEmbeddedLink:
 
     def close(self) -> None:
         """Stop the manager in order."""
-        self.alive = False
+        self._alive = False
         self._host.close()
 
 

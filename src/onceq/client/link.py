@@ -57,6 +57,22 @@ class Link(Protocol):
         """Leave."""
 
 
+class AsyncAsking(Protocol):
+    """A link for tasks."""
+
+    greeting: Greeting
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can be made."""
+
+    async def call(self, request: Request) -> object:
+        """Ask and wait."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
 class LinkLost(ServiceNotAvailable):
     """The connection broke while an answer was awaited; what was asked may have happened."""
 

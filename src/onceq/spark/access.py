@@ -112,13 +112,17 @@ class Access:
         Raises:
             SharingViolation: Somebody else has it open for receiving.
         """
-        manager = self._manager
-        if manager is not None and queue in self._held:
-            # A handle lives as long as its connection does.
-            if self._held[queue]._link.alive:
+        held = self._held.get(queue)
+        if held is not None:
+            try:
+                held.peek(timeout=0.0)
                 return
-            self._held.clear()
-        self._do(lambda m: self._open(m, queue))
+            except ReceiveTimeout:
+                return
+            except (ServiceNotAvailable, InvalidHandle):
+                # A handle lives as long as its connection does.
+                self._held.clear()
+        self._do(lambda manager: self._open(manager, queue))
 
     def _open(self, manager: QueueManager, queue: str) -> None:
         give_up = time.monotonic() + HOLD_S_MAX

@@ -83,7 +83,7 @@ class Faults:
         node = self._node()
         us = self.rng.choice([SECOND, MINUTE, HOUR])
         self.world.note("pause", node.name, us)
-        node.paused_us = self.world.now + us
+        node.pause(us)
 
     def clock(self) -> None:
         """Somebody sets a wall clock."""

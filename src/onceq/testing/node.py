@@ -252,7 +252,7 @@ class Node:
 
     def pause(self, us: int) -> None:
         """The process stands still."""
-        self.paused_us = self.world.now + us
+        self.paused_us = max(self.paused_us, self.world.now + us)
 
     # ---- its loop -----------------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class Node:
 
     def _plan_timer(self) -> None:
         engine = self.engine
-        if engine is None or engine.stopped:
+        if engine is None or engine.stopped or self._pump_planned:
             return
         due = engine.next_timer()
         now = self.world.now

@@ -188,6 +188,7 @@ def test_glance(start: int, transactional: bool) -> None:
     assert (seen.transactional, seen.tx_offset) == (transactional, parts.offsets[0])
     assert (seen.stream, seen.number, seen.previous) == ((5, 9, 8) if transactional else (0, 0, 0))
     assert seen.recoverable
+    assert at.packet_size(b"-" * start + data, start) == len(data)
 
 
 def test_glance_at_what_is_no_packet() -> None:
@@ -420,11 +421,19 @@ def test_lists_of_names_truncated() -> None:
     [
         (0, "<I", 0), (0, "<I", 11), (0, "<I", 0xFFFFFFFF), (4, "<H", 0x65),
         (8, "<I", 5), (8, "<I", 3), (8, "<I", ELEMENTS_MAX + 1), (8, "<I", 0xFFFFFFFF),
-        (12, "<H", 4), (12, "<H", 0), (24, "<I", 0x000A000A), (14, "<H", 10),
+        (12, "<H", 4), (12, "<H", 0), (24, "<I", 0x000A000A), (14, "<H", 10), (14, "<H", 0xD800),
     ],
 )  # fmt: skip
 def test_lists_of_names_that_lie(offset: int, form: str, value: int) -> None:
     raw = bytearray(LISTS.pack())
     struct.pack_into(form, raw, offset, value)
     with pytest.raises(MalformedPacket):
+        parse_multi(bytes(raw))
+
+
+def test_a_name_in_a_list_without_its_end() -> None:
+    raw = bytearray(MultiNames((Element(3, direct="OS:A\\q"),)).pack())
+    assert raw[26:28] == b"\0\0"
+    raw[26] = 65
+    with pytest.raises(MalformedPacket, match="not terminated"):
         parse_multi(bytes(raw))

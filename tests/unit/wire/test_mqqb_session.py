@@ -419,6 +419,16 @@ def test_idle_sessions_close_at_the_second_look() -> None:
         assert (closed.reason, closed.error) == ("idle", None)
 
 
+def test_idle_tells_shortly_before_the_end() -> None:
+    pair = Pair().open()
+    pair.tick(100)
+    pair.send(1)
+    pair.run()
+    for session in (pair.a, pair.b):
+        assert not session.idle(pair.now + 270 * SECOND - 1)
+        assert session.idle(pair.now + 270 * SECOND)
+
+
 def test_a_session_with_something_under_way_is_not_idle() -> None:
     settings = replace(SETTINGS, session_idle_s=1)
     session = Session(initiator=True, own_id=A, settings=settings, now_us=0)

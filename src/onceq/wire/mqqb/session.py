@@ -364,7 +364,7 @@ class Session:
         self._user_traffic = True
         self._user_us = self._now
         self._output.append(packets.data if isinstance(packets, Run) else packets)
-        if not self._wait_due:
+        if not self._wait_due and self._sent > self._acked:
             self._wait_due = now_us + self._wait_us()
             self._heard = False
 
@@ -404,16 +404,12 @@ class Session:
             return [self._close("set-up of the session took too long")]
         if self._ack_due and now_us >= self._ack_due:
             self._report()
-            if self._persisted > self._reported_recoverable:
-                self._ack_due = now_us + self._recoverable_ack_ms * MS_US
         if self._wait_due and now_us >= self._wait_due:
-            if self._sent == self._acked:
-                self._wait_due = 0
-            elif not self._heard:
+            assert self._sent > self._acked, "waiting for nothing"
+            if not self._heard:
                 return [self._close("the peer has not acknowledged anything in time")]
-            else:
-                self._heard = False
-                self._wait_due = now_us + self._wait_us()
+            self._heard = False
+            self._wait_due = now_us + self._wait_us()
         if self._idle_due and now_us >= self._idle_due:
             if not self._user_traffic and self._sent == self._acked:
                 return [self._close("idle")]

@@ -1,0 +1,50 @@
+"""onceq for ``async`` code: the same names, awaited.
+
+async with await onceq.aio.connect("./alpha") as qm:
+    async with qm.transaction() as tx:
+        order = await tx.receive(r"private$\\orders", timeout=5.0)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from onceq.client.address import parse
+from onceq.client.async_link import AsyncLink
+from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
+from onceq.client.tasks import AsyncQueueManager
+from onceq.model.limits import Settings
+
+__all__ = ["AsyncOpenQueue", "AsyncQueueManager", "AsyncTransaction", "connect", "open"]
+
+
+async def connect(where: str = ".", *, timeout: float = 10.0) -> AsyncQueueManager:
+    """Connect to a queue manager that runs as a daemon; see ``onceq.connect``."""
+
+    async def again() -> AsyncLink:
+        return await AsyncLink.connect(parse(where), timeout)
+
+    return AsyncQueueManager(await again(), again)
+
+
+async def open(
+    path: str,
+    *,
+    name: str | None = None,
+    create: bool = True,
+    listen: str | None = None,
+    peers: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+) -> AsyncQueueManager:
+    """Run a queue manager inside this process; see ``onceq.open``."""
+    from onceq.client.embedded_link import AsyncEmbeddedLink
+    from onceq.client.embedding import host
+
+    def start() -> AsyncEmbeddedLink:
+        return AsyncEmbeddedLink(
+            host(path, name=name, create=create, listen=listen, peers=peers, settings=settings)
+        )
+
+    link = await asyncio.get_running_loop().run_in_executor(None, start)
+    return AsyncQueueManager(link, None)

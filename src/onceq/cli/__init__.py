@@ -1,0 +1,1 @@
+"""The command line ``onceq``: one command per function, through the client library only."""

@@ -1,0 +1,141 @@
+"""What every command shares: which queue manager, which form of output, and hints for typos."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from onceq.client.offline import is_data_directory
+from onceq.client.sync import QueueManager, connect
+from onceq.errors import ConfigurationError, OnceqError, QueueNotFound
+
+QM_VARIABLE = "ONCEQ_QM"
+CONNECT_S_MAX = 10.0
+SUGGESTIONS_MAX = 3
+
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--qm",
+        "-q",
+        metavar="WHERE",
+        help="Queue manager: its data directory, its socket, or onceq://host:port "
+        f"[else {QM_VARIABLE}, else this directory].",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")
+]
+
+
+@dataclass(slots=True)
+class Chosen:
+    """What was said before the name of the command."""
+
+    qm: str | None = None
+    json: bool = False
+
+
+TOP = Chosen()
+
+
+def as_json(option: bool) -> bool:
+    """Whether JSON was asked for, before or behind the command."""
+    return option or TOP.json
+
+
+def where(option: str | None) -> str:
+    """The queue manager to talk to; raises ConfigurationError if nothing says which."""
+    chosen = option or TOP.qm or os.environ.get(QM_VARIABLE)
+    if chosen:
+        return chosen
+    if is_data_directory("."):
+        return "."
+    raise ConfigurationError(
+        "which queue manager? Say --qm with its data directory, its socket or onceq://host:port, "
+        f"or set {QM_VARIABLE}"
+    )
+
+
+@contextmanager
+def manager(option: str | None, *, name: str = "") -> Iterator[QueueManager]:
+    """Talk to the queue manager that the options name.
+
+    Args:
+        name: A queue or destination that the command is about; if it turns out that there is
+            none of that name, the error says which names are like it.
+    """
+    with connect(where(option), timeout=CONNECT_S_MAX) as qm:
+        try:
+            yield qm
+        except QueueNotFound as error:
+            near = suggestions(qm, name) if name else []
+            if not near:
+                raise
+            raise QueueNotFound(f"{error.text}; did you mean {' or '.join(near)}?") from error
+
+
+def core_of(name: str) -> str:
+    """The part of a name that people mistype: without place and prefix, folded."""
+    folded = name.replace("/", "\\").casefold()
+    return folded.rpartition("\\")[2]
+
+
+def suggestions(qm: QueueManager, name: str) -> list[str]:
+    """Names of queues and destinations like a name that does not exist, in a form for shells."""
+    try:
+        known = [queue["path"] for queue in qm.queues()]
+        known += [outgoing["destination"] for outgoing in qm.outgoing()]
+    except OnceqError:
+        return []
+    by_core: dict[str, list[str]] = {}
+    for path in known:
+        by_core.setdefault(core_of(path), []).append(path.replace("\\", "/"))
+    near = difflib.get_close_matches(core_of(name), list(by_core), SUGGESTIONS_MAX)
+    return [path for core in near for path in by_core[core]][:SUGGESTIONS_MAX]
+
+
+def complete_queue(incomplete: str) -> list[str]:
+    """Names of queues for the shell's completion; nothing if no manager answers."""
+    try:
+        with connect(where(None), timeout=1.0) as qm:
+            names = [queue["path"].replace("\\", "/") for queue in qm.queues()]
+    except OnceqError:
+        return []
+    return [name for name in names if name.startswith(incomplete.replace("\\", "/"))]
+
+
+def complete_destination(incomplete: str) -> list[str]:
+    """Destinations that have an outgoing queue, for the shell's completion."""
+    try:
+        with connect(where(None), timeout=1.0) as qm:
+            names = [outgoing["destination"].replace("\\", "/") for outgoing in qm.outgoing()]
+    except OnceqError:
+        return []
+    return [name for name in names if name.startswith(incomplete.replace("\\", "/"))]
+
+
+QueueName = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE",
+        help="Such as private$/orders; / is taken for \\, which shells eat.",
+        autocompletion=complete_queue,
+    ),
+]
+Destination = Annotated[
+    str,
+    typer.Argument(
+        metavar="DEST",
+        help="Destination of an outgoing queue, such as DIRECT=OS:BETA/private$/stock.",
+        autocompletion=complete_destination,
+    ),
+]

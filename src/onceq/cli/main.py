@@ -1,0 +1,126 @@
+"""The command ``onceq``: all commands put together, and how they end.
+
+A user's mistake ends with one line on stderr, ``onceq: error (code): what happened, what to do``,
+and with the exit code of the error (docs/reference/exit-codes.md). Tracebacks are for our own
+mistakes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
+
+import typer
+
+from onceq import __version__
+from onceq.cli import bench, manage, outgoing, queues, receiving, sending, streams
+from onceq.cli.common import QM_VARIABLE, TOP
+from onceq.cli.out import failure, line
+from onceq.errors import InDoubt, OnceqError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, or when the reader of our output has gone."""
+
+# The command line library's own base of usage errors; it has moved between versions.
+_Complaint = cast(
+    type[Exception], next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+)
+
+app = typer.Typer(
+    name="onceq",
+    help="Transactional message queuing: a committed message arrives once, in order, or its "
+    "sender is told why not.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(manage.app, name="qm")
+app.add_typer(queues.app, name="queue")
+sending.register(app)
+receiving.register(app)
+app.add_typer(outgoing.app, name="outgoing")
+app.add_typer(streams.stream_app, name="stream")
+app.add_typer(streams.tx_app, name="tx")
+streams.register(app)
+bench.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        line(f"onceq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    qm: Annotated[
+        str | None,
+        typer.Option(
+            "--qm", "-q", metavar="WHERE", show_default=False,
+            help="Queue manager: its data directory, its socket, or onceq://host:port "
+            f"[else {QM_VARIABLE}, else this directory].",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Transactional message queuing: a committed message arrives once, in order, or its sender
+    is told why not."""
+    TOP.qm = qm
+    TOP.json = json
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command line; returns the exit code."""
+    TOP.qm, TOP.json = None, False
+    as_json = "--json" in arguments
+    try:
+        result = app(args=list(arguments), prog_name="onceq", standalone_mode=False)
+        sys.stdout.flush()
+    except InDoubt as error:
+        failure(error.code, error.text, error.exit_code, as_json=as_json,
+                transaction=error.transaction)  # fmt: skip
+        return error.exit_code
+    except OnceqError as error:
+        more = {"hresult": f"{error.hresult:#010x}"} if error.hresult else {}
+        failure(error.code, error.text, error.exit_code, as_json=as_json, **more)
+        return error.exit_code
+    except _Complaint as complaint:
+        return _complain(complaint, as_json=as_json)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+def _complain(complaint: Any, *, as_json: bool) -> int:
+    """A command line that cannot be understood."""
+    text = complaint.format_message()
+    context = getattr(complaint, "ctx", None)
+    if type(complaint).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{text}\n")
+        return int(complaint.exit_code)
+    asked = f"; see '{context.command_path} --help'" if context is not None else ""
+    failure("usage", text.rstrip(".") + asked, complaint.exit_code, as_json=as_json)
+    return int(complaint.exit_code)
+
+
+def _forget_stdout() -> None:
+    """Keep the interpreter from complaining at its end that nobody reads its output."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""``onceq qm``: make, run, look at and check a queue manager."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, as_json, manager
+from onceq.client import offline
+from onceq.client.why import why
+from onceq.errors import DamagedRecord
+
+app = typer.Typer(help="Queue managers: make, run, status, check.", no_args_is_help=True)
+
+Directory = Annotated[str, typer.Argument(metavar="DIR", help="Data directory.")]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen", metavar="HOST:PORT", show_default=False,
+        help="Where other queue managers connect [127.0.0.1:1801]; empty: nowhere; port 0: any.",
+    ),
+]  # fmt: skip
+ClientListen = Annotated[
+    str | None,
+    typer.Option(
+        "--client-listen", metavar="HOST:PORT", show_default=False,
+        help="Where applications connect over TCP, besides the socket in the data directory.",
+    ),
+]  # fmt: skip
+Peer = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--peer", metavar="NAME=HOST:PORT", show_default=False,
+        help="Where another queue manager is; may be repeated.",
+    ),
+]  # fmt: skip
+
+
+@app.command("init")
+def init(
+    directory: Directory,
+    name: Annotated[
+        str,
+        typer.Option("--name", help="Its computer name [this computer's].", show_default=False),
+    ] = "",
+    listen: Listen = None,
+    client_listen: ClientListen = None,
+    peer: Peer = None,
+    json: Json = False,
+) -> None:
+    """Make a queue manager in a new directory, with its identity and its onceq.toml."""
+    if listen is not None:
+        offline.check_endpoint(listen, option="--listen")
+    if client_listen is not None:
+        offline.check_endpoint(client_listen, option="--client-listen")
+    made = offline.init(
+        directory,
+        name=name,
+        listen=listen,
+        client_listen=client_listen,
+        peers=offline.parse_peers(peer or []),
+    )
+    if as_json(json):
+        out.dump(made)
+        return
+    out.line(f"made queue manager {made['name']} in {made['path']} (id {made['id']})")
+    out.line(f"configure it in {made['configuration']}, start it with: onceq qm run {directory}")
+
+
+@app.command("run")
+def run(
+    directory: Directory = ".",
+    listen: Listen = None,
+    client_listen: ClientListen = None,
+    peer: Peer = None,
+) -> None:
+    """Run a queue manager in the foreground; SIGTERM or Ctrl-C stops it in order.
+
+    Options take the place of what its onceq.toml says. It prints one line when it is ready.
+    """
+    if listen is not None:
+        offline.check_endpoint(listen, option="--listen")
+    if client_listen is not None:
+        offline.check_endpoint(client_listen, option="--client-listen")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    offline.run(
+        directory,
+        listen=listen,
+        client_listen=client_listen,
+        peers=offline.parse_peers(peer or []),
+    )
+
+
+@app.command("status")
+def status(qm: Where = None, json: Json = False) -> None:
+    """The queue manager at a glance, with what needs attention."""
+    with manager(qm) as connection:
+        view, outgoing = connection.status(), connection.outgoing()
+        queues = connection.queues()
+    attention = troubles(view, outgoing)
+    if as_json(json):
+        out.dump({**view, "attention": attention})
+        return
+    out.facts(
+        [
+            ("queue manager", f"{view['name']}  {view['id']}"),
+            ("queues", f"{view['queues']:,} with {out.plural(view['messages'], 'message')}"),
+            (
+                "outgoing",
+                f"{view['outgoing']:,} with {out.plural(view['outgoing_messages'], 'message')}",
+            ),
+            ("stored", out.size(view["bytes"])),
+            ("sessions", view["sessions"]),
+            ("streams", view["streams"]),
+            ("transactions", view["transactions"]),
+            ("waiting readers", view["waiting_readers"]),
+            ("log position", view["log_position"]),
+        ]
+    )
+    busy = [q for q in queues if q["messages"]]
+    if busy:
+        print()
+        out.table(
+            ("queue", "messages", "locked", "bytes"),
+            [(q["path"], q["messages"], q["locked"], out.size(q["bytes"])) for q in busy],
+        )
+    for text in attention:
+        out.line(f"! {text}")
+
+
+def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
+    """Sentences about what an operator should look at."""
+    found = []
+    if view["space_low"]:
+        found.append("the disk is nearly full: sends are refused until there is room")
+    if view["transactional_dead_letters"]:
+        found.append(
+            f"{out.plural(view['transactional_dead_letters'], 'message')} in the transactional "
+            "dead-letter queue: onceq peek 'SYSTEM$;DEADXACT'"
+        )
+    if view["dead_letters"]:
+        found.append(
+            f"{out.plural(view['dead_letters'], 'message')} in the dead-letter queue: "
+            "onceq peek 'SYSTEM$;DEADLETTER'"
+        )
+    found += [why(o) for o in outgoing if o["messages"] and (o["paused_since"] or o["trouble"])]
+    return found
+
+
+@app.command("check")
+def check(directory: Directory = ".", json: Json = False) -> None:
+    """Read a whole store and say what is in it and what is wrong with it; changes nothing.
+
+    Meant for a queue manager that does not run; while one writes, the end of its log may look
+    torn.
+    """
+    report = offline.check(directory)
+    if as_json(json):
+        out.dump(report)
+    else:
+        out.facts(
+            [
+                ("store", report["path"]),
+                ("segments", f"{report['segments']} and {report['ready_segments']} prepared"),
+                (
+                    "records",
+                    f"{report['records']:,} ({out.size(report['record_bytes'])}), log positions "
+                    f"{report['first_position']} to {report['end_position']}",
+                ),
+                (
+                    "checkpoint",
+                    f"up to {report['checkpoint_position']} "
+                    f"({out.size(report['checkpoint_bytes'])})",
+                ),
+                ("torn tail", f"{report['torn_bytes']} bytes that a start would cut"),
+                ("result", "damaged" if report["problem"] else "sound"),
+            ]
+        )
+    sys.stdout.flush()
+    if report["problem"]:
+        raise DamagedRecord(report["problem"])

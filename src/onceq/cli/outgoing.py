@@ -1,0 +1,122 @@
+"""``onceq outgoing``: what waits here for other queue managers, and why it does or does not move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Destination, Json, Where, as_json, manager
+from onceq.client.why import duration, why
+
+app = typer.Typer(help="Outgoing queues: what waits for others, and why.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(qm: Where = None, json: Json = False) -> None:
+    """List the outgoing queues."""
+    with manager(qm) as connection:
+        found = connection.outgoing()
+    found.sort(key=lambda o: o["destination"].casefold())
+    if as_json(json):
+        out.dump(found)
+        return
+    out.table(
+        ("destination", "state", "messages", "unacknowledged", "bytes", "trouble"),
+        [
+            (
+                o["destination"], o["state"], o["messages"], o["unacknowledged"],
+                out.size(o["bytes"]), o["trouble"] or "-",
+            )
+            for o in found
+        ],
+    )  # fmt: skip
+
+
+@app.command("show")
+def show(destination: Destination, qm: Where = None, json: Json = False) -> None:
+    """Show everything about one outgoing queue."""
+    with manager(qm, name=destination) as connection:
+        view = connection.outgoing_queue(destination)
+    sentence = why(view)
+    if as_json(json):
+        out.dump({**view, "why": sentence})
+        return
+    out.facts(_facts(view))
+    out.line(sentence)
+
+
+def _facts(o: dict[str, Any]) -> list[tuple[str, object]]:
+    def number(value: int) -> str:
+        return str(value) if value else "-"
+
+    facts: list[tuple[str, object]] = [
+        ("destination", o["destination"]),
+        ("state", o["state"]),
+        ("messages", f"{o['messages']:,} ({out.size(o['bytes'])})"),
+        ("without order acknowledgment", o["unacknowledged"]),
+        ("transmitted, unacknowledged", o["no_ack_count"]),
+        ("awaiting final acknowledgment", o["no_read_count"]),
+        ("peer", o["peer"] or "-"),
+        ("connected since", out.when(o["connected_since"])),
+        ("paused since", out.when(o["paused_since"])),
+        ("stream", f"{o['stream']:#018x}" if o["stream"] else "-"),
+        ("unacknowledged numbers", f"{number(o['first_unacked'])} to {number(o['last_unacked'])}"),
+        ("next number", number(o["next_number"])),
+        ("last order acknowledgment", f"{number(o['last_ack'])} at {out.when(o['last_ack_time'])}"),
+        ("times it was repeated", max(o["last_ack_count"] - 1, 0)),
+        ("resend interval", duration(o["resend_interval_s"])),
+        ("next resend", out.when(o["resend_at"])),
+        ("resends without answer", o["resend_count"]),
+    ]
+    if o["trouble"]:
+        retry = o["retry_in_s"]
+        facts += [
+            ("trouble", o["trouble"]),
+            ("trouble since", out.when(o["trouble_since"])),
+            ("attempts", o["attempts"]),
+            ("next attempt", f"in {duration(retry)}" if retry >= 0 else "-"),
+        ]
+    return facts
+
+
+@app.command("why")
+def why_(destination: Destination, qm: Where = None, json: Json = False) -> None:
+    """Say in one sentence why messages for a destination do or do not move."""
+    with manager(qm, name=destination) as connection:
+        view = connection.outgoing_queue(destination)
+    if as_json(json):
+        out.dump({"destination": view["destination"], "state": view["state"], "why": why(view)})
+        return
+    out.line(why(view))
+
+
+def _steer(action: str, destination: str, qm: str | None, json: bool) -> None:
+    with manager(qm, name=destination) as connection:
+        {"pause": connection.pause, "resume": connection.resume, "resend": connection.resend}[
+            action
+        ](destination)
+        view = connection.outgoing_queue(destination)
+    if as_json(json):
+        out.dump({"destination": view["destination"], "action": action, "why": why(view)})
+        return
+    out.line(why(view))
+
+
+@app.command("pause")
+def pause(destination: Destination, qm: Where = None, json: Json = False) -> None:
+    """Transmit nothing more to a destination; messages gather, and may expire."""
+    _steer("pause", destination, qm, json)
+
+
+@app.command("resume")
+def resume(destination: Destination, qm: Where = None, json: Json = False) -> None:
+    """Transmit again to a destination that was paused."""
+    _steer("resume", destination, qm, json)
+
+
+@app.command("resend")
+def resend(destination: Destination, qm: Where = None, json: Json = False) -> None:
+    """Transmit at once what is not acknowledged, with the same numbers; connect if need be."""
+    _steer("resend", destination, qm, json)

@@ -1,0 +1,157 @@
+"""``onceq queue``: make, list, show, purge and delete queues."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import DryRun, Json, QueueName, Where, as_json, manager
+from onceq.client.sync import QueueManager
+from onceq.errors import QueueNotFound, UnsupportedFormatName
+
+app = typer.Typer(help="Queues of this manager.", no_args_is_help=True)
+
+NO_QUOTA = 0xFFFF_FFFF
+
+
+@app.command("create")
+def create(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="QUEUE", help="Such as private$/orders; / is taken for \\."),
+    ],
+    transactional: Annotated[
+        bool,
+        typer.Option("--transactional", help="For messages of transactions; settled for ever."),
+    ] = False,
+    label: Annotated[str, typer.Option("--label", help="A description.", show_default=False)] = "",
+    quota_kb: Annotated[
+        int | None, typer.Option("--quota-kb", min=0, help="Most that it may hold, in KiB.")
+    ] = None,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="It may be there already, if it is of this kind.")
+    ] = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Make a queue."""
+    with manager(qm) as connection:
+        made = connection.create_queue(
+            name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok
+        )
+    if as_json(json):
+        out.dump(made)
+        return
+    kind = "transactional queue" if made["transactional"] else "queue"
+    out.line(f"{kind} {made['path']}")
+
+
+@app.command("list")
+def list_(
+    system: Annotated[
+        bool, typer.Option("--system", help="Dead-letter queues and the journal too.")
+    ] = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """List the queues. System queues are listed when something is in them, or with --system."""
+    with manager(qm) as connection:
+        found = connection.queues()
+    found = [q for q in found if system or not q["system"] or q["messages"]]
+    found.sort(key=lambda q: (q["system"], q["path"].casefold()))
+    if as_json(json):
+        out.dump(found)
+        return
+    out.table(
+        ("queue", "transactional", "messages", "locked", "bytes", "readers waiting", "label"),
+        [
+            (
+                q["path"], q["transactional"], q["messages"], q["locked"], out.size(q["bytes"]),
+                q["readers_waiting"], q["label"],
+            )
+            for q in found
+        ],
+    )  # fmt: skip
+
+
+@app.command("show")
+def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """Show everything about one queue."""
+    with manager(qm, name=name) as connection:
+        view = connection.queue(name)
+    if as_json(json):
+        out.dump(view)
+        return
+    quota = view["quota_kb"]
+    out.facts(
+        [
+            ("queue", view["path"]),
+            ("transactional", view["transactional"]),
+            ("label", view["label"] or "-"),
+            ("messages", view["messages"]),
+            ("available", view["available"]),
+            ("locked", f"{view['locked']:,} (held by open transactions)"),
+            ("bytes", out.size(view["bytes"])),
+            ("quota", "none" if quota == NO_QUOTA else f"{quota:,} KiB"),
+            ("readers waiting", view["readers_waiting"]),
+            ("first lookup id", str(view["first_lookup"] or "-")),
+            ("last lookup id", str(view["last_lookup"] or "-")),
+            ("created", out.when(view["created"])),
+            ("instance", view["instance"]),
+        ]
+    )
+
+
+def _there(connection: QueueManager, name: str) -> dict[str, Any]:
+    """A queue or an outgoing queue, as far as both have the same fields."""
+    try:
+        view = connection.queue(name)
+    except QueueNotFound:
+        try:
+            outgoing = connection.outgoing_queue(name)
+        except QueueNotFound:
+            outgoing = None
+        if outgoing is None:
+            raise
+        return {"name": outgoing["destination"], "messages": outgoing["messages"], "locked": 0,
+                "system": False, "outgoing": True}  # fmt: skip
+    return {"name": view["path"], "messages": view["messages"], "locked": view["locked"],
+            "system": view["system"], "outgoing": False}  # fmt: skip
+
+
+def _done(verb: str, count: int, name: str, *, dry: bool, json: bool) -> None:
+    if as_json(json):
+        out.dump({"queue": name, "messages": count, "dry_run": dry})
+    elif dry:
+        out.line(f"would {verb} {name} with {out.plural(count, 'message')}; nothing was changed")
+    else:
+        out.line(f"{verb}d {name} with {out.plural(count, 'message')}")
+
+
+@app.command("delete")
+def delete(name: QueueName, dry_run: DryRun = False, qm: Where = None, json: Json = False) -> None:
+    """Delete a queue and every message in it."""
+    with manager(qm, name=name) as connection:
+        there = _there(connection, name)
+        if there["outgoing"] or there["system"]:
+            kind = "an outgoing queue" if there["outgoing"] else "a system queue"
+            raise UnsupportedFormatName(
+                f"{name} is {kind}: it cannot be deleted; 'queue purge' empties it"
+            )
+        count = there["messages"] if dry_run else connection.delete_queue(name)
+    _done("delete", count, there["name"], dry=dry_run, json=json)
+
+
+@app.command("purge")
+def purge(name: QueueName, dry_run: DryRun = False, qm: Where = None, json: Json = False) -> None:
+    """Remove every message of a queue, or of an outgoing queue.
+
+    Messages that an open transaction holds go when it ends. What is purged from an outgoing queue
+    never arrives; its sender learns so where it asked to.
+    """
+    with manager(qm, name=name) as connection:
+        there = _there(connection, name)
+        count = there["messages"] if dry_run else connection.purge(name)
+    _done("purge", count, there["name"], dry=dry_run, json=json)

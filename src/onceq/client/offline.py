@@ -1,0 +1,137 @@
+"""What is done to a data directory while nobody talks to its queue manager: make, run, check.
+
+The command line may import the client only, so what it needs of the service and of the store
+passes through here (the exception is this module and ``client/embedding.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from onceq.core.state import Identity
+from onceq.errors import ConfigurationError, StoreExists
+from onceq.model.identity import guid_text
+from onceq.service import config, directory
+from onceq.service.main import serve
+from onceq.store.check import check as check_store
+from onceq.store.files import RealFiles
+from onceq.store.log import STORE_FILE
+
+
+def is_data_directory(path: str) -> bool:
+    """Whether a queue manager lives in this directory."""
+    return os.path.exists(os.path.join(path, STORE_FILE))
+
+
+def check_endpoint(text: str, *, option: str) -> str:
+    """A "host:port" as it stands, or "" for none; raises ConfigurationError."""
+    if not text:
+        return text
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(
+            f"{option} {text!r}: write a host and a port, such as 127.0.0.1:1801"
+        )
+    return text
+
+
+def parse_peers(texts: list[str]) -> dict[str, str]:
+    """``NAME=host:port`` of the command line as an address book; raises ConfigurationError."""
+    peers: dict[str, str] = {}
+    for text in texts:
+        name, separator, where = text.partition("=")
+        if not separator or not name or not where:
+            raise ConfigurationError(f"--peer {text!r}: write NAME=host:port")
+        peers[name] = check_endpoint(where, option="--peer")
+    return peers
+
+
+def init(
+    path: str,
+    *,
+    name: str = "",
+    listen: str | None = None,
+    client_listen: str | None = None,
+    peers: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Make a queue manager: its directory, its identity and its ``onceq.toml``.
+
+    Returns:
+        name, id, path, listen and the name of the configuration file.
+
+    Raises:
+        StoreExists, ConfigurationError: The directory or an option cannot be used.
+    """
+    path = os.path.abspath(path)
+    if is_data_directory(path):
+        raise StoreExists(f"{path} holds a queue manager already; choose another directory")
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise ConfigurationError(f"{path} is a file; choose a new directory")
+    if os.path.isdir(path) and os.listdir(path):
+        raise ConfigurationError(f"{path} is not empty; choose a new or an empty directory")
+    name = directory.check_name(name or directory.default_name())
+    text = _toml(name, listen, client_listen, peers or {})
+    store = directory.init(path, name=name, configuration=text)
+    identity = Identity.unpack(store.identity)
+    store.close()
+    return {
+        "name": identity.name,
+        "id": guid_text(identity.guid),
+        "path": path,
+        "listen": config.load(path).listen,
+        "configuration": os.path.join(path, config.FILE),
+    }
+
+
+def _toml(
+    name: str, listen: str | None, client_listen: str | None, peers: Mapping[str, str]
+) -> str:
+    """A configuration file with what was asked for, and the rest as comments."""
+    listen = config.Configuration().listen if listen is None else listen
+    lines = [
+        "# Configuration of a onceq queue manager: docs/reference/configuration.md",
+        f"name = {json.dumps(name)}",
+        f"listen = {json.dumps(listen)}  # other queue managers; empty: none may connect",
+        f"client_listen = {json.dumps(client_listen or '')}  # applications over TCP; empty: none",
+        "",
+        '[peers]  # where other queue managers are: NAME = "host:port"; else DNS and port 1801',
+        *(
+            f"{peer if re.fullmatch(r'[A-Za-z0-9_-]+', peer) else json.dumps(peer)} = "
+            f"{json.dumps(where)}"
+            for peer, where in peers.items()
+        ),
+        "",
+        "[settings]  # docs/reference/settings.md",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def run(
+    path: str,
+    *,
+    listen: str | None = None,
+    client_listen: str | None = None,
+    peers: Mapping[str, str] | None = None,
+) -> None:
+    """Run the queue manager of a directory in this process until a signal stops it.
+
+    Raises:
+        NotAStore, StoreLocked, PortInUse, ConfigurationError: It cannot start.
+        StorageFailure: The disk failed.
+    """
+    serve(path, listen=listen, client_listen=client_listen, peers=dict(peers or {}))
+
+
+def check(path: str) -> dict[str, Any]:
+    """Read a whole store and say what is in it; ``problem`` is "" if nothing is wrong.
+
+    Raises:
+        NotAStore, NewerFormat: It is no store, or one of a newer onceq.
+    """
+    return asdict(check_store(os.path.abspath(path), RealFiles()))

@@ -1,0 +1,265 @@
+"""Queue managers for ``async`` code: the same names and plans as for threads, awaited.
+
+An object belongs to the event loop that made it; any number of its tasks may use it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, cast
+
+from onceq.client import plans
+from onceq.client.link import AsyncAsking
+from onceq.client.plans import ACCESS, SHARE, Body, Plan
+from onceq.client.queues import create_plan
+from onceq.client.results import Batch, MessageIds
+from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
+from onceq.client.why import why
+from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable
+from onceq.model.identity import MessageId, guid_text
+from onceq.model.message import Message
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+RECONNECT_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+
+
+class AsyncQueueManager:
+    """See ``onceq.QueueManager``: every method of that name does the same, awaited."""
+
+    def __init__(
+        self, link: AsyncAsking, connect: Callable[[], Awaitable[AsyncAsking]] | None
+    ) -> None:
+        self._link: AsyncAsking | None = link
+        self._connect = connect
+        self._session = plans.new_session(link.greeting, os.urandom(12))
+        self._name = link.greeting.name
+        self._connecting = asyncio.Lock()
+        self._closed = False
+
+    async def __aenter__(self) -> AsyncQueueManager:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncQueueManager {self._name}>"
+
+    @property
+    def name(self) -> str:
+        """Computer name of the queue manager."""
+        return self._name
+
+    @property
+    def id(self) -> str:
+        """Its GUID."""
+        return guid_text(self._session.source)
+
+    async def close(self) -> None:
+        """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
+        self._closed = True
+        if self._link is not None:
+            link, self._link = self._link, None
+            if self._connect is None:
+                await asyncio.get_running_loop().run_in_executor(None, link.close)
+            else:
+                link.close()
+
+    # ---- running plans --------------------------------------------------------------------
+
+    async def live(self) -> AsyncAsking:
+        """The link, connected again if it broke."""
+        link = self._link
+        if link is not None and link.alive:
+            return link
+        async with self._connecting:
+            if self._closed:
+                raise ServiceNotAvailable("this queue manager was closed")
+            if self._link is None or not self._link.alive:
+                if self._connect is None:
+                    raise ServiceNotAvailable("the embedded queue manager has stopped")
+                self._link = await self._reconnect(self._connect)
+            return self._link
+
+    async def _reconnect(self, connect: Callable[[], Awaitable[AsyncAsking]]) -> AsyncAsking:
+        for wait in RECONNECT_S:
+            try:
+                return await connect()
+            except ServiceNotAvailable:
+                await asyncio.sleep(wait)
+        return await connect()
+
+    async def run(self, plan: Plan, link: AsyncAsking | None = None) -> Any:
+        """Carry a plan out (for the classes of this package)."""
+        link = link or await self.live()
+        try:
+            request = next(plan)
+            while True:
+                try:
+                    result = await link.call(request)
+                except Exception as error:  # noqa: BLE001 - a plan sees every error
+                    request = plan.throw(error)
+                else:
+                    request = plan.send(result)
+        except StopIteration as stop:
+            return stop.value
+
+    # ---- queues ---------------------------------------------------------------------------
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        transactional: bool = False,
+        label: str = "",
+        quota_kb: int | None = None,
+        exist_ok: bool = False,
+    ) -> dict[str, Any]:
+        """Make a queue."""
+        plan = create_plan(
+            name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok
+        )
+        return cast(dict[str, Any], await self.run(plan))
+
+    async def delete_queue(self, name: str) -> int:
+        """Delete a queue; returns how many messages went with it."""
+        self._session.destinations.clear()
+        return cast(int, await self.run(plans.ask(Code.DELETE, frames.Named(name))))
+
+    async def purge(self, name: str) -> int:
+        """Remove the messages of a queue, or of an outgoing queue; returns how many."""
+        return cast(int, await self.run(plans.ask(Code.PURGE, frames.Named(name))))
+
+    async def queues(self) -> list[dict[str, Any]]:
+        """All queues of this manager."""
+        return cast(list[dict[str, Any]], await self._look("queues"))
+
+    async def queue(self, name: str) -> dict[str, Any]:
+        """One queue."""
+        return cast(dict[str, Any], await self._look("queue", name))
+
+    async def open_queue(
+        self, name: str, *, access: str = "receive", share: str = "none"
+    ) -> AsyncOpenQueue:
+        """Hold a queue open (MQOpenQueue)."""
+        if access not in ACCESS or share not in SHARE:
+            raise InvalidParameter(f"access {access!r} with share {share!r} does not exist")
+        link = await self.live()
+        head = frames.Open(name, ACCESS[access], SHARE[share])
+        opened = await self.run(plans.ask(Code.OPEN, head), link)
+        return AsyncOpenQueue(self, link, name, opened)
+
+    # ---- messages -------------------------------------------------------------------------
+
+    async def send(
+        self, destination: str, body: Body, *, transactional: bool = False, **properties: Any
+    ) -> MessageId:
+        """Send one message now."""
+        sent = await self.send_many(destination, [body], transactional=transactional, **properties)
+        return sent[0]
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Sequence[Body],
+        *,
+        transactional: bool = False,
+        **properties: Any,
+    ) -> MessageIds:
+        """Send a batch now: all or none if ``transactional``."""
+        plan = plans.send_many(
+            self._session, destination, bodies, transactional=transactional, values=properties
+        )
+        return cast(MessageIds, await self.run(plan))
+
+    async def receive(
+        self, queue: str, *, timeout: float | None = None, lookup_id: int = 0
+    ) -> Message:
+        """Take one message, at once and for good."""
+        plan = plans.receive_many(queue, count=1, timeout=timeout, lookup=lookup_id)
+        return cast(Message, await self.run(plans.one(plan)))
+
+    async def receive_many(
+        self, queue: str, max: int = 1000, *, timeout: float | None = None
+    ) -> Batch:
+        """Take at least one message and at most ``max``."""
+        return cast(Batch, await self.run(plans.receive_many(queue, count=max, timeout=timeout)))
+
+    async def peek(self, queue: str, *, timeout: float | None = 0.0, lookup_id: int = 0) -> Message:
+        """Look at the first message, or at one by its lookup identifier."""
+        plan = plans.receive_many(queue, count=1, timeout=timeout, peek=True, lookup=lookup_id)
+        return cast(Message, await self.run(plans.one(plan)))
+
+    async def peek_many(
+        self, queue: str, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0
+    ) -> Batch:
+        """Look at messages behind the lookup identifier ``after``."""
+        plan = plans.receive_many(queue, count=max, timeout=timeout, peek=True, after=after)
+        return cast(Batch, await self.run(plan))
+
+    async def messages(
+        self, queue: str, *, batch: int = 1000, timeout: float | None = 0.0
+    ) -> AsyncIterator[Message]:
+        """Receive one after another, in batches, until none comes for ``timeout`` seconds."""
+        while True:
+            try:
+                found = await self.receive_many(queue, batch, timeout=timeout)
+            except ReceiveTimeout:
+                return
+            for message in found:
+                yield message
+
+    def transaction(self) -> AsyncTransaction:
+        """A unit of work: ``async with qm.transaction() as tx``."""
+        return AsyncTransaction(self, self._session)
+
+    async def outcome(self, transaction: str) -> str:
+        """What became of a commit: "committed", "aborted" or "unknown"."""
+        return cast(str, await self.run(plans.outcome(self._session, transaction)))
+
+    # ---- operating ------------------------------------------------------------------------
+
+    async def _look(self, what: str, name: str = "") -> Any:
+        return await self.run(plans.ask(Code.LOOK, frames.LookHead(what, name)))
+
+    async def status(self) -> dict[str, Any]:
+        """The manager at a glance."""
+        return cast(dict[str, Any], await self._look("status"))
+
+    async def outgoing(self) -> list[dict[str, Any]]:
+        """All outgoing queues."""
+        return cast(list[dict[str, Any]], await self._look("outgoing"))
+
+    async def outgoing_queue(self, destination: str) -> dict[str, Any]:
+        """One outgoing queue."""
+        return cast(dict[str, Any], await self._look("outgoing-queue", destination))
+
+    async def why(self, destination: str) -> str:
+        """One sentence: why messages for a destination do or do not move."""
+        return why(await self.outgoing_queue(destination))
+
+    async def streams(self) -> list[dict[str, Any]]:
+        """Incoming message streams."""
+        return cast(list[dict[str, Any]], await self._look("streams"))
+
+    async def transactions(self) -> list[dict[str, Any]]:
+        """Transactions that are open on this manager."""
+        return cast(list[dict[str, Any]], await self._look("transactions"))
+
+    async def _steer(self, destination: str, action: str) -> None:
+        await self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
+
+    async def pause(self, destination: str) -> None:
+        """Transmit nothing more to a destination."""
+        await self._steer(destination, "pause")
+
+    async def resume(self, destination: str) -> None:
+        """Transmit again."""
+        await self._steer(destination, "resume")
+
+    async def resend(self, destination: str) -> None:
+        """Transmit at once what is not acknowledged."""
+        await self._steer(destination, "resend")
