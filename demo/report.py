@@ -38,6 +38,7 @@ class Findings:
     duplicates: int = 0
     missing: int = 0
     out_of_order: int = 0
+    altered: int = 0
     dead_letters: int = 0
     resends: int = 0
     faults: dict[str, int] = field(default_factory=dict)

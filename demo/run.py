@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -279,31 +279,30 @@ class Course:
             found.troubles.append(f"{view['messages']} messages are still in the hub's queue")
 
     def _check_audit(self, *, keep: bool) -> None:
-        """Every message of the audit queue: once, and in each airport's order."""
-        hashes = {one.origin.encode(): hashlib.sha256() for one in self._departures}
-        next_seq = dict.fromkeys(hashes, 1)
-        count = repeated = out_of_order = 0
+        """Every message of the audit queue: once, in each airport's order, byte for byte."""
+        committed = {one.origin.encode(): one.bodies for one in self._departures}
+        next_seq = dict.fromkeys(committed, 1)
+        count = repeated = out_of_order = altered = 0
         for body in self._audit_bodies(keep=keep):
-            origin = body[11:14]
-            if origin not in hashes:
+            count += 1
+            origin, seq = body[11:14], _seq(body)
+            if not 1 <= seq <= len(committed.get(origin, ())):
                 self.found.troubles.append(f"a message at AUDIT is no flight: {body[:60]!r}")
                 continue
-            seq = int(body[22 : body.index(b",", 22)])
             if seq < next_seq[origin]:
                 repeated += 1
             elif seq > next_seq[origin]:
                 out_of_order += 1
-            hashes[origin].update(body if next_seq[origin] == 1 else b"\n" + body)
+            if body != committed[origin][seq - 1]:
+                altered += 1
+                if altered == 1:
+                    was = committed[origin][seq - 1]
+                    self.found.troubles.append(f"AUDIT has {body!r} where {was!r} was committed")
             next_seq[origin] = max(next_seq[origin], seq + 1)
-            count += 1
         self.found.duplicates += repeated
         self.found.out_of_order += out_of_order
         self.found.missing += max(self._total - count + repeated, 0)
-        for one in self._departures:
-            if one.bodies and hashes[one.origin.encode()].hexdigest() != one.digest:
-                self.found.troubles.append(
-                    f"AUDIT does not hold the departures of {one.origin} as committed"
-                )
+        self.found.altered += altered
         self._watch.say(f"AUDIT: {count:,} messages compared")
 
     def _audit_bodies(self, *, keep: bool) -> Iterator[bytes]:
@@ -334,7 +333,7 @@ class Course:
             found.dead_letters += status["dead_letters"] + status["transactional_dead_letters"]
         wanted = (("committed", self._total), ("at_hub", self._total), ("at_audit", self._total),
                   ("landed", self._total), ("duplicates", 0), ("missing", 0),
-                  ("out_of_order", 0), ("dead_letters", 0))  # fmt: skip
+                  ("out_of_order", 0), ("altered", 0), ("dead_letters", 0))  # fmt: skip
         for name, value in wanted:
             if getattr(found, name) != value:
                 found.troubles.append(
@@ -343,6 +342,15 @@ class Course:
         for manager in self._connections.values():
             manager.close()
         return found
+
+
+_SEQ = re.compile(rb'"seq":(\d+),')
+
+
+def _seq(body: bytes) -> int:
+    """An airport's own count in a body; 0 if there is none."""
+    match = _SEQ.search(body, 0, 40)
+    return int(match.group(1)) if match else 0
 
 
 def keep_text(network: Network, parquet: Path) -> str:

@@ -589,3 +589,45 @@ def test_refused_messages_do_not_block_their_stream(
     at_target = world["B"].bodies(DEAD)
     assert at_target == ([b"1", b"2"] if "plain" in destination else [])
     assert replace(fast(), resend_first_s=1).resend_first_s == 1
+
+
+def test_two_spellings_of_one_queue_are_two_streams(world: World) -> None:
+    """Numbers follow the name that the sender uses (U10), so neither stream may starve (I26)."""
+    a, b = world["A"], world["B"]
+    spellings = [Q, rf"DIRECT=TCP:{b.address}\private$\q"]
+    world.cut("A", "B")
+    for n in range(3):
+        a.once(spellings[0], b"os-%d" % n)
+        a.once(spellings[1], b"tcp-%d" % n)
+    world.mend("A", "B")
+    world.run(60)
+    a.once(spellings[0], b"os-3")
+    world.run(60)
+    found = b.bodies(LOCAL)
+    assert [body for body in found if body[:2] == b"os"] == [b"os-%d" % n for n in range(4)]
+    assert [body for body in found if body[:3] == b"tcp"] == [b"tcp-%d" % n for n in range(3)]
+    assert [view.messages for view in a.look("outgoing")] == [0, 0]
+
+
+def test_order_acknowledgments_have_numbers_of_their_own(world: World) -> None:
+    for n in range(5):
+        world["A"].once(Q, b"%d" % n)
+        world.run(0.7)
+    used = [ack.run.message_numbers[ack.index] for ack in world.link("A", "B").order_acks()]
+    assert len(set(used)) == len(used) >= 4
+    assert 0 not in used
+
+
+def test_a_queue_made_again_has_no_past(world: World) -> None:
+    """EOD-31: deleting a queue forgets its streams."""
+    from onceq.core.inputs import DeleteQueue
+
+    world["A"].once(Q, b"1", b"2")
+    world.run(2)
+    assert len(world["B"].look("streams")) == 1
+    world["B"].ask(lambda o, r: DeleteQueue(o, r, LOCAL))
+    assert world["B"].look("streams") == ()
+    world["B"].create("q")
+    world["A"].once(Q, b"3")
+    world.run(2)
+    assert world["B"].bodies(LOCAL) == [b"3"]

@@ -31,9 +31,7 @@ Where = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
 
 
 @dataclass(slots=True)

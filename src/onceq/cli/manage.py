@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import Annotated, Any
 
@@ -86,7 +85,6 @@ def run(
         offline.check_endpoint(listen, option="--listen")
     if client_listen is not None:
         offline.check_endpoint(client_listen, option="--client-listen")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     offline.run(
         directory,
         listen=listen,

@@ -66,3 +66,21 @@ def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
             "when they are received, which has not happened yet"
         )
     return f"{name}: connected, {some} being transmitted"
+
+
+def stream_why(view: Mapping[str, Any]) -> str:
+    """One sentence about an incoming stream, as ``streams`` gives it."""
+    name = f"{view['queue']} from {view['source']}"
+    if not view["number"]:
+        return f"{name}: a stream was announced, and nothing of it was accepted yet"
+    where = f"accepted up to number {view['number']} at {clock(view['last_access'])}"
+    link = "connected" if view["connected"] else "the sender is not connected"
+    turned = []
+    if view["duplicates"]:
+        turned.append(f"{view['duplicates']} duplicates dropped")
+    if view["gaps"]:
+        turned.append(f"{view['gaps']} that came before an earlier message left to be sent again")
+    if view["rejects"]:
+        turned.append(f"{view['rejects']} refused for good")
+    aside = f" ({', '.join(turned)})" if turned else ""
+    return f"{name}: {link}; {where}{aside}; whatever is sent next will be accepted"

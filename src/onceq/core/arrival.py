@@ -140,6 +140,8 @@ def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
     if not queue.properties.transactional:
         return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+    if run.encrypted:
+        return MessageClass.NACK_BAD_ENCRYPTION
     if _too_late(desk, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
     if queue.bytes + size > queue.properties.quota_bytes:
@@ -282,6 +284,7 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
     if (
         queue is not None
         and not queue.properties.transactional
+        and not run.encrypted
         and not _too_late(desk, run)
         and queue.bytes + len(packets.data) <= queue.properties.quota_bytes
     ):

@@ -31,6 +31,7 @@ class Chunk:
         "lengths",
         "live",
         "next_expiry",
+        "rising",
         "states",
     )
 
@@ -44,3 +45,6 @@ class Chunk:
         self.live = 0
         self.next_expiry = NEVER_S
         self.express: set[int] | None = None
+        self.rising = True
+        """Whether addresses rise with counters. Only then do the first and the last of a range
+        tell whether its packets lie one after another."""

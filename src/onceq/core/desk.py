@@ -106,6 +106,7 @@ class Desk:
         self.touched: dict[int, None] = {}
         """Numbers of queues and outgoing queues in which something has become available."""
         self.space_low = False
+        self._passing = 0
 
     # ---- the decision -------------------------------------------------------------------
 
@@ -142,6 +143,16 @@ class Desk:
         """Answer a request, if an answer was asked for."""
         if request:
             self.decision.actions.append(Answer(owner, request, result))
+
+    def passing_number(self) -> int:
+        """A message number for what is never stored: unlike any other of the last weeks.
+
+        Numbers of stored messages stay in the lower half, so a clock is good enough here, and no
+        record is needed for an order acknowledgment (EOD-36).
+        """
+        clock = self.now.wall_us // 1_000 & 0x7FFF_FFFF
+        self._passing = max(self._passing + 1, clock) if self._passing <= clock + 60_000 else clock
+        return 0x8000_0000 | self._passing & 0x7FFF_FFFF
 
     # ---- timers -------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from onceq.core.resolve import outgoing_for
 from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL, ORDER_QUEUE_NUMBER
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.limits import MESSAGE_NUMBER_MAX
 from onceq.model.names import parse_format_name
 from onceq.model.run import Run
 from onceq.packet.acks import final_ack
@@ -110,7 +111,7 @@ def tell_sender(
     text = f"PRIVATE={guid_text(source)}\\{ORDER_QUEUE_NUMBER:08x}"
     outgoing = outgoing_for(desk, parse_format_name(text)[0])
     number_here = desk.state.next_message if not change.next_message else change.next_message
-    change.next_message = number_here + 1 if number_here < 0xFFFF_FFFF else 1
+    change.next_message = number_here + 1 if number_here < MESSAGE_NUMBER_MAX else 1
     packet = final_ack(
         own=desk.identity.guid,
         own_message=number_here,

@@ -93,6 +93,8 @@ class Lane:
             if chunk is None:
                 chunk = self._chunks[at >> CHUNK_SHIFT] = Chunk(at)
             take = min(count - done, CHUNK - (at & (CHUNK - 1)))
+            if chunk.addresses and addresses[done] < chunk.addresses[-1]:
+                chunk.rising = False
             chunk.addresses += addresses[done : done + take]
             chunk.lengths += lengths[done : done + take]
             chunk.arrived += array("I", (arrived,)) * take
@@ -222,7 +224,7 @@ class Lane:
         for chunk, a, b in self._parts(first, count):
             start = chunk.addresses[a]
             size = sum(chunk.lengths[a:b])
-            if chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size:
+            if chunk.rising and chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size:
                 pieces = [(start, size)]
             else:
                 pieces = list(zip(chunk.addresses[a:b], chunk.lengths[a:b], strict=True))
@@ -317,7 +319,7 @@ class Lane:
 
     def _free(self, chunk: Chunk, a: int, b: int, size: int) -> None:
         start = chunk.addresses[a]
-        together = chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size
+        together = chunk.rising and chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size
         # One record's run, or neighbours: but regions part at records, so ask for both ends.
         if together and self.space.one_region(start, start + size):
             self.space.sub(start, size)
@@ -372,6 +374,7 @@ class Lane:
                 assert chunk.lengths[at] == length, "a copy has another length"
                 self.space.sub(chunk.addresses[at], length)
                 chunk.addresses[at] = address
+                chunk.rising = False
                 self.space.add(address, length)
                 moved += 1
             address += length
@@ -437,7 +440,8 @@ class Lane:
         self.bytes += sum(lengths) if whole else sum(lengths[i] for i in kept)
         add = self.space.add
         end = addresses[-1] + lengths[-1]
-        together = whole and end - addresses[0] == sum(lengths)
+        chunk.rising = addresses.tolist() == sorted(addresses)
+        together = whole and chunk.rising and end - addresses[0] == sum(lengths)
         if together and self.space.one_region(addresses[0], end):
             add(addresses[0], sum(lengths))
             kept = []

@@ -200,7 +200,7 @@ def _load_acks(desk: Desk, peer: Peer, load: _Load) -> None:
             continue
         packet = order_ack(
             own=desk.identity.guid,
-            own_message=0,
+            own_message=desk.passing_number(),
             sent_time=desk.now.wall_s,
             address=peer.address if progress.direct else "",
             destination_manager=progress.source,

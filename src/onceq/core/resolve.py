@@ -15,6 +15,7 @@ from onceq.core.state import (
     JOURNAL,
     ORDER_QUEUE_NUMBER,
     queue_key_of,
+    stream_key_of_number,
 )
 from onceq.errors import (
     IllegalFormatName,
@@ -201,18 +202,18 @@ def arrival_key(desk: Desk, address: Address) -> tuple[str, Queue | None]:
     """Where an arrived packet wants to go: the key of its stream, and the queue if there is one.
 
     The TCP connection has reached us, so the host part of a direct name is not compared
-    (wire-mqqb section 9).
+    (wire-mqqb section 9). But it is part of the key: a sender numbers by the name that it uses,
+    so that two spellings of one queue are two streams (wire-mqqb 8.1, U10).
     """
     state = desk.state
     if address.kind == 7:
-        rest = address.direct.partition("\\")[2].casefold()
-        queue = state.queues.get(rest)
-        return rest, queue if queue is not None and not queue.system else None
+        key = address.direct.casefold()
+        queue = state.queues.get(key.partition("\\")[2])
+        return key, queue if queue is not None and not queue.system else None
     if address.kind == 3 and address.number != ORDER_QUEUE_NUMBER:
         holder = state.holders.get(address.number)
-        if isinstance(holder, Queue) and not holder.system:
-            return queue_key_of(holder.properties), holder
-        return f"private$\\#{address.number:x}", None
+        key = stream_key_of_number(address.number)
+        return key, holder if isinstance(holder, Queue) and not holder.system else None
     return f"#{address.kind}:{address.guid.hex()}", None
 
 

@@ -39,6 +39,7 @@ from onceq.model.identity import NO_GUID
 from onceq.model.limits import (
     EXTENSION_BYTES_MAX,
     LABEL_CHARS_MAX,
+    MESSAGE_NUMBER_MAX,
     OPEN_SEND_BYTES_MAX,
     PACKET_BYTES_MAX,
     TRANSACTION_BYTES_MAX,
@@ -56,7 +57,6 @@ from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template, encode_run, template
 
 ROUTES_MAX = 1_024
-MESSAGE_NUMBERS = 1 << 32
 TRANSACTION_NUMBERS = 1 << 20
 
 
@@ -209,10 +209,10 @@ def message_numbers(desk: Desk, count: int) -> tuple[int, int]:
     Zero means "not assigned" on the wire (wire-mqqb 13), so a block never contains it.
     """
     first = desk.state.next_message
-    if first + count > MESSAGE_NUMBERS:
+    if first + count - 1 > MESSAGE_NUMBER_MAX:
         first = 1
     after = first + count
-    return first, after if after < MESSAGE_NUMBERS else 1
+    return first, after if after <= MESSAGE_NUMBER_MAX else 1
 
 
 def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: int) -> int:

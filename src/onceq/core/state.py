@@ -270,8 +270,7 @@ class State:
         elif setup.what == "drop-queue":
             queue = self.queues.pop(values["key"])
             self._drop(queue)
-            for key in [k for k in self.progress if k[1] == values["key"]]:
-                del self.progress[key]
+            self._forget_progress(queue)
         elif setup.what == "outgoing":
             self.make_outgoing(values["number"], values["name"])
         elif setup.what == "pause":
@@ -289,9 +288,14 @@ class State:
         self.holders[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
         self.next_number = max(self.next_number, queue.number + 1)
-        for key in [k for k in self.progress if k[1] == queue_key_of(properties)]:
-            del self.progress[key]
+        self._forget_progress(queue)
         return queue
+
+    def _forget_progress(self, queue: Queue) -> None:
+        """A queue that is made or deleted has no past (EOD-31)."""
+        path, number = "\\" + queue_key_of(queue.properties), stream_key_of_number(queue.number)
+        for key in [k for k in self.progress if k[1].endswith(path) or k[1] == number]:
+            del self.progress[key]
 
     def make_outgoing(self, number: int, name: str) -> Outgoing:
         """An outgoing queue as a record or a checkpoint describes it."""
@@ -326,6 +330,11 @@ class State:
             )
             for holder in self.holders.values()
         }
+
+
+def stream_key_of_number(number: int) -> str:
+    """Key of the streams to a private queue that is named by its number."""
+    return f"private#{number:08x}"
 
 
 def queue_key_of(properties: QueueProperties) -> str:

@@ -66,6 +66,9 @@ def send(desk: Desk, item: Send) -> None:
 def commit(desk: Desk, item: Commit) -> None:
     """Add the last sends and make the whole of it happen, in one record."""
     if item.id is not None and item.id.number <= desk.fences.get(item.id.session, 0):
+        late = desk.transactions.get((item.owner, item.transaction))
+        if late is not None:
+            undo(desk, late)
         raise TransactionOver("this commit came after its outcome was told; it was aborted")
     single = item.transaction == 0
     if single:

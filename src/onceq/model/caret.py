@@ -43,4 +43,4 @@ class Source:
             )
         found = _OUTSIDE.search(self.text)
         if found is not None:
-            raise self.fault(found.start(), f"{ascii(found.group())} stands in no name")
+            raise self.fault(found.start(), f"{found.group()!a} stands in no name")

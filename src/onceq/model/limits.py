@@ -36,6 +36,10 @@ FORMAT_NAME_ELEMENTS_MAX: Final = 256
 HOPS_MAX: Final = 29
 """The hop count field's largest legal value (MS-MQMQ 2.2.19.2)."""
 
+MESSAGE_NUMBER_MAX: Final = 0x7FFF_FFFF
+"""Numbers of stored messages begin again at 1 behind it; the upper half is for order
+acknowledgments, which are never stored."""
+
 EXTENSION_BYTES_MAX: Final = 1 << 20
 """Opaque extension bytes of one message; leaves room for a body in the packet."""
 

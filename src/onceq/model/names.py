@@ -3,32 +3,48 @@
 A *format name* says how to reach a queue and is what stands in packets; a *path name* says where
 a queue is registered. Several format names, separated by commas, are a multiple-element format
 name (S3). Prefixes and host names compare case-insensitively and keep their spelling (FN-1). As
-shells eat backslashes, ``/`` may be written for ``\\`` everywhere but in HTTP addresses.
+shells eat backslashes, ``/`` may be written for ``\\`` everywhere; ``str`` prints the usual one.
 
-Every fault is reported with its position. Nothing here knows which queues exist.
+Names are ASCII throughout, so that no two of them only look alike. Every fault is reported with
+its position, counted from 0, and a caret below it. Nothing here knows which queues exist.
+
+Upholds: I24 (time and memory grow with the length of the text, which is limited).
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from onceq.errors import IllegalFormatName, IllegalPathName, UnsupportedFormatName
+from onceq.model.caret import Source
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import (
     COMPUTER_NAME_CHARS_MAX,
     FORMAT_NAME_CHARS_MAX,
     FORMAT_NAME_ELEMENTS_MAX,
+    QUEUE_NAME_CHARS_MAX,
     SUBQUEUE_NAME_CHARS_MAX,
 )
-from onceq.model.queue import check_queue_name
+from onceq.model.queue import name_fault
 
-GUID_TEXT = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 PRIVATE_PREFIX = "private$\\"
 SYSTEM_PREFIX = "system$;"
+RESERVED = ("private$", "system$")
+"""What no public queue is called: something is missing after it."""
 DOMAIN_CHARS_MAX = 255
+PORT_MAX = 65_535
+
+_GUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_NUMBER = re.compile(r"[0-9a-fA-F]{1,8}")
+_VISIBLE = re.compile(r"[\x21-\x7e]+")
+_GROUP = re.compile(r"([0-9.]+):([0-9]{1,5})")
+_URL = re.compile(
+    r"//(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?/(?i:msmq)/(?P<path>.*)"
+)
 
 
 class Kind(IntEnum):
@@ -64,11 +80,13 @@ class FormatName:
         kind: Which form it has; the other fields count only where the form has them.
         guid: Of the queue, the manager, the list or the foreign system.
         number: Private queue number, or the port of a multicast address.
-        protocol: OS, TCP, HTTP or HTTPS.
-        host: Computer name or address; with its port for HTTP; the multicast address.
+        protocol: OS, TCP, HTTP or HTTPS, in capitals.
+        host: Computer name or address, as it was spelled; with its port for HTTP; the address of
+            a multicast group.
         queue: Without ``private$\\``; "" for the queues of the computer itself.
         private: Whether ``private$\\`` stood before it.
-        text: As it was given.
+        domain: Of a distribution list, where one was given.
+        text: As it was given, format name or path name; no part of what the name means.
     """
 
     kind: Kind
@@ -93,16 +111,12 @@ class FormatName:
         """The text of a direct name without ``DIRECT=``; "" for other kinds."""
         if self.kind is not Kind.DIRECT:
             return ""
-        slash = "/" if self.protocol.startswith("HTTP") else "\\"
         tail = f";{self.suffix.name}" if self.suffix else ""
         tail = f";{self.subqueue}" if self.subqueue else tail
-        if slash == "/":
-            private = "private$/" if self.private else ""
-            return f"{self.protocol}://{self.host}/msmq/{private}{self.queue}{tail}"
-        if not self.queue:
-            return f"{self.protocol}:{self.host}\\SYSTEM${tail}"
-        private = PRIVATE_PREFIX if self.private else ""
-        return f"{self.protocol}:{self.host}\\{private}{self.queue}{tail}"
+        queue = (PRIVATE_PREFIX if self.private else "") + self.queue if self.queue else "SYSTEM$"
+        if self.protocol.startswith("HTTP"):
+            return f"{self.protocol}://{self.host}/msmq/" + queue.replace("\\", "/") + tail
+        return f"{self.protocol}:{self.host}\\{queue}{tail}"
 
     def __str__(self) -> str:
         guid = guid_text(self.guid)
@@ -127,7 +141,7 @@ def queue_key(private: bool, name: str) -> str:
     return (PRIVATE_PREFIX if private else "") + name.casefold()
 
 
-_Parser = Callable[[str, str, str, int], FormatName]
+_Parser = Callable[[Source, str, int], FormatName]
 
 
 # ---- parsing -----------------------------------------------------------------------------
@@ -137,176 +151,242 @@ def parse_format_name(text: str) -> tuple[FormatName, ...]:
     """Parse a format name of one or more elements.
 
     Raises:
-        IllegalFormatName: With the position of the fault. A read-only queue, a connector or a
-            multicast address among several elements makes the whole name illegal (FN-10, X-6).
+        IllegalFormatName: With the position of the fault. A read-only queue, a subqueue, a
+            connector or a multicast address among several elements makes the whole name illegal
+            (FN-10, X-6).
     """
-    if len(text) > FORMAT_NAME_CHARS_MAX:
-        raise IllegalFormatName(
-            f"a format name has at most {FORMAT_NAME_CHARS_MAX} characters, not {len(text)}"
-        )
-    parts = text.split(",")
-    if len(parts) > FORMAT_NAME_ELEMENTS_MAX:
-        raise IllegalFormatName(
-            f"a format name has at most {FORMAT_NAME_ELEMENTS_MAX} elements, not {len(parts)}"
-        )
+    source = Source(text, IllegalFormatName)
+    source.check(chars_max=FORMAT_NAME_CHARS_MAX)
     found: list[FormatName] = []
     at = 0
+    parts = text.split(",")
     for part in parts:
-        found.append(_element(text, part, at))
+        if len(found) == FORMAT_NAME_ELEMENTS_MAX:
+            raise source.fault(at, f"a format name has at most {FORMAT_NAME_ELEMENTS_MAX} elements")
+        name = _element(source, part, at)
+        if len(parts) > 1 and _alone(name):
+            raise source.fault(
+                at + len(part) - len(part.lstrip()), f"{name} cannot be one of several elements"
+            )
+        found.append(name)
         at += len(part) + 1
-    if len(found) > 1:
-        _check_elements(text, found)
     return tuple(found)
 
 
-def _check_elements(text: str, found: list[FormatName]) -> None:
-    at = 0
-    for name in found:
-        if name.is_read_only or name.subqueue or name.kind in (
-            Kind.MACHINE, Kind.CONNECTOR, Kind.MULTICAST,
-        ):  # fmt: skip
-            raise _fault(text, at, f"{name} cannot be one of several elements")
-        at += len(name.text) + 1
+def _alone(name: FormatName) -> bool:
+    return (
+        name.is_read_only
+        or name.subqueue != ""
+        or name.kind in (Kind.MACHINE, Kind.CONNECTOR, Kind.MULTICAST)
+    )
 
 
-def _fault(text: str, at: int, what: str) -> IllegalFormatName:
-    shown = text if len(text) <= 120 else text[: max(at, 60) + 40]
-    return IllegalFormatName(f"{what}, at position {at}\n  {shown}\n  {' ' * at}^")
+def parse_path_name(text: str) -> FormatName:
+    """Parse ``computer\\queue``, ``computer\\private$\\queue`` or ``computer\\system$;name``.
+
+    The computer may be ``.`` for this one, and may be left out before ``private$\\``, before
+    ``system$;`` and where there is only the name of a queue.
+
+    Returns:
+        The DIRECT=OS name of the same queue.
+
+    Raises:
+        IllegalPathName: With the position of the fault.
+    """
+    source = Source(text, IllegalPathName)
+    source.check(chars_max=FORMAT_NAME_CHARS_MAX)
+    comma = text.find(",")
+    if comma >= 0:
+        raise source.fault(
+            comma,
+            "a path name names one queue; for several write format names such as "
+            "DIRECT=OS:computer\\private$\\queue",
+        )
+    path = text.replace("/", "\\")
+    if path.lower().startswith((PRIVATE_PREFIX, SYSTEM_PREFIX)) or "\\" not in path:
+        return _place(source, path, 0, ("OS", ".", text))
+    host, _, path = path.partition("\\")
+    _check_host(source, host, 0)
+    return _place(source, path, len(host) + 1, ("OS", host, text))
 
 
-def _element(text: str, part: str, at: int) -> FormatName:
-    prefix, separator, rest = part.partition("=")
-    lead = len(prefix) - len(prefix.lstrip())
-    kind = _PREFIXES.get(prefix.strip().upper())
-    if not separator or kind is None:
+def parse_any(text: str) -> tuple[FormatName, ...]:
+    """Parse a format name of one or more elements, or a path name.
+
+    It is taken for a format name if a ``=`` comes before any backslash or slash.
+
+    Raises:
+        IllegalFormatName, IllegalPathName: According to what it was taken for.
+    """
+    prefix, equals, _ = text.partition("=")
+    if equals and "\\" not in prefix and "/" not in prefix:
+        return parse_format_name(text)
+    return (parse_path_name(text),)
+
+
+def _element(source: Source, part: str, at: int) -> FormatName:
+    prefix, equals, rest = part.partition("=")
+    parser = _PREFIXES.get(prefix.strip(" ").upper())
+    if not equals or parser is None:
         known = ", ".join(f"{name}=" for name in _PREFIXES)
-        raise _fault(text, at + lead, f"a format name begins with one of {known}")
-    return kind(text, part, rest.rstrip(), at + len(prefix) + 1)
+        raise source.fault(
+            at + len(part) - len(part.lstrip(" ")), f"a format name begins with one of {known}"
+        )
+    return replace(parser(source, rest.rstrip(" "), at + len(prefix) + 1), text=part)
 
 
 def _guid_form(kind: Kind, allowed: tuple[Suffix, ...], *, needed: bool = False) -> _Parser:
-    def parse(text: str, part: str, rest: str, at: int) -> FormatName:
-        guid, _, tail = rest.partition(";")
-        raw = _guid(text, guid, at)
-        suffix = _suffix(text, tail, at + len(guid) + 1, allowed) if ";" in rest else Suffix.NONE
-        if needed and suffix is Suffix.NONE:
-            raise _fault(text, at + len(rest), "a suffix such as ;JOURNAL is missing")
-        return FormatName(kind, guid=raw, suffix=suffix, text=part)
+    def parse(source: Source, rest: str, at: int) -> FormatName:
+        guid, semicolon, tail = rest.partition(";")
+        raw = _guid(source, guid, at)
+        suffix = Suffix.NONE
+        if semicolon or needed:
+            suffix = _suffix(source, tail, at + len(guid) + len(semicolon), allowed)
+        return FormatName(kind, guid=raw, suffix=suffix)
 
     return parse
 
 
-def _guid(text: str, guid: str, at: int) -> bytes:
-    if not re.fullmatch(GUID_TEXT, guid):
-        raise _fault(text, at, "a GUID such as 01234567-89ab-cdef-0123-456789abcdef is missing")
+def _guid(source: Source, guid: str, at: int) -> bytes:
+    if not _GUID.fullmatch(guid):
+        raise source.fault(at, "a GUID such as 01234567-89ab-cdef-0123-456789abcdef is missing")
     return guid_bytes(guid)
 
 
-def _suffix(text: str, tail: str, at: int, allowed: tuple[Suffix, ...]) -> Suffix:
+def _suffix(source: Source, tail: str, at: int, allowed: tuple[Suffix, ...]) -> Suffix:
     for suffix in allowed:
         if tail.upper() == suffix.name:
             return suffix
     wanted = " or ".join(f";{suffix.name}" for suffix in allowed)
-    raise _fault(text, at, f"only {wanted} may follow here")
+    raise source.fault(at, f"the suffix {wanted} is expected here")
 
 
-def _private(text: str, part: str, rest: str, at: int) -> FormatName:
-    guid, slash, tail = rest.replace("/", "\\").partition("\\")
-    raw = _guid(text, guid, at)
+def _private(source: Source, rest: str, at: int) -> FormatName:
+    guid, backslash, tail = rest.replace("/", "\\").partition("\\")
+    raw = _guid(source, guid, at)
     number, semicolon, suffix_text = tail.partition(";")
-    at += len(guid) + 1
-    if not slash or not re.fullmatch(r"[0-9a-fA-F]{1,8}", number):
-        raise _fault(text, at, "the queue's number, 1 to 8 hexadecimal digits, is missing")
+    at += len(guid) + len(backslash)
+    if not _NUMBER.fullmatch(number):
+        raise source.fault(at, "the queue's number, \\ and 1 to 8 hexadecimal digits, is missing")
     suffix = Suffix.NONE
     if semicolon:
-        suffix = _suffix(text, suffix_text, at + len(number) + 1, (Suffix.JOURNAL,))
-    return FormatName(Kind.PRIVATE, guid=raw, number=int(number, 16), suffix=suffix, text=part)
+        suffix = _suffix(source, suffix_text, at + len(number) + 1, (Suffix.JOURNAL,))
+    return FormatName(Kind.PRIVATE, guid=raw, number=int(number, 16), suffix=suffix)
 
 
-def _dl(text: str, part: str, rest: str, at: int) -> FormatName:
-    guid, separator, domain = rest.partition("@")
-    raw = _guid(text, guid, at)
-    if separator and not (
-        0 < len(domain) <= DOMAIN_CHARS_MAX and re.fullmatch(r"[\x21-\x7e]+", domain)
-    ):
-        raise _fault(text, at + len(guid) + 1, "a domain of printable characters is missing")
-    return FormatName(Kind.DL, guid=raw, domain=domain, text=part)
+def _dl(source: Source, rest: str, at: int) -> FormatName:
+    guid, sign, domain = rest.partition("@")
+    raw = _guid(source, guid, at)
+    if sign and not (len(domain) <= DOMAIN_CHARS_MAX and _VISIBLE.fullmatch(domain)):
+        raise source.fault(
+            at + len(guid) + 1, f"a domain is 1 to {DOMAIN_CHARS_MAX} characters without spaces"
+        )
+    return FormatName(Kind.DL, guid=raw, domain=domain)
 
 
-def _multicast(text: str, part: str, rest: str, at: int) -> FormatName:
-    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3}):(\d{1,5})", rest)
+def _multicast(source: Source, rest: str, at: int) -> FormatName:
+    match = _GROUP.fullmatch(rest)
     if match is None:
-        raise _fault(text, at, "an address and a port such as 234.1.1.1:8001 are missing")
-    *octets, port = map(int, match.groups())
-    if not 224 <= octets[0] <= 239 or max(octets) > 255:
-        raise _fault(text, at, "multicast addresses are 224.0.0.0 to 239.255.255.255")
-    if not 0 < port <= 65535:
-        raise _fault(text, at + rest.index(":") + 1, "a port is 1 to 65535")
-    host = ".".join(map(str, octets))
-    return FormatName(Kind.MULTICAST, host=host, number=port, text=part)
+        raise source.fault(at, "an address and a port such as 234.1.1.1:8001 are missing")
+    group, port = match.groups()
+    try:
+        is_group = ipaddress.IPv4Address(group).is_multicast
+    except ValueError:
+        is_group = False
+    if not is_group:
+        raise source.fault(at, "multicast addresses are 224.0.0.0 to 239.255.255.255")
+    if not 0 < int(port) <= PORT_MAX:
+        raise source.fault(at + len(group) + 1, f"a port is 1 to {PORT_MAX}")
+    return FormatName(Kind.MULTICAST, host=group, number=int(port))
 
 
-def _direct(text: str, part: str, rest: str, at: int) -> FormatName:
-    protocol, separator, tail = rest.partition(":")
+def _direct(source: Source, rest: str, at: int) -> FormatName:
+    protocol, colon, tail = rest.partition(":")
     upper = protocol.upper()
-    if not separator or upper not in ("OS", "TCP", "HTTP", "HTTPS"):
-        raise _fault(text, at, "a direct name goes on with OS:, TCP:, HTTP: or HTTPS:")
+    if not colon or upper not in ("OS", "TCP", "HTTP", "HTTPS"):
+        raise source.fault(at, "a direct name goes on with OS:, TCP:, HTTP: or HTTPS:")
     at += len(protocol) + 1
     if upper.startswith("HTTP"):
-        return _http(text, part, tail, at, upper)
-    host, slash, path = tail.replace("/", "\\").partition("\\")
-    if not host or len(host) > COMPUTER_NAME_CHARS_MAX or not re.fullmatch(r"[\x21-\x7e]+", host):
-        raise _fault(text, at, "a computer name or address is missing")
-    if not slash:
-        raise _fault(text, at + len(host), "\\ and the name of a queue are missing")
-    return _place(text, part, path, at + len(host) + 1, upper, host)
+        return _http(source, tail, at, upper)
+    host, backslash, path = tail.replace("/", "\\").partition("\\")
+    _check_host(source, host, at)
+    if upper == "TCP":
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise source.fault(at, "after TCP: stands an IP address; use OS: for names") from None
+    if not backslash:
+        raise source.fault(at + len(host), "\\ and the name of a queue are missing")
+    return _place(source, path, at + len(host) + 1, (upper, host, ""))
 
 
-def _http(text: str, part: str, tail: str, at: int, protocol: str) -> FormatName:
-    match = re.fullmatch(r"//([^/\\]{1,256})[/\\][mM][sS][mM][qQ][/\\](.*)", tail, re.DOTALL)
+def _check_host(source: Source, host: str, at: int) -> None:
+    if not _VISIBLE.fullmatch(host):
+        raise source.fault(at, "a computer name or address, without spaces, is missing")
+    if len(host) > COMPUTER_NAME_CHARS_MAX:
+        raise source.fault(
+            at + COMPUTER_NAME_CHARS_MAX,
+            f"a computer name has at most {COMPUTER_NAME_CHARS_MAX} characters",
+        )
+
+
+def _http(source: Source, tail: str, at: int, protocol: str) -> FormatName:
+    """``//host[:port]/msmq/[private$/]queue``."""
+    match = _URL.fullmatch(tail.replace("\\", "/"))
     if match is None:
-        raise _fault(text, at, "//host/msmq/ and the name of a queue are missing")
-    path = match.group(2).replace("/", "\\")
-    return _place(text, part, path, at + match.start(2), protocol, match.group(1))
+        raise source.fault(at, "//host/msmq/ and the name of a queue are missing")
+    host, port, path = match["host"], match["port"], match["path"]
+    _check_host(source, host, at + match.start("host"))
+    if port is not None and not 0 < int(port) <= PORT_MAX:
+        raise source.fault(at + match.start("port"), f"a port is 1 to {PORT_MAX}")
+    address = host if port is None else f"{host}:{int(port)}"
+    path = path.replace("/", "\\")
+    return _place(source, path, at + match.start("path"), (protocol, address, ""))
 
 
-def _place(text: str, part: str, path: str, at: int, protocol: str, host: str) -> FormatName:
-    """What follows the computer in a direct name."""
-    folded = path.casefold()
+def _place(source: Source, path: str, at: int, head: tuple[str, str, str]) -> FormatName:
+    """What follows the computer in a direct name; ``head`` is its protocol, host and text."""
+    protocol, host, text = head
+    folded = path.lower()
     if folded.startswith(SYSTEM_PREFIX):
-        suffix = _suffix(text, path[len(SYSTEM_PREFIX) :], at + len(SYSTEM_PREFIX), _READ_ONLY)
-        return FormatName(Kind.DIRECT, protocol=protocol, host=host, suffix=suffix, text=part)
+        at += len(SYSTEM_PREFIX)
+        suffix = _suffix(source, path[len(SYSTEM_PREFIX) :], at, _READ_ONLY)
+        return FormatName(Kind.DIRECT, protocol=protocol, host=host, suffix=suffix, text=text)
     private = folded.startswith(PRIVATE_PREFIX)
     if private:
         path, at = path[len(PRIVATE_PREFIX) :], at + len(PRIVATE_PREFIX)
     queue, semicolon, tail = path.partition(";")
-    try:
-        check_queue_name(queue)
-    except IllegalPathName as error:
-        raise _fault(text, at, error.text) from error
+    if not private and queue.lower() in RESERVED:
+        raise source.fault(at + len(queue), f"the name of a queue is missing after {queue}")
+    _check(source, queue, at)
     suffix, subqueue = Suffix.NONE, ""
     if semicolon:
+        at += len(queue) + 1
         if tail.upper() == Suffix.JOURNAL.name:
             suffix = Suffix.JOURNAL
         else:
-            subqueue = _subqueue(text, tail, at + len(queue) + 1)
+            subqueue = tail
+            _check(source, subqueue, at, what="subqueue", chars_max=SUBQUEUE_NAME_CHARS_MAX)
     return FormatName(
         Kind.DIRECT, protocol=protocol, host=host, queue=queue, private=private, suffix=suffix,
-        subqueue=subqueue, text=part,
+        subqueue=subqueue, text=text,
     )  # fmt: skip
 
 
-def _subqueue(text: str, name: str, at: int) -> str:
-    if len(name) > SUBQUEUE_NAME_CHARS_MAX:
-        raise _fault(text, at, f"a subqueue name has at most {SUBQUEUE_NAME_CHARS_MAX} characters")
-    try:
-        check_queue_name(name)
-    except IllegalPathName as error:
-        raise _fault(text, at, error.text) from error
-    return name
+def _check(
+    source: Source,
+    name: str,
+    at: int,
+    *,
+    what: str = "queue",
+    chars_max: int = QUEUE_NAME_CHARS_MAX,
+) -> None:
+    fault = name_fault(name, what=what, chars_max=chars_max)
+    if fault is not None:
+        raise source.fault(at + fault[0], fault[1])
 
 
-_PREFIXES = {
+_PREFIXES: dict[str, _Parser] = {
     "DIRECT": _direct,
     "PRIVATE": _private,
     "PUBLIC": _guid_form(Kind.PUBLIC, (Suffix.JOURNAL,)),
@@ -317,59 +397,30 @@ _PREFIXES = {
 }
 
 
-def parse_path_name(text: str) -> FormatName:
-    """Parse ``computer\\queue``, ``computer\\private$\\queue`` or ``computer\\system$;name``.
-
-    The computer may be ``.`` for this one, and may be left out before ``private$\\`` and
-    ``system$;``.
-
-    Returns:
-        The DIRECT=OS name of the same queue.
-
-    Raises:
-        IllegalPathName: With the position of the fault.
-    """
-    if "," in text:
-        raise IllegalPathName(f"{text!r}: a path name names one queue; commas are for format names")
-    path = text.replace("/", "\\")
-    folded = path.casefold()
-    if folded.startswith((PRIVATE_PREFIX, SYSTEM_PREFIX)) or "\\" not in path:
-        path = ".\\" + path
-    try:
-        (name,) = parse_format_name("DIRECT=OS:" + path)
-    except IllegalFormatName as error:
-        what = error.text
-        raise IllegalPathName(
-            f"{text!r} is not the path of a queue: {what.splitlines()[0]}"
-        ) from error
-    return name
-
-
-def parse_any(text: str) -> tuple[FormatName, ...]:
-    """Parse a format name of one or more elements, or a path name.
-
-    Raises:
-        IllegalFormatName, IllegalPathName: Whatever it was taken for.
-    """
-    if "=" in text:
-        return parse_format_name(text)
-    return (parse_path_name(text),)
-
-
 # ---- what names may be used for (section 2.3) --------------------------------------------
 
 
 def may_send(name: FormatName) -> None:
-    """Refuse names that nothing can be sent to; raises UnsupportedFormatName."""
+    """Refuse what applications cannot send to: read-only queues, connectors, subqueues.
+
+    Raises:
+        UnsupportedFormatName: The name is legal, but not for this (FN-2).
+    """
     if name.is_read_only or name.kind is Kind.MACHINE:
         raise UnsupportedFormatName(f"{name} is read-only: applications cannot send to it")
+    if name.kind is Kind.CONNECTOR:
+        raise UnsupportedFormatName(f"{name}: only queue managers send to a connector queue")
     if name.subqueue:
         raise UnsupportedFormatName(f"{name}: messages enter a subqueue only by a move")
 
 
 def may_receive(name: FormatName) -> None:
-    """Refuse names that nothing can be received from; raises UnsupportedFormatName."""
-    if name.kind in (Kind.DL, Kind.MULTICAST, Kind.CONNECTOR):
+    """Refuse what nothing can be received from: lists, multicast groups, HTTP addresses.
+
+    Raises:
+        UnsupportedFormatName: The name is legal, but not for this (FN-2).
+    """
+    if name.kind in (Kind.DL, Kind.MULTICAST):
         raise UnsupportedFormatName(f"{name} is for sending only")
     if name.protocol.startswith("HTTP"):
         raise UnsupportedFormatName(f"{name}: messages cannot be received over HTTP")

@@ -1,16 +1,47 @@
-"""What a queue is: its properties, and which of them may change (section 7.2)."""
+"""What a queue is: its properties, and which of them may change (section 7.2).
+
+Properties arrive from configuration, from clients and from the store, so every value is checked
+for its type as well as its range: what is a ``QueueProperties`` can be stored and printed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from typing import Any
 
-from onceq.errors import IllegalPathName, IllegalPropertyValue
+from onceq.errors import IllegalPathName, IllegalPropertyValue, InvalidParameter
+from onceq.model.caret import Source
 from onceq.model.identity import GUID_BYTES, NO_GUID
 from onceq.model.limits import QUEUE_LABEL_CHARS_MAX, QUEUE_NAME_CHARS_MAX
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
-NAME_EXCLUDED = frozenset('\\;+,"/')
-"""Characters that no queue name contains (MS-MQMQ 2.1.1; "/" because "\\" may be written so)."""
+UI4_MAX = 0xFFFF_FFFF
+PRIVACY_BODY = 2
+PRIVACY_OPTIONAL = 1
+BASE_PRIORITY_MIN, BASE_PRIORITY_MAX = -32_768, 32_767
+CHANGEABLE = frozenset(
+    (
+        "label", "journal", "quota_kb", "journal_quota_kb", "authenticate", "privacy",
+        "base_priority",
+    )
+)  # fmt: skip
+"""What may be changed of a queue that exists; ``transactional`` never (Q-1)."""
+
+_EXCLUDED = re.compile(r"""[^\x21-\x7e]|[\\;+,"/]""")
+"""What no queue name contains (MS-MQMQ 2.1.1). "/" is excluded by us, because it may be written
+for a backslash; so is 0x7F, a control character that the published grammar lets through."""
+_SYSTEM = "system$;"
+_FLAGS = ("private", "transactional", "journal", "authenticate")
+_RANGES = {
+    "number": (0, UI4_MAX),
+    "quota_kb": (0, QUOTA_UNLIMITED_KB),
+    "journal_quota_kb": (0, QUOTA_UNLIMITED_KB),
+    "privacy": (0, PRIVACY_BODY),
+    "base_priority": (BASE_PRIORITY_MIN, BASE_PRIORITY_MAX),
+    "created": (0, UI4_MAX),
+    "modified": (0, UI4_MAX),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +49,23 @@ class QueueProperties:
     """Properties of one queue, validated.
 
     Attributes:
-        name: Without computer and ``private$\\``.
+        name: Without computer and ``private$\\``; ``system$;...`` for the queues that every
+            manager has of its own.
         private: Known to its queue manager only; public queues need a directory.
         number: Unique per manager; stands in ``PRIVATE=`` format names (Q-3).
         transactional: Chosen at creation for ever (Q-1).
+        label: For people; at most QUEUE_LABEL_CHARS_MAX characters.
+        journal: Whether received messages are copied to the queue's journal.
         quota_kb, journal_quota_kb: In KiB; QUOTA_UNLIMITED_KB is none (section 1.5).
+        authenticate: Whether messages must be authenticated (section 1.7).
+        privacy: 0 only clear bodies, 1 both, 2 only encrypted ones (section 1.7).
+        base_priority: For routing to public queues (Q-24); 0 for private ones.
         created, modified: Seconds since 1970 UTC.
         instance: GUID of the queue.
+
+    Raises:
+        IllegalPathName: The name cannot be the name of a queue.
+        IllegalPropertyValue: Another value has the wrong type or lies outside its range.
     """
 
     name: str
@@ -36,28 +77,35 @@ class QueueProperties:
     quota_kb: int = QUOTA_UNLIMITED_KB
     journal_quota_kb: int = QUOTA_UNLIMITED_KB
     authenticate: bool = False
-    privacy: int = 1
+    privacy: int = PRIVACY_OPTIONAL
     base_priority: int = 0
     created: int = 0
     modified: int = 0
     instance: bytes = NO_GUID
 
     def __post_init__(self) -> None:
-        if not self.name.startswith("system$;"):
-            check_queue_name(self.name)
-        if len(self.label) > QUEUE_LABEL_CHARS_MAX:
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise IllegalPropertyValue(f"{name} is true or false")
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise IllegalPropertyValue(f"{name} is a whole number, {least} to {most}")
+        if not isinstance(self.label, str) or len(self.label) > QUEUE_LABEL_CHARS_MAX:
             raise IllegalPropertyValue(
-                f"a queue label has at most {QUEUE_LABEL_CHARS_MAX} characters"
+                f"a queue label is a text of at most {QUEUE_LABEL_CHARS_MAX} characters"
             )
-        for value in (self.quota_kb, self.journal_quota_kb):
-            if not 0 <= value <= QUOTA_UNLIMITED_KB:
-                raise IllegalPropertyValue(f"a quota is 0 to {QUOTA_UNLIMITED_KB} KB, not {value}")
-        if self.privacy not in (0, 1, 2):
-            raise IllegalPropertyValue("privacy level is 0 (none), 1 (optional) or 2 (body)")
-        if not -32768 <= self.base_priority <= 32767:
-            raise IllegalPropertyValue("base priority is -32768 to 32767")
-        if len(self.instance) != GUID_BYTES:
+        if not isinstance(self.instance, bytes) or len(self.instance) != GUID_BYTES:
             raise IllegalPropertyValue(f"an instance is a GUID of {GUID_BYTES} bytes")
+        if self.private and self.base_priority:
+            raise IllegalPropertyValue("only public queues have a base priority (Q-24)")
+        self._check_name()
+
+    def _check_name(self) -> None:
+        if not isinstance(self.name, str):
+            raise IllegalPathName("the name of a queue is a text")
+        system = not self.private and self.name.startswith(_SYSTEM)
+        check_queue_name(self.name.removeprefix(_SYSTEM) if system else self.name)
 
     @property
     def quota_bytes(self) -> int:
@@ -65,14 +113,47 @@ class QueueProperties:
         return 1 << 62 if self.quota_kb == QUOTA_UNLIMITED_KB else self.quota_kb << 10
 
 
-def check_queue_name(name: str) -> None:
-    """Refuse what is not the name of a queue; raises IllegalPathName."""
-    if not name:
-        raise IllegalPathName("a queue name is missing")
-    if len(name) > QUEUE_NAME_CHARS_MAX:
-        raise IllegalPathName(
-            f"a queue name has at most {QUEUE_NAME_CHARS_MAX} characters, not {len(name)}"
+def changed(properties: QueueProperties, values: dict[str, Any], *, now_s: int) -> QueueProperties:
+    """The same queue with other values, as changed at a time (seconds since 1970 UTC).
+
+    Raises:
+        InvalidParameter: There is no such property, or it was settled when the queue was made.
+        IllegalPropertyValue: A value has the wrong type or lies outside its range.
+    """
+    for name in sorted(values.keys() - CHANGEABLE):
+        known = name in QueueProperties.__slots__
+        raise InvalidParameter(
+            f"{name} was settled when the queue was made and never changes; make another queue"
+            if known
+            else f"there is no queue property {name!r}"
         )
-    for at, char in enumerate(name):
-        if not 0x21 <= ord(char) <= 0x7E or char in NAME_EXCLUDED:
-            raise IllegalPathName(f"queue name {name!r}: {char!r} at position {at} is not allowed")
+    return replace(properties, **values, modified=now_s)
+
+
+def name_fault(name: str, *, what: str, chars_max: int) -> tuple[int, str] | None:
+    """What is wrong with the name of a queue or subqueue, and at which position; None if nothing.
+
+    Args:
+        name: Without the computer and without ``private$\\``.
+        what: "queue" or "subqueue", for the sentence.
+        chars_max: How long it may be.
+    """
+    if not name:
+        return 0, f"the name of a {what} is missing"
+    found = _EXCLUDED.search(name)
+    if found is not None and found.start() < chars_max:
+        return found.start(), f"{found.group()!a} is not allowed in the name of a {what}"
+    if len(name) > chars_max:
+        return chars_max, f"the name of a {what} has at most {chars_max} characters"
+    return None
+
+
+def check_queue_name(name: str) -> None:
+    """Refuse what is not the name of a queue (without computer and ``private$\\``).
+
+    Raises:
+        IllegalPathName: With the position of the fault.
+    """
+    fault = name_fault(name, what="queue", chars_max=QUEUE_NAME_CHARS_MAX)
+    if fault is not None:
+        raise Source(name, IllegalPathName).fault(*fault)

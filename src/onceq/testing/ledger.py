@@ -66,7 +66,8 @@ class Place:
     doubtful: dict[int, Unit] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
     aborts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By lookup identifier: how many aborts, and the life of the process in the first of them."""
+    """By lookup identifier: how many aborts, and the life of the process in the first of them
+    (-1: not known). Locks and aborts are written lazily, so a crash may forget some."""
 
     @property
     def key(self) -> tuple[int, str]:
@@ -189,7 +190,7 @@ class Ledger:
 
     def aborted(self, unit: Unit) -> None:
         """It is undone: what it took goes back to its place."""
-        life = self.world.nodes[unit.node].life
+        life = self.world.nodes[unit.node].life if unit.told is None else -1
         self._check_unseen(unit)
         unit.status = Status.ABORTED
         for place, lookup, _ in unit.takes:
@@ -302,8 +303,9 @@ class Ledger:
         count, life = place.aborts.get(lookup, (0, 0))
         if aborts:
             self.world.marks[marks.GIVEN_BACK] += 1
-        exact = not place.slack and (not count or life == self.world.nodes[place.node].life)
-        if aborts > count + place.slack or (exact and aborts != count):
+        slack = place.slack + (lookup in place.doubtful)
+        exact = not slack and (not count or life == self.world.nodes[place.node].life)
+        if aborts > count + slack or (exact and aborts != count):
             self.world.wrong(
                 f"I17: {place} says that {lookup} was given back {aborts} times, it was {count}"
             )

@@ -167,7 +167,9 @@ class Verdict:
             if not self._purged_here(message, place):
                 self._wrong(message, place, copy, "I11, removed by nobody")
             return
-        if copy.received:
+        gone_with_queue = reason == 0xC000 and place.deleted_us >= 0
+        if copy.received and not gone_with_queue:
+            # A receive that commits after its queue was deleted means nothing (section 1.10).
             self._wrong(message, place, copy, f"I11, received and {class_name(reason)}")
         if reason in ENDED_THERE:
             if reason == 0xC002 and message.properties.time_to_be_received == NEVER_S:

@@ -1,6 +1,6 @@
 """Frames between an application and its queue manager.
 
-    size u32 | request u32 | code u16 | head size u16+pad u16 | head | data
+    size u32 | request u32 | code u16 | zero u16 | head size u32 | head | data
 
 ``size`` counts what follows it. ``head`` is MessagePack of the request or answer; ``data`` holds
 message bytes: for n messages a table of n lengths (u32), then the bytes one after another. So a
@@ -9,6 +9,8 @@ described in ``docs/reference/formats/client-protocol.md``.
 
 Whatever comes from outside is checked for its type and its size; anything else is a
 MalformedPacket, after which the connection is closed and nothing of the frame has happened.
+
+Upholds: I24 (nothing that is received makes memory grow past CLIENT_FRAME_BYTES_MAX).
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from typing import Any, Final
 import msgspec
 
 from onceq.errors import MalformedPacket
-from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
+from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 
 VERSION: Final = 1
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
-EMPTY = Run(b"", array(LENGTH_TYPE))
+VIEW_BYTES_MIN: Final = 1 << 18
+"""From this size on the messages of a frame stay in the buffer that they were read into."""
 
 
 class Code(IntEnum):
@@ -59,21 +62,26 @@ class _Head(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     pass
 
 
-class Hello(_Head):
-    """First frame of a client: which versions it speaks."""
+class Hello(msgspec.Struct, array_like=True):
+    """First frame of a client: which version it speaks.
+
+    Later versions may say more, so fields behind the known ones are passed over: a client of
+    another version hears UnknownVersion, not that its frame is malformed.
+    """
 
     version: int
     program: str = ""
 
 
-class Welcome(_Head):
-    """Its answer: who answers, and the second by its clock."""
+class Welcome(msgspec.Struct, array_like=True):
+    """Its answer: who answers, the second by its clock, and what it can take and remember."""
 
     version: int
     name: str
     id: bytes
     now_s: int
     frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
+    outcome_age_s: int = OUTCOME_AGE_S
 
 
 class Item(_Head):
@@ -203,7 +211,8 @@ class Failure(_Head):
     text: str
 
 
-REQUESTS: Final[dict[int, type[_Head]]] = {
+Head = _Head | Hello
+REQUESTS: Final[dict[int, type[Head]]] = {
     Code.HELLO: Hello,
     Code.OPEN: Open,
     Code.CLOSE: Number,
@@ -222,6 +231,8 @@ REQUESTS: Final[dict[int, type[_Head]]] = {
     Code.LOOK: LookHead,
 }
 
+_SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""What decoding raises: for wrong types, broken text, dates out of range, and deep nesting."""
 _encoder = msgspec.msgpack.Encoder()
 _decoders = {code: msgspec.msgpack.Decoder(kind) for code, kind in REQUESTS.items()}
 
@@ -239,7 +250,11 @@ def pack_runs(runs: list[Run]) -> list[Buffer]:
 
 
 def unpack_run(data: memoryview, count: int) -> Run:
-    """Messages out of a frame's data, all of it; raises MalformedPacket."""
+    """Messages out of a frame's data, all of it; raises MalformedPacket.
+
+    The bytes are not copied where they are most of what was read with them; small ones are, so
+    that a few of them do not keep a whole chunk of other frames in memory.
+    """
     table = 4 * count
     if count < 0 or table > len(data):
         raise MalformedPacket(f"a frame says that it has {count} messages in {len(data)} bytes")
@@ -247,7 +262,8 @@ def unpack_run(data: memoryview, count: int) -> Run:
     lengths.frombytes(data[:table])
     if sum(lengths) != len(data) - table:
         raise MalformedPacket("the lengths in a frame do not add up to its data")
-    return Run(bytes(data[table:]), lengths)
+    bodies = data[table:]
+    return Run(bodies if len(bodies) >= VIEW_BYTES_MIN else bytes(bodies), lengths)
 
 
 class Parser:
@@ -261,9 +277,9 @@ class Parser:
         self._need = HEADER.size
 
     @property
-    def waiting(self) -> int:
-        """Bytes of a frame that is not whole yet."""
-        return self._have
+    def wanted(self) -> int:
+        """Bytes that the frame under way still lacks."""
+        return self._need - self._have
 
     def feed(self, data: Buffer) -> list[tuple[int, int, memoryview, memoryview]]:
         """More bytes; the whole frames that they complete. Raises MalformedPacket."""
@@ -277,8 +293,8 @@ class Parser:
         at, total = 0, len(joined)
         self._need = HEADER.size
         while total - at >= HEADER.size:
-            size, request, code, _, head = HEADER.unpack_from(joined, at)
-            if not HEADER.size - 4 + head <= size <= CLIENT_FRAME_BYTES_MAX:
+            size, request, code, zero, head = HEADER.unpack_from(joined, at)
+            if zero or not HEADER.size - 4 + head <= size <= CLIENT_FRAME_BYTES_MAX:
                 raise MalformedPacket(
                     f"a frame of {size} bytes with a head of {head}; at most "
                     f"{CLIENT_FRAME_BYTES_MAX} are legal"
@@ -296,14 +312,14 @@ class Parser:
         return found
 
 
-def decode_request(code: int, head: Buffer) -> _Head:
+def decode_request(code: int, head: Buffer) -> Any:
     """The head of a request; raises MalformedPacket."""
     decoder = _decoders.get(code)
     if decoder is None:
         raise MalformedPacket(f"a frame with unknown code {code}")
     try:
         return decoder.decode(head)
-    except msgspec.MsgspecError as error:
+    except _SENSELESS as error:
         raise MalformedPacket(f"a frame with code {code} makes no sense: {error}") from None
 
 
@@ -311,7 +327,7 @@ def decode_head(head: Buffer, kind: Any) -> Any:
     """The head of an answer, as ``kind``; raises MalformedPacket."""
     try:
         return msgspec.msgpack.decode(head, type=kind)
-    except msgspec.MsgspecError as error:
+    except _SENSELESS as error:
         raise MalformedPacket(f"an answer makes no sense: {error}") from None
 
 

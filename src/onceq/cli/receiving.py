@@ -1,0 +1,269 @@
+"""``onceq receive`` and ``onceq peek``: messages to the output, and gone only once they are out.
+
+Messages of a transactional queue are received in transactions that commit after the output was
+flushed; whatever goes wrong before puts them back in their places.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import fields
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, QueueName, Where, as_json, manager
+from onceq.cli.interrupt import Interruptible
+from onceq.client.results import Batch
+from onceq.client.sync import QueueManager
+from onceq.errors import (
+    ConfigurationError,
+    InDoubt,
+    ReceiveTimeout,
+    ServiceNotAvailable,
+)
+from onceq.model.classes import class_name
+from onceq.model.identity import NO_GUID
+from onceq.model.message import NO_CORRELATION, Message
+
+PEEK_TEXT_CHARS = 48
+
+Count = Annotated[
+    int | None, typer.Option("--count", "-n", min=1, help="So many messages, and no more.")
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", "-t", metavar="SECONDS", min=0.0, help="Wait for the next.")
+]
+Raw = Annotated[bool, typer.Option("--raw", help="Bodies as they are, with nothing between them.")]
+Nul = Annotated[bool, typer.Option("--nul", "-0", help="A NUL behind each body, not a newline.")]
+
+
+def as_map(message: Message) -> dict[str, Any]:
+    """A message for JSON: its body as text, or in base64 if it is none."""
+    found: dict[str, Any] = {}
+    for field in fields(message):
+        name, value = field.name, getattr(message, field.name)
+        if name == "body":
+            try:
+                found["body"] = value.decode()
+            except UnicodeDecodeError:
+                found["body_base64"] = base64.b64encode(value).decode()
+        elif name == "id":
+            found["id"] = str(value) if value.source != NO_GUID else ""
+        elif name == "correlation_id":
+            found[name] = value.hex() if value != NO_CORRELATION else ""
+        elif isinstance(value, bytes):
+            found[name] = value.hex()
+        elif isinstance(value, Enum):
+            found[name] = int(value.value)
+        else:
+            found[name] = value
+    found["class"] = class_name(message.message_class)
+    return found
+
+
+class Writer:
+    """Puts messages out in one of the forms."""
+
+    def __init__(self, *, as_json: bool, raw: bool, nul: bool) -> None:
+        if as_json + raw + nul > 1:
+            raise ConfigurationError("say one of --json, --raw and --nul")
+        self._json = as_json
+        self._end = b"" if raw else b"\0" if nul else b"\n"
+        self._safe = not sys.stdout.isatty()
+
+    def write(self, batch: Batch) -> None:
+        """Put messages out, as far as the system that reads our output; raises BrokenPipeError."""
+        if self._json:
+            lines = (json.dumps(as_map(message), ensure_ascii=False) for message in batch)
+            data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
+        elif self._safe:
+            data = b"".join(body + self._end for body in batch.bodies())
+        else:
+            bodies = (out.clean(body.decode("utf-8", "replace")) for body in batch.bodies())
+            data = "".join(body + "\n" for body in bodies).encode()
+        sys.stdout.flush()
+        view = memoryview(data)
+        while view:
+            view = view[os.write(sys.stdout.fileno(), view) :]
+
+
+class Receiver:
+    """Takes messages out of one queue, batch by batch."""
+
+    def __init__(self, qm: QueueManager, queue: str, writer: Writer, guard: Interruptible) -> None:
+        self._qm = qm
+        self._queue = queue
+        self._writer = writer
+        self._guard = guard
+        self._transactional = bool(qm.queue(queue)["transactional"])
+        self.taken = 0
+        self.given_back = 0
+
+    def take(self, count: int, timeout: float | None) -> int:
+        """Receive up to ``count`` messages, put them out, and only then remove them.
+
+        Returns:
+            How many; 0 if none came in time.
+        """
+        if not self._transactional:
+            return self._take_at_once(count, timeout)
+        tx = self._qm.transaction()
+        held = 0
+        try:
+            try:
+                batch = tx.receive_many(self._queue, count, timeout=timeout)
+            except ReceiveTimeout:
+                tx.abort()
+                return 0
+            held = len(batch)
+            self._writer.write(batch)
+        except BaseException:
+            self.given_back = held
+            tx.abort()
+            raise
+        with self._guard.step():
+            try:
+                tx.commit()
+            except InDoubt as error:
+                self._settle(error, held)
+            self.taken += held
+        return held
+
+    def _settle(self, error: InDoubt, held: int) -> None:
+        """The answer to the commit was lost: find out what became of it."""
+        try:
+            outcome = self._qm.outcome(error.transaction)
+        except ServiceNotAvailable:
+            outcome = "unknown"
+        if outcome == "aborted":
+            raise ServiceNotAvailable(
+                f"the connection was lost before the commit: the last {held} messages that were "
+                "printed are still in the queue and will come again"
+            ) from error
+        if outcome != "committed":
+            raise error
+
+    def _take_at_once(self, count: int, timeout: float | None) -> int:
+        try:
+            batch = self._qm.receive_many(self._queue, count, timeout=timeout)
+        except ReceiveTimeout:
+            return 0
+        self.taken += len(batch)
+        self._writer.write(batch)
+        return len(batch)
+
+
+def receive(
+    queue: QueueName,
+    count: Count = None,
+    timeout: Timeout = 0.0,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-F", help="Go on until Ctrl-C, waiting for more.")
+    ] = False,
+    batch: Annotated[
+        int, typer.Option("--batch", "-b", min=1, max=10_000, help="Messages of a transaction.")
+    ] = 1000,
+    raw: Raw = False,
+    nul: Nul = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Take messages out of a queue and print their bodies, a line each: all that are there.
+
+    From a transactional queue they are taken in transactions that commit once their output was
+    flushed; Ctrl-C or a reader that closes the pipe puts back what was not committed. From other
+    queues a message is gone when it is handed out. --json prints a line of JSON for each message.
+    Exit code 4: with --count or --timeout, fewer came than asked for (none, without --count).
+    """
+    writer = Writer(as_json=as_json(json), raw=raw, nul=nul)
+    with manager(qm, name=queue) as connection, Interruptible() as guard:
+        receiver = Receiver(connection, queue, writer, guard)
+        try:
+            while count is None or receiver.taken < count:
+                want = batch if count is None else min(batch, count - receiver.taken)
+                if not receiver.take(want, None if follow else timeout):
+                    break
+        except KeyboardInterrupt:
+            _say(receiver, "interrupted")
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            _say(receiver, "nobody reads the output any more")
+            raise
+    wanted = count if count is not None else 1 if timeout else 0
+    if receiver.taken < wanted:
+        raise ReceiveTimeout(
+            f"{queue}: {out.plural(receiver.taken, 'message')} came in time"
+            + (f", {count} were asked for" if count is not None else "")
+        )
+
+
+def _say(receiver: Receiver, what: str) -> None:
+    back = receiver.given_back
+    more = f", {back:,} given back to the queue" if back else ""
+    out.note(f"{what}: {out.plural(receiver.taken, 'message')} received{more}")
+
+
+def peek(
+    queue: QueueName,
+    count: Count = None,
+    timeout: Timeout = 0.0,
+    after: Annotated[
+        int, typer.Option("--after", metavar="LOOKUP_ID", min=0, help="Only what stands behind it.")
+    ] = 0,
+    table: Annotated[
+        bool, typer.Option("--table", help="A row for each message: identifiers, label, size.")
+    ] = False,
+    raw: Raw = False,
+    nul: Nul = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Print what is in a queue, as receive does, and leave it there.
+
+    An outgoing queue can be peeked by its destination. Exit code 4: with --count or --timeout,
+    nothing was there in time.
+    """
+    writer = Writer(as_json=as_json(json), raw=raw, nul=nul)
+    seen: list[tuple[object, ...]] = []
+    done, wait = 0, timeout
+    with manager(qm, name=queue) as connection:
+        while count is None or done < count:
+            want = 1000 if count is None else min(1000, count - done)
+            try:
+                batch = connection.peek_many(queue, want, after=after, timeout=wait)
+            except ReceiveTimeout:
+                break
+            done += len(batch)
+            after, wait = batch.lookup_ids[-1], 0.0
+            if table:
+                seen += _rows(batch)
+            else:
+                writer.write(batch)
+    if table:
+        out.table(("lookup id", "arrived", "class", "number", "label", "bytes", "body"), seen)
+    if not done and (count is not None or timeout):
+        raise ReceiveTimeout(f"{queue}: nothing was there in time")
+
+
+def _rows(batch: Iterable[Message]) -> list[tuple[object, ...]]:
+    return [
+        (
+            str(m.lookup_id), out.when(m.arrived_time), class_name(m.message_class),
+            str(m.number or "-"), m.label, len(m.body),
+            m.body[: 4 * PEEK_TEXT_CHARS].decode("utf-8", "replace")[:PEEK_TEXT_CHARS],
+        )
+        for m in batch
+    ]  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("receive")(receive)
+    app.command("peek")(peek)

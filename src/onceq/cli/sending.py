@@ -1,0 +1,372 @@
+"""``onceq send``: lines, files or words become messages, in transactions that are reported truly.
+
+What was committed and what was not is said at every end: after the last line, after Ctrl-C, after
+an error in the middle. A commit whose answer was lost is asked about, and sent again only if it
+did not happen.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from json import dumps
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, as_json, manager
+from onceq.cli.interrupt import Interruptible
+from onceq.client.sync import QueueManager
+from onceq.errors import (
+    BodyTooLarge,
+    ConfigurationError,
+    IllegalPropertyValue,
+    InDoubt,
+    OnceqError,
+    ServiceNotAvailable,
+)
+from onceq.model.limits import PACKET_BYTES_MAX
+
+READ_BYTES = 1 << 20
+BATCH_BYTES_MAX = 64 << 20
+"""Bodies of one transaction; a batch ends before it is larger."""
+PAUSE_S = 0.1
+"""Input that pauses for so long is sent as far as it is there (``tail -f | onceq send``)."""
+SHOW_S = 0.2
+"""Between two updates of the progress line."""
+
+
+def pieces(descriptor: int, separator: bytes) -> Iterator[list[bytes]]:
+    """Read messages from a file descriptor as they come; an empty list means a pause.
+
+    Raises:
+        BodyTooLarge: A message without an end.
+    """
+    rest = b""
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], PAUSE_S)
+        if not ready:
+            yield []
+            select.select([descriptor], [], [])
+        data = os.read(descriptor, READ_BYTES)
+        if not data:
+            break
+        *whole, rest = (rest + data).split(separator)
+        if whole:
+            yield whole
+        if len(rest) > PACKET_BYTES_MAX:
+            raise BodyTooLarge(f"a message of more than {PACKET_BYTES_MAX:,} bytes in the input")
+    if rest:
+        yield [rest]
+
+
+class Batches:
+    """Messages in groups for one transaction each: full ones, and what there is at a pause.
+
+    Attributes:
+        read: Messages taken from the input so far.
+    """
+
+    def __init__(self, found: Iterator[list[bytes]], count: int) -> None:
+        self._found = found
+        self._count = count
+        self.read = 0
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        waiting: list[bytes] = []
+        waiting_bytes = 0
+        for some in self._found:
+            self.read += len(some)
+            if not some and waiting:
+                yield waiting
+                waiting, waiting_bytes = [], 0
+            for body in some:
+                if waiting and waiting_bytes + len(body) > BATCH_BYTES_MAX:
+                    yield waiting
+                    waiting, waiting_bytes = [], 0
+                waiting.append(body)
+                waiting_bytes += len(body)
+                if len(waiting) >= self._count:
+                    yield waiting
+                    waiting, waiting_bytes = [], 0
+        if waiting:
+            yield waiting
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has become certain so far."""
+
+    messages: int = 0
+    bytes: int = 0
+    commits: int = 0
+    first_id: str = ""
+    last_id: str = ""
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.messages / self.seconds if self.seconds else 0.0
+
+
+class Sender:
+    """Sends batches to one destination and keeps count of what is certain."""
+
+    def __init__(
+        self, qm: QueueManager, destination: str, values: dict[str, Any], *, transactional: bool
+    ) -> None:
+        self._qm = qm
+        self._destination = destination
+        self._values = values
+        self._transactional = transactional
+        self._began = time.monotonic()
+        self._shown = 0.0
+        self.tally = Tally()
+
+    def send(self, bodies: list[bytes]) -> None:
+        """Send one batch; when this returns, it is certain.
+
+        Raises:
+            InDoubt: Its outcome could not be found out.
+            OnceqError: Nothing of it was sent.
+        """
+        if not self._transactional:
+            sent = self._qm.send_many(self._destination, bodies, **self._values)
+        else:
+            sent = self._commit(bodies)
+        tally = self.tally
+        tally.messages += len(bodies)
+        tally.bytes += sum(map(len, bodies))
+        tally.commits += 1
+        if sent is not None:
+            tally.first_id = tally.first_id or str(sent[0])
+            tally.last_id = str(sent[-1])
+        tally.seconds = time.monotonic() - self._began
+        if sys.stderr.isatty() and tally.seconds - self._shown > SHOW_S:
+            self._shown = tally.seconds
+            sys.stderr.write(f"\r{tally.messages:,} messages, {tally.rate:,.0f}/s ")
+            sys.stderr.flush()
+
+    def _commit(self, bodies: list[bytes]) -> Any:
+        """One transaction; if its answer is lost, ask, and send it again if it did not happen."""
+        while True:
+            tx = self._qm.transaction()
+            try:
+                tx.send_many(self._destination, bodies, **self._values)
+                return tx.commit()
+            except InDoubt as error:
+                try:
+                    outcome = self._qm.outcome(error.transaction)
+                except ServiceNotAvailable:
+                    raise error from None
+                if outcome == "committed":
+                    return None
+                if outcome != "aborted":
+                    raise
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self.tally.seconds = time.monotonic() - self._began
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _values(
+    label: str, priority: int | None, delivery: str | None, app_specific: int | None,
+    correlation_id: str, response_queue: str, admin_queue: str, reach: int | None,
+    received: int | None, dead_letter: bool,
+) -> dict[str, Any]:  # fmt: skip
+    try:
+        correlation = bytes.fromhex(correlation_id) if correlation_id else None
+    except ValueError:
+        raise IllegalPropertyValue(
+            f"--correlation-id {correlation_id!r}: write 20 bytes in hexadecimal"
+        ) from None
+    values = {
+        "label": label or None, "priority": priority, "delivery": delivery,
+        "app_specific": app_specific, "correlation_id": correlation,
+        "response_queue": response_queue or None, "admin_queue": admin_queue or None,
+        "time_to_reach_queue": reach, "time_to_be_received": received,
+        "journal": 1 if dead_letter else None,
+    }  # fmt: skip
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _mode(
+    qm: QueueManager, destination: str, *, transactional: bool, recoverable: bool, express: bool
+) -> tuple[bool, str | None]:
+    """(in transactions?, delivery): as asked, or as the destination needs it."""
+    if transactional + recoverable + express > 1:
+        raise ConfigurationError("say one of --transactional, --recoverable and --express")
+    if recoverable or express:
+        return False, "express" if express else "recoverable"
+    if transactional:
+        return True, None
+    with qm.open_queue(destination, access="send") as opened:
+        return opened.transactional is not False, None
+
+
+def send(
+    destination: Annotated[
+        str,
+        typer.Argument(
+            metavar="DEST",
+            help="Format name of one or more elements, or a path name: private$/orders, "
+            "DIRECT=OS:BETA/private$/stock.",
+        ),
+    ],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help="Messages; without any, lines of the input."),
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", help="This whole file is one message.")
+    ] = None,
+    nul: Annotated[
+        bool, typer.Option("--nul", "-0", help="Messages in the input end with NUL, not newline.")
+    ] = False,
+    batch: Annotated[
+        int, typer.Option("--batch", "-b", min=1, max=100_000, help="Messages of a transaction.")
+    ] = 1000,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", help="In transactions, once and in order.")
+    ] = False,
+    recoverable: Annotated[
+        bool, typer.Option("--recoverable", help="Without transactions; survives a restart.")
+    ] = False,
+    express: Annotated[
+        bool, typer.Option("--express", help="Without transactions; kept in memory only.")
+    ] = False,
+    label: Annotated[str, typer.Option("--label", help="Label.", show_default=False)] = "",
+    priority: Annotated[
+        int | None, typer.Option("--priority", help="0 to 7; transactional messages have none.")
+    ] = None,
+    app_specific: Annotated[int | None, typer.Option("--app-specific", help="A number.")] = None,
+    correlation_id: Annotated[
+        str, typer.Option("--correlation-id", metavar="HEX", help="20 bytes.", show_default=False)
+    ] = "",
+    response_queue: Annotated[
+        str, typer.Option("--response-queue", help="Where answers go.", show_default=False)
+    ] = "",
+    admin_queue: Annotated[
+        str, typer.Option("--admin-queue", help="Where acknowledgments go.", show_default=False)
+    ] = "",
+    time_to_reach_queue: Annotated[
+        int | None, typer.Option("--time-to-reach-queue", metavar="SECONDS", min=0)
+    ] = None,
+    time_to_be_received: Annotated[
+        int | None, typer.Option("--time-to-be-received", metavar="SECONDS", min=0)
+    ] = None,
+    dead_letter: Annotated[
+        bool, typer.Option("--dead-letter", help="Keep it in a dead-letter queue if it fails.")
+    ] = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Send messages: each line of the input, a whole file, or the texts given.
+
+    Without a mode, messages go in transactions, unless the destination is a queue of this manager
+    that is not transactional. Input that pauses is sent as far as it is there. Ctrl-C waits for
+    the commit under way, then says what was committed.
+    """
+    with manager(qm, name=destination) as connection:
+        in_transactions, delivery = _mode(
+            connection, destination, transactional=transactional, recoverable=recoverable,
+            express=express,
+        )  # fmt: skip
+        values = _values(
+            label, priority, delivery, app_specific, correlation_id, response_queue, admin_queue,
+            time_to_reach_queue, time_to_be_received, dead_letter,
+        )  # fmt: skip
+        sender = Sender(connection, destination, values, transactional=in_transactions)
+        with _source(texts, file, nul=nul) as source, Interruptible() as guard:
+            _carry_out(sender, Batches(source, batch), guard, json=as_json(json))
+
+
+class _source:
+    """Where messages come from, as an iterator of lists; closes what it opened."""
+
+    def __init__(self, texts: list[str] | None, file: str | None, *, nul: bool) -> None:
+        if texts and file:
+            raise ConfigurationError("say texts or --file, not both")
+        self._texts, self._file, self._nul = texts, file, nul
+
+    def __enter__(self) -> Iterator[list[bytes]]:
+        if self._texts:
+            return iter([[text.encode("utf-8", "surrogateescape") for text in self._texts]])
+        if self._file:
+            try:
+                with open(self._file, "rb") as file:
+                    return iter([[file.read(PACKET_BYTES_MAX + 1)]])
+            except OSError as error:
+                raise ConfigurationError(f"{self._file}: {error.strerror}") from None
+        if sys.stdin.isatty():
+            out.note("each line is a message; end with Ctrl-D")
+        return pieces(sys.stdin.fileno(), b"\0" if self._nul else b"\n")
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bool) -> None:
+    """Send batch after batch, and say at the end what is certain."""
+    tally = sender.tally
+    waiting: list[bytes] = []
+    try:
+        for waiting in found:
+            with guard.step():
+                sender.send(waiting)
+    except KeyboardInterrupt:
+        sender.end()
+        _summary(tally, json=json, interrupted=True)
+        left = found.read - tally.messages
+        more = f"; {out.plural(left, 'message')} read after them were not sent" if left else ""
+        out.note(f"interrupted: {_certain(tally)}{more}")
+        raise typer.Exit(130) from None
+    except OnceqError as error:
+        sender.end()
+        _summary(tally, json=json, interrupted=True)
+        _say_where(tally, len(waiting), error)
+        raise
+    sender.end()
+    _summary(tally, json=json)
+
+
+def _certain(tally: Tally) -> str:
+    return f"{out.plural(tally.messages, 'message')} of the input committed"
+
+
+def _say_where(tally: Tally, waiting: int, error: OnceqError) -> None:
+    """Beside an error: which messages of the input are certain, and which it is about."""
+    if not tally.messages and waiting <= 1:
+        return
+    first = tally.messages + 1
+    if isinstance(error, InDoubt):
+        last = tally.messages + waiting
+        out.note(f"{_certain(tally)}; {first:,} to {last:,} in doubt; none after them sent")
+    else:
+        out.note(f"{_certain(tally)}; none from number {first:,} on was sent")
+
+
+def _summary(tally: Tally, *, json: bool, interrupted: bool = False) -> None:
+    if json:
+        said = {**asdict(tally), "rate": round(tally.rate, 1), "interrupted": interrupted}
+        print(dumps(said))
+    elif not interrupted:
+        count = f"{tally.commits:,} batch{'' if tally.commits == 1 else 'es'}"
+        out.line(
+            f"sent {out.plural(tally.messages, 'message')} in {count}, {tally.seconds:.3f} s, "
+            f"{tally.rate:,.0f}/s"
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("send")(send)

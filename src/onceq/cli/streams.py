@@ -1,0 +1,140 @@
+"""``onceq stream``, ``onceq tx`` and ``onceq outcome``: what arrives, what is open, what became of
+a commit."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, as_json, core_of, manager
+from onceq.client.why import duration, stream_why
+from onceq.errors import QueueNotFound
+
+stream_app = typer.Typer(
+    help="Incoming message streams: one for each sender and queue.", no_args_is_help=True
+)
+tx_app = typer.Typer(help="Transactions that are open.", no_args_is_help=True)
+
+UNKNOWN = 6
+"""Exit code of ``outcome`` when nobody knows any more; the code of InDoubt."""
+
+
+@stream_app.command("list")
+def list_streams(qm: Where = None, json: Json = False) -> None:
+    """List the incoming streams: what was accepted last, and what was turned away."""
+    with manager(qm) as connection:
+        found = connection.streams()
+    found.sort(key=lambda s: (s["queue"], s["source"]))
+    if as_json(json):
+        out.dump(found)
+        return
+    out.table(
+        ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
+         "connected"),
+        [
+            (s["queue"], s["source"], s["number"], out.when(s["last_access"]), s["duplicates"],
+             s["gaps"], s["rejects"], s["connected"])
+            for s in found
+        ],
+    )  # fmt: skip
+
+
+@stream_app.command("show")
+def show_stream(
+    queue: Annotated[
+        str, typer.Argument(metavar="QUEUE", help="Queue that the stream leads to.")
+    ],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source", metavar="GUID", help="Only from this queue manager; its beginning is "
+            "enough.", show_default=False,
+        ),
+    ] = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Show the incoming streams of a queue, each with a sentence about what happens on it."""
+    with manager(qm, name=queue) as connection:
+        view = connection.queue(queue)
+        found = [
+            s
+            for s in connection.streams()
+            if core_of(s["queue"]) == core_of(view["path"]) and s["source"].startswith(source)
+        ]
+    if not found:
+        who = f" from {source}" if source else ""
+        raise QueueNotFound(f"{view['path']}: no message stream has arrived{who} yet")
+    if as_json(json):
+        out.dump([{**s, "why": stream_why(s)} for s in found])
+        return
+    for at, s in enumerate(found):
+        if at:
+            print()
+        out.facts(_facts(s))
+        out.line(stream_why(s))
+
+
+def _facts(s: dict[str, Any]) -> list[tuple[str, object]]:
+    return [
+        ("queue", s["queue"]),
+        ("source", s["source"]),
+        ("stream", f"{s['stream']:#018x}"),
+        ("last number accepted", str(s["number"])),
+        ("last accepted", out.when(s["last_access"])),
+        ("connected", s["connected"]),
+        ("duplicates turned away", s["duplicates"]),
+        ("arrived before an earlier one", s["gaps"]),
+        ("of a stream left behind", s["stale"]),
+        ("refused for good", s["rejects"]),
+    ]
+
+
+@tx_app.command("list")
+def list_transactions(qm: Where = None, json: Json = False) -> None:
+    """List the transactions that are open, the oldest first."""
+    with manager(qm) as connection:
+        found = connection.transactions()
+    found.sort(key=lambda t: (t["began"], t["owner"], t["number"]))
+    if as_json(json):
+        out.dump(found)
+        return
+    now = int(time.time())
+    out.table(
+        ("application", "transaction", "open for", "sent", "received", "bytes"),
+        [
+            (t["owner"], t["number"], duration(now - t["began"]), t["sent"], t["received"],
+             out.size(t["bytes"]))
+            for t in found
+        ],
+    )  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands that have no noun before them."""
+    app.command("outcome")(outcome)
+
+
+def outcome(
+    transaction: Annotated[
+        str, typer.Argument(metavar="TXID", help="As the error that said 'in doubt' gave it.")
+    ],
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Ask what became of a commit whose answer was lost.
+
+    Prints committed, aborted or unknown (asked too late; exit code 6). The answer is final: once
+    aborted was said, that commit can no longer happen, and sending again is safe.
+    """
+    with manager(qm) as connection:
+        result = connection.outcome(transaction)
+    if as_json(json):
+        out.dump({"transaction": transaction, "outcome": result})
+    else:
+        out.line(result)
+    if result == "unknown":
+        raise typer.Exit(UNKNOWN)

@@ -1,0 +1,118 @@
+"""Positions of a lane: ranges, states, what they cost in bytes of the log, and where they lie."""
+
+from __future__ import annotations
+
+import random
+from array import array
+
+import pytest
+
+from onceq.core.chunk import AVAILABLE, CHUNK, LOCKED, REMOVED, Range
+from onceq.core.lane import Lane
+from onceq.core.space import Space
+from onceq.model.run import Extent
+
+
+def lane(*runs: tuple[int, list[int]]) -> Lane:
+    space = Space()
+    space.record(0)
+    made = Lane(space)
+    for address, lengths in runs:
+        made.append(address, array("I", lengths), arrived=7)
+    return made
+
+
+def test_neighbours_are_one_extent() -> None:
+    made = lane((100, [10, 20]), (130, [5]), (200, [1]))
+    assert made.extents(1, 4) == [Extent(100, 35), Extent(200, 1)]
+    assert list(made.lengths(1, 4)) == [10, 20, 5, 1]
+
+
+def test_permuted_addresses_are_not_taken_for_neighbours() -> None:
+    """Dead letters and moved messages lie in any order: first and last do not tell then."""
+    made = lane((100, [50]), (200, [50]), (150, [50]), (250, [50]))
+    assert made.extents(1, 4) == [
+        Extent(100, 50),
+        Extent(200, 50),
+        Extent(150, 50),
+        Extent(250, 50),
+    ]
+
+
+def test_moved_messages_are_found_where_they_are() -> None:
+    made = lane((100, [50, 50, 50, 50]))
+    moved = made.relocate([2, 3], 1000, array("I", [50, 50]))
+    assert moved == 2
+    assert made.extents(1, 4) == [Extent(100, 50), Extent(1000, 100), Extent(250, 50)]
+
+
+def test_take_is_bounded_but_gives_one_at_least() -> None:
+    made = lane((0, [100] * 10))
+    assert made.take(count_max=3, bytes_max=1000) == [(1, 3)]
+    assert made.take(count_max=30, bytes_max=250) == [(1, 2)]
+    assert made.take(count_max=30, bytes_max=1) == [(1, 1)]
+    made.set_state(2, 3, AVAILABLE, LOCKED)
+    assert made.take(count_max=4, bytes_max=1000) == [(1, 1), (5, 3)]
+
+
+def test_states_move_only_as_they_may() -> None:
+    made = lane((0, [1] * 4))
+    made.set_state(1, 2, AVAILABLE, LOCKED)
+    with pytest.raises(AssertionError):
+        made.set_state(1, 3, AVAILABLE, LOCKED)
+    made.remove(1, 1)
+    with pytest.raises(AssertionError):
+        made.remove(1, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_against_a_list(seed: int) -> None:
+    """Random appends, locks, returns and removals, over chunk borders, against a plain list."""
+    rng = random.Random(seed)
+    space = Space()
+    space.record(0)
+    made = Lane(space)
+    states: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    address = 0
+    for _ in range(120):
+        action = rng.choice(("append", "append", "lock", "unlock", "remove", "take"))
+        if action == "append":
+            lengths = [rng.randint(1, 9) for _ in range(rng.choice((1, 3, 50, 1500)))]
+            space.record(address)
+            first = made.append(address, array("I", lengths), arrived=1)
+            for offset, size in enumerate(lengths):
+                states[first + offset], sizes[first + offset] = AVAILABLE, size
+            address += sum(lengths) + rng.choice((0, 40))
+        elif action == "take":
+            count = rng.randint(1, 2000)
+            expected = [c for c, state in sorted(states.items()) if state == AVAILABLE][:count]
+            assert flat(made.take(count_max=count, bytes_max=1 << 40)) == expected
+        else:
+            old = LOCKED if action == "unlock" else AVAILABLE
+            chosen = [c for c, state in sorted(states.items()) if state == old]
+            if not chosen:
+                continue
+            start = rng.choice(chosen)
+            ranges = list(made.ranges(old, start, count_max=rng.randint(1, 900)))
+            for first, count in ranges:
+                new = {"lock": LOCKED, "unlock": AVAILABLE, "remove": REMOVED}[action]
+                if new == REMOVED:
+                    made.remove(first, count)
+                else:
+                    made.set_state(first, count, old, new)
+                for counter in range(first, first + count):
+                    if new == REMOVED:
+                        del states[counter], sizes[counter]
+                    else:
+                        states[counter] = new
+        assert made.bytes == sum(sizes.values()) == space.total
+        assert made.available == sum(state == AVAILABLE for state in states.values())
+        assert made.head == min(states, default=made.next)
+        assert len(made) == len(states)
+    assert address > 0
+    assert made.next > CHUNK
+
+
+def flat(ranges: list[Range]) -> list[int]:
+    return [first + offset for first, count in ranges for offset in range(count)]
