@@ -1,4 +1,4 @@
-# Everything sets itself up: python3.11 or newer and make are all that must be there.
+# Everything sets itself up: Python 3.11 or newer and make are all that must be there.
 # `make test` is what CI runs; `make demo` is the main job on real input.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3; do \
@@ -15,13 +15,16 @@ FLIGHTS ?= 0
 .PHONY: help setup check format test demo sim crash bench kill docs fuzz clean
 
 help:
-	@echo "make test     all tests (what CI runs)      make demo     the main job on real input"
-	@echo "make check    style, types, import rules    make sim      simulated networks: SEEDS=n"
+	@echo "make test     all tests (what CI runs)      make demo     the main job: FLIGHTS=n for less"
+	@echo "make check    style, types, import rules    make sim      simulated networks: SEEDS=n SEED=x"
 	@echo "make crash    crash points: IMAGES=n        make kill     SIGKILL two daemons: KILLS=n"
-	@echo "make bench    measure against the disk      make docs     write the generated pages"
+	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
+	@echo "make docs     write the generated pages     make format   let ruff format everything"
+	@echo "make clean    remove what all this made     ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
-	@test -n "$(PYTHON)" || { echo "onceq needs Python 3.11 or newer: none was found on the PATH"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "onceq needs Python 3.11 or newer, and none was found on the" \
+	"PATH; install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) tools/setup_venv.py
 	@touch $@
 
@@ -31,11 +34,11 @@ check: setup
 	$(RUN) tools/check.py
 
 format: setup
-	$(BIN)/ruff format src tests tools demo
-	$(BIN)/ruff check --fix src tests tools demo
+	$(BIN)/ruff format $(wildcard src tests tools demo bench)
+	$(BIN)/ruff check --fix $(wildcard src tests tools demo bench)
 
 test: setup
-	$(RUN) tools/test.py
+	$(RUN) tools/test.py $(ARGS)
 
 demo: setup
 	$(RUN) -m demo $(if $(filter-out 0,$(FLIGHTS)),--flights $(FLIGHTS)) $(ARGS)
@@ -53,10 +56,11 @@ kill: setup
 	$(RUN) tools/kill.py --kills $(KILLS) $(ARGS)
 
 fuzz: setup
-	$(RUN) -m pytest tests/fuzz -q $(ARGS)
+	HYPOTHESIS_PROFILE=fuzz $(RUN) -m pytest tests/fuzz -q $(if $(TARGET),-k $(TARGET)) $(ARGS)
 
 docs: setup
 	$(RUN) tools/docs.py --write
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -67,7 +67,9 @@ def _run(console: Console, options: argparse.Namespace) -> int:
         with Watch(console) as watch:
             watch.say("reading the flights of 2013")
             departures = flights.departures(options.flights)
-            network = Network(directory, seed=options.seed, rates=Rates())
+            count = sum(len(one.bodies) for one in departures)
+            rates = Rates.for_messages(count)
+            network = Network(directory, seed=options.seed, rates=rates)
             watch.say("starting five queue managers, and bad networks between them")
             network.start()
             course = Course(network, departures, watch, seed=options.seed)

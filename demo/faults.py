@@ -21,12 +21,18 @@ Kind = Literal["drop", "repeat", "reorder", "ghost", "stall", "cut"]
 class Rates:
     """One fault of a kind in so many packets, on average; 0: never."""
 
-    drop: int = 6_000
-    repeat: int = 6_000
-    reorder: int = 9_000
-    ghost: int = 12_000
-    stall: int = 20_000
-    cut: int = 45_000
+    drop: int
+    repeat: int
+    reorder: int
+    ghost: int
+    stall: int
+    cut: int
+
+    @classmethod
+    def for_messages(cls, count: int) -> Rates:
+        """So that the way of so many messages is rough, however many they are."""
+        unit = max(count // 16, 400)
+        return cls(unit, unit, 2 * unit, 2 * unit, 3 * unit, 5 * unit)
 
 
 @dataclass

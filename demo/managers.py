@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,10 +31,10 @@ DESTINATION = f"DIRECT=OS:{HUB}\\{HUB_QUEUE},DIRECT=OS:{AUDIT}\\{AUDIT_QUEUE}"
 """One name with two elements: a commit sends to both, or to none."""
 
 SETTINGS = {
-    "resend_first_s": 0.4,
-    "resend_second_s": 0.8,
-    "resend_third_s": 1.5,
-    "resend_last_s": 3.0,
+    "resend_first_s": 0.25,
+    "resend_second_s": 0.5,
+    "resend_third_s": 1.0,
+    "resend_last_s": 2.0,
     "order_ack_delay_s": 0.05,
     "order_ack_delay_s_max": 0.25,
     "order_ack_messages_max": 2_048,
@@ -110,10 +111,21 @@ class Daemon:
     port: int
     peers: Mapping[str, int] = field(default_factory=dict)
     child: Child | None = None
-    kills: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    retired: bool = False
 
     def start(self) -> None:
         """Start it, and wait until it is ready; raises RuntimeError if it does not get so far."""
+        with self.lock:
+            if not self.retired:
+                self._start()
+
+    def retire(self) -> None:
+        """It must not start again. One that is starting in another thread gets ready first."""
+        with self.lock:
+            self.retired = True
+
+    def _start(self) -> None:
         self.directory.mkdir(exist_ok=True)
         lines = [f'listen = "127.0.0.1:{self.port}"', 'log_level = "warning"', "[peers]"]
         lines += [f'{name} = "127.0.0.1:{port}"' for name, port in self.peers.items()]
@@ -132,7 +144,6 @@ class Daemon:
         """As a power cut would end it."""
         assert self.child is not None
         self.child.kill()
-        self.kills += 1
 
     def connect(self) -> onceq.QueueManager:
         """An application's connection."""
@@ -222,6 +233,8 @@ class Network:
 
     def stop(self) -> None:
         """End everything, whatever state it is in."""
+        for daemon in self.daemons:
+            daemon.retire()
         for child in reversed(self.children):
             child.kill()
         running = [daemon.child for daemon in self.daemons if daemon.child is not None]

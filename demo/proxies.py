@@ -77,6 +77,7 @@ class Side:
         self.waiting: deque[tuple[Run, int] | Stop] = deque()
         self.waiting_bytes = 0
         self.stalled_until = 0.0
+        self.cut = False
         self.room = asyncio.Event()
         self.room.set()
 
@@ -91,8 +92,8 @@ class Side:
     def flush(self) -> bool:
         """Send what may be sent; False if the connection was cut on purpose."""
         session = self.session
-        if session is None:
-            return True
+        if session is None or self.cut:
+            return not self.cut
         while self.waiting and time.monotonic() >= self.stalled_until:
             item = self.waiting[0]
             if isinstance(item, Stop):
@@ -121,11 +122,13 @@ class Side:
         return True
 
     def _output(self) -> None:
-        if self.session is not None and not self.writer.is_closing():
+        if self.session is not None and not self.cut and not self.writer.is_closing():
             self.writer.writelines([bytes(piece) for piece in self.session.take_output()])
 
     def _cut(self, share: float) -> None:
-        """Break off in the middle of a packet."""
+        """Break off in the middle of a packet. Nothing may follow: a stream that ends early is
+        what TCP does; one that goes on somewhere else is not."""
+        self.cut = True
         following = next((item for item in self.waiting if not isinstance(item, Stop)), None)
         if following is not None and self.session is not None and self.session.opened:
             data = bytes(following[0].data[: following[0].lengths[0]])

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 PICTURE = "once-in-order.png"
+FEW_SHARE = 500
+"""A carrier with fewer than one flight in so many is left out of the picture."""
 
 
 @dataclass
@@ -170,8 +172,8 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
     for at, name in found.kills:
         left.axvline(at, color="#c44e52", linestyle=":", linewidth=1)
         left.annotate(
-            f"{name} killed", (at, 0.02), xycoords=("data", "axes fraction"), rotation=90,
-            color="#c44e52", fontsize=8, ha="right", va="bottom",
+            f"{name} killed", (at, 0.97), xycoords=("data", "axes fraction"), rotation=90,
+            color="#c44e52", fontsize=8, ha="right", va="top",
         )  # fmt: skip
     left.axhline(found.flights, color="0.7", linewidth=0.8)
     left.set_xlabel("seconds")
@@ -183,8 +185,9 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
         f"{found.out_of_order} out of order",
         fontsize=10, loc="left",
     )  # fmt: skip
-    left.legend(loc="upper left", frameon=False)
-    rows = [row for row in reversed(found.carriers) if row.get("arr_delay") is not None]
+    left.legend(loc="lower right", frameon=False)
+    few = found.flights // FEW_SHARE
+    rows = [row for row in found.carriers if row["flights"] > few and row.get("arr_delay")]
     rows.sort(key=lambda row: row["arr_delay"])
     names = [airlines.get(row["carrier"], row["carrier"]) for row in rows]
     values = [row["arr_delay"] for row in rows]

@@ -80,6 +80,8 @@ class Course:
         self._connections: dict[str, onceq.QueueManager] = {}
         self._counts = {HUB: 0, AUDIT: 0}
         self._begun = 0.0
+        self._down: dict[str, threading.Thread] = {}
+        self._failure = ""
         self.found = Findings(flights=self._total)
 
     # ---- delivery -------------------------------------------------------------------------
@@ -100,13 +102,14 @@ class Course:
             self._senders[one.origin] = Listener(child)
         watch.say("three airports commit; every transaction goes to HUB and to AUDIT")
         kills = self._plan()
-        while not self._arrived() or kills:
+        while not self._arrived() or kills or self._down:
             if time.monotonic() - self._begun > DELIVER_S_MAX:
                 raise Off(f"not everything has arrived after {DELIVER_S_MAX:.0f} s: {self._counts}")
             over = self._arrived()
-            for kill in [kill for kill in kills if over or kill.due()]:
-                self._kill(kill.daemon)
-                kills.remove(kill)
+            for kill in list(kills):
+                if (over or kill.due()) and kill.daemon.name not in self._down:
+                    self._kill(kill.daemon)
+                    kills.remove(kill)
             self._look()
             time.sleep(POLL_S)
         self.found.deliver_s = time.monotonic() - self._begun
@@ -130,14 +133,26 @@ class Course:
         ]  # fmt: skip
 
     def _kill(self, daemon: Daemon) -> None:
+        """Kill a queue manager and start it again, while everything else goes on."""
         seconds = time.monotonic() - self._begun
         self.found.kills.append((seconds, daemon.name))
         held = f", holding {self._counts[HUB]:,} messages" if daemon.name == HUB else ""
         self._watch.say(f"[red]kill -9 {daemon.name}[/red]{held}; it starts again")
         self._forget(daemon.name)
+        self._down[daemon.name] = thread = threading.Thread(
+            target=self._kill_and_start, args=(daemon,), daemon=True
+        )
+        thread.start()
+
+    def _kill_and_start(self, daemon: Daemon) -> None:
         daemon.kill()
         time.sleep(DOWN_S)
-        daemon.start()
+        try:
+            daemon.start()
+        except RuntimeError as error:
+            self._failure = str(error)
+        finally:
+            del self._down[daemon.name]
 
     def _forget(self, name: str) -> None:
         manager = self._connections.pop(name, None)
@@ -161,8 +176,12 @@ class Course:
         for origin, sender in self._senders.items():
             if sender.failed():
                 raise Off(f"the sender of {origin} has ended: {sender.child.complain()}")
+        if self._failure:
+            raise Off(self._failure)
         pairs = ((self._network.hub, HUB_QUEUE), (self._network.audit, AUDIT_QUEUE))
         for daemon, queue in pairs:
+            if daemon.name in self._down:
+                continue
             if daemon.child is not None and daemon.child.process.poll() is not None:
                 raise Off(f"{daemon.name} has ended: {daemon.child.complain()}")
             try:
@@ -359,11 +378,12 @@ def keep_text(network: Network, parquet: Path) -> str:
     lines += [f"  {daemon.name:<6} {daemon.directory}" for daemon in network.daemons]
     hub = network.hub.directory
     airport = network.airports["EWR"].directory
+    pids = " ".join(map(str, network.pids()))
     lines += [
         f"  onceq queue list --qm {hub}",
         f"  onceq peek --qm {network.audit.directory} 'private$/audit'",
         f"  onceq outgoing list --qm {airport}",
         f"  Parquet: {parquet}",
-        f"End them with:  kill {' '.join(map(str, network.pids()))}; rm -r {network.directory}",
+        f"End them with:  kill {pids}; sleep 2; rm -rf {network.directory}",
     ]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import docs_cli
 from onceq import errors
 from onceq.model import limits
 
@@ -93,6 +94,7 @@ def settings_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "limits.md": limits_page,
+    "cli.md": docs_cli.page,
     "settings.md": settings_page,
 }
 

@@ -1,10 +1,13 @@
 """Make the virtual environment .venv with everything that tests and the demo need.
 
-Uses the standard library only, because it runs before anything is installed.
+Uses the standard library only, because it runs before anything is installed. What went half
+wrong before (an interrupted run, a Python that is gone) is made anew. The last step is a look
+whether the result works, so that the stamp of the Makefile means something.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import venv
@@ -12,25 +15,56 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+PYTHON_MIN = (3, 11)
+LOCK = ROOT / "requirements.lock"
+
+
+def works(*arguments: str) -> bool:
+    """Whether the environment's Python runs these arguments without a complaint."""
+    if not PYTHON.exists():
+        return False
+    done = subprocess.run([PYTHON, *arguments], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def make() -> None:
+    """Make an empty environment, if there is none that works."""
+    if works("-m", "pip", "--version"):
+        return
+    if importlib.util.find_spec("ensurepip") is None:
+        sys.exit(
+            f"{sys.executable} cannot make virtual environments: its module ensurepip is missing "
+            "(on Debian and Ubuntu: apt install python3-venv)"
+        )
+    print(f"making {VENV.name} with Python {sys.version.split()[0]}", flush=True)
+    venv.EnvBuilder(with_pip=True, symlinks=True, clear=VENV.exists()).create(VENV)
+
+
+def install() -> None:
+    """Install the project as it stands here, with exactly the versions of the lock file."""
+    print("installing (the first time Spark alone is 450 MB) ...", flush=True)
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run(
+        [*pip, "install", "--use-pep517", "-c", str(LOCK), "-e", f"{ROOT}[dev]"], check=True
+    )
+    if not works("-c", "import onceq, pytest, hypothesis, pyspark, pyarrow, matplotlib"):
+        sys.exit(f"the environment does not work: remove {VENV.name} (make clean) and try again")
 
 
 def main() -> None:
-    """Create it if need be, then install the project with its pinned dependencies."""
-    python = VENV / "bin" / "python"
-    if not python.exists():
-        print(f"making {VENV.name} with Python {sys.version.split()[0]}")
-        venv.EnvBuilder(with_pip=True).create(VENV)
-    print("installing (the first time Spark alone is 450 MB) ...", flush=True)
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "-q"]
-    constraints = str(ROOT / "requirements.lock")
-    subprocess.run([*pip, "install", "-c", constraints, "-e", f"{ROOT}[dev]"], check=True)
-
-
-if __name__ == "__main__":
+    """See the module."""
+    if sys.version_info < PYTHON_MIN:
+        sys.exit("onceq needs Python 3.11 or newer; this is " + sys.version.split()[0])
     try:
-        main()
+        make()
+        install()
     except subprocess.CalledProcessError as error:
         sys.exit(
             f"setting up failed: {' '.join(map(str, error.cmd[:4]))} ... ended with "
-            f"{error.returncode}; the lines above say why"
+            f"{error.returncode}; the lines above say why (is the package index reachable?)"
         )
+
+
+if __name__ == "__main__":
+    main()

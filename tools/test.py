@@ -1,7 +1,7 @@
 """``make test``: every check and every test, as CI runs them.
 
-Tests run in two processes; those that measure nothing but need the machine's memory (Spark) run
-after the others, alone.
+Tests run in two processes; those with Spark stay together in one of them (``tests/conftest.py``).
+The last line but for a failed check is that of pytest, and counts all tests.
 """
 
 from __future__ import annotations
@@ -10,20 +10,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check
+
 ROOT = Path(__file__).resolve().parent.parent
+PROCESSES = 2
 
 
-def main() -> int:
-    """Run checks, then tests; the first failure decides."""
-    checked = subprocess.run([sys.executable, "tools/check.py"], cwd=ROOT, check=False).returncode
-    pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
-    tested = subprocess.run(
-        [*pytest, "-n", "2", "--dist", "loadgroup", "-m", "not spark", "tests"],
-        cwd=ROOT, check=False,
-    ).returncode  # fmt: skip
-    spark = subprocess.run([*pytest, "-m", "spark", "tests"], cwd=ROOT, check=False).returncode
-    return checked or tested or spark
+def main(arguments: list[str]) -> int:
+    """Run checks, then tests, also when a check fails.
+
+    Args:
+        arguments: More for pytest, such as ``-k names``.
+    """
+    failed = check.run(without=("tidy",))  # its tests are among the others
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--durations=15"]
+    command += ["-n", str(PROCESSES), "--dist", "loadgroup", "tests", *arguments]
+    tested = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if failed:
+        print(f"make check failed: {', '.join(failed)} (see the beginning)", flush=True)
+    return 1 if failed or tested else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

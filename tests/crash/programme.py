@@ -1,208 +1,28 @@
 """Crash points times disk images of the store (testing P5): every operation, every legal image.
 
-A scenario is a short life of a store. It is stopped before each of its disk operations; for each
-disk that may be found then, the store is opened, held against what it had promised, opened again
-and used on.
+A scenario is a short life of a store. Three ways to end it are tried:
+
+* ``power``: the power goes before one of its disk operations. For each disk that may be found
+  then, the store is checked, opened, held against what it had promised, opened again, used on.
+* ``again``: the same, and the power goes once more while the store is being recovered.
+* ``kill``: the process is killed before one of its operations and started again, and the power goes
+  later. What the first process wrote may stand in the system's memory only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from random import Random
 
 from onceq.errors import OnceqError
-from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.testing.disk import PowerCut, SimFiles
+from tests.crash.life import PATH, SEGMENT, Life
+from tests.crash.scenarios import SCENARIOS, onward, scenario
 
-PATH = "/store"
-SEGMENT = 4096
-
-
-@dataclass(slots=True)
-class Life:
-    """What a store was told and what it promised."""
-
-    files: SimFiles
-    store: LogStore | None = None
-    appended: list[tuple[int, bytes]] = field(default_factory=list)
-    promised: int = 0
-    existed: bool = False
-    states: dict[int, bytes] = field(default_factory=dict)
-    covered: int = 0
-    live: Callable[[int, int], bool] = lambda base, end: False
-
-    def create(self) -> None:
-        self.store = LogStore.create(
-            PATH, self.files, store_id=b"S" * 16, identity=b"me", segment_bytes=SEGMENT
-        )
-        self.existed = True
-
-    def append(self, data: bytes) -> None:
-        assert self.store is not None
-        position = self.store.position
-        self.appended.append((position, data))
-        self.store.append([data[: len(data) // 2], data[len(data) // 2 :]])
-
-    def sync(self) -> None:
-        assert self.store is not None
-        self.store.sync()
-        self.promised = len(self.appended)
-
-    def flush(self) -> None:
-        assert self.store is not None
-        self.store.flush()
-
-    def checkpoint(self) -> None:
-        assert self.store is not None
-        self.sync()
-        position = self.store.position
-        state = b"state up to %d" % position * 50
-        self.states[position] = state
-        self.store.checkpoint([state], position)
-        self.covered = position
-
-    def reclaim(self) -> None:
-        assert self.store is not None
-        self.store.reclaim(self.live)
-
-    def prepare(self) -> None:
-        assert self.store is not None
-        self.store.prepare()
-
-    def close(self) -> None:
-        assert self.store is not None
-        self.store.close()
-        self.promised = len(self.appended)
-
-    def reopen(self) -> None:
-        self.store = LogStore.open(PATH, self.files, segment_bytes=SEGMENT)
-        for _ in self.store.records():
-            pass
-
-
-def _single(life: Life) -> None:
-    life.create()
-    life.append(b"one" * 100)
-    life.sync()
-
-
-def _batch(life: Life) -> None:
-    life.create()
-    for n in range(3):
-        for m in range(3):
-            life.append(b"%d.%d" % (n, m) * 60)
-        life.sync()
-
-
-def _roll(life: Life) -> None:
-    life.create()
-    for n in range(6):
-        life.append(b"%d" % n * 1500)
-        life.sync()
-
-
-def _roll_unsynced(life: Life) -> None:
-    life.create()
-    life.append(b"first" * 50)
-    life.sync()
-    for n in range(4):
-        life.append(b"%d" % n * 1900)
-    life.sync()
-
-
-def _large(life: Life) -> None:
-    life.create()
-    life.append(b"small")
-    life.append(b"large" * 2000)
-    life.sync()
-    life.append(b"after")
-    life.sync()
-
-
-def _checkpoint(life: Life) -> None:
-    life.create()
-    life.append(b"before" * 20)
-    life.checkpoint()
-    life.append(b"behind" * 20)
-    life.sync()
-    life.checkpoint()
-
-
-def _reclaim(life: Life) -> None:
-    life.create()
-    for n in range(5):
-        life.append(b"%d" % n * 1800)
-        life.sync()
-    life.checkpoint()
-    life.reclaim()
-    for n in range(4):
-        life.append(b"again %d" % n * 250)
-        life.sync()
-
-
-def _ready(life: Life) -> None:
-    life.create()
-    life.prepare()
-    life.prepare()
-    for n in range(4):
-        life.append(b"%d" % n * 2000)
-        life.sync()
-
-
-def _lazy(life: Life) -> None:
-    life.create()
-    life.append(b"lazy one" * 20)
-    life.flush()
-    life.append(b"lazy two" * 20)
-    life.flush()
-    life.append(b"forced" * 20)
-    life.sync()
-    life.append(b"lazy three" * 20)
-    life.flush()
-
-
-def _reopen(life: Life) -> None:
-    life.create()
-    life.append(b"first life" * 20)
-    life.sync()
-    life.append(b"never synced" * 20)
-    life.flush()
-    life.files = life.files.kill()
-    life.reopen()
-    life.append(b"second life" * 20)
-    life.sync()
-
-
-def _close(life: Life) -> None:
-    life.create()
-    life.append(b"one" * 30)
-    life.close()
-    life.reopen()
-    life.append(b"two" * 30)
-    life.checkpoint()
-    life.close()
-
-
-def _live_segment(life: Life) -> None:
-    life.create()
-    life.live = lambda base, end: base == 0
-    for n in range(5):
-        life.append(b"%d" % n * 1800)
-        life.sync()
-    life.checkpoint()
-    life.reclaim()
-    life.append(b"more" * 100)
-    life.sync()
-    life.checkpoint()
-    life.reclaim()
-
-
-SCENARIOS: dict[str, Callable[[Life], None]] = {
-    name[1:]: work
-    for name, work in list(globals().items())
-    if name.startswith("_") and callable(work) and not name.startswith("__")
-}
+WAYS = ("power", "again", "kill")
+IMAGES_IN_RECOVERY = 6
 
 
 @dataclass(slots=True)
@@ -212,83 +32,160 @@ class Tally:
     points: int = 0
     images: int = 0
     torn: int = 0
-    marks: set[str] = field(default_factory=set)
+    by_way: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 0))
+
+    def count(self, way: str, torn_bytes: int) -> None:
+        """One more image was judged."""
+        self.images += 1
+        self.by_way[way] += 1
+        self.torn += torn_bytes > 0
 
 
-def run(name: str, images_max: int, tally: Tally) -> None:
-    """One scenario: every crash point, every image up to ``images_max`` a point."""
-    stop = 1
-    while True:
-        life = Life(SimFiles())
-        life.files.stop_at = stop
-        try:
-            SCENARIOS[name](life)
-        except PowerCut:
-            pass
-        else:
-            if not life.files.operations < stop:
-                raise AssertionError("a scenario went on behind its end")
-            judge_all(f"{name} at its end", life, images_max, tally)
-            return
-        tally.points += 1
-        judge_all(f"{name} before operation {stop}", life, images_max, tally)
+class Broken(AssertionError):
+    """A promise was not kept; says where, and how to see it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a life ends: before which operation, and for ``kill`` before which later one."""
+
+    scenario: str
+    way: str
+    stop: int
+    later: int = 0
+
+    def arguments(self, most: int, seed: int) -> str:
+        """What to give to the command to see it again."""
+        later = f" --later {self.later}" if self.later else ""
+        return (
+            f"--scenario {self.scenario} --way {self.way} --point {self.stop}{later} "
+            f"--most {most} --seed {seed}"
+        )
+
+
+def lived(name: str, stop: int) -> tuple[Life, bool]:
+    """A life up to before operation ``stop``, and whether it was stopped there."""
+    life = Life(SimFiles())
+    life.files.stop_at = stop
+    try:
+        scenario(name)(life)
+    except PowerCut:
+        return life, True
+    return life, False
+
+
+def points(name: str) -> Iterator[Point]:
+    """All crash points of a scenario, its end included."""
+    stop, stopped = 1, True
+    while stopped:
+        _, stopped = lived(name, stop)
+        yield Point(name, "power", stop)
         stop += 1
 
 
-def judge_all(where: str, life: Life, images_max: int, tally: Tally) -> None:
-    """Hold every disk that may be found now against the promises."""
-    for number, disk in enumerate(_limited(life.files.images(), images_max)):
-        tally.images += 1
-        try:
-            judge(life, disk, tally)
-        except (AssertionError, OnceqError) as error:
-            raise AssertionError(f"{where}, image {number}: {error!r}") from error
-
-
-def _limited(images: Iterator[SimFiles], count: int) -> Iterator[SimFiles]:
-    for number, image in enumerate(images):
-        if number >= count:
+def later_points(name: str, stop: int) -> Iterator[Point]:
+    """All crash points of going on after the process was killed at a point."""
+    later, stopped = 1, True
+    while stopped:
+        life, stopped = killed(Point(name, "kill", stop, later))
+        if life is None:
             return
-        yield image
+        yield Point(name, "kill", stop, later)
+        later += 1
 
 
-def judge(life: Life, disk: SimFiles, tally: Tally) -> None:
-    """Open, compare, open again, go on."""
+def killed(point: Point) -> tuple[Life | None, bool]:
+    """The life after a kill and a restart; None if there was no store yet."""
+    life, _ = lived(point.scenario, point.stop)
+    life.files.stop_at = 0
+    life.killed()
+    if not life.existed and not life.files.exists(PATH + "/STORE"):
+        return None, False
+    life.files.stop_at = life.files.operations + point.later
+    try:
+        onward(life)
+    except PowerCut:
+        return life, True
+    return life, False
+
+
+def run(point: Point, most: int, tally: Tally, *, seed: int = 0) -> None:
+    """Judge up to ``most`` images at one point.
+
+    Raises:
+        Broken: A promise was not kept.
+    """
+    tally.points += 1
+    if point.way == "kill":
+        after_kill, _ = killed(point)
+        if after_kill is None:
+            return
+        life = after_kill
+    else:
+        life, _ = lived(point.scenario, point.stop)
+    for number, disk in enumerate(life.files.images(most, seed=seed)):
+        try:
+            if point.way == "again":
+                _recovered_in_parts(life, disk, tally, seed)
+            else:
+                tally.count(point.way, life.judge(disk))
+        except (AssertionError, OnceqError) as error:
+            raise Broken(
+                f"{point.scenario}, {point.way} before operation {point.stop}, image {number}: "
+                f"{error!r}\n  python tools/crash.py {point.arguments(most, seed)}"
+            ) from error
+
+
+def _recovered_in_parts(life: Life, disk: SimFiles, tally: Tally, seed: int) -> None:
+    """Crash at every operation of recovery."""
     if not life.existed and not disk.exists(PATH + "/STORE"):
         return
-    first = _contents(life, disk, tally)
-    again = _contents(life, disk, tally)
-    assert first == again, "two recoveries differ (I22)"
-    report = check(PATH, disk)
-    assert report.problem == "", f"check says {report.problem}"
-    store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
-    kept = [bytes(payload) for _, payload in store.records()]
-    position = store.append([b"life goes on"])
-    store.sync()
-    assert bytes(store.read(position + 32, 12)) == b"life goes on"
-    store.close()
-    store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
-    later = [bytes(payload) for _, payload in store.records()]
-    assert later == [*kept, b"life goes on"], "what was added after the crash is not there"
-    store.close()
+    everything = disk.pending_writes, disk.pending_names
+    assert everything == ((), ()), "an image is durable as it is"
+    stop, stopped = 1, True
+    while stopped:
+        copy = next(iter(disk.images(1)))
+        copy.stop_at = stop
+        try:
+            LogStore.open(PATH, copy, segment_bytes=SEGMENT).abandon()
+            stopped = False
+        except PowerCut:
+            pass
+        for again in copy.images(IMAGES_IN_RECOVERY, seed=seed):
+            tally.count("again", life.on(again).judge(again))
+        stop += 1
 
 
-def _contents(life: Life, disk: SimFiles, tally: Tally) -> tuple[object, ...]:
-    store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
-    found = store.recovered
-    if found.torn_bytes:
-        tally.torn += 1
-    records = [(position, bytes(payload)) for position, payload in store.records()]
-    covered = found.checkpoint_position
-    if found.checkpoint is not None:
-        assert found.checkpoint == life.states.get(covered), "a checkpoint of nobody"
-    assert covered >= life.covered, "a durable checkpoint is gone"
-    expected = [(position, data) for position, data in life.appended if position >= covered]
-    assert records == expected[: len(records)], "what is there is not a prefix (promise 2)"
-    promised = [p for p in life.appended[: life.promised] if p[0] >= covered]
-    assert len(records) >= len(promised), (
-        f"{len(promised)} records were promised, {len(records)} are there (I1)"
-    )
-    end = store.position
-    store.close()
-    return (found.checkpoint, covered, records, end)
+def everything(images: int, *, seed: int = 0, tally: Tally | None = None) -> Tally:
+    """All scenarios, all points, all ways; then random lives, until so many images are judged."""
+    tally = tally or Tally()
+    random = Random(seed)
+    power = [point for name in SCENARIOS for point in points(name)]
+    most = max(images // 2 // len(power), 4)
+    for point in power:
+        run(point, most, tally, seed=seed)
+    random.shuffle(power)
+    for point in power:
+        if tally.by_way["again"] >= images // 8:
+            break
+        run(Point(point.scenario, "again", point.stop), 3, tally, seed=seed)
+    for point in power:
+        if tally.by_way["kill"] >= images // 8:
+            break
+        _kill_some(point, 8, random, tally, seed)
+    life = seed * 1_000_000
+    while tally.images < images:
+        life += 1
+        places = list(points(f"random-{life}"))
+        for point in random.sample(places, min(len(places), 12)):
+            run(point, 20, tally, seed=seed)
+        for point in random.sample(places, min(len(places), 2)):
+            run(Point(point.scenario, "again", point.stop), 2, tally, seed=seed)
+            _kill_some(point, 3, random, tally, seed)
+    return tally
+
+
+def _kill_some(point: Point, count: int, random: Random, tally: Tally, seed: int) -> None:
+    later = list(later_points(point.scenario, point.stop))
+    for place in random.sample(later, min(len(later), count)):
+        run(place, 6, tally, seed=seed)

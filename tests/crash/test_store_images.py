@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import pytest
+from tools import crash
 
-from tests.crash.programme import SCENARIOS, Tally, run
+from tests.crash.programme import Tally, everything, points, run
+from tests.crash.scenarios import SCENARIOS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_every_crash_point_and_image(name: str) -> None:
     tally = Tally()
-    run(name, 120, tally)
-    assert tally.points >= 5
-    assert tally.images > 100
+    for point in points(name):
+        run(point, 150, tally)
+    assert tally.points >= 8
+    assert tally.images > 60
+
+
+@pytest.mark.slow
+def test_twenty_thousand_images() -> None:
+    tally = everything(20_000, seed=1)
+    assert tally.images >= 20_000
+    assert min(tally.by_way.values()) > 1_000, "a way to end was hardly tried"
+    assert tally.torn > 500, "hardly any torn tail was seen"
+
+
+def test_the_command_shows_one_point_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert crash.main(["--scenario", "lazy", "--point", "12", "--most", "30"]) == 0
+    said = capsys.readouterr().out
+    assert "at 1 crash points" in said
+    assert "every promise kept" in said

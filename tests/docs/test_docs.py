@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import docs as generated
 import pytest
+
+import docs as generated
+from onceq import errors
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.M | re.S)
+FENCE = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```", re.M | re.S)
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
 def test_generated_pages_are_current() -> None:
@@ -21,10 +24,111 @@ def test_generated_pages_are_current() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page}: {target}"
+    missing = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in PAGES
+        for target in links(page)
+        if not (page.parent / target).exists()
+    ]
+    assert not missing, "\n" + "\n".join(missing)
+
+
+def links(page: Path) -> list[str]:
+    """Files that a page links to, as they are written."""
+    targets = LINK.findall(FENCE.sub("", page.read_text()))
+    return [target for target in targets if not target.startswith("http")]
+
+
+def test_every_page_can_be_found() -> None:
+    """From the README, by following links; one to a folder leads to all its pages."""
+    found: set[Path] = set()
+    todo = [ROOT / "README.md"]
+    while todo:
+        page = todo.pop().resolve()
+        if page.is_dir():
+            todo += page.glob("*.md")
+        if page in found or page.suffix != ".md" or not page.exists():
+            continue
+        found.add(page)
+        todo += [page.parent / target for target in links(page)]
+    lost = [str(page.relative_to(ROOT)) for page in PAGES if page.resolve() not in found]
+    assert not lost, f"no link leads to {', '.join(lost)}: add one to docs/index.md"
+
+
+# ---- lists in the documentation are those of the code --------------------------------------
+
+
+def test_every_make_target_is_documented() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (line,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.M)
+    targets = set(line.split()) - {"help"}
+    hacking = (ROOT / "docs" / "hacking.md").read_text()
+    assert set(re.findall(r"^\| `make (\w+)", hacking, re.M)) == targets
+    assert set(re.findall(r"^(\w+):", makefile, re.M)) == {*targets, "help"}
+    for page in (ROOT / "README.md", *PAGES):
+        for target in re.findall(r"`make (\w+)", page.read_text()):
+            assert target in targets, f"{page}: make {target} does not exist"
+
+
+def test_every_tool_of_the_makefile_exists() -> None:
+    for name in re.findall(r"tools/\w+\.py", (ROOT / "Makefile").read_text()):
+        assert (ROOT / name).exists(), name
+
+
+def guarantees() -> dict[str, tuple[str, str]]:
+    """Promise and watchers of each row of the table."""
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    rows = re.findall(r"^\| (I\d+a?) \| (.+?) \| ?(.*?) ?\|$", text, re.M)
+    assert len(rows) == len({row[0] for row in rows})
+    return {number: (promise, watched) for number, promise, watched in rows}
+
+
+def test_every_invariant_has_a_promise_and_watchers() -> None:
+    table = guarantees()
+    assert list(table) == ["I1", "I2", "I3", "I3a", *(f"I{n}" for n in range(4, 29))]
+    for number, (promise, watched) in table.items():
+        assert watched or "*Not there yet" in promise, number
+        known = {"cases", "simulator", "crash", "model", "kill", "fuzz", "unit", ""}
+        assert set(watched.split(", ")) <= known, number
+
+
+def test_watchers_speak_of_what_they_watch() -> None:
+    """A programme that is said to watch a promise names it in its messages or its text."""
+    homes = {"simulator": ROOT / "src" / "onceq" / "testing", "model": ROOT / "tests" / "model"}
+    texts = {
+        name: "\n".join(path.read_text() for path in home.rglob("*.py"))
+        for name, home in homes.items()
+    }
+    silent = [
+        f"{number}: {name}"
+        for number, (_, watched) in guarantees().items()
+        for name, text in texts.items()
+        if name in watched.split(", ") and not re.search(rf"\b{number}\b", text)
+    ]
+    assert not silent
+
+
+def test_errors_have_codes_of_their_own() -> None:
+    kinds = [errors.OnceqError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    mine = [kind for kind in kinds if kind.__module__.startswith("onceq.")]
+    codes = [kind.code for kind in mine]
+    assert len(codes) == len(set(codes)), "two errors have one code"
+    assert errors.every() == dict(sorted(zip(codes, mine, strict=True)))
+    for kind in mine:
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.code)
+        assert (kind.__doc__ or "").split("\n")[0].endswith((".", ";")), f"{kind}: say what it is"
+
+
+def test_every_limit_and_setting_says_why() -> None:
+    for page in ("limits.md", "settings.md", "errors.md"):
+        for line in generated.PAGES[page]().splitlines():
+            if line.startswith("| `"):
+                assert len(line.rsplit("|", 2)[1].strip()) > 3, line
+
+
+# ---- samples ---------------------------------------------------------------------------------
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -1,6 +1,8 @@
-"""The style of this project as rules over source files, so that it need not be remembered.
+"""The style of this project as rules over its files, so that it need not be remembered.
 
-Each rule takes a file's path and text and gives its faults as "line: what, and what to do".
+Each rule takes a file's path and text and gives its faults as "file:line: what, and what to do".
+Calls and imports are looked up in the syntax tree, so that a word in a text is no offence; what
+people read (marks, paths, addresses) is looked for in the lines of every kind of file.
 """
 
 from __future__ import annotations
@@ -8,103 +10,221 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 MODULE_LINES = 450
 MODULE_LINES_LONG = 700
 FUNCTION_LINES = 70
-BANNED = {
-    r"\bpickle\b": "pickle runs what it reads; use the codecs of wire/ and core/records.py",
-    r"(?<![\w.])eval\(": "eval runs text; parse it",
-    r"(?<![\w.])exec\(": "exec runs text",
-    r"\byaml\.load\(": "use tomllib",
-    r"\bxml\.(etree|dom)\b": "XML goes through wire/srmp/guard.py",
-}
-CLOCKS = re.compile(r"\btime\.(time|time_ns|monotonic|monotonic_ns)\(")
-CLOCK_HOMES = ("service/clock.py", "service/directory.py", "client/plans.py", "cli/", "spark/")
-RANDOM = re.compile(r"^\s*(import random|from random import)", re.M)
-MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-PATHS = re.compile(r"(?<![\w.])/(work|farm|root)/|bash_jobs")
-FILE_CALLS = re.compile(
-    r"\bos\.(open|fsync|fdatasync|rename|replace|unlink)\(|(?<!def )(?<![\w.])open\("
-)
-FILE_HOMES = (
-    "store/files.py", "service/config.py", "service/daemon.py", "service/directory.py",
-    "service/network.py", "client/", "cli/", "spark/", "testing/",
+TEST_FOLDER = "tests/"
+PRODUCT = "src/onceq/"
+BUILT_IN = ("eval", "exec", "open", "print")
+"""Functions that need no import; any other name that was not imported is a file's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """A call or an import that belongs into few places.
+
+    Attributes:
+        names: Dotted names; one ending in "." stands for everything below it.
+        instead: What to do.
+        homes: Where it is allowed: files, and folders that end in "/", below ``where``.
+        where: The tree that the rule is about.
+    """
+
+    names: tuple[str, ...]
+    instead: str
+    homes: tuple[str, ...] = ()
+    where: str = ""
+
+    def forbids(self, file: str, name: str) -> bool:
+        """Whether the name may not stand in that file."""
+        if not file.startswith(self.where):
+            return False
+        if file.removeprefix(self.where).startswith(self.homes):
+            return False
+        return any(
+            name == banned or (banned.endswith(".") and name.startswith(banned))
+            for banned in self.names
+        )
+
+
+BANS = (
+    Ban(("pickle", "pickle.", "marshal", "marshal.", "shelve", "shelve."),
+        "it runs what it reads; use the codecs of wire/ and core/records.py"),
+    Ban(("eval",), "eval runs text; parse it"),
+    Ban(("exec",), "exec runs text"),
+    Ban(("yaml.load", "yaml.unsafe_load"), "use tomllib"),
+    Ban(("xml.etree", "xml.etree.", "xml.dom", "xml.dom.", "xml.sax", "xml.sax."),
+        "XML goes through wire/srmp/guard.py", ("wire/srmp/guard.py",), PRODUCT),
+    Ban(("time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter",
+         "time.perf_counter_ns", "datetime.now", "datetime.utcnow", "datetime.datetime.now",
+         "datetime.datetime.utcnow"),
+        "reads a clock; take a Clock (service/clock.py) as an argument",
+        ("service/clock.py", "service/directory.py", "client/", "cli/", "spark/",
+         "testing/simulate.py"),
+        PRODUCT),
+    Ban(("random", "random."), "random belongs into testing/; take what you need as an argument",
+        ("testing/",), PRODUCT),
+    Ban(("os.open", "os.fsync", "os.fdatasync", "os.rename", "os.replace", "os.unlink", "open"),
+        "touches files; store/files.py is the door",
+        ("store/files.py", "service/config.py", "service/daemon.py", "service/directory.py",
+         "service/network.py", "client/", "cli/", "spark/", "testing/", "__init__.py", "aio.py"),
+        PRODUCT),
+    Ban(("print",), "prints; only cli/ talks to people", ("cli/",), PRODUCT),
+    Ban(("time.sleep",), "sleeps; a test hands in the time, or waits for what shall happen", (),
+        TEST_FOLDER),
 )  # fmt: skip
+
+_MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+_PATHS = re.compile(r"(?<![\w.$}/-])/(work|farm|root|home)/")
+_INDEXES = re.compile(r"pypi\.org|pythonhosted|artifactory|index-url|index_url|trusted-host")
 
 
 def faults(path: Path, text: str, root: Path) -> Iterator[str]:
-    """Everything that is wrong with one Python file."""
+    """Everything that is wrong with one file."""
     name = path.relative_to(root).as_posix()
-    product = name.startswith("src/onceq/")
-    inner = name.removeprefix("src/onceq/")
-    yield from _sizes(name, text)
     yield from _lines(name, text)
-    if product:
-        yield from _homes(name, inner, text)
-        if not ast.get_docstring(ast.parse(text)) and text.strip():
-            yield f"{name}:1: no docstring; say what the module is for"
-
-
-def _sizes(name: str, text: str) -> Iterator[str]:
-    lines = text.count("\n") + 1
-    most = MODULE_LINES_LONG if "\nLONG: " in text[:3000] or "tests/" in name else MODULE_LINES
-    if lines > most:
-        yield f"{name}:1: {lines} lines, more than {most}; look for a seam, or say LONG: why"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            size = (node.end_lineno or node.lineno) - node.lineno + 1
-            if size > FUNCTION_LINES:
-                yield f"{name}:{node.lineno}: {node.name} has {size} lines, over {FUNCTION_LINES}"
+    if path.suffix == ".py":
+        tree = ast.parse(text)
+        yield from _sizes(name, text, tree)
+        yield from _bans(name, tree)
+        yield from _habits(name, text, tree)
+    if path.suffix == ".md":
+        yield from _headings(name, text)
 
 
 def _lines(name: str, text: str) -> Iterator[str]:
     if name.startswith("tests/tidy/"):
         return
     for number, line in enumerate(text.splitlines(), 1):
-        if MARKS.search(line):
+        if _MARKS.search(line):
             yield f"{name}:{number}: a leftover mark; do it or file it"
-        if PATHS.search(line):
+        if _PATHS.search(line):
             yield f"{name}:{number}: a path of one machine"
-        for pattern, instead in BANNED.items():
-            if re.search(pattern, line):
-                yield f"{name}:{number}: {instead}"
-        if re.match(r"\s*except\s*:", line):
-            yield f"{name}:{number}: a bare except; name what you expect"
+        if _INDEXES.search(line):
+            yield f"{name}:{number}: the address of a package index; that is each machine's matter"
 
 
-def _homes(name: str, inner: str, text: str) -> Iterator[str]:
-    if CLOCKS.search(text) and not inner.startswith(CLOCK_HOMES):
-        yield f"{name}: reads a clock; take a Clock (service/clock.py) as an argument"
-    if RANDOM.search(text) and not inner.startswith("testing/"):
-        yield f"{name}: random belongs into testing/; take what you need as an argument"
-    if FILE_CALLS.search(text) and not inner.startswith(FILE_HOMES):
-        yield f"{name}: touches files; store/files.py is the door"
-    if re.search(r"(?<![\w.])print\(", text) and not inner.startswith("cli/"):
-        yield f"{name}: prints; only cli/ talks to people"
+def _sizes(name: str, text: str, tree: ast.Module) -> Iterator[str]:
+    lines = len(text.splitlines())
+    told = "\nLONG: " in (ast.get_docstring(tree) or "")
+    most = MODULE_LINES_LONG if told or name.startswith(TEST_FOLDER) else MODULE_LINES
+    if lines > most:
+        yield f"{name}:1: {lines} lines, more than {most}; look for a seam, or say LONG: why"
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            if size > FUNCTION_LINES:
+                yield f"{name}:{node.lineno}: {node.name} has {size} lines, over {FUNCTION_LINES}"
+
+
+def _bans(name: str, tree: ast.Module) -> Iterator[str]:
+    said: set[tuple[int, str]] = set()
+    for line, used in _used(tree):
+        for ban in BANS:
+            if ban.forbids(name, used) and (line, ban.instead) not in said:
+                said.add((line, ban.instead))
+                yield f"{name}:{line}: {used}: {ban.instead}"
+
+
+def _used(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of every import and every call, whatever it is called here."""
+    known: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                known[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield node.lineno, f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            head, dot, rest = _dotted(node.func).partition(".")
+            if head in known:
+                yield node.lineno, known[head] + dot + rest
+            elif head in BUILT_IN and not dot:
+                yield node.lineno, head
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = _dotted(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return ""
+
+
+def _habits(name: str, text: str, tree: ast.Module) -> Iterator[str]:
+    if name.startswith((PRODUCT, "tools/")) and text.strip() and not ast.get_docstring(tree):
+        yield f"{name}:1: no docstring; say what the module is for"
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            yield f"{name}:{node.lineno}: a bare except; name what you expect"
+        if isinstance(node, ast.Attribute):
+            silent = _dotted(node) == "pytest.mark.skip" and id(node) not in called
+        else:
+            silent = isinstance(node, ast.Call) and _skips_silently(node)
+        if silent and isinstance(node, ast.expr):
+            yield f"{name}:{node.lineno}: skips without saying why; give a reason"
+
+
+def _skips_silently(call: ast.Call) -> bool:
+    name = _dotted(call.func)
+    if name == "pytest.skip":
+        return not call.args and not call.keywords
+    if name in ("pytest.mark.skip", "pytest.mark.skipif", "pytest.importorskip"):
+        return not any(keyword.arg == "reason" for keyword in call.keywords)
+    return False
+
+
+def _headings(name: str, text: str) -> Iterator[str]:
+    """One title, first; no level left out."""
+    inside = False
+    level = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            inside = not inside
+        match = re.match(r"(#+) ", line)
+        if inside or match is None:
+            if number == 1:
+                yield f"{name}:1: does not begin with its title"
+            continue
+        now = len(match.group(1))
+        if now == 1 and number > 1:
+            yield f"{name}:{number}: a second title"
+        if now > level + 1:
+            yield f"{name}:{number}: a heading of level {now} below one of level {level}"
+        level = now
+    if inside:
+        yield f"{name}: a block of code does not end"
 
 
 def orphans(root: Path) -> Iterator[str]:
-    """Modules of the product that nobody imports."""
+    """Modules of the product that nobody imports, apart from what is started by name."""
     source = root / "src"
     modules = {
-        path.relative_to(source).with_suffix("").as_posix().replace("/", "."): path
+        path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
         for path in source.rglob("*.py")
         if path.name not in ("__init__.py", "__main__.py")
     }
-    texts = [
-        path.read_text()
-        for folder in ("src", "tests", "tools", "demo")
-        for path in (root / folder).rglob("*.py")
-    ]
-    whole = "\n".join(texts) + (root / "pyproject.toml").read_text()
-    for module in modules:
-        package, _, last = module.rpartition(".")
-        used = re.search(
-            rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{last}\b"
-            rf"|from {re.escape(package)} import \([^)]*\b{last}\b",
-            whole,
-        )
-        if not used:
+    used = set(re.findall(r"\b[\w.]+\b", (root / "pyproject.toml").read_text()))
+    for folder in ("src", "tests", "tools", "demo", "bench"):
+        for path in (root / folder).rglob("*.py"):
+            own = "-"
+            if folder == "src":
+                own = path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
+            text = path.read_text()
+            named = (name for _, name in _used(ast.parse(text)))
+            used.update(n for n in named if n != own and not n.startswith(own + "."))
+            used.update(re.findall(r'"(onceq[\w.]+)"', text))  # python -m, import_module
+    for module in sorted(modules):
+        if not any(name == module or name.startswith(module + ".") for name in used):
             yield f"{module} is imported by nobody"

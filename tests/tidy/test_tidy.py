@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.tidy.rules import faults, orphans
+from tests.tidy.rules import BANS, faults, orphans
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "tests", "tools", "demo")
+FOLDERS = ("src", "tests", "tools", "demo", "bench", "docs", "packaging")
+TOP = ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "requirements.lock", ".ci/run")
+KINDS = (".py", ".md", ".toml", ".txt", ".hex", ".service", ".cfg", ".sh")
+
+
+def all_files() -> list[Path]:
+    """Every file that people write: in the folders, and at the top."""
+    inside = [
+        path
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in KINDS and not any(part.startswith(".") for part in path.parts[-3:])
+    ]
+    return [*inside, *(ROOT / name for name in TOP)]
 
 
 def test_every_file_is_tidy() -> None:
-    found = [
-        fault
-        for folder in FOLDERS
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for fault in faults(path, path.read_text(), ROOT)
-    ]
+    found = [fault for path in all_files() for fault in faults(path, path.read_text(), ROOT)]
     assert not found, "\n" + "\n".join(found)
 
 
@@ -26,39 +35,123 @@ def test_no_module_is_left_over() -> None:
     assert not list(orphans(ROOT))
 
 
+def test_nothing_that_is_made_is_kept() -> None:
+    """What .gitignore names is not in the repository."""
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == ""
+
+
+# ---- planted offenders -------------------------------------------------------------------
+
+CORE = "src/onceq/core/planted.py"
+OFFENCES = [
+    (CORE, "import pickle\n", "runs what it reads"),
+    (CORE, "from pickle import loads\n", "runs what it reads"),
+    ("tests/unit/planted.py", "import pickle as p\np.loads(b'')\n", "runs what it reads"),
+    (CORE, "x = eval('1')\n", "eval"),
+    (CORE, "exec('1')\n", "exec"),
+    (CORE, "import yaml\nyaml.load('')\n", "tomllib"),
+    (CORE, "import xml.etree.ElementTree as tree\n", "guard.py"),
+    (CORE, "from xml.dom import minidom\n", "guard.py"),
+    (CORE, "import time\nnow = time.time()\n", "clock"),
+    (CORE, "import time as t\nnow = t.monotonic_ns()\n", "clock"),
+    (CORE, "from time import monotonic\n", "clock"),
+    (CORE, "from time import time as now\nnow()\n", "clock"),
+    (CORE, "from datetime import datetime\ndatetime.now()\n", "clock"),
+    (CORE, "import random\n", "random"),
+    (CORE, "from random import Random\n", "random"),
+    (CORE, "import os\nos.fsync(3)\n", "files"),
+    (CORE, "with open('x') as file:\n    pass\n", "files"),
+    (CORE, "print('hello')\n", "prints"),
+    (CORE, "# TO" + "DO later\n", "mark"),
+    (CORE, "try:\n    pass\nexcept:\n    pass\n", "bare except"),
+    (CORE, "x = 1\n" * 500, "lines, more than 450"),
+    (CORE, "def f():\n" + "    x = 1\n" * 80, "has 81 lines"),
+    (CORE, "PLACE = '/ro" + "ot/store'\n", "path of one machine"),
+    ("tools/planted.py", "URL = 'https://py" + "pi.org'\n", "package index"),
+    ("tests/unit/test_planted.py", "import time\ntime.sleep(1)\n", "sleeps"),
+    ("tests/unit/test_planted.py", "import pytest\npytest.skip()\n", "saying why"),
+    ("tests/unit/test_planted.py",
+     "import pytest\n@pytest.mark.skip\ndef test() -> None: ...\n", "saying why"),
+    ("tests/unit/test_planted.py",
+     "import pytest\n@pytest.mark.skipif(True)\ndef test() -> None: ...\n", "saying why"),
+    ("docs/planted.md", "no title\n", "begin with its title"),
+    ("docs/planted.md", "# A\n\n# B\n", "second title"),
+    ("docs/planted.md", "# A\n\n### B\n", "level 3 below one of level 1"),
+    ("docs/planted.md", "# A\n\n```sh\nls\n", "does not end"),
+    ("docs/planted.md", "# A\n\n/wo" + "rk/main\n", "path of one machine"),
+    ("requirements.lock", "--index" + "-url x\n", "package index"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "said"), OFFENCES)
+def test_offenders_are_found(name: str, text: str, said: str) -> None:
+    whole = '"""A module."""\n' + text if name.endswith(".py") else text
+    found = list(faults(ROOT / name, whole, ROOT))
+    assert any(said in fault for fault in found), found
+    assert all(fault.startswith(name) for fault in found)
+
+
 @pytest.mark.parametrize(
-    ("offence", "said"),
+    ("name", "text"),
     [
-        ("import pickle\n", "pickle"),
-        ("x = eval('1')\n", "eval"),
-        ("# TO" + "DO later\n", "mark"),
-        ("try:\n    pass\nexcept:\n    pass\n", "bare except"),
-        ("import time\nnow = time.time()\n", "clock"),
-        ("import random\n", "random"),
-        ("import os\nos.fsync(3)\n", "files"),
-        ("print('hello')\n", "prints"),
-        ("x = 1\n" * 500, "lines, more than"),
-        ("def f():\n" + "    x = 1\n" * 80, "has 81 lines"),
-        ("", ""),
+        (CORE, "x = 'print(1) and eval(1) and time.time()'\n"),
+        (CORE, "def check_open() -> None: ...\ncheck_open()\n"),
+        (CORE, "def f(random: Callable[[int], bytes]) -> bytes:\n    return random(5)\n"),
+        (CORE, "class A:\n    def open(self) -> None:\n        self.open()\n"),
+        ("src/onceq/service/clock.py", "import time\ntime.time_ns()\n"),
+        ("src/onceq/store/files.py", "import os\nos.fdatasync(1)\n"),
+        ("src/onceq/testing/planted.py", "import random\n"),
+        ("src/onceq/cli/planted.py", "print('hello')\n"),
+        ("tests/unit/test_planted.py", "import pytest\npytest.skip('no loop device')\n"),
+        ("tests/unit/test_planted.py",
+         "import pytest\n@pytest.mark.skip(reason='x')\ndef test() -> None: ...\n"),
+        ("docs/planted.md", "# A\n\n```sh\n# not a title\n```\n\n## B\n\n### C\n\n## D\n"),
     ],
-)
-def test_offenders_are_found(offence: str, said: str) -> None:
-    path = ROOT / "src" / "onceq" / "core" / "planted.py"
-    text = '"""A module."""\n' + offence
-    found = list(faults(path, text, ROOT))
-    if said:
-        assert any(said in fault for fault in found), found
-    else:
-        assert not found
+)  # fmt: skip
+def test_what_is_allowed_is_not_found(name: str, text: str) -> None:
+    whole = '"""A module."""\n' + text if name.endswith(".py") else text
+    assert list(faults(ROOT / name, whole, ROOT)) == []
+
+
+def test_a_long_module_says_why() -> None:
+    long = '"""A module.\n\nLONG: one table.\n"""\n' + "x = 1\n" * 500
+    assert list(faults(ROOT / CORE, long, ROOT)) == []
+    assert list(faults(ROOT / CORE, long + "x = 1\n" * 500, ROOT)) != []
 
 
 def test_a_missing_docstring_is_found() -> None:
-    path = ROOT / "src" / "onceq" / "core" / "planted.py"
-    assert any("docstring" in fault for fault in faults(path, "x = 1\n", ROOT))
+    assert any("docstring" in fault for fault in faults(ROOT / CORE, "x = 1\n", ROOT))
 
 
-def test_documents_have_one_title_each() -> None:
-    for path in (ROOT / "docs").rglob("*.md"):
-        lines = path.read_text().splitlines()
-        assert lines, path
-        assert lines[0].startswith("# "), f"{path} does not begin with its title"
+def test_a_module_that_nobody_imports_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "onceq" / "model"
+    package.mkdir(parents=True)
+    for name, text in {
+        "alone.py": "from onceq.model.alone import nothing\n",
+        "used.py": "",
+        "started.py": "",
+        "user.py": "from onceq.model import used\n",
+        "inner.py": "",
+    }.items():
+        (package / name).write_text(text)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "run.py").write_text(
+        'import onceq.model.user\nfrom onceq.model.inner import thing\nX = "onceq.model.started"\n'
+    )
+    (tmp_path / "pyproject.toml").write_text("")
+    assert list(orphans(tmp_path)) == ["onceq.model.alone is imported by nobody"]
+
+
+def test_every_home_of_a_ban_exists() -> None:
+    """A home that is gone would let the next file of that name in."""
+    missing = [
+        home
+        for ban in BANS
+        for home in ban.homes
+        if not (ROOT / ban.where / home).exists() and home != "wire/srmp/guard.py"
+    ]
+    assert not missing

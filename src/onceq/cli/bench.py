@@ -17,8 +17,8 @@ import typer
 from onceq.cli import out
 from onceq.cli.common import TOP, Json, as_json, manager
 from onceq.cli.measure import Bodies, latency, receive, send, sync_rate
+from onceq.client.opening import open as open_embedded
 from onceq.client.sync import QueueManager
-from onceq.client.sync import open as open_embedded
 from onceq.errors import ConfigurationError
 
 MESSAGES_MAX = 200_000
@@ -31,13 +31,15 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0.01, max=60.0, help="For each size of transaction.")
+        float, typer.Option(
+            "--seconds", metavar="S", min=0.01, max=60.0, help="For each size of transaction."
+        ),
     ] = 1.0,
     size: Annotated[
-        int, typer.Option("--size", min=8, max=1 << 20, help="Bytes of a body.")
+        int, typer.Option("--size", metavar="N", min=8, max=1 << 20, help="Bytes of a body.")
     ] = 1024,
     sizes: Annotated[
-        str, typer.Option("--tx", help="Messages of a transaction, several sizes.")
+        str, typer.Option("--tx", metavar="N,N...", help="Messages of a transaction.")
     ] = "1,10,100,1000",
     qm: Annotated[
         str | None,
@@ -63,16 +65,16 @@ def bench(
     where = folder or tempfile.gettempdir()
     if not os.path.isdir(where):
         raise ConfigurationError(f"--folder {where} is not a directory")
-    with tempfile.TemporaryDirectory(prefix="onceq-bench-", dir=where) as scratch:
-        with _measured(qm or TOP.qm, scratch) as (connection, queue):
-            rows = [
-                _one(connection, queue, scratch, per_commit, size=size, seconds=seconds)
-                for per_commit in commits
-            ]
-            times = latency(
-                connection, queue, connection, queue, Bodies(size),
-                rounds=max(int(seconds * 500), 20),
-            )  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory(prefix="onceq-bench-", dir=where) as scratch,
+        _measured(qm or TOP.qm, scratch) as (connection, queue),
+    ):
+        rows = [
+            _one(connection, queue, scratch, per_commit, size=size, seconds=seconds)
+            for per_commit in commits
+        ]
+        rounds = max(int(seconds * 500), 20)
+        times = latency(connection, queue, connection, queue, Bodies(size), rounds=rounds)
     single = {
         "commit_p50_ms": round(times.commit_p50, 3), "commit_p99_ms": round(times.commit_p99, 3),
         "whole_p50_ms": round(times.whole_p50, 3), "whole_p99_ms": round(times.whole_p99, 3),

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from onceq.client.offline import is_data_directory
-from onceq.client.sync import QueueManager, connect
+from onceq.client.opening import connect
+from onceq.client.sync import QueueManager
 from onceq.errors import ConfigurationError, OnceqError, QueueNotFound
 
 QM_VARIABLE = "ONCEQ_QM"

@@ -94,9 +94,11 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(complaint, as_json=as_json)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the library ends with 1 when a pipe breaks
         _forget_stdout()
         return INTERRUPTED
+    finally:
+        TOP.qm, TOP.json = None, False
     return result if isinstance(result, int) else 0
 
 

@@ -44,7 +44,12 @@ def init(
     directory: Directory,
     name: Annotated[
         str,
-        typer.Option("--name", help="Its computer name [this computer's].", show_default=False),
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Its computer name [this computer's].",
+            show_default=False,
+        ),
     ] = "",
     listen: Listen = None,
     client_listen: ClientListen = None,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from onceq.client.sync import QueueManager
-from onceq.errors import OnceqError
 
 BLOCK_BYTES = 4096
 YARD_FILE_BYTES = 4 << 20
@@ -23,10 +22,8 @@ NUMBER_BYTES = 8
 RECEIVE_WAIT_S = 60.0
 
 
-class WrongMessages(OnceqError):
-    """Messages came back lost, repeated or out of order; figures of this run mean nothing."""
-
-    code = "wrong-messages"
+class WrongMessages(Exception):
+    """Messages came back lost, repeated or out of order: a fault of ours, not of the caller."""
 
 
 def sync_rate(folder: str, seconds: float) -> float:

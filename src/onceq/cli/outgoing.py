@@ -1,4 +1,4 @@
-"""``onceq outgoing``: what waits here for other queue managers, and why it does or does not move."""
+"""``onceq outgoing``: what waits here for other queue managers, and why it moves or does not."""
 
 from __future__ import annotations
 
@@ -62,9 +62,15 @@ def _facts(o: dict[str, Any]) -> list[tuple[str, object]]:
         ("connected since", out.when(o["connected_since"])),
         ("paused since", out.when(o["paused_since"])),
         ("stream", f"{o['stream']:#018x}" if o["stream"] else "-"),
-        ("unacknowledged numbers", f"{number(o['first_unacked'])} to {number(o['last_unacked'])}"),
+        (
+            "unacknowledged numbers",
+            f"{o['first_unacked']} to {o['last_unacked']}" if o["first_unacked"] else "-",
+        ),
         ("next number", number(o["next_number"])),
-        ("last order acknowledgment", f"{number(o['last_ack'])} at {out.when(o['last_ack_time'])}"),
+        (
+            "last order acknowledgment",
+            f"{o['last_ack']} at {out.when(o['last_ack_time'])}" if o["last_ack_time"] else "-",
+        ),
         ("times it was repeated", max(o["last_ack_count"] - 1, 0)),
         ("resend interval", duration(o["resend_interval_s"])),
         ("next resend", out.when(o["resend_at"])),

@@ -26,9 +26,12 @@ def create(
         bool,
         typer.Option("--transactional", help="For messages of transactions; settled for ever."),
     ] = False,
-    label: Annotated[str, typer.Option("--label", help="A description.", show_default=False)] = "",
+    label: Annotated[
+        str, typer.Option("--label", metavar="TEXT", help="A description.", show_default=False)
+    ] = "",
     quota_kb: Annotated[
-        int | None, typer.Option("--quota-kb", min=0, help="Most that it may hold, in KiB.")
+        int | None,
+        typer.Option("--quota-kb", metavar="N", min=0, help="Most that it may hold, in KiB."),
     ] = None,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="It may be there already, if it is of this kind.")

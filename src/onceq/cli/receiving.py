@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields
 from enum import Enum
 from typing import Annotated, Any
@@ -22,9 +23,11 @@ from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible
 from onceq.client.results import Batch
 from onceq.client.sync import QueueManager
+from onceq.client.sync_unit import Transaction
 from onceq.errors import (
     ConfigurationError,
     InDoubt,
+    OnceqError,
     ReceiveTimeout,
     ServiceNotAvailable,
 )
@@ -35,7 +38,7 @@ from onceq.model.message import NO_CORRELATION, Message
 PEEK_TEXT_CHARS = 48
 
 Count = Annotated[
-    int | None, typer.Option("--count", "-n", min=1, help="So many messages, and no more.")
+    int | None, typer.Option("--count", "-n", metavar="N", min=1, help="So many, and no more.")
 ]
 Timeout = Annotated[
     float, typer.Option("--timeout", "-t", metavar="SECONDS", min=0.0, help="Wait for the next.")
@@ -60,6 +63,8 @@ def as_map(message: Message) -> dict[str, Any]:
             found[name] = value.hex() if value != NO_CORRELATION else ""
         elif isinstance(value, bytes):
             found[name] = value.hex()
+        elif name == "delivery":
+            found[name] = value.name.lower()
         elif isinstance(value, Enum):
             found[name] = int(value.value)
         else:
@@ -117,24 +122,24 @@ class Receiver:
         tx = self._qm.transaction()
         held = 0
         try:
-            try:
-                batch = tx.receive_many(self._queue, count, timeout=timeout)
-            except ReceiveTimeout:
-                tx.abort()
-                return 0
+            batch = tx.receive_many(self._queue, count, timeout=timeout)
             held = len(batch)
             self._writer.write(batch)
+            with self._guard.step():
+                try:
+                    tx.commit()
+                except InDoubt as error:
+                    self._settle(error, held)
+                taken, held = held, 0
+                self.taken += taken
+        except ReceiveTimeout:
+            _undo(tx)
+            return 0
         except BaseException:
             self.given_back = held
-            tx.abort()
+            _undo(tx)
             raise
-        with self._guard.step():
-            try:
-                tx.commit()
-            except InDoubt as error:
-                self._settle(error, held)
-            self.taken += held
-        return held
+        return taken
 
     def _settle(self, error: InDoubt, held: int) -> None:
         """The answer to the commit was lost: find out what became of it."""
@@ -160,6 +165,12 @@ class Receiver:
         return len(batch)
 
 
+def _undo(tx: Transaction) -> None:
+    """Abort what is left of a transaction: it may be over by itself, or with its connection."""
+    with suppress(OnceqError):
+        tx.abort()
+
+
 def receive(
     queue: QueueName,
     count: Count = None,
@@ -168,7 +179,10 @@ def receive(
         bool, typer.Option("--follow", "-F", help="Go on until Ctrl-C, waiting for more.")
     ] = False,
     batch: Annotated[
-        int, typer.Option("--batch", "-b", min=1, max=10_000, help="Messages of a transaction.")
+        int,
+        typer.Option(
+            "--batch", "-b", metavar="N", min=1, max=10_000, help="Messages of a transaction."
+        ),
     ] = 1000,
     raw: Raw = False,
     nul: Nul = False,

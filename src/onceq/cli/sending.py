@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from json import dumps
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from onceq.cli import out
+from onceq.cli import options, out
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible
 from onceq.client.sync import QueueManager
@@ -29,6 +29,7 @@ from onceq.errors import (
     InDoubt,
     OnceqError,
     ServiceNotAvailable,
+    TransactionUsage,
 )
 from onceq.model.limits import PACKET_BYTES_MAX
 
@@ -202,74 +203,45 @@ def _values(
 def _mode(
     qm: QueueManager, destination: str, *, transactional: bool, recoverable: bool, express: bool
 ) -> tuple[bool, str | None]:
-    """(in transactions?, delivery): as asked, or as the destination needs it."""
+    """(in transactions?, delivery): as asked, or as the destination needs it.
+
+    A queue that does not take such messages would discard them on arrival (Q-4). Where the queue
+    is on this manager that can be said before, so it is.
+    """
     if transactional + recoverable + express > 1:
         raise ConfigurationError("say one of --transactional, --recoverable and --express")
-    if recoverable or express:
-        return False, "express" if express else "recoverable"
-    if transactional:
-        return True, None
     with qm.open_queue(destination, access="send") as opened:
-        return opened.transactional is not False, None
+        kind = opened.transactional
+    if not (transactional or recoverable or express):
+        return kind is not False, None
+    if kind is not None and kind != transactional:
+        what = "transactional: it takes" if kind else "not transactional: it takes"
+        only = "nothing outside transactions" if kind else "nothing in transactions"
+        raise TransactionUsage(f"{destination} is {what} {only}; leave the option out")
+    return transactional, "express" if express else "recoverable" if recoverable else None
 
 
 def send(
-    destination: Annotated[
-        str,
-        typer.Argument(
-            metavar="DEST",
-            help="Format name of one or more elements, or a path name: private$/orders, "
-            "DIRECT=OS:BETA/private$/stock.",
-        ),
-    ],
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Messages; without any, lines of the input."),
-    ] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", "-f", help="This whole file is one message.")
-    ] = None,
-    nul: Annotated[
-        bool, typer.Option("--nul", "-0", help="Messages in the input end with NUL, not newline.")
-    ] = False,
-    batch: Annotated[
-        int, typer.Option("--batch", "-b", min=1, max=100_000, help="Messages of a transaction.")
-    ] = 1000,
-    transactional: Annotated[
-        bool, typer.Option("--transactional", help="In transactions, once and in order.")
-    ] = False,
-    recoverable: Annotated[
-        bool, typer.Option("--recoverable", help="Without transactions; survives a restart.")
-    ] = False,
-    express: Annotated[
-        bool, typer.Option("--express", help="Without transactions; kept in memory only.")
-    ] = False,
-    label: Annotated[str, typer.Option("--label", help="Label.", show_default=False)] = "",
-    priority: Annotated[
-        int | None, typer.Option("--priority", help="0 to 7; transactional messages have none.")
-    ] = None,
-    app_specific: Annotated[int | None, typer.Option("--app-specific", help="A number.")] = None,
-    correlation_id: Annotated[
-        str, typer.Option("--correlation-id", metavar="HEX", help="20 bytes.", show_default=False)
-    ] = "",
-    response_queue: Annotated[
-        str, typer.Option("--response-queue", help="Where answers go.", show_default=False)
-    ] = "",
-    admin_queue: Annotated[
-        str, typer.Option("--admin-queue", help="Where acknowledgments go.", show_default=False)
-    ] = "",
-    time_to_reach_queue: Annotated[
-        int | None, typer.Option("--time-to-reach-queue", metavar="SECONDS", min=0)
-    ] = None,
-    time_to_be_received: Annotated[
-        int | None, typer.Option("--time-to-be-received", metavar="SECONDS", min=0)
-    ] = None,
-    dead_letter: Annotated[
-        bool, typer.Option("--dead-letter", help="Keep it in a dead-letter queue if it fails.")
-    ] = False,
+    destination: options.Target,
+    texts: options.Texts = None,
+    file: options.File = None,
+    nul: options.NulInput = False,
+    batch: options.SendBatch = 1000,
+    transactional: options.Transactional = False,
+    recoverable: options.Recoverable = False,
+    express: options.Express = False,
+    label: options.Label = "",
+    priority: options.Priority = None,
+    app_specific: options.AppSpecific = None,
+    correlation_id: options.CorrelationId = "",
+    response_queue: options.ResponseQueue = "",
+    admin_queue: options.AdminQueue = "",
+    time_to_reach_queue: options.TimeToReachQueue = None,
+    time_to_be_received: options.TimeToBeReceived = None,
+    dead_letter: options.DeadLetter = False,
     qm: Where = None,
     json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Send messages: each line of the input, a whole file, or the texts given.
 
     Without a mode, messages go in transactions, unless the destination is a queue of this manager

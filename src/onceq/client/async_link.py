@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import cast
 
 from onceq.client.address import Address
-from onceq.client.link import Greeting, LinkLost, Request, failure, result_of
+from onceq.client.link import Greeting, LinkLost, Request, failure, greeting, result_of
 from onceq.errors import OnceqError, ServiceNotAvailable
+from onceq.model.run import Buffer
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+
+IDLE_S = 0.5
+"""A connection unused for longer is looked at before it is used again."""
+LOOK_TURNS = 3
+"""The loop reads the end of a connection in one turn and tells of it in the next."""
+WRITE_BYTES_MAX = 4 << 20
+"""Requests waiting in the transport; calls wait above."""
 
 
 class AsyncLink(asyncio.Protocol):
@@ -20,12 +29,14 @@ class AsyncLink(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = frames.Parser()
         self._transport: asyncio.Transport | None = None
-        self._answers: dict[int, asyncio.Future[object]] = {}
-        self._request = 1
+        self._waiting: dict[int, tuple[asyncio.Future[object], Request]] = {}
+        self._held: list[Buffer] = []
+        self._number = 0
         self._lost: OnceqError | None = None
+        self._used = self._loop.time()
         self._writable = asyncio.Event()
         self._writable.set()
-        self._greeted: asyncio.Future[Greeting] = self._loop.create_future()
+        self._greeted: asyncio.Future[Greeting | OnceqError] = self._loop.create_future()
         self.greeting = Greeting("", b"", 0)
 
     @classmethod
@@ -38,52 +49,105 @@ class AsyncLink(asyncio.Protocol):
                     await link._loop.create_unix_connection(lambda: link, address.path)
                 else:
                     await link._loop.create_connection(lambda: link, address.host, address.port)
-                hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "onceq"))
-                assert link._transport is not None
-                link._transport.writelines(hello)
-                link.greeting = await link._greeted
+                said = await link._greeted
         except (OSError, TimeoutError) as error:
             link.close()
+            why = "no answer" if isinstance(error, TimeoutError) else error.strerror or error
             raise ServiceNotAvailable(
-                f"no queue manager answers at {address} ({error}); is it running?"
+                f"no queue manager answers at {address} ({why}); is it running? 'onceq qm run' "
+                "starts one"
             ) from error
+        except BaseException:
+            link.close()
+            raise
+        if isinstance(said, OnceqError):
+            link.close()
+            raise said
+        link.greeting = said
         return link
+
+    # ---- whether it lives -----------------------------------------------------------------
 
     @property
     def alive(self) -> bool:
-        """Whether requests can be made."""
+        """See Link."""
         return self._lost is None
 
+    async def look(self) -> bool:
+        """See Link. A few turns of the loop let it notice that the other side is gone."""
+        if self._lost is None and self._loop.time() - self._used > IDLE_S:
+            for _ in range(LOOK_TURNS):
+                await asyncio.sleep(0)
+        return self._lost is None
+
+    def _lose(self, text: str) -> None:
+        if self._lost is None:
+            self._lost = LinkLost(text)
+        self._writable.set()
+        waiting, self._waiting = self._waiting, {}
+        for future, _ in waiting.values():
+            if not future.done():
+                future.set_result(LinkLost(text))
+        if not self._greeted.done():
+            self._greeted.set_result(ServiceNotAvailable(text))
+        if self._transport is not None:
+            self._transport.close()
+
+    def close(self) -> None:
+        """See Link."""
+        self._lose("this side closed the connection")
+
+    # ---- calling --------------------------------------------------------------------------
+
     async def call(self, request: Request) -> object:
-        """Ask and wait for the result; errors are raised, LinkLost if nobody knows."""
+        """See Link."""
         await self._writable.wait()
         if self._lost is not None or self._transport is None:
             raise ServiceNotAvailable(str(self._lost))
-        number = self._request = self._request % 0xFFFF_FFFF + 1
-        data = frames.pack_runs(list(request.runs)) if request.runs else []
-        self._transport.writelines(frames.frame(number, request.code, request.head, *data))
         if not request.waits:
+            self._write(0, request)
             return None
+        number = self._number = self._number % 0xFFFF_FFFF + 1
         future: asyncio.Future[object] = self._loop.create_future()
-        self._answers[number] = future
+        self._waiting[number] = (future, request)
+        self._write(number, request)
         try:
             result = await future
         except asyncio.CancelledError:
-            self._answers.pop(number, None)
-            if request.code == Code.RECEIVE and self._lost is None:
-                cancel = frames.Number(number)
-                self._request = self._request % 0xFFFF_FFFF + 1
-                self._transport.writelines(frames.frame(self._request, Code.CANCEL, cancel))
+            self._given_up(number, future, request)
             raise
         if isinstance(result, OnceqError):
             raise result
         return result
 
+    def _write(self, number: int, request: Request) -> None:
+        data = frames.pack_runs(list(request.runs)) if request.runs else []
+        self._held += frames.frame(number, request.code, request.head, *data)
+        if not request.lazy and self._transport is not None:
+            held, self._held = self._held, []
+            self._used = self._loop.time()
+            self._transport.writelines(held)
+
+    def _given_up(self, number: int, future: asyncio.Future[object], request: Request) -> None:
+        """The task that asked was cancelled: its messages must not be lost with it."""
+        if future.done() and not future.cancelled():
+            request.missed(future.result())
+        elif request.code == Code.RECEIVE and self._lost is None:
+            self._write(0, Request(Code.CANCEL, frames.Number(number), waits=False))
+
     # ---- asyncio --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
-        self._transport = cast(asyncio.Transport, transport)
+        own = self._transport = cast(asyncio.Transport, transport)
+        if self._lost is not None:
+            own.abort()
+            return
+        own.set_write_buffer_limits(high=WRITE_BYTES_MAX)
+        if not self._address.path:
+            plain = own.get_extra_info("socket")
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        own.writelines(frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "onceq")))
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
@@ -91,25 +155,29 @@ class AsyncLink(asyncio.Protocol):
             for number, code, head, rest in self._parser.feed(data):
                 self._take(number, code, head, rest)
         except OnceqError as error:
-            self._lose(error.text)
+            self._lose(f"the connection to {self._address} broke: {error}")
 
     def _take(self, number: int, code: int, head: memoryview, rest: memoryview) -> None:
         if not self._greeted.done():
             if code & FAILED:
-                self._greeted.set_exception(failure(head))
+                self._greeted.set_result(failure(head))
             elif code == Code.HELLO | ANSWER:
-                said = frames.decode_head(head, frames.Welcome)
-                self._greeted.set_result(Greeting(said.name, said.id, said.now_s))
+                self._greeted.set_result(greeting(head))
             return
         if number == 0:
             self._lose(f"the queue manager ended the connection: {failure(head)}")
             return
-        future = self._answers.pop(number, None)
-        if future is not None and not future.done():
-            try:
-                future.set_result(result_of(code, head, rest))
-            except OnceqError as error:
-                future.set_result(error)
+        future, request = self._waiting.pop(number, (None, None))
+        if future is None or request is None:
+            return
+        try:
+            result = result_of(code, head, rest)
+        except OnceqError as error:
+            result = error
+        if future.done():
+            request.missed(result)
+        else:
+            future.set_result(result)
 
     def pause_writing(self) -> None:
         """See asyncio."""
@@ -119,23 +187,10 @@ class AsyncLink(asyncio.Protocol):
         """See asyncio."""
         self._writable.set()
 
+    def eof_received(self) -> None:
+        """See asyncio."""
+        self._lose(f"the queue manager at {self._address} closed the connection")
+
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
         self._lose(f"the connection to {self._address} broke" + (f": {exc}" if exc else ""))
-
-    def _lose(self, text: str) -> None:
-        if self._lost is None:
-            self._lost = LinkLost(text)
-        self._writable.set()
-        answers, self._answers = self._answers, {}
-        for future in answers.values():
-            if not future.done():
-                future.set_result(LinkLost(text))
-        if not self._greeted.done():
-            self._greeted.set_exception(ServiceNotAvailable(text))
-        if self._transport is not None:
-            self._transport.close()
-
-    def close(self) -> None:
-        """Leave; open transactions abort."""
-        self._lose("this side closed the connection")

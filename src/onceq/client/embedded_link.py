@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onceq.client.link import Greeting, Request
 from onceq.client.results import Batch
 from onceq.core.decision import Opened, Sent
-from onceq.errors import OnceqError
+from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
 from onceq.service.api import plain
 from onceq.service.engine import Delivered
 from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
 
 if TYPE_CHECKING:
     from onceq.service.embedded import EmbeddedHost
+
+CANCEL_S_MAX = 5.0
+"""A wait that was cancelled is answered long before."""
 
 
 def _nothing(result: object) -> None:
@@ -34,25 +41,33 @@ def translated(result: object) -> object:
     return plain(result)
 
 
-class EmbeddedLink:
-    """For threads."""
+class _Shared:
+    """What both kinds have in common."""
 
     def __init__(self, host: EmbeddedHost) -> None:
         self._host = host
-        self.greeting = Greeting(host.name, host.id, host.now_s())
+        self.greeting = Greeting(
+            host.name, host.id, host.now_s(), host.engine.settings.outcome_age_s
+        )
         self._alive = True
 
     @property
     def alive(self) -> bool:
-        """Whether requests can be made."""
+        """See Link."""
         return self._alive
 
-    def call(self, request: Request) -> object:
-        """Ask and wait for the result; errors are raised."""
-        if not request.waits:
-            self._host.submit(request.code, request.head, request.runs, _nothing)
-            return None
-        return translated(self._host.call(request.code, request.head, request.runs))
+    def _submit(self, request: Request, answer: Callable[[object], None]) -> int:
+        try:
+            return self._host.submit(request.code, request.head, request.runs, answer)
+        except StorageFailure as error:
+            # The manager had stopped before: this request has not reached it.
+            self._alive = False
+            raise ServiceNotAvailable(error.text) from error
+
+    def _cancel(self, number: int) -> None:
+        cancel = Request(Code.CANCEL, frames.Number(number))
+        with contextlib.suppress(OnceqError):
+            self._submit(cancel, _nothing)
 
     def close(self) -> None:
         """Stop the manager in order."""
@@ -60,44 +75,96 @@ class EmbeddedLink:
         self._host.close()
 
 
-class AsyncEmbeddedLink:
-    """For tasks: the waiting is the loop's, the pumping a worker thread's."""
+class EmbeddedLink(_Shared):
+    """For threads."""
 
-    def __init__(self, host: EmbeddedHost) -> None:
-        self._host = host
-        self.greeting = Greeting(host.name, host.id, host.now_s())
-        self._alive = True
-
-    @property
-    def alive(self) -> bool:
-        """Whether requests can be made."""
+    def look(self) -> bool:
+        """See Link."""
         return self._alive
 
-    async def call(self, request: Request) -> object:
-        """Ask and wait for the result; errors are raised."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[object] = loop.create_future()
-
-        def answer(result: object) -> None:
-            loop.call_soon_threadsafe(_set, future, result)
-
-        self._host.submit(
-            request.code, request.head, request.runs, answer if request.waits else _nothing
-        )
-        await loop.run_in_executor(None, self._host.pump)
+    def call(self, request: Request) -> object:
+        """See Link."""
         if not request.waits:
+            self._submit(request, _nothing)
+            if not request.lazy:
+                self._host.pump()
             return None
-        result = translated(await future)
+        slot = _Slot()
+        number = self._submit(request, slot.put)
+        try:
+            self._host.pump()
+            result = translated(slot.take())
+        except Exception:
+            raise
+        except BaseException:
+            if request.code == Code.RECEIVE:
+                # Interrupted while it waited: end the wait, and keep what came all the same.
+                self._cancel(number)
+                self._host.pump()
+                request.missed(translated(slot.take(CANCEL_S_MAX)))
+            raise
         if isinstance(result, OnceqError):
             raise result
         return result
 
-    def close(self) -> None:
-        """Stop the manager in order."""
-        self._alive = False
-        self._host.close()
+
+class _Slot:
+    """A place for one answer."""
+
+    __slots__ = ("_lock", "_result")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._result: object = None
+
+    def put(self, result: object) -> None:
+        self._result = result
+        self._lock.release()
+
+    def take(self, timeout: float = -1) -> object:
+        """Wait for it; None if it does not come in so many seconds."""
+        self._lock.acquire(timeout=timeout)
+        return self._result
 
 
-def _set(future: asyncio.Future[object], result: object) -> None:
-    if not future.done():
-        future.set_result(result)
+class AsyncEmbeddedLink(_Shared):
+    """For tasks: the waiting is the loop's, the pumping a worker thread's."""
+
+    async def look(self) -> bool:
+        """See Link."""
+        return self._alive
+
+    async def call(self, request: Request) -> object:
+        """See Link."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[object] = loop.create_future()
+
+        def put(result: object) -> None:
+            if future.done():
+                request.missed(translated(result))
+            else:
+                future.set_result(result)
+
+        def answer(result: object) -> None:
+            with contextlib.suppress(RuntimeError):  # The loop may be gone; the others' are not.
+                loop.call_soon_threadsafe(put, result)
+
+        number = self._submit(request, answer if request.waits else _nothing)
+        if request.lazy:
+            return None
+        try:
+            await loop.run_in_executor(None, self._host.pump)
+            result = translated(await future) if request.waits else None
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                request.missed(translated(future.result()))
+            else:
+                future.cancel()
+                if request.code == Code.RECEIVE:
+                    self._cancel(number)
+                    loop.run_in_executor(None, self._host.pump)
+            raise
+        if isinstance(result, OnceqError):
+            raise result
+        return result

@@ -1,21 +1,28 @@
 """The way from the client library to a queue manager: requests out, results back.
 
-A link carries out requests; what to ask, and what the answers mean, is in ``plans.py``. Three
-links have the same shape: to a daemon from threads (``socket_link``), from tasks (``async_link``),
-and to a manager in the same process (``embedded_link``).
+A link carries out requests; what to ask, and what the answers mean, is in ``plans.py`` and
+``unit.py``. Links have the same shape: to a daemon from threads (``socket_link``) and from tasks
+(``async_link``), and to a manager in the same process (``embedded_link``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onceq.client.results import Batch
 from onceq.errors import MalformedPacket, OnceqError, ServiceNotAvailable, every
+from onceq.model.limits import OUTCOME_AGE_S
 from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+
+
+class LinkLost(ServiceNotAvailable):
+    """The connection broke while an answer was awaited; what was asked may have happened."""
+
+    code = "connection-lost"
 
 
 @dataclass(slots=True)
@@ -23,35 +30,61 @@ class Request:
     """One thing to ask.
 
     Attributes:
-        waits: False: nobody looks at the answer.
+        waits: False: nobody looks at the answer, and none is given.
+        lazy: Of those, one that may go out together with the next request.
+        late: Takes the messages of a receive that was answered when nobody waited any more.
     """
 
     code: int
     head: Any
     runs: Sequence[Run] = ()
     waits: bool = True
+    lazy: bool = False
+    late: Callable[[Batch], None] | None = None
+
+    def repeatable(self, error: ServiceNotAvailable) -> bool:
+        """Whether it does no harm to ask again on another connection after that error."""
+        if not isinstance(error, LinkLost):
+            return True  # It was never sent.
+        if self.code == Code.RECEIVE:
+            return bool(self.head.peek) and not self.head.handle
+        return self.code in (Code.LOOK, Code.OUTCOME)
+
+    def missed(self, result: object) -> None:
+        """The answer came too late for the one who asked."""
+        if self.late is not None and isinstance(result, Batch):
+            self.late(result)
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Who is at the other end."""
+    """Who is at the other end, and for how long it answers for old commits."""
 
     name: str
     id: bytes
     now_s: int
+    outcome_age_s: int = OUTCOME_AGE_S
 
 
 class Link(Protocol):
-    """See client/link.py."""
+    """A link for threads."""
 
     greeting: Greeting
 
     @property
     def alive(self) -> bool:
-        """Whether requests can be made."""
+        """Whether requests can be made, as far as is known."""
+
+    def look(self) -> bool:
+        """The same, after a look whether the connection broke while nobody used it."""
 
     def call(self, request: Request) -> object:
-        """Ask and wait."""
+        """Ask and wait for the result; errors are raised.
+
+        Raises:
+            LinkLost: Nobody knows whether it happened.
+            ServiceNotAvailable: It was never sent.
+        """
 
     def close(self) -> None:
         """Leave."""
@@ -64,19 +97,16 @@ class AsyncAsking(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether requests can be made."""
+        """Whether requests can be made, as far as is known."""
+
+    async def look(self) -> bool:
+        """See Link."""
 
     async def call(self, request: Request) -> object:
-        """Ask and wait."""
+        """See Link."""
 
     def close(self) -> None:
         """Leave."""
-
-
-class LinkLost(ServiceNotAvailable):
-    """The connection broke while an answer was awaited; what was asked may have happened."""
-
-    code = "connection-lost"
 
 
 _ERRORS = every()
@@ -87,6 +117,12 @@ def failure(head: Any) -> OnceqError:
     said = frames.decode_head(head, frames.Failure)
     kind = _ERRORS.get(said.code, OnceqError)
     return kind(said.text)
+
+
+def greeting(head: Any) -> Greeting:
+    """Who answers a hello."""
+    said = frames.decode_head(head, frames.Welcome)
+    return Greeting(said.name, said.id, said.now_s, said.outcome_age_s)
 
 
 def result_of(code: int, head: memoryview, data: memoryview) -> object:

@@ -20,7 +20,7 @@ from onceq.service import config, directory
 from onceq.service.main import serve
 from onceq.store.check import check as check_store
 from onceq.store.files import RealFiles
-from onceq.store.log import STORE_FILE
+from onceq.store.identification import STORE_FILE
 
 
 def is_data_directory(path: str) -> bool:

@@ -72,19 +72,36 @@ class Batch(Sequence[Message]):
         """All bodies, without decoding anything else: the fast way through a large batch."""
         return bodies(self.run)
 
+    def part(self, first: int, count: int) -> Batch:
+        """``count`` of the messages from index ``first`` on, without copying them."""
+        end = first + count
+        return Batch(
+            self.run.part(first, count),
+            self.lookup_ids[first:end],
+            self._arrived[first:end],
+            self._aborts[first:end],
+        )
+
     def __repr__(self) -> str:
         return f"<Batch of {len(self)} messages>"
 
 
 class MessageIds(Sequence[MessageId]):
-    """Identifiers of messages that were sent together, in order."""
+    """Identifiers of messages that were sent together, in order: ranges of numbers."""
 
-    __slots__ = ("_count", "_first", "_source")
+    __slots__ = ("_count", "_ranges", "_source")
 
-    def __init__(self, source: bytes, first: int, count: int) -> None:
+    def __init__(self, source: bytes, first: int = 0, count: int = 0) -> None:
         self._source = source
-        self._first = first
-        self._count = count
+        self._ranges: list[tuple[int, int]] = []
+        self._count = 0
+        self.add(first, count)
+
+    def add(self, first: int, count: int) -> None:
+        """More of them (a batch that was sent in several parts)."""
+        if count:
+            self._ranges.append((first, count))
+            self._count += count
 
     def __len__(self) -> int:
         return self._count
@@ -98,9 +115,13 @@ class MessageIds(Sequence[MessageId]):
             return [self[i] for i in range(*index.indices(self._count))]
         if index < 0:
             index += self._count
-        if not 0 <= index < self._count:
-            raise IndexError(index)
-        return MessageId(self._source, self._first + index)
+        if 0 <= index < self._count:
+            for first, count in self._ranges:
+                if index < count:
+                    return MessageId(self._source, first + index)
+                index -= count
+        raise IndexError(index)
 
     def __repr__(self) -> str:
-        return f"<{self._count} message identifiers from {self._first}>"
+        first = f" from {self._ranges[0][0]}" if self._ranges else ""
+        return f"<{self._count} message identifiers{first}>"

@@ -1,7 +1,9 @@
 """A connection to a daemon for threads: the caller that waits is the one that reads.
 
 There is no reader thread, so a single caller pays for no switch. If several wait, one of them
-reads for all and hands the reading on when its own answer has come.
+reads for all and hands the reading on when its own answer has come: to one that waits for it, and
+never to one that is still writing, because the manager may want its answers read before it reads
+on itself.
 """
 
 from __future__ import annotations
@@ -12,30 +14,39 @@ import threading
 from collections.abc import Sequence
 
 from onceq.client.address import Address
-from onceq.client.link import Greeting, LinkLost, Request, failure, result_of
+from onceq.client.link import Greeting, LinkLost, Request, failure, greeting, result_of
 from onceq.errors import OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
-READ_BYTES = 1 << 20
+READ_BYTES_MIN = 1 << 16
+READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64
+BUFFER_BYTES = 1 << 20
+"""Wanted of the kernel in each direction; it may give less."""
 
 
 class _Slot:
-    __slots__ = ("done", "lock", "result")
+    """Where one caller waits for its answer."""
 
-    def __init__(self) -> None:
+    __slots__ = ("done", "lock", "request", "result", "waits")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
         self.done = False
+        self.waits = False
         self.result: object = None
         self.lock = threading.Lock()
         self.lock.acquire()
 
     def nudge(self) -> None:
+        """Wake the caller, once or more."""
         with contextlib.suppress(RuntimeError):
             self.lock.release()
 
     def put(self, result: object) -> None:
+        """The answer."""
         self.result = result
         self.done = True
         self.nudge()
@@ -47,143 +58,195 @@ class SocketLink:
     def __init__(self, address: Address, timeout: float) -> None:
         """Connect and greet; raises ServiceNotAvailable, UnknownVersion."""
         self._address = address
-        try:
-            if address.path:
-                self._socket = socket.socket(socket.AF_UNIX)
-                self._socket.settimeout(timeout)
-                self._socket.connect(address.path)
-            else:
-                self._socket = socket.create_connection((address.host, address.port), timeout)
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            raise ServiceNotAvailable(
-                f"no queue manager answers at {address} ({error.strerror or error}); is it "
-                "running? 'onceq qm run' starts one"
-            ) from error
+        self._socket = _connected(address, timeout)
         self._parser = frames.Parser()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._slots: dict[int, _Slot] = {}
-        self._request = 1
-        self._lost: OnceqError | None = None
-        self.greeting = self._greet()
-        self._socket.settimeout(None)
+        self._held: list[Buffer] = []
+        self._number = 0
+        self._lost: LinkLost | None = None
+        try:
+            self.greeting = self._greet()
+            self._socket.settimeout(None)
+        except BaseException:
+            self._socket.close()
+            raise
 
     def _greet(self) -> Greeting:
         hello = frames.Hello(frames.VERSION, "onceq")
         try:
             self._socket.sendall(b"".join(frames.frame(1, Code.HELLO, hello)))
             while True:
-                data = self._socket.recv(READ_BYTES)
+                data = self._socket.recv(READ_BYTES_MIN)
                 if not data:
                     raise ServiceNotAvailable(f"{self._address} closed the connection at once")
                 for _, code, head, _ in self._parser.feed(data):
                     if code & FAILED:
                         raise failure(head)
                     if code == Code.HELLO | ANSWER:
-                        said = frames.decode_head(head, frames.Welcome)
-                        return Greeting(said.name, said.id, said.now_s)
+                        return greeting(head)
         except OSError as error:
             raise ServiceNotAvailable(f"{self._address} does not answer: {error}") from error
 
+    # ---- whether it lives -----------------------------------------------------------------
+
     @property
     def alive(self) -> bool:
-        """Whether requests can be made."""
+        """See Link."""
         return self._lost is None
 
+    def look(self) -> bool:
+        """See Link. The end of the connection can be read without taking anything."""
+        if self._lost is None:
+            try:
+                data = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except OSError as error:
+                self._lose(f"the connection to {self._address} broke: {error}")
+            else:
+                if not data:
+                    self._lose(f"the queue manager at {self._address} closed the connection")
+        return self._lost is None
+
+    def _lose(self, text: str) -> None:
+        """Nobody will ever get an answer on this connection any more."""
+        if self._lost is None:
+            self._lost = LinkLost(text)
+        while self._slots:
+            with contextlib.suppress(KeyError):
+                self._slots.popitem()[1].put(LinkLost(text))
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """See Link."""
+        self._lose("this side closed the connection")
+        with self._writing, self._reading:
+            self._socket.close()
+
+    # ---- calling --------------------------------------------------------------------------
+
     def call(self, request: Request) -> object:
-        """Ask and wait for the result; errors are raised, LinkLost if nobody knows."""
-        slot = _Slot()
-        number = self._send(request, slot if request.waits else None)
-        if not request.waits:
-            return None
+        """See Link."""
+        slot = _Slot(request)
         try:
+            self._send(slot)
+            if not request.waits:
+                return None
             self._wait(slot)
+        except OnceqError:
+            raise
         except BaseException:
-            if request.code == Code.RECEIVE and not slot.done:
-                with contextlib.suppress(OnceqError):
-                    self._send(Request(Code.CANCEL, frames.Number(number)), None)
+            # Interrupted anywhere between the first byte written and the last one read: what
+            # stands in the connection is no longer known.
+            self._lose("a call on this connection was interrupted")
             raise
         if isinstance(slot.result, OnceqError):
             raise slot.result
         return slot.result
 
-    def _send(self, request: Request, slot: _Slot | None) -> int:
+    def _send(self, slot: _Slot) -> None:
+        request = slot.request
         data = frames.pack_runs(list(request.runs)) if request.runs else []
         with self._writing:
             if self._lost is not None:
                 raise ServiceNotAvailable(str(self._lost))
-            number = self._request
-            self._request = number % 0xFFFF_FFFF + 1
-            if slot is not None:
+            number = 0
+            if request.waits:
+                number = self._number = self._number % 0xFFFF_FFFF + 1
+            pieces = frames.frame(number, request.code, request.head, *data)
+            self._held += pieces
+            if request.lazy:
+                return
+            pieces, self._held = self._held, []
+            if number:
                 self._slots[number] = slot
+                if self._lost is not None:  # It broke before the slot could be seen.
+                    self._slots.pop(number, None)
+                    raise ServiceNotAvailable(str(self._lost))
             try:
-                self._write(frames.frame(number, request.code, request.head, *data))
+                self._write(pieces)
             except OSError as error:
                 self._lose(f"the connection to {self._address} broke: {error}")
-        return number
 
     def _write(self, pieces: Sequence[Buffer]) -> None:
         if len(pieces) > PIECES_MAX:
             pieces = [b"".join(pieces)]
-        size = sum(map(len, pieces))
         done = self._socket.sendmsg(pieces)
-        if done < size:
-            self._socket.sendall(memoryview(b"".join(pieces))[done:])
+        for piece in pieces:
+            size = len(piece)
+            if done < size:
+                self._socket.sendall(memoryview(piece)[done:] if done else piece)
+                done = 0
+            else:
+                done -= size
+
+    # ---- reading --------------------------------------------------------------------------
 
     def _wait(self, slot: _Slot) -> None:
+        slot.waits = True
         while not slot.done:
             if self._reading.acquire(blocking=False):
                 try:
-                    while not slot.done and self._lost is None:
+                    while not slot.done:
                         self._read()
                 finally:
                     self._reading.release()
                     self._hand_on()
-                if self._lost is not None and not slot.done:
-                    raise LinkLost(str(self._lost))
             else:
                 slot.lock.acquire()
 
     def _hand_on(self) -> None:
         """Let another waiting thread read."""
         for slot in list(self._slots.values()):
-            if not slot.done:
+            if slot.waits and not slot.done:
                 slot.nudge()
                 return
 
     def _read(self) -> None:
+        size = min(max(self._parser.wanted, READ_BYTES_MIN), READ_BYTES_MAX)
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._socket.recv(size)
             if not data:
                 raise ConnectionError("the queue manager closed it")
             answers = self._parser.feed(data)
+            for number, code, head, rest in answers:
+                if number == 0:
+                    raise ConnectionError(f"the queue manager ended it: {failure(head)}")
+                slot = self._slots.pop(number, None)
+                if slot is not None:
+                    slot.put(_result(code, head, rest))
         except (OSError, OnceqError) as error:
             self._lose(f"the connection to {self._address} broke: {error}")
-            return
-        for number, code, head, rest in answers:
-            if number == 0:
-                self._lose(f"the queue manager ended the connection: {failure(head)}")
-                return
-            slot = self._slots.pop(number, None)
-            if slot is not None:
-                try:
-                    slot.put(result_of(code, head, rest))
-                except OnceqError as error:
-                    slot.put(error)
 
-    def _lose(self, text: str) -> None:
-        """Nobody will ever get an answer on this connection any more."""
-        if self._lost is None:
-            self._lost = LinkLost(text)
-            slots, self._slots = self._slots, {}
-            for slot in slots.values():
-                slot.put(LinkLost(text))
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
 
-    def close(self) -> None:
-        """Leave; open transactions abort."""
-        self._lose("this side closed the connection")
-        with contextlib.suppress(OSError):
-            self._socket.close()
+def _result(code: int, head: memoryview, rest: memoryview) -> object:
+    try:
+        return result_of(code, head, rest)
+    except OnceqError as error:
+        return error
+
+
+def _connected(address: Address, timeout: float) -> socket.socket:
+    """A socket; raises ServiceNotAvailable."""
+    made = socket.socket(socket.AF_UNIX) if address.path else None
+    try:
+        if made is not None:
+            made.settimeout(timeout)
+            made.connect(address.path)
+        else:
+            made = socket.create_connection((address.host, address.port), timeout)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+    except OSError as error:
+        if made is not None:
+            made.close()
+        raise ServiceNotAvailable(
+            f"no queue manager answers at {address} ({error.strerror or error}); is it running? "
+            "'onceq qm run' starts one"
+        ) from error
+    return made

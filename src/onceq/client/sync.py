@@ -7,20 +7,22 @@ lost says so with ``InDoubt``.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from onceq.client import plans
+from onceq.client.bodies import Body
 from onceq.client.link import Link
-from onceq.client.plans import ACCESS, SHARE, Body, Plan
+from onceq.client.plans import Plan
 from onceq.client.queues import create_plan
 from onceq.client.results import Batch, MessageIds
+from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
+from onceq.client.unit import send_many
 from onceq.client.why import why
-from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable
+from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Message
 from onceq.wire.app import frames
@@ -28,18 +30,25 @@ from onceq.wire.app.frames import Code
 
 RECONNECT_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 """Waits between attempts to connect again."""
+REPEATS_MAX = 3
+"""How often a request that may be repeated is, when connections break under it."""
 
 
 class QueueManager:
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
+        """Connect.
+
+        Args:
+            again: Whether to connect again when the connection broke.
+        """
         self._connect = connect
         self._again = again
         self._lock = threading.Lock()
-        self._link: Link | None = connect()
-        self._session = plans.new_session(self._link.greeting, os.urandom(12))
         self._closed = False
+        self._link: Link = connect()
+        self._session = Session(self._link.greeting)
 
     def __enter__(self) -> QueueManager:
         return self
@@ -53,7 +62,7 @@ class QueueManager:
     @property
     def name(self) -> str:
         """Computer name of the queue manager, as it stands in format names."""
-        return self.live().greeting.name
+        return self._session.name
 
     @property
     def id(self) -> str:
@@ -62,45 +71,65 @@ class QueueManager:
 
     def close(self) -> None:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
-        with self._lock:
-            self._closed = True
-            if self._link is not None:
-                self._link.close()
-                self._link = None
+        self._closed = True
+        self._link.close()
 
     # ---- running plans --------------------------------------------------------------------
 
     def live(self) -> Link:
         """The link, connected again if it broke."""
         link = self._link
-        if link is not None and link.alive:
+        if link.look():
             return link
         with self._lock:
             if self._closed:
                 raise ServiceNotAvailable("this queue manager was closed")
-            if self._link is None or not self._link.alive:
+            if not self._link.alive:
                 if not self._again:
                     raise ServiceNotAvailable("the embedded queue manager has stopped")
                 self._link = self._reconnect()
             return self._link
 
     def _reconnect(self) -> Link:
-        for wait in RECONNECT_S:
+        waits = iter(RECONNECT_S)
+        while True:
             try:
-                return self._connect()
+                link = self._connect()
+                break
             except ServiceNotAvailable:
+                wait = next(waits, None)
+                if wait is None or self._closed:
+                    raise
                 time.sleep(wait)
-        return self._connect()
+        try:
+            self._session.heard(link.greeting)
+        except ServiceNotAvailable:
+            link.close()
+            raise
+        if self._closed:
+            link.close()
+        return link
 
     def run(self, plan: Plan, link: Link | None = None) -> Any:
-        """Carry a plan out (for the classes of this package)."""
+        """Carry a plan out (for the classes of this package).
+
+        Args:
+            link: On this connection and no other; None: on any.
+        """
+        repeats = 0 if link is not None else REPEATS_MAX
         link = link or self.live()
         try:
             request = next(plan)
             while True:
                 try:
                     result = link.call(request)
-                except Exception as error:  # noqa: BLE001 - a plan sees every error
+                except ServiceNotAvailable as error:
+                    if repeats and request.repeatable(error):
+                        repeats -= 1
+                        link = self.live()
+                    else:
+                        request = plan.throw(error)
+                except BaseException as error:  # noqa: BLE001 - a plan sees every error
                     request = plan.throw(error)
                 else:
                     request = plan.send(result)
@@ -160,12 +189,9 @@ class QueueManager:
         Raises:
             SharingViolation, UnsupportedAccessMode, QueueNotFound, UnsupportedFormatName.
         """
-        if access not in ACCESS or share not in SHARE:
-            raise InvalidParameter(f"access {access!r} with share {share!r} does not exist")
         link = self.live()
-        head = frames.Open(name, ACCESS[access], SHARE[share])
-        opened = self.run(plans.ask(Code.OPEN, head), link)
-        return OpenQueue(self, link, name, opened)
+        opened = self.run(plans.open_queue(name, access, share), link)
+        return OpenQueue(self, self._session, link, name, opened)
 
     # ---- messages -------------------------------------------------------------------------
 
@@ -189,13 +215,13 @@ class QueueManager:
     def send_many(
         self,
         destination: str,
-        bodies: Sequence[Body],
+        bodies: Iterable[Body],
         *,
         transactional: bool = False,
         **properties: Any,
     ) -> MessageIds:
         """Send a batch now: all or none if ``transactional``."""
-        plan = plans.send_many(
+        plan = send_many(
             self._session, destination, bodies, transactional=transactional, values=properties
         )
         return cast(MessageIds, self.run(plan))
@@ -209,23 +235,29 @@ class QueueManager:
         Raises:
             ReceiveTimeout: There was none in time.
         """
-        plan = plans.receive_many(queue, count=1, timeout=timeout, lookup=lookup_id)
+        plan = plans.receive_many(self._session, queue, count=1, timeout=timeout, lookup=lookup_id)
         return cast(Message, self.run(plans.one(plan)))
 
     def receive_many(self, queue: str, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take what is there, at least one message and at most ``max``, at once and for good."""
-        return cast(Batch, self.run(plans.receive_many(queue, count=max, timeout=timeout)))
+        return cast(
+            Batch, self.run(plans.receive_many(self._session, queue, count=max, timeout=timeout))
+        )
 
     def peek(self, queue: str, *, timeout: float | None = 0.0, lookup_id: int = 0) -> Message:
         """Look at the first message, or at one by its lookup identifier."""
-        plan = plans.receive_many(queue, count=1, timeout=timeout, peek=True, lookup=lookup_id)
+        plan = plans.receive_many(
+            self._session, queue, count=1, timeout=timeout, peek=True, lookup=lookup_id
+        )
         return cast(Message, self.run(plans.one(plan)))
 
     def peek_many(
         self, queue: str, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0
     ) -> Batch:
         """Look at messages behind the lookup identifier ``after``."""
-        plan = plans.receive_many(queue, count=max, timeout=timeout, peek=True, after=after)
+        plan = plans.receive_many(
+            self._session, queue, count=max, timeout=timeout, peek=True, after=after
+        )
         return cast(Batch, self.run(plan))
 
     def messages(

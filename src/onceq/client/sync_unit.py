@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from onceq.client import plans
+from onceq.client.bodies import Body
 from onceq.client.link import Link
-from onceq.client.plans import Body, Plan, Session, Unit
+from onceq.client.plans import Plan
 from onceq.client.results import Batch, MessageIds
-from onceq.errors import TransactionOver
+from onceq.client.session import Session
+from onceq.client.unit import Unit
+from onceq.errors import InvalidHandle, OnceqError, ServiceNotAvailable
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 from onceq.wire.app import frames
@@ -45,13 +49,15 @@ class Transaction:
         if self._unit.over:
             return
         if kind is not None:
-            self.abort()
+            with contextlib.suppress(OnceqError):  # The exception of the block is the news.
+                self.abort()
             return
         try:
             self.commit()
         except BaseException:
             if not self._unit.over:
-                self.abort()
+                with contextlib.suppress(OnceqError):
+                    self.abort()
             raise
 
     @property
@@ -66,19 +72,18 @@ class Transaction:
 
     def _run(self, plan: Plan) -> Any:
         """Carry a plan out, always on the connection that the transaction was begun on."""
-        link = self._link
-        if link is None or (not link.alive and not self._unit.begun):
-            link = self._link = self._manager.live()
-        if not link.alive and not self._unit.over:
-            self._unit.over = "aborted, because the connection was lost"
-            raise TransactionOver(f"this transaction is over: it was {self._unit.over}")
-        return self._manager.run(plan, link)
+        self._unit.check_open()
+        if self._link is None or not self._unit.begun:
+            self._link = self._manager.live()
+        elif not self._link.look():
+            raise self._unit.lost()
+        return self._manager.run(plan, self._link)
 
     def send(self, destination: str, body: Body, **properties: Any) -> None:
         """Send one message with the commit."""
         self._run(self._unit.send(destination, (body,), properties))
 
-    def send_many(self, destination: str, bodies: Sequence[Body], **properties: Any) -> None:
+    def send_many(self, destination: str, bodies: Iterable[Body], **properties: Any) -> None:
         """Send several messages with the commit, in this order."""
         self._run(self._unit.send(destination, bodies, properties))
 
@@ -110,16 +115,25 @@ class Transaction:
 
     def abort(self) -> None:
         """Undo all of it: nothing is sent, what was received goes back."""
-        self._run(self._unit.abort())
+        if self._unit.begun and self._link is not None and self._link.alive:
+            self._manager.run(self._unit.abort(), self._link)
+        else:
+            self._unit.drop()
 
 
 class OpenQueue:
     """A queue held open. Made by ``QueueManager.open_queue``."""
 
     def __init__(
-        self, manager: QueueManager, link: Link, name: str, opened: frames.OpenedHead
+        self,
+        manager: QueueManager,
+        session: Session,
+        link: Link,
+        name: str,
+        opened: frames.OpenedHead,
     ) -> None:
         self._manager = manager
+        self._session = session
         self._link = link
         self.name = name
         self.handle = opened.handle
@@ -132,24 +146,46 @@ class OpenQueue:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _run(self, plan: Plan) -> Any:
+        if self.handle and not self._link.look():
+            self.handle = 0
+        if not self.handle:
+            raise InvalidHandle(
+                f"queue {self.name} is not open: it was closed, or its connection was lost"
+            )
+        return self._manager.run(plan, self._link)
+
+    def _asking(self, count: int, timeout: float | None, *, peek: bool, after: int = 0) -> Plan:
+        return plans.receive_many(
+            self._session, self.name, count=count, timeout=timeout, handle=self.handle, peek=peek,
+            after=after,
+        )  # fmt: skip
+
     def receive(self, *, timeout: float | None = None) -> Message:
-        """Take one message."""
-        plan = plans.receive_many(self.name, count=1, timeout=timeout, handle=self.handle)
-        return cast(Message, self._manager.run(plans.one(plan), self._link))
+        """Take one message, at once and for good."""
+        plan = plans.one(self._asking(1, timeout, peek=False))
+        return cast(Message, self._run(plan))
+
+    def receive_many(self, max: int = 1000, *, timeout: float | None = None) -> Batch:
+        """Take at least one message and at most ``max``, at once and for good."""
+        return cast(Batch, self._run(self._asking(max, timeout, peek=False)))
 
     def peek(self, *, timeout: float | None = 0.0) -> Message:
         """Look at the first message."""
-        plan = plans.receive_many(
-            self.name, count=1, timeout=timeout, handle=self.handle, peek=True
-        )
-        return cast(Message, self._manager.run(plans.one(plan), self._link))
+        plan = plans.one(self._asking(1, timeout, peek=True))
+        return cast(Message, self._run(plan))
 
-    def send(self, body: Body, **properties: Any) -> MessageId:
-        """Send one message."""
-        return self._manager.send(self.name, body, **properties)
+    def peek_many(self, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0) -> Batch:
+        """Look at messages behind the lookup identifier ``after``."""
+        return cast(Batch, self._run(self._asking(max, timeout, peek=True, after=after)))
+
+    def send(self, body: Body, *, transactional: bool = False, **properties: Any) -> MessageId:
+        """Send one message now."""
+        return self._manager.send(self.name, body, transactional=transactional, **properties)
 
     def close(self) -> None:
-        """Give the handle back."""
-        if self.handle:
-            handle, self.handle = self.handle, 0
-            self._manager.run(plans.ask(Code.CLOSE, frames.Number(handle)), self._link)
+        """Give the handle back; receives that wait through it end with OperationCancelled."""
+        handle, self.handle = self.handle, 0
+        if handle and self._link.alive:
+            with contextlib.suppress(ServiceNotAvailable):
+                self._manager.run(plans.ask(Code.CLOSE, frames.Number(handle)), self._link)

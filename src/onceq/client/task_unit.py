@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from onceq.client import plans
+from onceq.client.bodies import Body
 from onceq.client.link import AsyncAsking
-from onceq.client.plans import Body, Plan, Session, Unit
+from onceq.client.plans import Plan
 from onceq.client.results import Batch, MessageIds
-from onceq.errors import TransactionOver
+from onceq.client.session import Session
+from onceq.client.unit import Unit
+from onceq.errors import InvalidHandle, OnceqError, ServiceNotAvailable
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 from onceq.wire.app import frames
@@ -40,13 +44,15 @@ class AsyncTransaction:
         if self._unit.over:
             return
         if kind is not None:
-            await self.abort()
+            with contextlib.suppress(OnceqError):  # The exception of the block is the news.
+                await self.abort()
             return
         try:
             await self.commit()
         except BaseException:
             if not self._unit.over:
-                await self.abort()
+                with contextlib.suppress(OnceqError):
+                    await self.abort()
             raise
 
     @property
@@ -60,19 +66,19 @@ class AsyncTransaction:
         return self._unit.sent
 
     async def _run(self, plan: Plan) -> Any:
-        link = self._link
-        if link is None or (not link.alive and not self._unit.begun):
-            link = self._link = await self._manager.live()
-        if not link.alive and not self._unit.over:
-            self._unit.over = "aborted, because the connection was lost"
-            raise TransactionOver(f"this transaction is over: it was {self._unit.over}")
-        return await self._manager.run(plan, link)
+        """Carry a plan out, always on the connection that the transaction was begun on."""
+        self._unit.check_open()
+        if self._link is None or not self._unit.begun:
+            self._link = await self._manager.live()
+        elif not await self._link.look():
+            raise self._unit.lost()
+        return await self._manager.run(plan, self._link)
 
     async def send(self, destination: str, body: Body, **properties: Any) -> None:
         """Send one message with the commit."""
         await self._run(self._unit.send(destination, (body,), properties))
 
-    async def send_many(self, destination: str, bodies: Sequence[Body], **properties: Any) -> None:
+    async def send_many(self, destination: str, bodies: Iterable[Body], **properties: Any) -> None:
         """Send several messages with the commit, in this order."""
         await self._run(self._unit.send(destination, bodies, properties))
 
@@ -101,16 +107,25 @@ class AsyncTransaction:
 
     async def abort(self) -> None:
         """Undo all of it."""
-        await self._run(self._unit.abort())
+        if self._unit.begun and self._link is not None and self._link.alive:
+            await self._manager.run(self._unit.abort(), self._link)
+        else:
+            self._unit.drop()
 
 
 class AsyncOpenQueue:
     """A queue held open; see ``onceq.OpenQueue``."""
 
     def __init__(
-        self, manager: AsyncQueueManager, link: AsyncAsking, name: str, opened: frames.OpenedHead
+        self,
+        manager: AsyncQueueManager,
+        session: Session,
+        link: AsyncAsking,
+        name: str,
+        opened: frames.OpenedHead,
     ) -> None:
         self._manager = manager
+        self._session = session
         self._link = link
         self.name = name
         self.handle = opened.handle
@@ -123,24 +138,50 @@ class AsyncOpenQueue:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
+    async def _run(self, plan: Plan) -> Any:
+        if self.handle and not await self._link.look():
+            self.handle = 0
+        if not self.handle:
+            raise InvalidHandle(
+                f"queue {self.name} is not open: it was closed, or its connection was lost"
+            )
+        return await self._manager.run(plan, self._link)
+
+    def _asking(self, count: int, timeout: float | None, *, peek: bool, after: int = 0) -> Plan:
+        return plans.receive_many(
+            self._session, self.name, count=count, timeout=timeout, handle=self.handle, peek=peek,
+            after=after,
+        )  # fmt: skip
+
     async def receive(self, *, timeout: float | None = None) -> Message:
-        """Take one message."""
-        plan = plans.receive_many(self.name, count=1, timeout=timeout, handle=self.handle)
-        return cast(Message, await self._manager.run(plans.one(plan), self._link))
+        """Take one message, at once and for good."""
+        plan = plans.one(self._asking(1, timeout, peek=False))
+        return cast(Message, await self._run(plan))
+
+    async def receive_many(self, max: int = 1000, *, timeout: float | None = None) -> Batch:
+        """Take at least one message and at most ``max``, at once and for good."""
+        return cast(Batch, await self._run(self._asking(max, timeout, peek=False)))
 
     async def peek(self, *, timeout: float | None = 0.0) -> Message:
         """Look at the first message."""
-        plan = plans.receive_many(
-            self.name, count=1, timeout=timeout, handle=self.handle, peek=True
-        )
-        return cast(Message, await self._manager.run(plans.one(plan), self._link))
+        plan = plans.one(self._asking(1, timeout, peek=True))
+        return cast(Message, await self._run(plan))
 
-    async def send(self, body: Body, **properties: Any) -> MessageId:
-        """Send one message."""
-        return await self._manager.send(self.name, body, **properties)
+    async def peek_many(
+        self, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0
+    ) -> Batch:
+        """Look at messages behind the lookup identifier ``after``."""
+        return cast(Batch, await self._run(self._asking(max, timeout, peek=True, after=after)))
+
+    async def send(
+        self, body: Body, *, transactional: bool = False, **properties: Any
+    ) -> MessageId:
+        """Send one message now."""
+        return await self._manager.send(self.name, body, transactional=transactional, **properties)
 
     async def close(self) -> None:
-        """Give the handle back."""
-        if self.handle:
-            handle, self.handle = self.handle, 0
-            await self._manager.run(plans.ask(Code.CLOSE, frames.Number(handle)), self._link)
+        """Give the handle back; receives that wait through it end with OperationCancelled."""
+        handle, self.handle = self.handle, 0
+        if handle and self._link.alive:
+            with contextlib.suppress(ServiceNotAvailable):
+                await self._manager.run(plans.ask(Code.CLOSE, frames.Number(handle)), self._link)

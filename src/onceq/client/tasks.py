@@ -6,24 +6,25 @@ An object belongs to the event loop that made it; any number of its tasks may us
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, cast
 
 from onceq.client import plans
+from onceq.client.bodies import Body
 from onceq.client.link import AsyncAsking
-from onceq.client.plans import ACCESS, SHARE, Body, Plan
+from onceq.client.plans import Plan
 from onceq.client.queues import create_plan
 from onceq.client.results import Batch, MessageIds
+from onceq.client.session import Session
+from onceq.client.sync import RECONNECT_S, REPEATS_MAX
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
+from onceq.client.unit import send_many
 from onceq.client.why import why
-from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable
+from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Message
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
-
-RECONNECT_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 class AsyncQueueManager:
@@ -32,10 +33,9 @@ class AsyncQueueManager:
     def __init__(
         self, link: AsyncAsking, connect: Callable[[], Awaitable[AsyncAsking]] | None
     ) -> None:
-        self._link: AsyncAsking | None = link
+        self._link = link
         self._connect = connect
-        self._session = plans.new_session(link.greeting, os.urandom(12))
-        self._name = link.greeting.name
+        self._session = Session(link.greeting)
         self._connecting = asyncio.Lock()
         self._closed = False
 
@@ -46,12 +46,12 @@ class AsyncQueueManager:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<AsyncQueueManager {self._name}>"
+        return f"<AsyncQueueManager {self.name}>"
 
     @property
     def name(self) -> str:
         """Computer name of the queue manager."""
-        return self._name
+        return self._session.name
 
     @property
     def id(self) -> str:
@@ -61,46 +61,63 @@ class AsyncQueueManager:
     async def close(self) -> None:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
         self._closed = True
-        if self._link is not None:
-            link, self._link = self._link, None
-            if self._connect is None:
-                await asyncio.get_running_loop().run_in_executor(None, link.close)
-            else:
-                link.close()
+        if self._connect is None:
+            await asyncio.get_running_loop().run_in_executor(None, self._link.close)
+        else:
+            self._link.close()
 
     # ---- running plans --------------------------------------------------------------------
 
     async def live(self) -> AsyncAsking:
         """The link, connected again if it broke."""
         link = self._link
-        if link is not None and link.alive:
+        if await link.look():
             return link
         async with self._connecting:
             if self._closed:
                 raise ServiceNotAvailable("this queue manager was closed")
-            if self._link is None or not self._link.alive:
+            if not self._link.alive:
                 if self._connect is None:
                     raise ServiceNotAvailable("the embedded queue manager has stopped")
                 self._link = await self._reconnect(self._connect)
             return self._link
 
     async def _reconnect(self, connect: Callable[[], Awaitable[AsyncAsking]]) -> AsyncAsking:
-        for wait in RECONNECT_S:
+        waits = iter(RECONNECT_S)
+        while True:
             try:
-                return await connect()
+                link = await connect()
+                break
             except ServiceNotAvailable:
+                wait = next(waits, None)
+                if wait is None or self._closed:
+                    raise
                 await asyncio.sleep(wait)
-        return await connect()
+        try:
+            self._session.heard(link.greeting)
+        except ServiceNotAvailable:
+            link.close()
+            raise
+        if self._closed:
+            link.close()
+        return link
 
     async def run(self, plan: Plan, link: AsyncAsking | None = None) -> Any:
-        """Carry a plan out (for the classes of this package)."""
+        """Carry a plan out (for the classes of this package); see ``QueueManager.run``."""
+        repeats = 0 if link is not None else REPEATS_MAX
         link = link or await self.live()
         try:
             request = next(plan)
             while True:
                 try:
                     result = await link.call(request)
-                except Exception as error:  # noqa: BLE001 - a plan sees every error
+                except ServiceNotAvailable as error:
+                    if repeats and request.repeatable(error):
+                        repeats -= 1
+                        link = await self.live()
+                    else:
+                        request = plan.throw(error)
+                except BaseException as error:  # noqa: BLE001 - a plan sees every error
                     request = plan.throw(error)
                 else:
                     request = plan.send(result)
@@ -145,12 +162,9 @@ class AsyncQueueManager:
         self, name: str, *, access: str = "receive", share: str = "none"
     ) -> AsyncOpenQueue:
         """Hold a queue open (MQOpenQueue)."""
-        if access not in ACCESS or share not in SHARE:
-            raise InvalidParameter(f"access {access!r} with share {share!r} does not exist")
         link = await self.live()
-        head = frames.Open(name, ACCESS[access], SHARE[share])
-        opened = await self.run(plans.ask(Code.OPEN, head), link)
-        return AsyncOpenQueue(self, link, name, opened)
+        opened = await self.run(plans.open_queue(name, access, share), link)
+        return AsyncOpenQueue(self, self._session, link, name, opened)
 
     # ---- messages -------------------------------------------------------------------------
 
@@ -164,13 +178,13 @@ class AsyncQueueManager:
     async def send_many(
         self,
         destination: str,
-        bodies: Sequence[Body],
+        bodies: Iterable[Body],
         *,
         transactional: bool = False,
         **properties: Any,
     ) -> MessageIds:
         """Send a batch now: all or none if ``transactional``."""
-        plan = plans.send_many(
+        plan = send_many(
             self._session, destination, bodies, transactional=transactional, values=properties
         )
         return cast(MessageIds, await self.run(plan))
@@ -179,25 +193,32 @@ class AsyncQueueManager:
         self, queue: str, *, timeout: float | None = None, lookup_id: int = 0
     ) -> Message:
         """Take one message, at once and for good."""
-        plan = plans.receive_many(queue, count=1, timeout=timeout, lookup=lookup_id)
+        plan = plans.receive_many(self._session, queue, count=1, timeout=timeout, lookup=lookup_id)
         return cast(Message, await self.run(plans.one(plan)))
 
     async def receive_many(
         self, queue: str, max: int = 1000, *, timeout: float | None = None
     ) -> Batch:
         """Take at least one message and at most ``max``."""
-        return cast(Batch, await self.run(plans.receive_many(queue, count=max, timeout=timeout)))
+        return cast(
+            Batch,
+            await self.run(plans.receive_many(self._session, queue, count=max, timeout=timeout)),
+        )
 
     async def peek(self, queue: str, *, timeout: float | None = 0.0, lookup_id: int = 0) -> Message:
         """Look at the first message, or at one by its lookup identifier."""
-        plan = plans.receive_many(queue, count=1, timeout=timeout, peek=True, lookup=lookup_id)
+        plan = plans.receive_many(
+            self._session, queue, count=1, timeout=timeout, peek=True, lookup=lookup_id
+        )
         return cast(Message, await self.run(plans.one(plan)))
 
     async def peek_many(
         self, queue: str, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0
     ) -> Batch:
         """Look at messages behind the lookup identifier ``after``."""
-        plan = plans.receive_many(queue, count=max, timeout=timeout, peek=True, after=after)
+        plan = plans.receive_many(
+            self._session, queue, count=max, timeout=timeout, peek=True, after=after
+        )
         return cast(Batch, await self.run(plan))
 
     async def messages(

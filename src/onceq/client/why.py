@@ -43,10 +43,11 @@ def why(view: Mapping[str, Any]) -> str:
         return _connected(view, name, some)
     if view["trouble"]:
         retry = view["retry_in_s"]
-        again = f"; next try in {duration(retry)}" if retry >= 0 else ""
+        again = f"; next try in {duration(retry)}" if retry >= 0 else "; trying now"
+        times = f"{view['attempts']} attempt{'s' if view['attempts'] != 1 else ''}"
         return (
             f"{name}: {some} cannot leave: unreachable since {clock(view['trouble_since'])} "
-            f"({view['trouble']}, {view['attempts']} attempts){again}"
+            f"({view['trouble']}, {times}){again}"
         )
     return f"{name}: {some} wait{'s' if waiting == 1 else ''} for the connection to be made"
 

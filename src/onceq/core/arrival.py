@@ -144,7 +144,7 @@ def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int
         return MessageClass.NACK_BAD_ENCRYPTION
     if _too_late(desk, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-    if queue.bytes + size > queue.properties.quota_bytes:
+    if desk.holding(queue) + size > queue.properties.quota_bytes:
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA
     return 0
 
@@ -270,13 +270,13 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
     seen, source = desk.state.seen, run.source
     old = desk.now.wall_s - DUPLICATE_AGE_S_MAX
     numbers = run.message_numbers
-    new = [i for i, n in enumerate(numbers) if seen.get((source, n), 0) <= old]
+    key, queue = arrival_key(desk, run.destination)
+    new = [i for i, n in enumerate(numbers) if seen.get((source, key, n), 0) <= old]
     if not new:
         return
     change = Change(desk.now.wall_s)
     fresh = array("I", (numbers[i] for i in new))
-    change.seen.append(Seen(source, fresh))
-    _, queue = arrival_key(desk, run.destination)
+    change.seen.append(Seen(source, key, fresh))
     packets = run.packets
     if len(new) != len(numbers):
         every = list(packets)
@@ -286,7 +286,7 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
         and not queue.properties.transactional
         and not run.encrypted
         and not _too_late(desk, run)
-        and queue.bytes + len(packets.data) <= queue.properties.quota_bytes
+        and desk.holding(queue) + len(packets.data) <= queue.properties.quota_bytes
     ):
         expires = NEVER_S
         if run.time_to_be_received < NEVER_S - 1:

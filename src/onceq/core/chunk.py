@@ -48,3 +48,25 @@ class Chunk:
         self.rising = True
         """Whether addresses rise with counters. Only then do the first and the last of a range
         tell whether its packets lie one after another."""
+
+
+def scan_expired(chunk: Chunk, now_s: int, states: tuple[int, ...], found: list[Range]) -> int:
+    """Add the ranges whose time is over to ``found``; returns when the next one's is.
+
+    A locked message is looked at again a second later: its expiry waits for the outcome (CNF-3).
+    """
+    soonest = NEVER_S
+    for index, (expires, state) in enumerate(zip(chunk.expires, chunk.states, strict=True)):
+        if state == REMOVED:
+            continue
+        if expires > now_s:
+            soonest = min(soonest, expires)
+        elif state in states:
+            counter = chunk.base + index
+            if found and sum(found[-1]) == counter:
+                found[-1] = (found[-1][0], found[-1][1] + 1)
+            else:
+                found.append((counter, 1))
+        elif state == LOCKED:
+            soonest = min(soonest, now_s + 1)
+    return soonest

@@ -91,6 +91,9 @@ class Desk:
         # what runs
         self.transactions: dict[tuple[int, int], Transaction] = {}
         self.open_bytes = 0
+        self.promised: dict[int, int] = {}
+        """Bytes that open transactions will put into queues of this manager: they count towards
+        the quota at send, so that a commit never fails for it (Q-21)."""
         self.waiting: dict[tuple[int, int], Receive] = {}
         self.timers: list[tuple[int, Timer, object]] = []
         """Heap of (monotonic us, what, whom); whoever it wakes looks whether it still holds."""
@@ -143,6 +146,24 @@ class Desk:
         """Answer a request, if an answer was asked for."""
         if request:
             self.decision.actions.append(Answer(owner, request, result))
+
+    def holding(self, queue: Queue) -> int:
+        """Bytes in a queue, and those promised to it."""
+        return queue.bytes + self.promised.get(queue.number, 0)
+
+    def promise(self, sends: Sequence[Prepared], sign: int) -> None:
+        """Count sends to local queues as promised (1), or not any more (-1)."""
+        for prepared in sends:
+            for target in prepared.targets:
+                if isinstance(target.holder, Queue):
+                    number = target.holder.number
+                    left = self.promised.get(number, 0) + sign * (
+                        prepared.size // len(prepared.targets)
+                    )
+                    if left:
+                        self.promised[number] = left
+                    else:
+                        self.promised.pop(number, None)
 
     def passing_number(self) -> int:
         """A message number for what is never stored: unlike any other of the last weeks.

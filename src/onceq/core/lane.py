@@ -26,6 +26,7 @@ from onceq.core.chunk import (
     REMOVED,
     Chunk,
     Range,
+    scan_expired,
 )
 from onceq.core.space import Space
 from onceq.model.run import LENGTH_TYPE, Extent
@@ -113,6 +114,12 @@ class Lane:
             self.next_expiry = expires
         self.space.add(address, size)
         return first
+
+    def skip_to(self, counter: int) -> None:
+        """Give no counter below this one any more; it begins a chunk."""
+        assert counter >= self.next, "counters only grow"
+        assert counter & (CHUNK - 1) == 0, "a gap ends at the beginning of a chunk"
+        self.next = counter
 
     # ---- looking ------------------------------------------------------------------------
 
@@ -390,29 +397,10 @@ class Lane:
         soonest = NEVER_S
         for chunk in self._chunks.values():
             if chunk.next_expiry <= now_s:
-                chunk.next_expiry = self._scan_expired(chunk, now_s, states, found)
+                chunk.next_expiry = scan_expired(chunk, now_s, states, found)
             soonest = min(soonest, chunk.next_expiry)
         self.next_expiry = soonest
         return sorted(found)
-
-    def _scan_expired(
-        self, chunk: Chunk, now_s: int, states: tuple[int, ...], found: list[Range]
-    ) -> int:
-        soonest = NEVER_S
-        for index, (expires, state) in enumerate(zip(chunk.expires, chunk.states, strict=True)):
-            if state == REMOVED:
-                continue
-            if expires > now_s:
-                soonest = min(soonest, expires)
-            elif state in states:
-                counter = chunk.base + index
-                if found and sum(found[-1]) == counter:
-                    found[-1] = (found[-1][0], found[-1][1] + 1)
-                else:
-                    found.append((counter, 1))
-            elif state == LOCKED:
-                soonest = min(soonest, now_s + 1)
-        return soonest
 
     def set_expiry(self, first: int, count: int, expires: int) -> None:
         """Give a range another time to expire."""

@@ -23,7 +23,7 @@ from onceq.core import (
     transaction,
     views,
 )
-from onceq.core.chunk import LOCKED, PURGING
+from onceq.core.chunk import CHUNK, LOCKED, PURGING
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk, Timer
 from onceq.core.holders import Outgoing, Queue
@@ -62,6 +62,9 @@ from onceq.errors import DamagedRecord, OnceqError
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, SECOND_US, Now
+
+COUNTERS_SKIPPED = 1 << 20
+"""Places of a queue passed over at a restart: more than can have been given since a sync."""
 
 
 class Manager:
@@ -180,6 +183,7 @@ class Manager:
                     ]
         if change.moves:
             desk.record(change)
+        _skip_unrecorded(desk)
         desk.touched.clear()
         index_by_guid(desk)
         for waiting in desk.state.outgoing.values():
@@ -242,6 +246,21 @@ class Manager:
     def sparse(self, base: int, end: int, bytes_max: int) -> list[views.Live]:
         """Messages to be moved so that this part of the log can go."""
         return views.sparse(self._desk, base, end, bytes_max)
+
+
+def _skip_unrecorded(desk: Desk) -> None:
+    """Express messages may have been given numbers and places that no record tells of; they must
+    not be given again (I7, I18)."""
+    state = desk.state
+    if state.number_ceiling > state.next_message:
+        desk.setup("restart", message=state.number_ceiling)
+    lanes = [
+        [holder.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
+        for holder, index, lane in state.all_lanes()
+        if isinstance(holder, Queue) and not holder.properties.transactional and lane.next > 1
+    ]
+    if lanes:
+        desk.setup("skip", lanes=lanes)
 
 
 def _tell_news(desk: Desk) -> None:

@@ -12,7 +12,7 @@ from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED
 from onceq.core.decision import Ready
 from onceq.core.desk import Desk
 from onceq.core.ending import ended
-from onceq.core.holders import Holder, Outgoing, Queue
+from onceq.core.holders import Holder, Outgoing
 from onceq.core.inputs import CreateQueue, DeleteQueue, PurgeQueue, Steer, SteerOutgoing
 from onceq.core.outgoing import end_waiting, stir
 from onceq.core.records import Change, Move, Op
@@ -69,7 +69,6 @@ def delete(desk: Desk, item: DeleteQueue) -> None:
     queue.waiting.clear()
     desk.targets.clear()
     desk.routes.clear()
-    _forget_sends(desk, queue)
     desk.answer(item.owner, item.request, count)
 
 
@@ -81,19 +80,6 @@ def _end_all(desk: Desk, holder: Holder, reason: MessageClass) -> None:
                 ended(desk, change, Move(Op.END, holder.number, index, first, count), reason)
     if change.moves:
         desk.record(change)
-
-
-def _forget_sends(desk: Desk, queue: Queue) -> None:
-    """Open transactions that sent to the queue lose those sends with it."""
-    for tx in desk.transactions.values():
-        for prepared in tx.sends:
-            kept = [
-                pair
-                for pair in zip(prepared.targets, prepared.templates, strict=True)
-                if pair[0].holder is not queue
-            ]
-            prepared.targets = tuple(target for target, _ in kept)
-            prepared.templates = tuple(made for _, made in kept)
 
 
 def purge(desk: Desk, item: PurgeQueue) -> None:

@@ -53,7 +53,14 @@ def connect(desk: Desk, outgoing: Outgoing) -> None:
 
 
 def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
-    """A session serves an outgoing queue from now on; what is unacknowledged goes out again."""
+    """A session serves an outgoing queue from now on; what is unacknowledged goes out again.
+
+    Another session may have served it until now (both sides may connect at once): it does not any
+    more, so that one stream never goes over two sessions.
+    """
+    before = desk.peers.get(outgoing.session)
+    if before is not None:
+        before.outgoing.discard(outgoing.number)
     outgoing.session = peer.session
     outgoing.connecting = False
     outgoing.retry_us = 0

@@ -65,6 +65,7 @@ def acked(desk: Desk, item: SessionAcked) -> None:
         return
     change = Change(desk.now.wall_s)
     kept = []
+    released: dict[tuple[int, int], set[int]] = {}
     for entry in peer.plain:
         messages, recoverable, number, index, first, count = entry
         express = recoverable < 0
@@ -76,8 +77,18 @@ def acked(desk: Desk, item: SessionAcked) -> None:
         if holder is None:
             continue
         lane = holder.lane(index)
+        gone = released.setdefault((number, index), set())
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
-            change.moves.append(Move(Op.RELEASE, number, index, at, size))
+            # What was transmitted twice on this session stands here twice (after a resume).
+            if gone.isdisjoint(range(at, at + size)):
+                change.moves.append(Move(Op.RELEASE, number, index, at, size))
+            else:
+                change.moves += [
+                    Move(Op.RELEASE, number, index, counter, 1)
+                    for counter in range(at, at + size)
+                    if counter not in gone
+                ]
+            gone.update(range(at, at + size))
     if len(kept) != len(peer.plain):
         peer.plain.clear()
         peer.plain.extend(kept)

@@ -115,9 +115,13 @@ class Advance:
 
 @dataclass(slots=True)
 class Seen:
-    """Identifiers of non-transactional messages, to notice repetitions (EOD-27)."""
+    """Identifiers of non-transactional messages, to notice repetitions (EOD-27).
+
+    All copies of one send share a number (FN-14), so the destination is part of them.
+    """
 
     source: bytes
+    key: str
     numbers: array[int]
 
 
@@ -183,7 +187,8 @@ class Change:
             key = a.key.encode()
             add(_ADVANCE.pack(a.source, a.stream, a.last, len(key)) + key)
         for s in self.seen:
-            add(_SEEN.pack(s.source, len(s.numbers)))
+            key = s.key.encode()
+            add(_SEEN.pack(s.source, len(s.numbers), len(key)) + key)
             add(s.numbers.tobytes())
         for p in self.puts:
             add(
@@ -209,7 +214,7 @@ class Change:
 _HEAD = struct.Struct("<BBHIIIIIIIIQ16s")
 _MOVE = struct.Struct("<BBBBIIQII")
 _ADVANCE = struct.Struct("<16sQIH")
-_SEEN = struct.Struct("<16sI")
+_SEEN = struct.Struct("<16sIH")
 _PUT = struct.Struct("<BBHIQQIIIII16s")
 _MOVED = struct.Struct("<IBI")
 
@@ -261,8 +266,9 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         key = bytes(reader.take(size)).decode()
         change.advances.append(Advance(source, key, stream, last))
     for _ in range(seen):
-        source, count = reader.unpack(_SEEN)
-        change.seen.append(Seen(source, reader.table("I", count)))
+        source, count, size = reader.unpack(_SEEN)
+        key = bytes(reader.take(size)).decode()
+        change.seen.append(Seen(source, key, reader.table("I", count)))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
         (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, count,
@@ -320,6 +326,16 @@ def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup:
     if payload[0] == KIND_CHANGE:
         return _decode_change(payload)
     if payload[0] == KIND_SETUP:
-        what, values = json.loads(bytes(payload[2:]))
-        return Setup(what, values)
+        return _decode_setup(bytes(payload[2:]))
     raise DamagedRecord(f"a record of unknown kind {payload[0]}")
+
+
+def _decode_setup(raw: bytes) -> Setup:
+    try:
+        found = json.loads(raw)
+    except ValueError as error:
+        raise DamagedRecord(f"a setup record is not JSON: {error}") from None
+    match found:
+        case [str(what), dict(values)]:
+            return Setup(what, values)
+    raise DamagedRecord("a setup record without verb and values")

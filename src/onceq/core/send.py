@@ -57,6 +57,8 @@ from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template, encode_run, template
 
 ROUTES_MAX = 1_024
+NUMBERS_RESERVED = 1 << 16
+"""Message numbers that one durable reservation covers."""
 TRANSACTION_NUMBERS = 1 << 20
 
 
@@ -85,7 +87,7 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
     targets, templates = _route(desk, item, sent_s, transactional=tx is not None)
     size = _checked_size(desk, item, templates, tx)
     for target in targets:
-        _check_quota(target, size // len(targets))
+        _check_quota(desk, target, size // len(targets))
     receive_by = _deadline(sent_s, properties.time_to_be_received)
     reach_s = properties.time_to_reach_queue
     if reach_s >= NEVER_S - 1:
@@ -153,9 +155,9 @@ def _checked_size(
     return size
 
 
-def _check_quota(target: Target, size: int) -> None:
+def _check_quota(desk: Desk, target: Target, size: int) -> None:
     holder = target.holder
-    if isinstance(holder, Queue) and holder.bytes + size > holder.properties.quota_bytes:
+    if isinstance(holder, Queue) and (desk.holding(holder) + size > holder.properties.quota_bytes):
         raise InsufficientResources(
             f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
         )
@@ -208,10 +210,16 @@ def message_numbers(desk: Desk, count: int) -> tuple[int, int]:
 
     Zero means "not assigned" on the wire (wire-mqqb 13), so a block never contains it.
     """
-    first = desk.state.next_message
+    state = desk.state
+    first = state.next_message
     if first + count - 1 > MESSAGE_NUMBER_MAX:
         first = 1
+        state.number_ceiling = 0
     after = first + count
+    if after > state.number_ceiling:
+        # What is sent express stands in no record that anybody waits for, but its numbers must
+        # not come again: the receiver would take the next message for a repetition.
+        desk.setup("numbers", ceiling=after + NUMBERS_RESERVED)
     return first, after if after <= MESSAGE_NUMBER_MAX else 1
 
 
@@ -305,7 +313,13 @@ def _add_put(
     expires = p.receive_by
     flags = _flags(properties, transactional=bool(transaction))
     if isinstance(holder, Queue):
-        if holder.properties.transactional != bool(transaction):
+        if holder.number not in numbering.desk.state.holders:
+            grave, lane, reason = _deleted(numbering.desk, flags, bool(transaction))
+            if grave is None:
+                return
+            holder = grave
+            expires, flags = NEVER_S, flags & PUT_EXPRESS
+        elif holder.properties.transactional != bool(transaction):
             grave, lane, reason = _misfit(numbering.desk, properties, bool(transaction))
             if grave is None:
                 return
@@ -349,6 +363,16 @@ def _flags(properties: Properties, *, transactional: bool) -> int:
     return flags
 
 
+def _deleted(desk: Desk, flags: int, transactional: bool) -> tuple[Queue | None, int, int]:
+    """Where a message goes whose local queue was deleted before its commit: a dead letter, if it
+    asked for one (all sends of a transaction are accounted for, I2)."""
+    if not flags & PUT_DEADLETTER:
+        return None, 0, 0
+    queue = desk.state.holders[DEAD_XACT if transactional else DEAD_LETTER]
+    assert isinstance(queue, Queue)
+    return queue, 0, int(MessageClass.NACK_QUEUE_DELETED)
+
+
 def _misfit(
     desk: Desk, properties: Properties, transactional: bool
 ) -> tuple[Queue | None, int, int]:
@@ -370,18 +394,23 @@ def _misfit(
 
 
 def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None) -> list[Prepared]:
-    """Prepare several batches, all or none; on an error a transaction is as before."""
-    if tx is None:
-        return [prepare(desk, item, None) for item in items]
-    before = (tx.bytes, tx.messages, tx.lifetimes)
+    """Prepare several batches, all or none; on an error everything is as before.
+
+    What they need in queues of this manager is promised until ``desk.promise`` takes it back.
+    """
+    before = (tx.bytes, tx.messages, tx.lifetimes) if tx is not None else (0, 0, None)
     made: list[Prepared] = []
     try:
         for item in items:
             p = prepare(desk, item, tx)
-            tx.bytes += p.size
-            tx.messages += len(item.bodies)
+            if tx is not None:
+                tx.bytes += p.size
+                tx.messages += len(item.bodies)
             made.append(p)
+            desk.promise((p,), 1)
     except OnceqError:
-        tx.bytes, tx.messages, tx.lifetimes = before
+        desk.promise(made, -1)
+        if tx is not None:
+            tx.bytes, tx.messages, tx.lifetimes = before
         raise
     return made

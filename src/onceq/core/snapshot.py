@@ -50,6 +50,7 @@ def snapshot(state: State) -> list[Buffer]:
 def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "stamp": state.stamp,
+        "ceiling": state.number_ceiling,
         "next": [
             state.next_number,
             state.next_message,
@@ -66,7 +67,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             for p in state.progress.values()
         ],
         "outcomes": state.outcomes.dump(),
-        "seen": [[s.hex(), n, at] for (s, n), at in state.seen.items()],
+        "seen": [[s.hex(), k, n, at] for (s, k, n), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
         "lanes": lanes,
     }
@@ -79,6 +80,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         raise DamagedRecord(f"a checkpoint of version {version}")
     head = json.loads(checkpoint[8 : 8 + size])
     state.stamp = head["stamp"]
+    state.number_ceiling = head["ceiling"]
     for properties in head["queues"]:
         state.make_queue(restore_properties(properties))
     for number, name, stream, base, old, paused_s in head["outgoing"]:
@@ -95,8 +97,8 @@ def restore(state: State, checkpoint: bytes) -> None:
             raw, key, stream=stream, last=last, last_access_s=access
         )
     state.outcomes.load(head["outcomes"])
-    for source, number, at in head["seen"]:
-        state.seen[bytes.fromhex(source), number] = at
+    for source, key, number, at in head["seen"]:
+        state.seen[bytes.fromhex(source), key, number] = at
     for base in head["regions"]:
         state.space.restore(base)
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])

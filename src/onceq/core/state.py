@@ -91,9 +91,11 @@ class State:
         self.streams: dict[int, Outgoing] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
         self.outcomes = Outcomes()
-        self.seen: OrderedDict[tuple[bytes, int], int] = OrderedDict()
+        self.seen: OrderedDict[tuple[bytes, str, int], int] = OrderedDict()
         self.next_number = FIRST_NUMBER
         self.next_message = 1
+        self.number_ceiling = 0
+        """Numbers below it may have been used, whether a record tells of it or not."""
         self.next_ordinal = 1
         self.next_transaction = 1
         self.stamp = identity.installed_s
@@ -251,10 +253,10 @@ class State:
             target.classes.update(dict.fromkeys(range(first, first + at - start), move.reason))
 
     def _see(self, seen: Seen, wall_s: int) -> None:
-        known, source = self.seen, seen.source
+        known, source, key = self.seen, seen.source, seen.key
         for number in seen.numbers:
-            known[source, number] = wall_s
-            known.move_to_end((source, number))
+            known[source, key, number] = wall_s
+            known.move_to_end((source, key, number))
         while len(known) > DUPLICATE_IDS_MAX:
             known.popitem(last=False)
 
@@ -270,13 +272,19 @@ class State:
         elif setup.what == "drop-queue":
             queue = self.queues.pop(values["key"])
             self._drop(queue)
-            self._forget_progress(queue)
         elif setup.what == "outgoing":
             self.make_outgoing(values["number"], values["name"])
         elif setup.what == "pause":
             outgoing = self.holders[values["number"]]
             assert isinstance(outgoing, Outgoing)
             outgoing.paused_s = values["since_s"]
+        elif setup.what == "numbers":
+            self.number_ceiling = values["ceiling"]
+        elif setup.what == "skip":
+            for number, index, counter in values["lanes"]:
+                self.holders[number].lane(index).skip_to(counter)
+        elif setup.what == "restart":
+            self.next_message = max(self.next_message, values["message"])
         elif setup.what == "stamp":
             self.stamp = values["stamp"]
         else:
@@ -288,14 +296,7 @@ class State:
         self.holders[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
         self.next_number = max(self.next_number, queue.number + 1)
-        self._forget_progress(queue)
         return queue
-
-    def _forget_progress(self, queue: Queue) -> None:
-        """A queue that is made or deleted has no past (EOD-31)."""
-        path, number = "\\" + queue_key_of(queue.properties), stream_key_of_number(queue.number)
-        for key in [k for k in self.progress if k[1].endswith(path) or k[1] == number]:
-            del self.progress[key]
 
     def make_outgoing(self, number: int, name: str) -> Outgoing:
         """An outgoing queue as a record or a checkpoint describes it."""

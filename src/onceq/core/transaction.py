@@ -56,6 +56,7 @@ def send(desk: Desk, item: Send) -> None:
         return
     sends = prepared_all(desk, item.items, None)
     change = Change(desk.now.wall_s)
+    desk.promise(sends, -1)
     first = add_puts(desk, change, sends, transaction=0)
     express = all(put.flags & 1 for put in change.puts)
     desk.record(change, forced=not express)
@@ -78,6 +79,7 @@ def commit(desk: Desk, item: Commit) -> None:
     before = tx.bytes
     sends = tx.sends + prepared_all(desk, item.items, tx)
     desk.open_bytes -= before
+    desk.promise(sends, -1)
     if not single:
         del desk.transactions[item.owner, item.transaction]
     result = Sent()
@@ -106,6 +108,7 @@ def undo(desk: Desk, tx: Transaction) -> None:
     """Nothing was sent; what was received goes back to its place (SND-4, RCV-12)."""
     del desk.transactions[tx.owner, tx.number]
     desk.open_bytes -= tx.bytes
+    desk.promise(tx.sends, -1)
     change = Change(desk.now.wall_s)
     for lock in tx.receives:
         if lock.holder in desk.state.holders:

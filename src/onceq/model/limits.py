@@ -58,6 +58,18 @@ OPEN_SEND_BYTES_MAX: Final = 1 << 30
 CLIENT_FRAME_BYTES_MAX: Final = 64 << 20
 """One frame of the client protocol; larger batches are cut by the client library."""
 
+CLIENT_UNANSWERED_BYTES_MAX: Final = 64 << 20
+"""Requests of one application that wait for their answers; it is read no further above."""
+
+CLIENT_UNANSWERED_MAX: Final = 4_096
+"""And their number, receives not counted."""
+
+CLIENT_RECEIVES_MAX: Final = 1_024
+"""Receives and peeks under way on one connection of an application."""
+
+CLIENT_ANSWERS_BYTES_MAX: Final = 256 << 20
+"""Packets of the answers to them, shared evenly (at least one message is always given)."""
+
 RECEIVE_MESSAGES_MAX: Final = 10_000
 """Messages of one receive or peek request; clients ask again for more."""
 

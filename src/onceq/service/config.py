@@ -1,26 +1,42 @@
 """The configuration file of a queue manager: ``onceq.toml`` in its data directory.
 
-Every key is checked; an unknown one is refused with the nearest that exists, because a setting
-that silently does nothing costs days.
+Every key and value is checked before anything starts. An unknown key is refused with the nearest
+that exists, because a setting that silently does nothing costs days; and each error names the
+file, the line and what to write instead. ``docs/reference/configuration.md`` lists the keys.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from onceq.errors import ConfigurationError
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import Settings
+from onceq.service.logs import LEVELS
 
 FILE = "onceq.toml"
 SOCKET = "onceq.sock"
 PORT_FILE = "onceq.port"
 PID_FILE = "onceq.pid"
+
+POSITIVE = frozenset(
+    {
+        "resend_first_s", "resend_second_s", "resend_third_s", "resend_last_s",
+        "connect_retry_s", "session_idle_s", "session_init_s", "session_ack_wait_s",
+        "session_window_messages", "order_ack_messages_max", "time_to_reach_queue_s",
+        "checkpoint_log_bytes",
+    }
+)  # fmt: skip
+"""Settings with which nothing would work if they were 0."""
+
+_HEADER = re.compile(r"\s*\[\s*([A-Za-z_]+)\s*\]")
+_ENTRY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*[=.]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +44,13 @@ class Configuration:
     """What a queue manager is told.
 
     Attributes:
+        name: Computer name; must be that of the store, if it is given.
         listen: "host:port" for other managers; "" for none.
         client_listen: "host:port" for applications over TCP; "" for none.
         peers: Address book: computer name, address or GUID to "host:port".
         routes: GUID of a queue manager to the name of the one that passes messages on to it.
         addresses: Further names and addresses of this computer.
+        log_level: What is logged: debug, info, warning or error, and what is worse.
     """
 
     name: str = ""
@@ -45,95 +63,186 @@ class Configuration:
     settings: Settings = field(default_factory=Settings)
 
 
+class _Bad(Exception):
+    """A fault at a key: its table, the key, and what to say."""
+
+    def __init__(self, table: str, key: str, text: str) -> None:
+        super().__init__(text)
+        self.table, self.key, self.text = table, key, text
+
+
 def load(path: str) -> Configuration:
     """Read ``onceq.toml`` of a data directory; defaults if there is none.
 
     Raises:
-        ConfigurationError: With file, key and what to do.
+        ConfigurationError: With file, line, key and what to do.
     """
     name = os.path.join(path, FILE)
     try:
         with open(name, "rb") as file:
-            values = tomllib.load(file)
+            raw = file.read()
     except FileNotFoundError:
         return Configuration()
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{name} is not TOML: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"{name} cannot be read: {error.strerror}") from None
-    return parse(values, name)
+    try:
+        text = raw.decode()
+        values = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{name} is not UTF-8 text: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{name} is not TOML: {error}") from None
+    return parse(values, name, text=text)
 
 
-def parse(values: Mapping[str, Any], name: str = FILE) -> Configuration:
-    """A configuration from the values of a file."""
-    known = {item.name for item in fields(Configuration)}
-    _check_keys(values, known, name)
-    settings = _settings(values.get("settings", {}), name)
-    plain: dict[str, Any] = {}
-    for key in ("name", "listen", "client_listen", "log_level"):
+def parse(values: Mapping[str, Any], name: str = FILE, *, text: str = "") -> Configuration:
+    """A configuration from the values of a file.
+
+    Args:
+        name: How errors call the file.
+        text: What it says, so that errors can name a line.
+
+    Raises:
+        ConfigurationError: With file, line, key and what to do.
+    """
+    try:
+        return _configuration(values)
+    except _Bad as bad:
+        line = _line_of(text, bad.table, bad.key)
+        place = f"{name}:{line}" if line else name
+        key = f"{bad.table}.{bad.key}" if bad.table else bad.key
+        raise ConfigurationError(f"{place}: {key}: {bad.text}") from None
+
+
+def _configuration(values: Mapping[str, Any]) -> Configuration:
+    _known("", values, [item.name for item in fields(Configuration)])
+    found: dict[str, Any] = {}
+    for key, check in _PLAIN.items():
         if key in values:
-            plain[key] = _text(values[key], f"{name}: {key}")
-    peers = values.get("peers", {})
-    if not isinstance(peers, Mapping):
-        raise ConfigurationError(f'{name}: [peers] is a table of NAME = "host:port"')
-    for peer, where in peers.items():
-        _text(where, f"{name}: peers.{peer}")
-    routes = _routes(values.get("routes", {}), name)
-    addresses = values.get("addresses", [])
-    if not isinstance(addresses, list):
-        raise ConfigurationError(f"{name}: addresses is a list of names")
-    for address in addresses:
-        _text(address, f"{name}: addresses")
-    return Configuration(
-        **plain,
-        peers=dict(peers),
-        routes=routes,
-        addresses=tuple(addresses),
-        settings=settings,
-    )
-
-
-def _routes(values: object, name: str) -> dict[str, str]:
-    if not isinstance(values, Mapping):
-        raise ConfigurationError(f'{name}: [routes] is a table of "GUID" = "NAME"')
-    for guid, via in values.items():
-        _text(via, f"{name}: routes.{guid}")
+            found[key] = _checked("", key, values[key], check)
+    if "addresses" in values:
+        listed = values["addresses"]
+        if not isinstance(listed, list):
+            raise _Bad("", "addresses", 'must be a list such as ["host.example", "10.0.0.7"]')
+        found["addresses"] = tuple(_checked("", "addresses", one, _text) for one in listed)
+    found["peers"] = _table(values, "peers", _endpoint)
+    found["routes"] = _table(values, "routes", _text)
+    for guid in found["routes"]:
         try:
             guid_bytes(guid)
         except ValueError as error:
-            raise ConfigurationError(f"{name}: [routes]: {error}") from None
-    return dict(values)
+            raise _Bad("routes", guid, str(error)) from None
+    found["settings"] = _settings(values.get("settings", {}))
+    return Configuration(**found)
 
 
-def _check_keys(values: Mapping[str, Any], known: set[str], name: str) -> None:
+def _known(table: str, values: Mapping[str, Any], known: list[str]) -> None:
     for key in values:
         if key not in known:
-            near = difflib.get_close_matches(key, sorted(known), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigurationError(f"{name}: there is no key {key!r}{hint}")
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
+            raise _Bad(table, key, f"there is no such key; {hint}")
 
 
-def _text(value: object, where: str) -> str:
+def _table(values: Mapping[str, Any], table: str, check: Callable[[object], str]) -> dict[str, str]:
+    given = values.get(table, {})
+    if not isinstance(given, Mapping):
+        raise _Bad("", table, f"must be a table: write [{table}] and its entries below")
+    return {key: _checked(table, key, value, check) for key, value in given.items()}
+
+
+def _checked(table: str, key: str, value: object, check: Callable[[object], str]) -> str:
+    try:
+        return check(value)
+    except (ValueError, ConfigurationError) as error:
+        raise _Bad(table, key, str(error)) from None
+
+
+def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f"{where} is text in quotes, not {value!r}")
+        raise ValueError(f"must be text in quotes, not {value!r}")
     return value
 
 
-def _settings(values: object, name: str) -> Settings:
+def _endpoint(value: object) -> str:
+    split_address(_text(value), 1801)
+    return _text(value)
+
+
+def _listen(value: object) -> str:
+    if value:
+        split_address(_text(value), None)
+    return _text(value)
+
+
+def _level(value: object) -> str:
+    level = _text(value).lower()
+    if level not in LEVELS:
+        raise ValueError(f"must be one of {', '.join(LEVELS)}, not {value!r}")
+    return level
+
+
+_PLAIN: dict[str, Callable[[object], str]] = {
+    "name": _text,
+    "listen": _listen,
+    "client_listen": _listen,
+    "log_level": _level,
+}
+
+
+def _settings(values: object) -> Settings:
     if not isinstance(values, Mapping):
-        raise ConfigurationError(f"{name}: [settings] is a table")
+        raise _Bad("", "settings", "must be a table: write [settings] and the settings below")
     kinds = {item.name: item.type for item in fields(Settings)}
-    _check_keys(values, set(kinds), f"{name}: [settings]")
+    _known("settings", values, list(kinds))
     changes: dict[str, Any] = {}
     for key, value in values.items():
         kind = kinds[key]
         if kind == "bool":
-            good = isinstance(value, bool)
-        elif kind == "int":
-            good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        else:
-            good = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-        if not good:
-            raise ConfigurationError(f"{name}: settings.{key} cannot be {value!r} (a {kind})")
+            if not isinstance(value, bool):
+                raise _Bad("settings", key, f"must be true or false, not {value!r}")
+            changes[key] = value
+            continue
+        least = "more than 0" if key in POSITIVE else "0 or more"
+        wanted = "a whole number" if kind == "int" else "a number"
+        good = isinstance(value, int if kind == "int" else (int, float))
+        if not good or isinstance(value, bool) or not 0 <= value < 1 << 62:
+            raise _Bad("settings", key, f"must be {wanted}, {least}, not {value!r}")
+        if not value and key in POSITIVE:
+            raise _Bad("settings", key, f"must be {wanted}, {least}")
         changes[key] = float(value) if kind == "float" else value
     return replace(Settings(), **changes)
+
+
+def _line_of(text: str, table: str, key: str) -> int:
+    """The line on which a key stands; 0 if it cannot be told (TOML has many ways to write)."""
+    here = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header, entry = _HEADER.match(line), _ENTRY.match(line)
+        if header:
+            here = header[1]
+        found = (header and not table and here == key) or (
+            entry and here == table and key in entry.groups()
+        )
+        if found:
+            return number
+    return 0
+
+
+def split_address(where: str, port: int | None) -> tuple[str, int]:
+    """Host and port of "host:port", "host" or "[v6]:port".
+
+    Args:
+        port: For "host" alone; None if there must be one.
+
+    Raises:
+        ConfigurationError: It is not an address.
+    """
+    host, separator, tail = where.rpartition(":")
+    if not separator or tail.endswith("]"):
+        host, tail = where, "" if port is None else str(port)
+    bare = host.strip("[]")
+    good = re.fullmatch(r"[0-9]{1,5}", tail) and int(tail) <= 65535 and bare.isprintable()
+    if not good or not bare or (":" in bare and not host.startswith("[")) or " " in bare:
+        raise ConfigurationError(f"{where!r} is not an address such as 127.0.0.1:1801")
+    return bare, int(tail)

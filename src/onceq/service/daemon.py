@@ -7,20 +7,31 @@ stop it in order; a failing disk stops it at once, with everything that was said
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import resource
 import signal
+import socket
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from onceq.errors import StorageFailure
+from onceq.model.limits import CONNECTIONS_MAX
 from onceq.service.clock import SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
 from onceq.service.directory import manager_of
 from onceq.service.engine import Engine
+from onceq.service.logs import event
 from onceq.service.network import AsyncNetwork
 from onceq.store.log import LogStore
 
 log = logging.getLogger("onceq")
+
+T = TypeVar("T")
+TICK_S_MAX = 3600.0
+"""Timers are looked at again after this time: a wall clock may have been set."""
 
 
 class Daemon:
@@ -38,6 +49,7 @@ class Daemon:
         self._configuration = configuration
         self._clock = SystemClock()
         self._network = AsyncNetwork(loop, self, configuration.peers)
+        self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self.engine = Engine(
             manager=manager_of(store, configuration),
             store=store,
@@ -45,7 +57,9 @@ class Daemon:
             network=self._network,
             settings=configuration.settings,
             wake=self._wake,
-            fatal=self._fatal,
+            fatal=self.failed,
+            background=self._background,
+            said=self._network.say,
         )
         self._network.engine = self.engine
         self._scheduled = False
@@ -60,6 +74,15 @@ class Daemon:
     def run(self, work: Callable[[], None]) -> None:
         """See Gate: the loop is the only thread here."""
         work()
+        self._network.say()
+        if not self._scheduled:
+            self._set_timer()
+
+    def failed(self, error: BaseException) -> None:
+        """See Gate: nothing more can be trusted but the disk."""
+        log.critical("stopping at once: %s", error)
+        if not self._over.done():
+            self._over.set_result(error)
 
     def _wake(self) -> None:
         if not self._scheduled:
@@ -68,7 +91,13 @@ class Daemon:
 
     def _pump(self) -> None:
         self._scheduled = False
-        if self.engine.pump():
+        try:
+            more = self.engine.pump()
+        except Exception as error:
+            log.exception("a mistake of ours: the state in memory cannot be trusted any more")
+            self.failed(error)
+            return
+        if more:
             self._wake()
         self._set_timer()
 
@@ -82,23 +111,31 @@ class Daemon:
             self._timer.cancel()
         self._timer_us = due
         wait = max(due - self._clock.read().mono_us, 0) / 1e6
-        self._timer = self._loop.call_later(min(wait, 3600.0), self._ring)
+        self._timer = self._loop.call_later(min(wait, TICK_S_MAX), self._ring)
 
     def _ring(self) -> None:
         self._timer = None
         if not self.engine.stopped:
-            self.engine.tick()
+            self._network.use(None, self.engine.tick)
             self._wake()
 
-    def _fatal(self, error: BaseException) -> None:
-        log.critical("stopping: %s", error)
-        if not self._over.done():
-            self._over.set_result(error)
+    def _background(self, work: Callable[[], T]) -> Future[T]:
+        """See Background."""
+        future = self._upkeep.submit(work)
+
+        def done(_: Future[T]) -> None:
+            # The loop may be over by then: whoever stops it waits for the future itself.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._wake)
+
+        future.add_done_callback(done)
+        return future
 
     # ---- life -----------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Recover and listen; raises PortInUse, ConfigurationError, StorageFailure."""
+        _allow_files()
         self.engine.start()
         configuration = self._configuration
         if configuration.listen:
@@ -111,27 +148,78 @@ class Daemon:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self.stop)
         self._wake()
+        event(
+            "started", name=self.engine.manager.identity.name, pid=os.getpid(),
+            peers=self.peers_at, applications=self.clients_at or SOCKET,
+        )  # fmt: skip
 
     def _note(self, name: str, text: str) -> None:
-        with open(os.path.join(self.path, name), "w") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with open(os.open(os.path.join(self.path, name), flags, 0o600), "w") as file:
             file.write(text)
+
+    def _forget_notes(self) -> None:
+        for name in (SOCKET, PORT_FILE, PID_FILE):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.path, name))
 
     def stop(self) -> None:
         """Ask it to end in order."""
         if not self._over.done():
+            event("stopping", reason="asked to")
             self._over.set_result(None)
 
     async def serve(self) -> None:
-        """Work until asked to stop; raises StorageFailure if the disk fails."""
+        """Work until asked to stop; raises what made it stop otherwise.
+
+        Raises:
+            StorageFailure: The disk failed.
+        """
         error = await self._over
         self._network.stop_listening()
         if error is None:
-            self.engine.stop()
-        for name in (SOCKET, PORT_FILE, PID_FILE):
-            if os.path.exists(os.path.join(self.path, name)):
-                os.unlink(os.path.join(self.path, name))
-        if isinstance(error, StorageFailure):
+            error = await self._end()
+        self._forget_notes()
+        if error is not None:
             raise error
+        event("stopped")
+
+    async def _end(self) -> BaseException | None:
+        """What was asked is answered, the last checkpoint made, and everybody told."""
+        try:
+            while self.engine.pump():
+                pass
+            if not self.engine.stopped:
+                self._network.cancel_waiting()
+            self._network.say()
+            self.engine.stop()
+        except StorageFailure as failure:
+            return failure
+        await self._network.shut()
+        return self._over.result()
+
+    def close(self) -> None:
+        """Give back what a daemon holds that never came to ``serve``, or has left it."""
+        self._network.stop_listening()
+        self._upkeep.shutdown()
+
+
+def _allow_files() -> None:
+    """Raise the process's own limit of open files to what the connections may need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * CONNECTIONS_MAX
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def notify(state: str) -> None:
+    """Tell the service manager of the system (systemd), if it wants to know."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        name = "\0" + address[1:] if address.startswith("@") else address
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+            to.sendto(state.encode(), name)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -153,23 +241,28 @@ def run(
     """Run the queue manager of a directory until it is told to stop.
 
     Args:
+        store: Its open store; closed when this returns or raises.
         ready: Called once it listens.
+
+    Raises:
+        PortInUse, ConfigurationError, StorageFailure: It cannot start, or had to stop.
     """
     loop = new_loop()
     asyncio.set_event_loop(loop)
-    daemon = Daemon(path, store, configuration, loop)
 
     async def work() -> None:
+        daemon = Daemon(path, store, configuration, loop)
         try:
             await daemon.start()
-        except BaseException:
-            store.close()
-            raise
-        ready(daemon)
-        await daemon.serve()
-        await asyncio.sleep(0)
+            notify("READY=1")
+            ready(daemon)
+            await daemon.serve()
+        finally:
+            daemon.close()
 
     try:
         loop.run_until_complete(work())
     finally:
+        asyncio.set_event_loop(None)
         loop.close()
+        store.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import time
 import uuid
 
 from onceq.core.manager import Manager
@@ -13,6 +12,7 @@ from onceq.core.state import Identity
 from onceq.errors import ConfigurationError, StoreExists
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
+from onceq.service.clock import SystemClock
 from onceq.service.config import FILE, Configuration
 from onceq.store.files import RealFiles
 from onceq.store.identification import STORE_FILE
@@ -41,27 +41,53 @@ def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
     Args:
         configuration: Text for ``onceq.toml``; none is written if "".
 
+    Returns:
+        Its store, open.
+
     Raises:
         StoreExists, ConfigurationError: The directory or the name cannot be used.
     """
-    identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()),
-                        int(time.time()))  # fmt: skip
+    now_s = SystemClock().read().wall_s
+    identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()), now_s)
     if os.path.exists(os.path.join(path, STORE_FILE)):
         raise StoreExists(f"{path} holds a queue manager already; choose another directory")
     files = RealFiles()
     files.make_directory(path)
     if configuration:
-        descriptor = os.open(os.path.join(path, FILE), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w") as file:
-            file.write(configuration)
-    store = LogStore.create(path, files, store_id=uuid.uuid4().bytes, identity=identity.pack())
+        _write_configuration(os.path.join(path, FILE), configuration)
+    store = LogStore.create(
+        path,
+        files,
+        store_id=uuid.uuid4().bytes,
+        identity=identity.pack(),
+        created_s=now_s,
+        aside=True,
+    )
     store.prepare()
     return store
 
 
+def _write_configuration(name: str, text: str) -> None:
+    """Write a configuration where there is none, or the same (an init that a crash cut short)."""
+    try:
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        with open(name, encoding="utf-8") as found:
+            if found.read() == text:
+                return
+        raise ConfigurationError(
+            f"{name} is there already and says something else; remove it, or keep it and make "
+            "the queue manager without one"
+        ) from None
+    with open(file, "w", encoding="utf-8") as new:
+        new.write(text)
+        new.flush()
+        os.fsync(new.fileno())
+
+
 def open_store(path: str) -> LogStore:
     """Open the store of a directory; raises NotAStore, StoreLocked, DamagedRecord, NewerFormat."""
-    return LogStore.open(path, RealFiles())
+    return LogStore.open(path, RealFiles(), aside=True)
 
 
 def manager_of(store: LogStore, configuration: Configuration) -> Manager:

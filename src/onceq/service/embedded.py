@@ -4,40 +4,76 @@ No thread of its own stands between a caller and the disk. A caller puts its req
 inbox; whoever finds nobody pumping pumps for all (sync included, during which others add to the
 inbox), the others wait for their answers. So one thread pays for its own sync only, and sixteen
 threads share one. Connections and timers live on a background loop that goes through the same
-lock.
+lock, and goes before the callers: a busy application must not starve its network. Who has pumped
+for others a few times hands that on to the loop, and goes home with its own answer.
+
+If an exception is thrown into a pump from outside (Ctrl-C in just that moment), the manager stops
+as it would by a crash: what is on the disk is true, and it can be opened again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
-from onceq.errors import OnceqError, OperationCancelled, StorageFailure
+from onceq.errors import (
+    OnceqError,
+    OperationCancelled,
+    ServiceNotAvailable,
+    StorageFailure,
+    UsageError,
+)
 from onceq.model.run import Run
-from onceq.service.api import to_input
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import manager_of
 from onceq.service.engine import Engine
 from onceq.service.network import AsyncNetwork
+from onceq.service.requests import to_input
 from onceq.store.log import LogStore
+from onceq.wire.app.frames import Code, Number
 
+log = logging.getLogger("onceq")
+
+T = TypeVar("T")
 Callback = Callable[[object], None]
+
+ROUNDS = 2
+"""Pumps that a caller makes one after another before the background loop takes over."""
+NEVER_US = 1 << 62
+TICK_S_MAX = 3600.0
+"""Timers are looked at again after this time: a wall clock may have been set."""
+
+_hosts: weakref.WeakSet[EmbeddedHost] = weakref.WeakSet()
 
 
 class EmbeddedHost:
     """See the module. Every method may be called from any thread."""
 
     def __init__(self, path: str, store: LogStore, configuration: Configuration) -> None:
+        """Start the manager that lives in a store.
+
+        Args:
+            store: Open; belongs to the host if this returns, to the caller if it raises.
+
+        Raises:
+            PortInUse, ConfigurationError, StorageFailure: It cannot start.
+        """
         self.path = path
         self._clock = SystemClock()
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(self._loop, self, configuration.peers)
+        self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._pumping = threading.Lock()
-        self._failure: BaseException | None = None
+        self._visitor = False
+        self._failure: OnceqError | None = None
         self.engine = Engine(
             manager=manager_of(store, configuration),
             store=store,
@@ -45,29 +81,35 @@ class EmbeddedHost:
             network=self._network,
             settings=configuration.settings,
             wake=lambda: None,
-            fatal=self._fatal,
+            fatal=self.failed,
+            background=self._background,
+            said=self._network.say,
         )
         self._network.engine = self.engine
         self._answers: dict[int, Callback] = {}
         self._numbers = iter(range(1, 1 << 62))
         self._owner = self.engine.owner(self._answer)
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_us = 1 << 62
-        self.engine.start()
+        self._timer_us = NEVER_US
+        self.peers_at = ""
+        self.clients_at = ""
         self._thread = threading.Thread(
             target=self._run_loop, name=f"onceq-{self.engine.manager.identity.name}", daemon=True
         )
         self._thread.start()
-        self.peers_at = ""
         try:
+            self.engine.start()
             if configuration.listen:
                 self.peers_at = self._await(self._network.listen_peers(configuration.listen))
             if configuration.client_listen:
-                self._await(self._network.listen_clients(configuration.client_listen))
+                where = configuration.client_listen
+                self.clients_at = self._await(self._network.listen_clients(where))
         except BaseException:
-            self.close()
+            self.engine.stopped = True
+            self._end_threads()
             raise
-        self.run(lambda: None)
+        _hosts.add(self)
+        self._network.in_loop(self._look_after)
 
     @property
     def name(self) -> str:
@@ -90,9 +132,13 @@ class EmbeddedHost:
 
         Returns:
             The number of the request. The caller must see to pumping with ``pump``.
+
+        Raises:
+            OnceqError: The request is wrong, or the manager has stopped before (then it is the
+                StorageFailure that made it stop, or ServiceNotAvailable).
         """
         if self._failure is not None:
-            raise StorageFailure(f"this queue manager has stopped: {self._failure}")
+            raise self._failure
         request = next(self._numbers)
         item = to_input(
             self._owner, request, code, head, runs, now_us=self._clock.read().mono_us,
@@ -100,14 +146,25 @@ class EmbeddedHost:
         )  # fmt: skip
         self._answers[request] = answer
         self.engine.submit(item)
+        if self._failure is not None:
+            # It stopped meanwhile: whoever stopped it may not have seen this request any more.
+            self._fail_all()
         return request
 
     def call(self, code: int, head: Any, runs: Sequence[Run] = ()) -> object:
         """Ask and wait for the answer; an OnceqError result is raised."""
         slot = _Slot()
-        self.submit(code, head, runs, slot.put)
-        self.pump()
-        result = slot.take()
+        request = self.submit(code, head, runs, slot.put)
+        try:
+            self.pump()
+            result = slot.take()
+        except BaseException:
+            self._answers.pop(request, None)
+            if code == Code.RECEIVE and self._failure is None:
+                # Interrupted while it waited: nobody would look at what came.
+                self.submit(Code.CANCEL, Number(request), (), _nothing)
+                self.pump()
+            raise
         if isinstance(result, OnceqError):
             raise result
         return result
@@ -115,29 +172,74 @@ class EmbeddedHost:
     def _answer(self, request: int, result: object) -> None:
         answer = self._answers.pop(request, None)
         if answer is not None:
-            answer(result)
+            try:
+                answer(result)
+            except Exception:
+                log.exception("an answer could not be handed over; its asker may be gone")
+
+    # ---- pumping ----------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Work off the inbox, unless another thread is at it and will see what we added."""
-        engine = self.engine
-        while engine.has_input:
-            if not self._pumping.acquire(blocking=False):
+        """See to it that what the caller has put into the inbox is worked off.
+
+        Either by this thread, or by another that is at it and will see what was added.
+        """
+        for _ in range(ROUNDS):
+            if self._visitor or not self.engine.has_work or not self._pump_once():
                 return
-            try:
-                while engine.pump():
-                    pass
-                due = engine.next_timer()
-            finally:
-                self._pumping.release()
-            if due is not None and due < self._timer_us:
-                self._timer_us = due
-                self._network.in_loop(self._set_timer)
+        if self.engine.has_work:
+            self._network.in_loop(self._go_on)
+
+    def _pump_once(self) -> bool:
+        """Pump, unless somebody else is at it, who looks again after giving back the lock."""
+        if not self._pumping.acquire(blocking=False):
+            return False
+        try:
+            self._pump_locked()
+        finally:
+            self._pumping.release()
+        return True
+
+    def _pump_locked(self) -> None:
+        engine = self.engine
+        try:
+            engine.pump()
+        except BaseException as error:
+            self.failed(error)
+            raise
+        due = engine.next_timer()
+        if due is not None and due < self._timer_us:
+            self._timer_us = due
+            self._network.in_loop(self._set_timer)
 
     def run(self, work: Callable[[], None]) -> None:
-        """See Gate: let the background loop use the engine."""
+        """See Gate: for the background loop. Callers who pump let it go before them."""
+        self._visitor = True
         with self._pumping:
-            work()
-        self.pump()
+            self._visitor = False
+            try:
+                work()
+            finally:
+                self._network.say()
+                self._pump_locked()
+        if self.engine.has_work:
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """In the loop: pump for whoever waits."""
+        if self.engine.has_work:
+            self._network.use(None, _nothing_to_do)
+
+    def _background(self, work: Callable[[], T]) -> Future[T]:
+        """See Background."""
+        future = self._upkeep.submit(work)
+        future.add_done_callback(lambda _: self._network.in_loop(self._look_after))
+        return future
+
+    def _look_after(self) -> None:
+        """In the loop: something in the background is done."""
+        if not self.engine.stopped:
+            self._network.use(None, _nothing_to_do)
 
     # ---- the background loop --------------------------------------------------------------
 
@@ -151,47 +253,90 @@ class EmbeddedHost:
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        with self._pumping:
-            due = self.engine.next_timer()
-        if due is None or self.engine.stopped:
-            self._timer_us = 1 << 62
+            self._timer = None
+        if self.engine.stopped:
             return
-        self._timer_us = due
-        wait = max(due - self._clock.read().mono_us, 0) / 1e6
-        self._timer = self._loop.call_later(min(wait, 3600.0), self._ring)
+        wait = max(self._timer_us - self._clock.read().mono_us, 0) / 1e6
+        self._timer = self._loop.call_later(min(wait, TICK_S_MAX), self._ring)
 
     def _ring(self) -> None:
         self._timer = None
+        self._timer_us = NEVER_US
         if not self.engine.stopped:
-            self.run(self.engine.tick)
-            self._set_timer()
+            self._network.use(None, self.engine.tick)
 
     # ---- the end --------------------------------------------------------------------------
 
-    def _fatal(self, error: BaseException) -> None:
-        self._failure = error
-        self._fail_all(error)
+    def failed(self, error: BaseException) -> None:
+        """See Gate: nothing more can be trusted but the disk."""
+        if self._failure is None:
+            if isinstance(error, StorageFailure):
+                self._failure = error
+            else:
+                self._failure = StorageFailure(
+                    "this queue manager was stopped in the middle of its work and trusts only "
+                    f"what is on its disk: open it again ({type(error).__name__}: {error})"
+                )
+            log.critical("stopping at once: %s", self._failure.text)
+        self._fail_all()
 
-    def _fail_all(self, error: BaseException) -> None:
-        answers, self._answers = self._answers, {}
-        for answer in answers.values():
-            answer(error)
+    def _fail_all(self) -> None:
+        while self._answers:
+            with contextlib.suppress(RuntimeError):  # another thread has put one in
+                request, _ = next(iter(self._answers.items()))
+                self._answer(request, self._failure)
 
     def close(self) -> None:
-        """Stop in order: what was asked is answered, then a checkpoint."""
-        with self._pumping:
-            if not self.engine.stopped:
-                self.engine.stop()
-            self._failure = self._failure or OperationCancelled("it was closed")
-        self._fail_all(OperationCancelled("the queue manager was closed"))
-        if self._thread.is_alive():
-            self._network.in_loop(self._end_loop)
-            if threading.current_thread() is not self._thread:
-                self._thread.join(10)
+        """Stop in order: what was asked is answered, then a checkpoint.
 
-    def _end_loop(self) -> None:
-        self._network.stop_listening()
-        self._loop.call_soon(self._loop.stop)
+        Raises:
+            StorageFailure: The disk failed now; what was said before is true all the same.
+        """
+        failure: StorageFailure | None = None
+        with self._pumping:
+            if self not in _hosts:
+                return
+            _hosts.discard(self)
+            if self.engine.stopped:
+                # By a failure. What may still be done is to let the lock of the store go.
+                with contextlib.suppress(StorageFailure):
+                    self.engine.store.close()
+            else:
+                try:
+                    self.engine.stop()
+                except StorageFailure as error:
+                    failure = error
+            over = OperationCancelled("the queue manager was closed before this could finish")
+            self._failure = failure or over
+        self._fail_all()
+        self._failure = failure or ServiceNotAvailable("this queue manager was closed")
+        self._end_threads()
+        if failure is not None:
+            raise failure
+
+    def _end_threads(self) -> None:
+        self._await(self._network.shut())
+        self._network.in_loop(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._upkeep.shutdown()
+
+    def forked(self) -> None:
+        """In a child process: the manager is the parent's, its files must not be touched."""
+        self.engine.stopped = True
+        self._pumping = threading.Lock()
+        self._failure = UsageError(
+            "this queue manager was opened before the process forked, and belongs to the parent; "
+            "open it after the fork, or connect to a daemon"
+        )
+
+
+def _nothing(result: object) -> None:
+    """Nobody looks at this answer."""
+
+
+def _nothing_to_do() -> None:
+    """Only the pump that follows matters."""
 
 
 class _Slot:
@@ -211,3 +356,13 @@ class _Slot:
     def take(self) -> object:
         self._lock.acquire()
         return self._result
+
+
+def _after_fork() -> None:
+    hosts = list(_hosts)
+    _hosts.clear()
+    for host in hosts:
+        host.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -5,6 +5,10 @@ somebody calls ``pump`` when there is something in the inbox. Everything that ar
 last pump shares one sync (group commit). Actions are performed in order after that sync, never
 before; if the sync fails nothing is performed, ever (house idea 2, planted mistakes 1, 18, 19).
 
+An engine that was left in the middle of a step, by a failing disk, by a mistake of ours or by an
+exception thrown into it from outside, does nothing more: what it has in memory is then ahead of
+what is durable, and only a new start from the disk is true.
+
 Upholds: I1, I9 (by the order of persisting and acting).
 """
 
@@ -13,8 +17,10 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import Any, Protocol, TypeVar
 
 from onceq.core.decision import (
     Answer,
@@ -29,7 +35,7 @@ from onceq.core.decision import (
 )
 from onceq.core.inputs import Input, OwnerGone, Tick
 from onceq.core.manager import Manager
-from onceq.errors import StorageFailure
+from onceq.errors import ConfigurationError, StorageFailure
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet.decode import set_class
@@ -37,6 +43,8 @@ from onceq.service.clock import Clock
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
 from onceq.store.contract import Recovered, Store
+
+T = TypeVar("T")
 
 AnswerTo = Callable[[int, object], None]
 """Takes a request number and its result; an OnceqError instance is to be raised."""
@@ -48,6 +56,13 @@ class OpenStore(Store, Protocol):
     @property
     def recovered(self) -> Recovered:
         """What was found."""
+
+
+class Background(Protocol):
+    """Runs something slow that does not use the engine, elsewhere."""
+
+    def __call__(self, work: Callable[[], T]) -> Future[T]:
+        """Begin ``work`` in another thread, and see to a pump when it is done."""
 
 
 @dataclass(slots=True)
@@ -78,23 +93,30 @@ class Engine:
         settings: Settings,
         wake: Callable[[], None],
         fatal: Callable[[BaseException], None],
+        background: Background | None = None,
+        said: Callable[[], None] | None = None,
     ) -> None:
         """Wire the parts.
 
         Args:
             wake: Called when the inbox is no longer empty and nobody is pumping.
             fatal: Called once if the disk fails; the process must end then.
+            background: For the slow half of checkpoints; None: they are written in the pump.
+            said: Called in each pump after everything that follows from its inputs was written;
+                for hosts that collect what is written.
         """
         self.manager = manager
         self.store = store
         self.clock = clock
         self.settings = settings
+        self.background = background
         self._wake = wake
         self._fatal = fatal
+        self._said = said
         self._inbox: deque[Input] = deque()
         self._owners: dict[int, AnswerTo] = {}
         self._next_owner = 1
-        self._pumping = False
+        self.pumping = False
         self.stopped = False
         self.sessions = Sessions(self, network)
         self._upkeep = Upkeep(self)
@@ -110,24 +132,35 @@ class Engine:
     # ---- life -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Recover; what follows from the restart is durable when this returns."""
+        """Recover; what follows from the restart is durable when this returns.
+
+        Raises:
+            StorageFailure: The store is damaged, or the disk failed.
+            ConfigurationError: Assertions are switched off; they are part of the product.
+        """
+        if not __debug__:
+            raise ConfigurationError(
+                "onceq does not run under 'python -O': its assertions are part of its promises"
+            )
         found = self.store.recovered
         decision = self.manager.recover(
             self.clock.read(), found.checkpoint, self.store.records(), self.store.position
         )
-        self._persist([decision])
-        for action in decision.actions:
-            self._perform[type(action)](action)
+        self.settle([decision])
         self._upkeep.started()
 
     def stop(self) -> None:
-        """Finish what is in the inbox, make a checkpoint, close the store."""
+        """Finish what is in the inbox, make a checkpoint, close the store.
+
+        Raises:
+            StorageFailure: The disk failed now; what was said before is true all the same.
+        """
         while self._inbox and not self.stopped:
             self.pump()
         self.sessions.close_all("this queue manager stops")
         if not self.stopped:
             self.stopped = True
-            self._upkeep.checkpoint()
+            self._upkeep.stop()
             self.store.close()
 
     # ---- applications ---------------------------------------------------------------------
@@ -145,55 +178,59 @@ class Engine:
             self.submit(OwnerGone(owner))
 
     def submit(self, item: Input) -> None:
-        """Put something into the inbox."""
+        """Put something into the inbox. May be called from any thread."""
         self._inbox.append(item)
-        if len(self._inbox) == 1 and not self._pumping:
+        if len(self._inbox) == 1 and not self.pumping:
             self._wake()
 
     @property
-    def has_input(self) -> bool:
-        """Whether the inbox holds anything."""
-        return bool(self._inbox) and not self.stopped
+    def has_work(self) -> bool:
+        """Whether a pump would find anything to do."""
+        return not self.stopped and (bool(self._inbox) or self.sessions.waiting)
 
     # ---- the loop -------------------------------------------------------------------------
 
     def pump(self) -> bool:
         """Work off what is in the inbox now; True if there is more by then.
 
-        One sync for all of it, if any of it needs one.
+        One sync for all of it, if any of it needs one. A StorageFailure goes to ``fatal``; any
+        other exception is a mistake of ours and leaves here, with the engine stopped.
         """
         if self.stopped:
             return False
         inbox = self._inbox
         items = [inbox.popleft() for _ in range(len(inbox))]
-        self._pumping = True
+        self.pumping = True
         try:
             now = self.clock.read()
             step = self.manager.step
-            self._settle([step(now, item) for item in items])
+            self.settle([step(now, item) for item in items])
             self.sessions.drain(now)
+            if self._said is not None:
+                self._said()
             self._upkeep.work(now)
         except StorageFailure as error:
             self.stopped = True
             self._fatal(error)
             return False
+        except BaseException:
+            self.stopped = True
+            raise
         finally:
-            self._pumping = False
-        return bool(inbox)
+            self.pumping = False
+        return bool(inbox) or self.sessions.waiting
 
-    def decide(self, item: Input) -> None:
-        """Step one input at once, persist, act: for inputs that the engine itself makes."""
-        self._settle([self.manager.step(self.clock.read(), item)])
+    def nudge(self) -> None:
+        """There is something to do although nothing was put into the inbox."""
+        if not self.pumping:
+            self._wake()
 
-    def _settle(self, decisions: Sequence[Decision]) -> None:
-        self._persist(decisions)
-        perform = self._perform
-        for decision in decisions:
-            for action in decision.actions:
-                perform[type(action)](action)
+    def settle(self, decisions: Sequence[Decision]) -> None:
+        """Make the records of decisions durable, all together; then perform their actions.
 
-    def _persist(self, decisions: Sequence[Decision]) -> None:
-        """Make the records of several decisions durable, all together."""
+        Raises:
+            StorageFailure: Nothing of it was performed, nor may be, ever.
+        """
         append = self.store.append
         any_record = forced = False
         for decision in decisions:
@@ -208,6 +245,10 @@ class Engine:
             self.store.sync()
         elif any_record:
             self.store.flush()
+        perform = self._perform
+        for decision in decisions:
+            for action in decision.actions:
+                perform[type(action)](action)
 
     def _answer(self, action: Answer) -> None:
         to = self._owners.get(action.owner)
@@ -223,7 +264,7 @@ class Engine:
         data = self.fetch(handed.pieces)
         if handed.classes:
             changed = bytearray(data)
-            starts = _starts(handed.lengths)
+            starts = list(accumulate(handed.lengths, initial=0))
             for index, value in handed.classes:
                 set_class(changed, starts[index], handed.lengths[index], value)
             data = bytes(changed)
@@ -243,12 +284,15 @@ class Engine:
     # ---- time -----------------------------------------------------------------------------
 
     def next_timer(self) -> int | None:
-        """Monotonic microseconds at which ``tick`` is wanted, or None."""
-        times = [self.manager.next_timer(), self.sessions.next_timer()]
-        return min((at for at in times if at is not None), default=None)
+        """Monotonic microseconds at which ``tick`` is wanted, or None. May be early."""
+        soonest = self.manager.next_timer()
+        for other in (self.sessions.next_timer(), self._upkeep.next_timer()):
+            if other is not None and (soonest is None or other < soonest):
+                soonest = other
+        return soonest
 
     def tick(self) -> None:
-        """Time has come for something."""
+        """Time has come for something; a pump must follow."""
         self.sessions.tick(self.clock.read())
         self.submit(Tick())
 
@@ -281,11 +325,3 @@ class Engine:
     def writable(self, session: int) -> None:
         """A connection can take bytes again."""
         self.sessions.writable(session)
-
-
-def _starts(lengths: array[int]) -> list[int]:
-    starts, at = [], 0
-    for length in lengths:
-        starts.append(at)
-        at += length
-    return starts

@@ -1,15 +1,19 @@
-"""``python -m onceq.service.main``: run one queue manager in the foreground."""
+"""``python -m onceq.service.main``: run one queue manager in the foreground.
+
+It prints one line when it is ready and logs to standard error. It ends with 0 when a signal has
+stopped it in order, and with the exit code of the error that kept it from starting, or ended it
+(``docs/reference/exit-codes.md``): 7 if the disk failed.
+"""
 
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from dataclasses import replace
 
 from onceq.errors import ConfigurationError, OnceqError
-from onceq.service import config
+from onceq.service import config, logs
 from onceq.service.daemon import Daemon, run
 from onceq.service.directory import init, open_store
 from onceq.store.identification import STORE_FILE
@@ -44,9 +48,10 @@ def serve(
         configuration = replace(configuration, client_listen=client_listen)
     if peers:
         configuration = replace(configuration, peers={**configuration.peers, **peers})
-    logging.basicConfig(
-        level=configuration.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
-    )
+    for where in (*(configuration.peers[name] for name in peers or ()), listen or ""):
+        if where:
+            config.split_address(where, 1801)
+    logs.set_up(configuration.log_level)
     if create is not None and not os.path.exists(os.path.join(path, STORE_FILE)):
         store = init(path, name=create)
     else:
@@ -66,8 +71,8 @@ def _announce(daemon: Daemon) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="onceq.service.main", description=__doc__)
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="onceq.service.main", description="Run a queue manager.")
     parser.add_argument("--data", required=True, help="data directory of the queue manager")
     parser.add_argument("--listen", help="host:port for other queue managers")
     parser.add_argument("--client-listen", help="host:port for applications over TCP")

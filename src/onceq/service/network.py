@@ -1,32 +1,44 @@
-"""Connections over TCP and Unix sockets, on asyncio; for peers and for applications.
+"""The network of one queue manager, on an event loop: who listens, who connects, who is let in.
 
-Protocols, not streams: bytes go from the socket to the session with no task between. What the
-callbacks do goes through a *gate*, because the engine may belong to other threads (embedded) or
-to this loop alone (daemon).
+Other managers and applications over TCP, applications over a Unix socket. What the callbacks do
+with the engine goes through a *gate*, because the engine may belong to other threads (embedded)
+or to this loop alone (daemon).
+
+Upholds: I24 (connections are counted, and those above the limit are turned away).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.identity import guid_text
 from onceq.model.limits import CONNECTIONS_MAX
-from onceq.model.run import Buffer
-from onceq.service.api import ApiConnection
+from onceq.service.config import split_address
+from onceq.service.logs import event
+from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 
 if TYPE_CHECKING:
     from onceq.service.engine import Engine
 
+log = logging.getLogger("onceq")
+
+__all__ = ["AsyncNetwork", "Gate", "split_address"]
+
 PORT = 1801
-HIGH_WATER_BYTES = 4 << 20
-"""Bytes waiting to be sent to one peer; no more is asked for above."""
 CONNECT_S_MAX = 10.0
 """A connection that is not there by then counts as failed."""
+BACKLOG = 1_024
+"""Connections that may wait to be accepted."""
+SOCKET_PATH_BYTES_MAX = 107
+"""The system's limit for the path of a Unix socket."""
 
 
 class Gate(Protocol):
@@ -35,117 +47,8 @@ class Gate(Protocol):
     def run(self, work: Callable[[], None]) -> None:
         """Let ``work`` use the engine, then see to it that the engine is pumped."""
 
-
-class PeerProtocol(asyncio.Protocol):
-    """One connection with another queue manager."""
-
-    def __init__(self, network: AsyncNetwork, outgoing: int) -> None:
-        self._network = network
-        self._outgoing = outgoing
-        self._transport: asyncio.Transport | None = None
-        self._session = 0
-        self._blocked = False
-        self._closing = False
-
-    @property
-    def writable(self) -> bool:
-        """See Connection."""
-        return not self._blocked and not self._closing
-
-    def write(self, pieces: Sequence[Buffer]) -> None:
-        """See Connection. May be called from the thread that pumps."""
-        self._network.in_loop(lambda: self._write(pieces))
-
-    def _write(self, pieces: Sequence[Buffer]) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(pieces)
-
-    def close(self) -> None:
-        """See Connection."""
-        self._closing = True
-        self._network.in_loop(self._close)
-
-    def _close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        peer = transport.get_extra_info("peername")
-        address = str(peer[0]) if isinstance(peer, tuple) else "local"
-        if not self._network.admit(self):
-            self._transport.abort()
-            return
-
-        def begin() -> None:
-            engine = self._network.engine
-            if self._outgoing:
-                self._session = engine.connected(self._outgoing, self, address)
-            else:
-                self._session = engine.accepted(self, address)
-
-        self._network.gate.run(begin)
-
-    def data_received(self, data: bytes) -> None:
-        """See asyncio."""
-        self._network.gate.run(lambda: self._network.engine.data(self._session, data))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
-        self._network.dismiss(self)
-        reason = f"connection lost: {exc}" if exc else "the other side closed the connection"
-        if self._session:
-            self._network.gate.run(lambda: self._network.engine.closed(self._session, reason))
-
-    def pause_writing(self) -> None:
-        """See asyncio."""
-        self._blocked = True
-
-    def resume_writing(self) -> None:
-        """See asyncio."""
-        self._blocked = False
-        self._network.gate.run(lambda: self._network.engine.writable(self._session))
-
-
-class ClientProtocol(asyncio.Protocol):
-    """One connection of an application."""
-
-    def __init__(self, network: AsyncNetwork) -> None:
-        self._network = network
-        self._api: ApiConnection | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
-        own = cast(asyncio.Transport, transport)
-        if not self._network.admit(self):
-            own.abort()
-            return
-        self._api = ApiConnection(self._network.engine, own, random=os.urandom)
-
-    def data_received(self, data: bytes) -> None:
-        """See asyncio."""
-        api = self._api
-        if api is not None:
-            self._network.gate.run(lambda: api.data_received(data))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
-        self._network.dismiss(self)
-        api = self._api
-        if api is not None:
-            self._network.gate.run(api.connection_lost)
-
-    def pause_writing(self) -> None:
-        """See asyncio."""
-        if self._api is not None:
-            self._api.pause_writing()
-
-    def resume_writing(self) -> None:
-        """See asyncio."""
-        if self._api is not None:
-            self._api.resume_writing()
+    def failed(self, error: BaseException) -> None:
+        """The engine has stopped because of this."""
 
 
 class AsyncNetwork:
@@ -162,10 +65,16 @@ class AsyncNetwork:
         self.loop = loop
         self.gate = gate
         self.engine: Engine
-        self._peers = {name.casefold(): where for name, where in peers.items()}
+        self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
         self._servers: list[asyncio.AbstractServer] = []
-        self._open: set[object] = set()
+        self._open: dict[Wire, None] = {}
+        self._accepted: Counter[str] = Counter()
+        self._full: set[str] = set()
+        self._to_write: deque[Wire] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._empty: asyncio.Event | None = None
+
+    # ---- for wires --------------------------------------------------------------------------
 
     def in_loop(self, work: Callable[[], None]) -> None:
         """Do something in the loop's thread: now if this is it."""
@@ -175,68 +84,141 @@ class AsyncNetwork:
             here = False
         if here:
             work()
-        elif not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(work)
+        else:
+            # A loop that was closed meanwhile has no connections that would miss it.
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(work)
 
-    def admit(self, connection: object) -> bool:
-        """Count a connection; False if there are too many."""
-        if len(self._open) >= 2 * CONNECTIONS_MAX:
+    def use(self, wire: Wire | None, work: Callable[[], None]) -> None:
+        """Let something that happened (on a wire) use the engine."""
+        try:
+            self.gate.run(work)
+        except Exception as error:
+            log.exception("a mistake of ours; the connection that it concerns is cut")
+            if self.engine.stopped:
+                self.gate.failed(error)
+            elif wire is not None:
+                wire.abort()
+
+    def will_write(self, wire: Wire) -> None:
+        """Something is to be written on a wire when ``say`` is called. Any thread may call."""
+        if not wire.queued:
+            wire.queued = True
+            self._to_write.append(wire)
+
+    def say(self) -> None:
+        """Write, in the loop, what was queued on any wire. Any thread may call."""
+        if self._to_write:
+            self.in_loop(self._flush)
+
+    def _flush(self) -> None:
+        while self._to_write:
+            self._to_write.popleft().flush()
+
+    def admit(self, wire: Wire) -> bool:
+        """Count a connection that was accepted; False if there are too many of its kind."""
+        if self.engine.stopped:
             return False
-        self._open.add(connection)
+        if not (isinstance(wire, PeerWire) and wire.outgoing):
+            if self._accepted[wire.kind] >= CONNECTIONS_MAX:
+                if wire.kind not in self._full:
+                    self._full.add(wire.kind)
+                    event(
+                        "too many connections: turned away", level=logging.WARNING,
+                        of=wire.kind, most=CONNECTIONS_MAX,
+                    )  # fmt: skip
+                return False
+            self._accepted[wire.kind] += 1
+        self._open[wire] = None
         return True
 
-    def dismiss(self, connection: object) -> None:
-        """A connection is gone."""
-        self._open.discard(connection)
+    def dismiss(self, wire: Wire) -> None:
+        """A connection that was admitted is gone."""
+        del self._open[wire]
+        if not (isinstance(wire, PeerWire) and wire.outgoing):
+            self._accepted[wire.kind] -= 1
+            self._full.discard(wire.kind)
+        if self._empty is not None and not self._open:
+            self._empty.set()
 
-    # ---- listening ------------------------------------------------------------------------
+    # ---- listening --------------------------------------------------------------------------
 
     async def listen_peers(self, where: str) -> str:
         """Accept other managers at "host:port"; returns the address with its real port."""
         host, port = split_address(where, PORT)
-        return await self._listen(lambda: PeerProtocol(self, 0), host, port)
+        return await self._listen(lambda: PeerWire(self, 0), host, port)
 
     async def listen_clients(self, where: str) -> str:
-        """Accept applications over TCP at "host:port"."""
+        """Accept applications over TCP at "host:port"; returns the address with its real port."""
         host, port = split_address(where, None)
-        return await self._listen(lambda: ClientProtocol(self), host, port)
+        return await self._listen(lambda: ClientWire(self), host, port)
 
-    async def _listen(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> str:
+    async def _listen(self, factory: Callable[[], Wire], host: str, port: int) -> str:
         try:
-            server = await self.loop.create_server(factory, host, port)
+            server = await self.loop.create_server(factory, host, port, backlog=BACKLOG)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUse(
                     f"{host}:{port} is in use by another process; stop that one or choose "
                     "another address with 'listen'"
                 ) from error
-            raise ConfigurationError(f"cannot listen at {host}:{port}: {error}") from error
+            raise ConfigurationError(f"cannot listen at {host}:{port}: {_said(error)}") from error
         self._servers.append(server)
         real = server.sockets[0].getsockname()
-        return f"{real[0]}:{real[1]}"
+        return f"[{real[0]}]:{real[1]}" if ":" in real[0] else f"{real[0]}:{real[1]}"
 
     async def listen_socket(self, path: str) -> None:
         """Accept applications at a Unix socket that only its owner may use."""
-        if os.path.exists(path):
-            os.unlink(path)
+        if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
+            raise ConfigurationError(
+                f"{path} is longer than the {SOCKET_PATH_BYTES_MAX} bytes that the system allows "
+                "for a socket; move the data directory to a shorter path"
+            )
         old = os.umask(0o177)
         try:
-            server = await self.loop.create_unix_server(lambda: ClientProtocol(self), path)
+            if os.path.exists(path):
+                os.unlink(path)
+            server = await self.loop.create_unix_server(
+                lambda: ClientWire(self), path, backlog=BACKLOG
+            )
         except OSError as error:
-            raise ConfigurationError(f"cannot make the socket {path}: {error}") from error
+            raise ConfigurationError(f"cannot make the socket {path}: {_said(error)}") from error
         finally:
             os.umask(old)
         self._servers.append(server)
 
+    # ---- the end ------------------------------------------------------------------------------
+
     def stop_listening(self) -> None:
-        """Accept nobody any more."""
+        """Accept nobody any more, and connect to nobody."""
         for server in self._servers:
             server.close()
         self._servers.clear()
+        for task in self._tasks:
+            task.cancel()
 
-    # ---- connecting -----------------------------------------------------------------------
+    def cancel_waiting(self) -> None:
+        """Tell applications whose receives still wait that this manager stops in order."""
+        for wire in self._open:
+            if isinstance(wire, ClientWire) and wire.api is not None:
+                wire.api.stop()
+
+    async def shut(self) -> None:
+        """Send what was said, and close every connection; those that hang are cut."""
+        self.stop_listening()
+        for wire in list(self._open):
+            wire.close()
+        self._flush()
+        self._empty = asyncio.Event()
+        if self._open:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_S_MAX):
+                    await self._empty.wait()
+        for wire in list(self._open):
+            wire.abort()
+        await asyncio.sleep(0)
+
+    # ---- connecting ---------------------------------------------------------------------------
 
     def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         """See Network."""
@@ -256,26 +238,17 @@ class AsyncNetwork:
         address, port = split_address(where, PORT) if where is not None else (host, PORT)
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
-                await self.loop.create_connection(
-                    lambda: PeerProtocol(self, outgoing), address, port
-                )
-        except (OSError, TimeoutError) as error:
-            said = "no answer" if isinstance(error, TimeoutError) else _said(error)
-            self._failed(outgoing, f"{name} at {address}:{port}: {said}")
+                await self.loop.create_connection(lambda: PeerWire(self, outgoing), address, port)
+        except (OSError, TimeoutError, UnicodeError) as error:
+            self._failed(outgoing, f"{name} at {address}:{port}: {_said(error)}")
 
     def _failed(self, outgoing: int, reason: str) -> None:
-        self.gate.run(lambda: self.engine.connect_failed(outgoing, reason))
+        self.use(None, lambda: self.engine.connect_failed(outgoing, reason))
 
 
-def _said(error: OSError) -> str:
-    return (os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)).lower()
-
-
-def split_address(where: str, port: int | None) -> tuple[str, int]:
-    """Host and port of "host:port", "host" or "[v6]:port"; raises ConfigurationError."""
-    host, separator, tail = where.rpartition(":")
-    if not separator or tail.endswith("]"):
-        host, tail = where, "" if port is None else str(port)
-    if not tail.isdigit() or int(tail) > 65535 or not host:
-        raise ConfigurationError(f"{where!r} is not an address such as 127.0.0.1:1801")
-    return host.strip("[]"), int(tail)
+def _said(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return str(error)

@@ -2,13 +2,16 @@
 
 The protocol is in ``wire/mqqb/session.py``, the decisions are the core's; here the two meet. What
 is to be transmitted is asked for only when the session and its connection have room, so nothing
-piles up in memory for a slow peer (I24).
+piles up in memory for a slow peer; and more than UNPERSISTED_BYTES_MAX from peers is put on disk
+before anything else is read (I24). All that one pump has to say on a connection is one write.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 from onceq.core.decision import CloseSession, Connect, Persisted, Ready, Transmit
@@ -20,11 +23,12 @@ from onceq.core.inputs import (
     SessionClosed,
     SessionOpened,
 )
-from onceq.model.identity import NO_GUID
+from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet import layout
 from onceq.packet.decode import set_previous
+from onceq.service.logs import event
 from onceq.wire.mqqb import session as protocol
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 ROOM_BYTES = 1 << 20
 """Bytes of packets asked for at a time."""
 UNPERSISTED_BYTES_MAX = 64 << 20
-"""Bytes read from a peer that are not on disk yet; reading pauses above."""
+"""Bytes read from peers that no pump has seen; above, one is made before more is read."""
 
 
 class Connection(Protocol):
@@ -59,7 +63,13 @@ class Network(Protocol):
 
 @dataclass(slots=True)
 class _Link:
-    """One session and what carries it."""
+    """One session and what carries it.
+
+    Attributes:
+        told: Whether the core knows of the session.
+        wants: Whether the core has something to transmit on it.
+        armed: When its timer was last set to ring; 0: not at all.
+    """
 
     number: int
     session: protocol.Session
@@ -68,6 +78,7 @@ class _Link:
     outgoing: int
     told: bool = False
     wants: bool = False
+    armed: int = 0
 
 
 @dataclass(slots=True)
@@ -79,7 +90,11 @@ class Sessions:
     _links: dict[int, _Link] = field(default_factory=dict)
     _next: int = 1
     _wanting: dict[int, None] = field(default_factory=dict)
+    _dirty: dict[int, _Link] = field(default_factory=dict)
+    _timers: list[tuple[int, int]] = field(default_factory=list)
     _peers_wanted: dict[int, bytes] = field(default_factory=dict)
+    _failures: dict[int, str] = field(default_factory=dict)
+    _unpersisted: int = 0
 
     # ---- from the network -----------------------------------------------------------------
 
@@ -95,6 +110,10 @@ class Sessions:
     def connect_failed(self, outgoing: int, reason: str) -> None:
         """A connection asked for cannot be made."""
         self._peers_wanted.pop(outgoing, None)
+        known = self._failures.get(outgoing) == reason
+        self._failures[outgoing] = reason
+        level = logging.DEBUG if known else logging.WARNING
+        event("peer not reached", level=level, outgoing=outgoing, reason=reason)
         self.engine.submit(ConnectFailed(outgoing, reason))
 
     def _begin(
@@ -113,16 +132,21 @@ class Sessions:
         self._links[link.number] = link
         if initiator:
             session.start()
-            self._flush(link)
+        self._write(link)
         return link.number
 
     def data(self, number: int, data: Buffer) -> None:
         """Bytes have come."""
         link = self._links.get(number)
-        if link is not None:
-            events = link.session.receive(data, self.engine.clock.read().mono_us)
-            self._flush(link)
+        if link is None:
+            return
+        events = link.session.receive(data, self.engine.clock.read().mono_us)
+        self._write(link)
+        if events:
             self._handle(link, events)
+        self._unpersisted += len(data)
+        if self._unpersisted > UNPERSISTED_BYTES_MAX and self.engine.pump():
+            self.engine.nudge()
 
     def gone(self, number: int, reason: str) -> None:
         """The connection is gone."""
@@ -135,34 +159,43 @@ class Sessions:
         link = self._links.get(number)
         if link is not None and link.wants:
             self._wanting[number] = None
-            self.engine.submit(Room(number, 0, 0))
+            self.engine.nudge()
 
     def _handle(self, link: _Link, events: Sequence[protocol.Event]) -> None:
         submit = self.engine.submit
-        for event in events:
-            if isinstance(event, protocol.Arrived):
-                for run in event.runs:
+        for happened in events:
+            if isinstance(happened, protocol.Arrived):
+                for run in happened.runs:
                     submit(Arrived(link.number, run))
-            elif isinstance(event, protocol.Acked):
+            elif isinstance(happened, protocol.Acked):
                 if link.wants:
                     self._wanting[link.number] = None
-                submit(SessionAcked(link.number, event.messages, event.recoverable))
-            elif isinstance(event, protocol.Opened):
+                submit(SessionAcked(link.number, happened.messages, happened.recoverable))
+            elif isinstance(happened, protocol.Opened):
                 link.told = True
-                submit(SessionOpened(link.number, event.peer_id, link.address, link.outgoing))
+                self._failures.pop(link.outgoing, None)
+                event(
+                    "session opened", session=link.number, peer=guid_text(happened.peer_id),
+                    address=link.address, outgoing=link.outgoing,
+                )  # fmt: skip
+                submit(SessionOpened(link.number, happened.peer_id, link.address, link.outgoing))
             else:
                 self._links.pop(link.number, None)
-                self._over(link, event.reason)
+                self._over(link, happened.reason)
                 link.connection.close()
 
     def _over(self, link: _Link, reason: str) -> None:
         self._wanting.pop(link.number, None)
+        self._dirty.pop(link.number, None)
         link.session.close(reason)
         if link.told:
+            event("session closed", session=link.number, address=link.address, reason=reason)
             idle = link.session.idle(self.engine.clock.read().mono_us)
             self.engine.submit(SessionClosed(link.number, reason, idle))
         elif link.outgoing:
-            self.engine.submit(ConnectFailed(link.outgoing, reason))
+            self.connect_failed(link.outgoing, reason)
+        else:
+            event("peer turned away", session=link.number, address=link.address, reason=reason)
 
     # ---- from the core --------------------------------------------------------------------
 
@@ -183,43 +216,55 @@ class Sessions:
         link = self._links.get(action.session)
         if link is not None:
             link.session.persisted(action.recoverable, self.engine.clock.read().mono_us)
-            self._flush(link)
+            self._dirty[link.number] = link
 
     def close(self, action: CloseSession) -> None:
         """End a session."""
         link = self._links.pop(action.session, None)
         if link is not None:
+            self._write(link)
             self._over(link, action.reason)
             link.connection.close()
 
     def close_all(self, reason: str) -> None:
         """End every session; the core is not asked any more."""
         for link in list(self._links.values()):
+            self._write(link)
             link.session.close(reason)
             link.connection.close()
         self._links.clear()
+        self._wanting.clear()
+        self._dirty.clear()
 
     def drain(self, now: Now) -> None:
-        """Ask the core what to transmit on every session that wants and has room."""
-        for number in list(self._wanting):
-            link = self._links.get(number)
-            if link is None:
-                self._wanting.pop(number, None)
-                continue
-            if not link.session.room or not link.connection.writable:
-                del self._wanting[number]
-                continue
-            link.wants = False
-            self.engine.decide(Room(number, link.session.room, ROOM_BYTES))
-            if not link.wants:
-                self._wanting.pop(number, None)
-        if any(self._can(number) for number in self._wanting):
-            number = next(iter(self._wanting))
-            self.engine.submit(Room(number, 0, 0))
+        """Ask the core what to transmit on every session that wants and has room, and write.
 
-    def _can(self, number: int) -> bool:
-        link = self._links.get(number)
-        return link is not None and link.session.room > 0 and link.connection.writable
+        What several sessions are to transmit shares one sync, if it needs one.
+        """
+        self._unpersisted = 0
+        if self._wanting:
+            wanting, self._wanting = self._wanting, {}
+            step = self.engine.manager.step
+            decisions = []
+            for number in wanting:
+                link = self._links.get(number)
+                if link is not None and link.session.room and link.connection.writable:
+                    link.wants = False
+                    decisions.append(step(now, Room(number, link.session.room, ROOM_BYTES)))
+            self.engine.settle(decisions)
+        if self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for link in dirty.values():
+                self._write(link)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a pump would transmit something although the inbox may be empty."""
+        for number in self._wanting:
+            link = self._links.get(number)
+            if link is not None and link.session.room and link.connection.writable:
+                return True
+        return False
 
     def transmit(self, action: Transmit) -> None:
         """Send packets, with the previous numbers that hold now."""
@@ -241,25 +286,50 @@ class Sessions:
         if action.more:
             link.wants = True
             self._wanting[link.number] = None
-        self._flush(link)
+        self._dirty[link.number] = link
 
-    def _flush(self, link: _Link) -> None:
+    def _write(self, link: _Link) -> None:
+        """Hand on what the session has to say, and note when it wants to look at the time."""
         output = link.session.take_output()
         if output:
             link.connection.write(output)
+        self._arm(link)
 
     # ---- time -----------------------------------------------------------------------------
 
+    def _arm(self, link: _Link) -> None:
+        due = link.session.next_timer()
+        if due is not None and (not link.armed or due < link.armed):
+            link.armed = due
+            heappush(self._timers, (due, link.number))
+            if len(self._timers) > 4 * len(self._links) + 64:
+                links = self._links.values()
+                self._timers = [(one.armed, one.number) for one in links if one.armed]
+                heapify(self._timers)
+
     def next_timer(self) -> int | None:
-        """When ``tick`` is wanted."""
-        times = [link.session.next_timer() for link in self._links.values()]
-        return min((at for at in times if at is not None), default=None)
+        """When ``tick`` is wanted; it may be early, but not late."""
+        timers = self._timers
+        while timers:
+            due, number = timers[0]
+            link = self._links.get(number)
+            if link is not None and link.armed == due:
+                return due
+            heappop(timers)
+        return None
 
     def tick(self, now: Now) -> None:
-        """Let sessions look at the time."""
-        for link in list(self._links.values()):
-            due = link.session.next_timer()
-            if due is not None and due <= now.mono_us:
+        """Let the sessions whose time has come look at it."""
+        rung: list[_Link] = []
+        while (due := self.next_timer()) is not None and due <= now.mono_us:
+            link = self._links[heappop(self._timers)[1]]
+            link.armed = 0
+            rung.append(link)
+        for link in rung:
+            wanted = link.session.next_timer()
+            if wanted is not None and wanted <= now.mono_us:
                 events = link.session.tick(now.mono_us)
-                self._flush(link)
+                self._write(link)
                 self._handle(link, events)
+            else:
+                self._arm(link)

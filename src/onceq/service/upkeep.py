@@ -2,26 +2,41 @@
 
 A checkpoint makes recovery short and lets old segments go; a segment in which a few old messages
 keep all the rest is emptied by writing those few again at the log's end. All of it is done in
-small steps, a bounded amount in each pump.
+small steps, a bounded amount in each pump, and what is slow (writing a checkpoint) in another
+thread where the host offers one: a commit must not wait for housekeeping.
 
 Upholds: I22 (recovery in proportion to what was written since), the reserve of ``contract.py``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from onceq.core.inputs import Relocate, Space
-from onceq.model.run import Run
+from onceq.errors import NoSpace
+from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
+from onceq.service.logs import event
 
 if TYPE_CHECKING:
     from onceq.service.engine import Engine
+    from onceq.store.contract import SegmentUse
+
+T = TypeVar("T")
 
 CHECK_US = SECOND_US
 """How often space is looked at, and how often segments are prepared while little happens."""
 CHECK_BYTES = 8 << 20
 """Log written after which they are looked at sooner."""
+SMALL_STATE_LOG_BYTES = 64 << 20
+"""Log after which a checkpoint is made while the state is small..."""
+STATE_SHARE = 8
+"""... and so many times the state's own size more; never more than the setting allows."""
+IDLE_LOG_BYTES = 16 << 20
+"""Log after which a checkpoint is made when nothing has happened for CHECK_US."""
 SPARSE_SHARE = 4
 """A segment is emptied if less than one byte in so many is needed..."""
 SLACK_BYTES = 64 << 20
@@ -30,75 +45,221 @@ MOVE_BYTES = 1 << 20
 """Bytes of messages written again in one pump."""
 
 
+class Pending(Protocol):
+    """A checkpoint on its way."""
+
+    def write(self) -> str:
+        """Write it; may run in another thread."""
+
+
+class OnDisk(Protocol):
+    """What a store on a disk has besides its contract: ``store.log.LogStore``."""
+
+    def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> Pending:
+        """Begin a checkpoint."""
+
+    def checkpoint_install(self, pending: Any) -> None:
+        """Make it the one that counts."""
+
+    def prepare(self) -> bool:
+        """See to it that a segment lies ready before the log needs it; does not wait for it."""
+
+
 class Upkeep:
     """See the module."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        on_disk = hasattr(engine.store, "checkpoint_begin")
+        self._disk = cast(OnDisk, engine.store) if on_disk else None
         self._covered = 0
         self._state_bytes = 0
         self._looked_us = 0
         self._looked_at = 0
         self._low = False
+        self._moved = False
+        self._writing: tuple[Future[Any], Callable[[], None]] | None = None
+        self._full_at = -1
+        self._barren: dict[int, int] = {}
 
     def started(self) -> None:
         """After recovery: what the log has since the checkpoint counts at once."""
-        self._covered = self._engine.store.recovered.checkpoint_position
+        found = self._engine.store.recovered
+        self._covered = found.checkpoint_position
+        event(
+            "recovered", position=self._engine.store.position, checkpoint=self._covered,
+            torn_bytes=found.torn_bytes,
+        )  # fmt: skip
         self._look(self._engine.clock.read())
+
+    def next_timer(self) -> int | None:
+        """When a look is wanted although nothing else happens, or None."""
+        position = self._engine.store.position
+        checkpoint = position - self._covered >= IDLE_LOG_BYTES and position != self._full_at
+        if self._low or self._moved or (checkpoint and self._writing is None):
+            return self._looked_us + CHECK_US
+        return None
 
     def work(self, now: Now) -> None:
         """A little of whatever is due."""
+        self._collect(wait=False)
         position = self._engine.store.position
-        if now.mono_us - self._looked_us < CHECK_US and position - self._looked_at < CHECK_BYTES:
+        idle = now.mono_us - self._looked_us >= CHECK_US
+        if not idle and position - self._looked_at < CHECK_BYTES:
             return
+        quiet = position == self._looked_at
         self._look(now)
-        due = max(self._engine.settings.checkpoint_log_bytes, 4 * self._state_bytes)
-        if position - self._covered >= due:
-            self.checkpoint()
-        self._empty_sparse()
+        since = position - self._covered
+        due = since >= self._due_bytes() or (quiet and since >= IDLE_LOG_BYTES)
+        if due and self._writing is None and position != self._full_at:
+            self._begin_checkpoint()
+        self._moved = self._empty_sparse(now)
+
+    def _due_bytes(self) -> int:
+        most = self._engine.settings.checkpoint_log_bytes
+        wanted = SMALL_STATE_LOG_BYTES + STATE_SHARE * self._state_bytes
+        return max(min(most, wanted), 4 * self._state_bytes)
+
+    # ---- space ------------------------------------------------------------------------------
 
     def _look(self, now: Now) -> None:
         engine = self._engine
         self._looked_us = now.mono_us
         self._looked_at = engine.store.position
-        prepare = getattr(engine.store, "prepare", None)
-        if prepare is not None and not self._low:
-            prepare()
+        if not self._low and self._disk is not None:
+            self._disk.prepare()
         reserve = engine.settings.disk_reserve_bytes
         free = engine.store.free_bytes()
         if not self._low and free < reserve:
             self._low = True
+            event("disk nearly full: sends are refused", level=logging.WARNING, free_bytes=free)
             engine.submit(Space(low=True))
         elif self._low and free >= 2 * reserve:
             self._low = False
+            event("disk has room again", level=logging.WARNING, free_bytes=free)
             engine.submit(Space(low=False))
 
-    def checkpoint(self) -> None:
-        """Write the whole state, and give back what only the log before it needed."""
-        engine = self._engine
-        engine.store.sync()
-        position = engine.store.position
-        state = engine.manager.snapshot()
-        self._state_bytes = sum(map(len, state))
-        engine.store.checkpoint(state, position)
-        self._covered = position
-        engine.store.reclaim(engine.manager.live)
+    # ---- checkpoints --------------------------------------------------------------------------
 
-    def _empty_sparse(self) -> None:
-        """Write the last messages of the emptiest old segment again at the end of the log."""
+    def checkpoint(self) -> None:
+        """Write the whole state now, and give back what only the log before it needed."""
+        self._collect(wait=True)
+        store = self._engine.store
+        store.sync()
+        position = store.position
+        store.checkpoint(self._state(), position)
+        self._covers(position)
+
+    def stop(self) -> None:
+        """The last checkpoint of an orderly end; a full disk leaves the one before in force."""
+        self._collect(wait=True)
+        if self._engine.store.position != self._covered:
+            self._begin_checkpoint()
+            self._collect(wait=True)
+
+    def _begin_checkpoint(self) -> None:
+        store, disk = self._engine.store, self._disk
+        if disk is None:
+            self.checkpoint()
+            return
+        store.sync()
+        position = store.position
+        pending = disk.checkpoint_begin(self._state(), position)
+
+        def write() -> bool:
+            try:
+                pending.write()
+            except NoSpace:
+                return False
+            return True
+
+        def written(whole: bool) -> None:
+            if whole:
+                disk.checkpoint_install(pending)
+                self._covers(position)
+            else:
+                self._no_room()
+
+        self._begin(write, written)
+
+    def _no_room(self) -> None:
+        """The checkpoint before stays in force; once more when the log has moved on."""
+        self._full_at = self._engine.store.position
+        event("no room for a checkpoint", level=logging.WARNING, position=self._full_at)
+
+    def _state(self) -> list[Buffer]:
+        state = self._engine.manager.snapshot()
+        self._state_bytes = sum(map(len, state))
+        return state
+
+    def _covers(self, position: int) -> None:
         engine = self._engine
-        segments = [s for s in engine.store.segments() if s.end <= self._covered]
-        if not segments:
-            return
-        used = sum(s.disk_bytes for s in segments)
-        live = {s.base: engine.manager.live_bytes(s.base, s.end) for s in segments}
-        if used < SPARSE_SHARE * sum(live.values()) + SLACK_BYTES:
-            return
-        emptiest = min(segments, key=lambda s: live[s.base] / s.disk_bytes)
-        if live[emptiest.base] * SPARSE_SHARE >= emptiest.disk_bytes:
-            return
-        for part in engine.manager.sparse(emptiest.base, emptiest.end, MOVE_BYTES):
-            data = engine.fetch(part.extents)
-            engine.decide(Relocate(part.holder, part.lane, part.counters, Run(data, part.lengths)))
-        if not engine.manager.live(emptiest.base, emptiest.end):
+        self._covered = position
+        freed = engine.store.reclaim(engine.manager.live)
+        event(
+            "checkpoint", level=logging.DEBUG, position=position, bytes=self._state_bytes,
+            freed_bytes=freed,
+        )  # fmt: skip
+
+    # ---- work in another thread -----------------------------------------------------------------
+
+    def _begin(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Do ``work`` elsewhere, if the host offers that, and then ``then`` in a pump."""
+        assert self._writing is None, "one checkpoint at a time"
+        background = self._engine.background
+        if background is None:
+            then(work())
+        else:
+            future = background(work)
+            self._writing = (future, lambda: then(future.result()))
+
+    def _collect(self, *, wait: bool) -> None:
+        """Go on with what has ended in another thread; ``wait``: with whatever is under way."""
+        if self._writing is not None and (wait or self._writing[0].done()):
+            (_, then), self._writing = self._writing, None
+            then()
+
+    # ---- sparse segments ------------------------------------------------------------------------
+
+    def _empty_sparse(self, now: Now) -> bool:
+        """Write the last messages of the emptiest old segment again at the end of the log.
+
+        Returns:
+            Whether there was anything to do; there may be more then.
+        """
+        engine = self._engine
+        sparse = self._sparsest([s for s in engine.store.segments() if s.end <= self._covered])
+        if sparse is None or self._low:
+            return False
+        parts = engine.manager.sparse(sparse.base, sparse.end, MOVE_BYTES)
+        if parts:
+            moves = (
+                Relocate(
+                    part.holder, part.lane, part.counters,
+                    Run(engine.fetch(part.extents), part.lengths),
+                )
+                for part in parts
+            )  # fmt: skip
+            engine.settle([engine.manager.step(now, move) for move in moves])
+        else:
+            # The core counts in regions, and one reaches in from a neighbour that holds more.
+            self._barren[sparse.base] = engine.manager.live_bytes(sparse.base, sparse.end)
+        if not engine.manager.live(sparse.base, sparse.end):
             engine.store.reclaim(engine.manager.live)
+        return True
+
+    def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:
+        """The old segment that holds least, if too much of the log is kept for too little."""
+        if not segments:
+            return None
+        used = sum(s.disk_bytes for s in segments)
+        live = {s.base: self._engine.manager.live_bytes(s.base, s.end) for s in segments}
+        self._barren = {b: size for b, size in self._barren.items() if live.get(b) == size}
+        worth = [
+            s
+            for s in segments
+            if s.base not in self._barren and live[s.base] * SPARSE_SHARE < s.disk_bytes
+        ]
+        if not worth or used < SPARSE_SHARE * sum(live.values()) + SLACK_BYTES:
+            return None
+        return min(worth, key=lambda s: live[s.base] / s.disk_bytes)

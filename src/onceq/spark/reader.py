@@ -67,5 +67,7 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
         return [RangePartition(part) for part in parts]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """The rows of one task. Spark makes up a partition of its own where there was none."""
+        if not isinstance(partition, RangePartition):
+            return iter(())
         return read_part(self._options.manager, partition.part, self._names, complete=False)

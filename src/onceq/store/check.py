@@ -1,20 +1,24 @@
 """Look through a store without changing it: what is in it, and the first thing that is wrong.
 
-For operators (``onceq qm check``) and for every crash test. It reads all segments, also those
-before the checkpoint, and checks each frame that belongs to the log.
+For operators (``onceq qm check``) and for every crash test. It looks at every checksum: the files
+that say who the store is, the checkpoint, and all frames of all segments, also those before the
+checkpoint that recovery does not read. Meant for a store that nobody runs; while somebody does,
+files may come and go under it.
+
+Upholds: I23.
 """
 
 from __future__ import annotations
 
 import os.path
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onceq.errors import OnceqError
-from onceq.model.log import frame_size
-from onceq.store import checkpoints, framing
+from onceq.errors import DamagedRecord
+from onceq.store import checkpoints, identification, scan
 from onceq.store.files import Files
-from onceq.store.identification import read_store_file
-from onceq.store.scan import SEGMENT_HEADER
+from onceq.store.framing import Framing
+from onceq.store.scan import Found, Problem, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +26,17 @@ class CheckReport:
     """What a check has found.
 
     Attributes:
-        problem: What is wrong, where, and what to do; "" if nothing is.
+        records: Whole records, before and behind the checkpoint; ``record_bytes`` of payload.
+        end_position: Where the log ends, and the next start will go on.
+        closed: The store was closed in order, and nothing was written since.
         torn_bytes: Bytes behind the last whole record that a start would cut; no problem.
+        problem: What is wrong, where, what it means and what to do; "" if nothing is.
+        problem_file, problem_offset: Where.
     """
 
     path: str
+    store_id: bytes
+    created_s: int = 0
     segments: int = 0
     ready_segments: int = 0
     records: int = 0
@@ -36,89 +46,98 @@ class CheckReport:
     checkpoint_position: int = 0
     checkpoint_bytes: int = 0
     torn_bytes: int = 0
+    closed: bool = False
     problem: str = ""
+    problem_file: str = ""
+    problem_offset: int = 0
 
 
 def check(path: str, files: Files) -> CheckReport:
-    """Check the store in a directory; raises NotAStore or NewerFormat if it is none of ours."""
-    store_id, _ = read_store_file(files, path)
+    """Check the store in a directory; changes nothing.
+
+    Raises:
+        NotAStore, NewerFormat: The directory holds no store of ours.
+        StorageFailure: It cannot be read.
+    """
+    try:
+        who = identification.read_identification(files, path)
+    except DamagedRecord as error:
+        name = os.path.join(path, identification.STORE_FILE)
+        return CheckReport(path, b"", problem=error.text, problem_file=name)
     names = files.names(path)
     ready = sum(name.startswith("ready-") for name in names)
+    loaded = scan.Loaded()
     try:
-        state, covered, _ = checkpoints.newest(files, path, store_id)
-    except OnceqError as error:
-        return CheckReport(path, ready_segments=ready, problem=error.text)
-    walk = _Walk(files, path)
-    bases = sorted(int(n[4:-4], 16) for n in names if n.startswith("log-"))
-    problem = ""
-    for index, base in enumerate(bases):
-        following = bases[index + 1] if index + 1 < len(bases) else None
-        problem = walk.segment(base, following, covered)
-        if problem:
-            break
-    if not problem and walk.synced > max(walk.end, covered):
-        problem = (
-            f"the log ends at {walk.end}, but was durable up to {walk.synced}: a segment is "
-            "missing or damaged; restore a backup"
-        )
+        head, state = checkpoints.newest(files, path, who.store_id)
+        scan.load(files, path, who.store_id, loaded)
+        closed = identification.read_closed(files, path, who.store_id)
+        old, found = _look(files, Framing(who.store_id), loaded.segments, head, closed or 0)
+    except DamagedRecord as error:
+        return CheckReport(path, who.store_id, who.created_s, ready_segments=ready,
+                           problem=error.text)  # fmt: skip
+    finally:
+        for segment in loaded.segments:
+            files.close(segment.file)
+    problem = old.problem or found.problem
     return CheckReport(
         path=path,
-        segments=len(bases),
+        store_id=who.store_id,
+        created_s=who.created_s,
+        segments=len(loaded.segments),
         ready_segments=ready,
-        records=walk.records,
-        record_bytes=walk.bytes,
-        first_position=bases[0] if bases else covered,
-        end_position=max(walk.end, covered),
-        checkpoint_position=covered,
+        records=old.frames + found.frames,
+        record_bytes=old.frame_bytes + found.frame_bytes,
+        first_position=loaded.segments[0].base if loaded.segments else head.position,
+        end_position=found.end,
+        checkpoint_position=head.position,
         checkpoint_bytes=len(state) if state is not None else 0,
-        torn_bytes=walk.torn,
-        problem=problem,
+        torn_bytes=found.torn_bytes,
+        closed=closed == found.end and found.torn_bytes == 0,
+        problem=problem.text if problem is not None else "",
+        problem_file=problem.path if problem is not None else "",
+        problem_offset=problem.offset if problem is not None else 0,
     )
 
 
-class _Walk:
-    """Frames of all segments in order."""
+def _look(
+    files: Files,
+    framing: Framing,
+    segments: Sequence[Segment],
+    head: checkpoints.Head,
+    promised: int,
+) -> tuple[Found, Found]:
+    """What lies before the checkpoint, and what lies behind it."""
+    old = Found(0, 0, 0)
+    scan.set_ends(segments, head.position, dict(head.segments))
+    for segment in segments:
+        if segment.base >= head.position:
+            break
+        _look_before(files, framing, segment, min(segment.end, head.position), old)
+        if old.problem is not None:
+            break
+    found = scan.frames(
+        files, framing, segments, covered=head.position, epoch=head.epoch, promised=promised
+    )
+    return old, found
 
-    def __init__(self, files: Files, path: str) -> None:
-        self._files = files
-        self._path = path
-        self.records = self.bytes = self.torn = 0
-        self.end = self.synced = self._epoch = 0
-        self._broken = False
 
-    def segment(self, base: int, following: int | None, covered: int) -> str:
-        """Walk one segment; returns what is wrong with it."""
-        name = os.path.join(self._path, f"log-{base:016x}.seg")
-        file = self._files.open(name)
-        try:
-            data = self._files.read(file, 0, self._files.size(file))
-        finally:
-            self._files.close(file)
-        if len(data) < SEGMENT_HEADER or not any(data[:SEGMENT_HEADER]):
-            return ""
-        at = base
-        while True:
-            frame = framing.parse(data, SEGMENT_HEADER + at - base, position=at)
-            if frame is None or frame.epoch < self._epoch or self._broken:
-                break
-            self.records += 1
-            self.bytes += frame.size
-            self.synced = max(self.synced, frame.synced)
-            self._epoch = max(self._epoch, frame.epoch)
-            at += frame_size(frame.size)
-        if not self._broken:
-            self.end = max(self.end, at)
-        if following is not None and following <= covered:
-            # Segments between may have been given back, so only a whole frame behind a bad one
-            # in the same file tells of damage here.
-            later = framing.find_behind(data, SEGMENT_HEADER + at - base, base - SEGMENT_HEADER)
-            if later:
-                return (
-                    f"{name} is damaged at byte {SEGMENT_HEADER + at - base} (log position {at}), "
-                    "below the checkpoint; messages in it may be unreadable: restore a backup"
-                )
-            return ""
-        if following is not None and at < following:
-            self._broken = True
-            self.torn += following - at
-        return ""
+def _look_before(files: Files, framing: Framing, segment: Segment, end: int, old: Found) -> None:
+    """One segment, up to its end or the checkpoint: all of it was durable."""
+    data = files.read(segment.file, 0, segment.size)
+    at = segment.base
+    while at < end:
+        frame = framing.parse(data, segment.offset(at), position=at)
+        if frame is None or frame.epoch < old.epoch or frame.end > end:
+            place = segment.offset(at)
+            old.problem = Problem(
+                segment.path,
+                place,
+                f"{segment.path} is damaged at byte {place} (log position {at}), before the "
+                "checkpoint: messages that still lie there are lost, the others are not; restore "
+                "a backup, or receive what can be received and purge the rest",
+            )
+            return
+        old.frames += 1
+        old.frame_bytes += frame.size
+        old.epoch = frame.epoch
+        at = frame.end

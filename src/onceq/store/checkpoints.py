@@ -1,27 +1,55 @@
 """Checkpoints: a whole state in one file, made current by one atomic step.
 
 The file is written under another name, synced, renamed and the directory synced; until then the
-one before counts, and it is removed only afterwards. Contents stand in chunks with a checksum
-each, so that damage is found where it is.
+one before counts, and it is removed only afterwards. The state stands in chunks with a checksum
+each, so that damage is found where it is, and so that a large state is never held twice.
+
+The head also says which segments there were and where each ends, because below the checkpoint
+nobody walks the log any more; and the epoch from which on frames behind the checkpoint count, so
+that a stale frame right behind it is never taken for a record (``framing``).
+
+Upholds: I22, I23.
 """
 
 from __future__ import annotations
 
 import os.path
+import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from onceq.errors import DamagedRecord
+from onceq.errors import DamagedRecord, NewerFormat, StorageFailure
 from onceq.model.run import Buffer
 from onceq.store.files import Files
 
-MAGIC: Final = b"onceq\0ck"
-CHUNK: Final = 1 << 20
-_HEAD = struct.Struct("<8sI16sQQI")
-_CRC = struct.Struct("<I")
 VERSION: Final = 1
+CHUNK: Final = 1 << 20
+CHUNK_MAX: Final = 1 << 26
+"""Largest chunk that is believed when reading."""
+_MAGIC: Final = b"onceq\0ck"
+_HEAD = struct.Struct("<8sI16sQQQII")
+_PAIR = struct.Struct("<QQ")
+_CRC = struct.Struct("<I")
+_NAME = re.compile(r"state-([0-9a-f]{16})\.ckp")
+_UNFINISHED = re.compile(r"state-[0-9a-f]{16}\.ckp\.new")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a checkpoint says of itself.
+
+    Attributes:
+        position: It covers every record before this log position.
+        epoch: Frames behind it count from this epoch on.
+        segments: (base, end) of each segment that lay before it and was kept.
+    """
+
+    position: int
+    epoch: int
+    segments: tuple[tuple[int, int], ...] = ()
 
 
 def name_of(position: int) -> str:
@@ -29,33 +57,58 @@ def name_of(position: int) -> str:
     return f"state-{position:016x}.ckp"
 
 
-def write(files: Files, path: str, store_id: bytes, state: Sequence[Buffer], position: int) -> str:
-    """Write a checkpoint beside the current one; returns the path of the new file."""
-    name = os.path.join(path, name_of(position) + ".new")
+def unfinished(names: Sequence[str]) -> list[str]:
+    """Those file names that are checkpoints which were never finished."""
+    return [name for name in names if _UNFINISHED.fullmatch(name)]
+
+
+def size_of(state: Sequence[Buffer], segments: int) -> int:
+    """Bytes that the file of a checkpoint will have."""
+    size = sum(map(len, state))
+    chunks = (size + CHUNK - 1) // CHUNK
+    return _HEAD.size + segments * _PAIR.size + _CRC.size + size + chunks * _CRC.size
+
+
+def write(files: Files, path: str, store_id: bytes, head: Head, state: Sequence[Buffer]) -> str:
+    """Write a checkpoint beside the current one; returns the path of the new file.
+
+    Raises:
+        NoSpace: The disk is full; what was written of it is removed again.
+        StorageFailure: The disk failed.
+    """
+    name = os.path.join(path, name_of(head.position) + ".new")
     if files.exists(name):
         files.unlink(name)
-    size = sum(map(len, state))
-    head = _HEAD.pack(MAGIC, VERSION, store_id, position, size, CHUNK)
     file = files.open(name, create=True)
     try:
-        files.write(file, 0, [head + _CRC.pack(zlib.crc32(head))])
-        offset = _HEAD.size + 4
-        for chunk in _chunks(state):
-            files.write(file, offset, [*chunk[1], _CRC.pack(chunk[2])])
-            offset += chunk[0] + 4
-        files.sync(file)
-    finally:
-        files.close(file)
+        try:
+            offset = _write_head(files, file, store_id, head, sum(map(len, state)))
+            for chunk, size, crc in _chunks(state):
+                files.write(file, offset, [*chunk, _CRC.pack(crc)])
+                offset += size + _CRC.size
+            files.sync(file)
+        finally:
+            files.close(file)
+    except StorageFailure:
+        files.unlink(name)
+        raise
     return name
 
 
-def _chunks(state: Sequence[Buffer]) -> list[tuple[int, list[Buffer], int]]:
-    """Cut the state into pieces of CHUNK bytes: (size, buffers, checksum)."""
-    found: list[tuple[int, list[Buffer], int]] = []
+def _write_head(files: Files, file: int, store_id: bytes, head: Head, size: int) -> int:
+    packed = _HEAD.pack(
+        _MAGIC, VERSION, store_id, head.position, head.epoch, size, CHUNK, len(head.segments)
+    ) + b"".join(_PAIR.pack(*pair) for pair in head.segments)
+    files.write(file, 0, [packed, _CRC.pack(zlib.crc32(packed))])
+    return len(packed) + _CRC.size
+
+
+def _chunks(state: Sequence[Buffer]) -> Iterator[tuple[list[Buffer], int, int]]:
+    """Cut the state into pieces of CHUNK bytes: (buffers, size, checksum)."""
     size, crc = 0, 0
     parts: list[Buffer] = []
     for buffer in state:
-        view = memoryview(buffer)
+        view = memoryview(buffer).cast("B")
         while len(view):
             piece = view[: CHUNK - size]
             parts.append(piece)
@@ -63,11 +116,10 @@ def _chunks(state: Sequence[Buffer]) -> list[tuple[int, list[Buffer], int]]:
             size += len(piece)
             view = view[len(piece) :]
             if size == CHUNK:
-                found.append((size, parts, crc))
+                yield parts, size, crc
                 size, crc, parts = 0, 0, []
     if size:
-        found.append((size, parts, crc))
-    return found
+        yield parts, size, crc
 
 
 def install(files: Files, path: str, written: str, position: int) -> None:
@@ -75,46 +127,59 @@ def install(files: Files, path: str, written: str, position: int) -> None:
     files.rename(written, os.path.join(path, name_of(position)))
     files.sync_directory(path)
     for name in files.names(path):
-        if name.startswith("state-") and name.endswith(".ckp") and name < name_of(position):
+        if _NAME.fullmatch(name) and name < name_of(position):
             files.unlink(os.path.join(path, name))
 
 
-def newest(files: Files, path: str, store_id: bytes) -> tuple[bytes | None, int, bool]:
-    """The newest checkpoint: its state, what it covers, and whether nothing odd lay beside it.
+def newest(files: Files, path: str, store_id: bytes) -> tuple[Head, bytes | None]:
+    """The newest checkpoint and its state; one of position 0 without a state if there is none.
 
     A checkpoint under its final name was durable before it got that name, so a damaged one is
-    damage, and is not passed over silently (I23).
+    damage, and is not passed over silently.
+
+    Raises:
+        DamagedRecord, NewerFormat: It cannot be used.
     """
-    names = [n for n in files.names(path) if n.startswith("state-") and n.endswith(".ckp")]
+    names = [name for name in files.names(path) if _NAME.fullmatch(name)]
     if not names:
-        return None, 0, True
+        return Head(0, 0), None
     name = os.path.join(path, names[-1])
     file = files.open(name)
     try:
-        return (*read(files, file, name, store_id), True)
+        head, state = read(files, file, name, store_id)
     finally:
         files.close(file)
+    if name_of(head.position) != names[-1]:
+        raise DamagedRecord(f"{name} is the checkpoint for {head.position}; it was renamed")
+    return head, state
 
 
-def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[bytes, int]:
-    """State and covered position of a checkpoint file; raises DamagedRecord."""
-    head = files.read(file, 0, _HEAD.size + 4)
-    if len(head) < _HEAD.size + 4 or _CRC.unpack_from(head, _HEAD.size)[0] != zlib.crc32(
-        head[: _HEAD.size]
-    ):
+def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[Head, bytes]:
+    """What stands in a checkpoint file; raises DamagedRecord, NewerFormat."""
+    total = files.size(file)
+    raw = files.read(file, 0, _HEAD.size)
+    if len(raw) < _HEAD.size or raw[:8] != _MAGIC:
+        raise DamagedRecord(f"{name} is damaged at byte 0; restore a backup")
+    _, version, owner, position, epoch, size, chunk, count = _HEAD.unpack(raw)
+    if version > VERSION:
+        raise NewerFormat(f"{name} has format {version}; this onceq knows up to {VERSION}")
+    if _HEAD.size + count * _PAIR.size + _CRC.size > total:
         raise DamagedRecord(f"the head of {name} is damaged; restore a backup")
-    magic, version, owner, position, size, chunk = _HEAD.unpack_from(head)
-    if magic != MAGIC or version > VERSION or owner != store_id or not 0 < chunk <= 1 << 26:
-        raise DamagedRecord(f"{name} is not a checkpoint of this store")
+    table = files.read(file, _HEAD.size, count * _PAIR.size + _CRC.size)
+    offset = _HEAD.size + len(table)
+    if table[-_CRC.size :] != _CRC.pack(zlib.crc32(table[: -_CRC.size], zlib.crc32(raw))):
+        raise DamagedRecord(f"the head of {name} is damaged; restore a backup")
+    if owner != store_id or not 0 < chunk <= CHUNK_MAX:
+        raise DamagedRecord(f"{name} is not a checkpoint of this store; restore a backup")
+    segments = tuple(_PAIR.iter_unpack(table[: -_CRC.size]))
     parts: list[bytes] = []
-    offset = _HEAD.size + 4
     left = size
     while left:
         want = min(left, chunk)
-        raw = files.read(file, offset, want + 4)
-        if len(raw) != want + 4 or _CRC.unpack_from(raw, want)[0] != zlib.crc32(raw[:want]):
-            raise DamagedRecord(f"{name} is damaged at byte {offset}; restore a backup")
-        parts.append(raw[:want])
-        offset += want + 4
+        piece = files.read(file, offset, want + _CRC.size)
+        if len(piece) != want + _CRC.size or piece[want:] != _CRC.pack(zlib.crc32(piece[:want])):
+            raise DamagedRecord(f"{name} is damaged at byte {offset} or behind; restore a backup")
+        parts.append(piece[:want])
+        offset += want + _CRC.size
         left -= want
-    return b"".join(parts), position
+    return Head(position, epoch, segments), b"".join(parts)

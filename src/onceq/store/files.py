@@ -6,10 +6,11 @@ Everything else gets a ``Files``; tests hand in one that lies about the disk the
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
@@ -50,7 +51,7 @@ class Files(Protocol):
         """Wait until names made, changed and removed in a directory are on the disk."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory for its owner only, if it is not there."""
+        """Make a directory for its owner only, if it is not there; it is durable afterwards."""
 
     def names(self, path: str) -> list[str]:
         """Names in a directory, sorted; empty if there is none."""
@@ -59,7 +60,7 @@ class Files(Protocol):
         """Whether there is such a file or directory."""
 
     def lock(self, path: str) -> int:
-        """Hold a lock file until ``close``; raises StoreLocked."""
+        """Hold a lock file until ``close``; raises StoreLocked, which names the holder."""
 
     def free_bytes(self, path: str) -> int:
         """Space left on the disk that holds a directory."""
@@ -71,29 +72,30 @@ class RealFiles:
     def open(self, path: str, *, create: bool = False) -> int:
         """See Files."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-        try:
+        with _telling(f"opening {path}"):
             return os.open(path, flags, 0o600)
-        except OSError as error:
-            raise _failure(error, f"opening {path}") from error
 
     def close(self, file: int) -> None:
         """See Files."""
-        os.close(file)
+        with _telling("closing a file"):
+            os.close(file)
 
     def size(self, file: int) -> int:
         """See Files."""
-        return os.fstat(file).st_size
+        with _telling("asking for the size of a file"):
+            return os.fstat(file).st_size
 
     def read(self, file: int, offset: int, size: int) -> bytes:
         """See Files."""
         try:
             data = os.pread(file, size, offset)
-            while 0 < len(data) < size:
-                more = os.pread(file, size - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-            return data
+            if len(data) in (0, size):
+                return data
+            parts, got = [data], len(data)
+            while got < size and (data := os.pread(file, size - got, offset + got)):
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
         except OSError as error:
             raise _failure(error, "reading") from error
 
@@ -105,10 +107,7 @@ class RealFiles:
                 size = sum(map(len, part))
                 done = os.pwritev(file, part, offset)
                 if done < size:
-                    rest = memoryview(b"".join(part))[done:]
-                    while rest:
-                        done += (more := os.pwrite(file, rest, offset + done))
-                        rest = rest[more:]
+                    _write_rest(file, offset + done, memoryview(b"".join(part))[done:])
                 offset += size
         except OSError as error:
             raise _failure(error, "writing") from error
@@ -118,50 +117,47 @@ class RealFiles:
         try:
             os.fdatasync(file)
         except OSError as error:
-            raise SyncFailed(f"a sync failed ({error.strerror}); nothing after it was said") from (
-                error
-            )
+            raise _sync_failure(error, "a sync") from error
 
     def rename(self, old: str, new: str) -> None:
         """See Files."""
-        try:
+        with _telling(f"renaming {old}"):
             os.rename(old, new)
-        except OSError as error:
-            raise _failure(error, f"renaming {old}") from error
 
     def unlink(self, path: str) -> None:
         """See Files."""
-        try:
+        with _telling(f"removing {path}"):
             os.unlink(path)
-        except OSError as error:
-            raise _failure(error, f"removing {path}") from error
 
     def sync_directory(self, path: str) -> None:
         """See Files."""
-        try:
+        with _telling(f"opening {path}"):
             directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+        try:
+            os.fsync(directory)
         except OSError as error:
-            raise SyncFailed(f"syncing the directory {path} failed ({error.strerror})") from error
+            raise _sync_failure(error, f"a sync of the directory {path}") from error
+        finally:
+            os.close(directory)
 
     def make_directory(self, path: str) -> None:
         """See Files."""
-        try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise _failure(error, f"making {path}") from error
+        path = os.path.abspath(path)
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(path)
+        self.make_directory(parent)
+        with _telling(f"making {path}"), contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        self.sync_directory(parent)
 
     def names(self, path: str) -> list[str]:
         """See Files."""
-        try:
-            return sorted(os.listdir(path))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise _failure(error, f"listing {path}") from error
+        with _telling(f"listing {path}"):
+            try:
+                return sorted(os.listdir(path))
+            except FileNotFoundError:
+                return []
 
     def exists(self, path: str) -> bool:
         """See Files."""
@@ -169,30 +165,59 @@ class RealFiles:
 
     def lock(self, path: str) -> int:
         """See Files."""
-        try:
+        with _telling(f"opening {path}"):
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _failure(error, f"opening {path}") from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(file, 32, 0).split(b"\n")[0].decode(errors="replace") or "unknown"
+            with _telling(f"locking {path}"):
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    holder = os.pread(file, 32, 0).split(b"\n")[0].decode(errors="replace")
+                    raise StoreLocked(
+                        f"process {holder or 'unknown'} runs the queue manager in "
+                        f"{os.path.dirname(path)}; stop it first, or connect to it instead of "
+                        "opening its directory"
+                    ) from error
+                os.ftruncate(file, 0)
+                os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
             os.close(file)
-            raise StoreLocked(
-                f"process {holder} runs the queue manager in {os.path.dirname(path)}; stop it "
-                "first, or connect to it instead of opening its directory"
-            ) from error
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+            raise
         return file
 
     def free_bytes(self, path: str) -> int:
         """See Files."""
-        found = os.statvfs(path)
+        with _telling(f"asking for the space left in {path}"):
+            found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+
+def _write_rest(file: int, offset: int, rest: memoryview) -> None:
+    """What one write left over: a signal, or more than the kernel takes at once."""
+    while rest:
+        done = os.pwrite(file, rest, offset)
+        offset += done
+        rest = rest[done:]
+
+
+@contextlib.contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """Errors of the operating system become errors of onceq that say what was tried."""
+    try:
+        yield
+    except OSError as error:
+        raise _failure(error, what) from error
 
 
 def _failure(error: OSError, what: str) -> StorageFailure:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(f"{what}: the disk is full; free some space and start again")
     return StorageFailure(f"{what} failed: {error.strerror}")
+
+
+def _sync_failure(error: OSError, what: str) -> StorageFailure:
+    """A sync that failed, for whatever reason: what it should have covered may be lost."""
+    return SyncFailed(
+        f"{what} failed ({error.strerror}); nothing that depends on it was said to anybody; look "
+        "at the disk, then start again"
+    )

@@ -2,18 +2,26 @@
 
 A frame is 32 bytes of header, the payload, and padding to a multiple of 8 (``model/log.py``):
 
-    checksum u32 | payload size u32 | position u64 | synced u64 | epoch u64
+    checksum u32 | payload size u32 | place u64 | synced u64 | epoch u64
 
-The checksum (CRC-32) covers the rest of the header and the payload. ``position`` is where the
-frame itself lies in the log, so that a stale frame in a recycled file is never taken for a new
-one; ``epoch`` is new at every start, so that what an earlier process wrote behind the point where
-recovery cut is not taken for something either. ``synced`` is the position up to which everything
-was known to be on the disk when the frame was written: a bad frame below the largest such value
-found anywhere is damage, a bad frame at or above it is a tail that was never promised (I23).
+* ``checksum`` is CRC-32 over the rest of the header and the payload, begun with a value that
+  comes from the store's identifier.
+* ``place`` is the frame's own log position, XOR a mask that comes from the store's identifier. So
+  a stale frame in a recycled file is never taken for a new one, a frame can be found quickly in a
+  heap of bytes, and nobody who can put bytes into a message can put a frame into the log: the
+  identifier never leaves the store.
+* ``synced`` is the position up to which everything was known to be on the disk when the frame was
+  written: a bad frame below the largest such value found anywhere is damage, a bad frame at or
+  above it is a tail that was never promised.
+* ``epoch`` is new at every start, so that what an earlier process wrote behind the point where
+  recovery cut is never taken for something either.
+
+Upholds: I23 (damage is noticed), promise 2 of ``contract.py``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
@@ -25,79 +33,99 @@ from onceq.model.run import Buffer
 
 _HEADER = struct.Struct("<IIQQQ")
 _CRC = struct.Struct("<I")
-PADDING: Final = [bytes(n) for n in range(FRAME_ALIGN)]
+_PADDING: Final = [bytes(n) for n in range(FRAME_ALIGN)]
+_WINDOW_BITS: Final = 24
+"""Positions that agree in all but so many low bits are searched for in one go."""
+_TOP_AT: Final = 8 + _WINDOW_BITS // 8
+"""Where in a header the bytes lie in which they agree."""
+_TOP_BYTES: Final = 8 - _WINDOW_BITS // 8
 
 assert _HEADER.size == FRAME_HEADER
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A whole frame that was read."""
+    """A whole frame that was read; ``size`` is that of its payload."""
 
     position: int
     size: int
     synced: int
     epoch: int
 
-
-def encode(payload: Buffer, *, position: int, synced: int, epoch: int) -> list[Buffer]:
-    """The pieces of a frame."""
-    size = len(payload)
-    head = _HEADER.pack(0, size, position, synced, epoch)
-    crc = zlib.crc32(payload, zlib.crc32(head[4:]))
-    frame: list[Buffer] = [_CRC.pack(crc) + head[4:], payload]
-    if size % FRAME_ALIGN:
-        frame.append(PADDING[-size % FRAME_ALIGN])
-    return frame
+    @property
+    def end(self) -> int:
+        """Log position behind it."""
+        return self.position + frame_size(self.size)
 
 
-def parse(data: Buffer, at: int, *, position: int | None = None) -> Frame | None:
-    """The frame that begins at ``at``, if a whole one does.
+class Framing:
+    """Frames of one store."""
 
-    Args:
-        position: Where it must say that it lies; None: anywhere.
-    """
-    if at + FRAME_HEADER > len(data):
-        return None
-    crc, size, place, synced, epoch = _HEADER.unpack_from(data, at)
-    if position is not None and place != position:
-        return None
-    end = at + FRAME_HEADER + size
-    if size > RECORD_BYTES_MAX or end > len(data) or synced > place or place % FRAME_ALIGN:
-        return None
-    if zlib.crc32(memoryview(data)[at + 4 : end]) != crc:
-        return None
-    return Frame(place, size, synced, epoch)
+    __slots__ = ("_mask", "_seed")
 
+    def __init__(self, store_id: bytes) -> None:
+        digest = hashlib.blake2b(store_id, digest_size=12, person=b"onceq frame").digest()
+        self._seed = int.from_bytes(digest[:4], "little")
+        self._mask = int.from_bytes(digest[4:], "little")
 
-def find_behind(data: Buffer, start: int, offset: int) -> list[Frame]:
-    """All whole frames from ``start`` on that lie where they say.
+    def encode(self, payload: Buffer, *, position: int, synced: int, epoch: int) -> list[Buffer]:
+        """The pieces of a frame."""
+        size = len(payload)
+        rest = _HEADER.pack(0, size, position ^ self._mask, synced, epoch)[4:]
+        crc = zlib.crc32(payload, zlib.crc32(rest, self._seed))
+        if size % FRAME_ALIGN:
+            return [_CRC.pack(crc) + rest, payload, _PADDING[-size % FRAME_ALIGN]]
+        return [_CRC.pack(crc) + rest, payload]
 
-    Args:
-        offset: Log position of the first byte of ``data``.
-    """
-    found: list[Frame] = []
-    view = bytes(data)
-    place = start
-    while place + FRAME_HEADER <= len(view):
-        if not any(view[place : place + FRAME_HEADER]):
-            place = _next_bytes(view, place)
-            continue
-        frame = parse(view, place, position=offset + place)
-        if frame is None:
-            place += FRAME_ALIGN
-        else:
-            found.append(frame)
-            place += frame_size(frame.size)
-    return found
+    def parse(self, data: Buffer, at: int, *, position: int) -> Frame | None:
+        """The frame of a log position that begins at ``at`` in the data, if a whole one does."""
+        if at + FRAME_HEADER > len(data):
+            return None
+        crc, size, place, synced, epoch = _HEADER.unpack_from(data, at)
+        if place ^ self._mask != position:
+            return None
+        end = at + FRAME_HEADER + size
+        if size > RECORD_BYTES_MAX or end > len(data) or synced > position:
+            return None
+        with memoryview(data) as view:
+            if zlib.crc32(view[at + 4 : end], self._seed) != crc:
+                return None
+        return Frame(position, size, synced, epoch)
 
+    def claim(self, data: Buffer, at: int, *, position: int) -> tuple[int, int]:
+        """What a header says that nobody vouches for: (end of its frame, epoch).
 
-def _next_bytes(data: bytes, place: int) -> int:
-    """The next multiple of FRAME_ALIGN from ``place`` on at which something but zeros stands."""
-    while place < len(data):
-        part = data[place : place + (1 << 16)]
-        zeros = len(part) - len(part.lstrip(b"\0"))
-        if zeros < len(part):
-            return place + max(zeros // FRAME_ALIGN, 1) * FRAME_ALIGN
-        place += len(part)
-    return place
+        Returns:
+            ``(position, 0)`` if these bytes do not even look like a header for this position.
+        """
+        if at + FRAME_HEADER <= len(data):
+            _, size, place, synced, epoch = _HEADER.unpack_from(data, at)
+            if place ^ self._mask == position and size <= RECORD_BYTES_MAX and synced <= position:
+                return position + frame_size(size), epoch
+        return position, 0
+
+    def find(self, data: bytes, start: int, *, offset: int) -> list[Frame]:
+        """All whole frames that begin at or behind ``start`` and lie where they say.
+
+        Args:
+            offset: Log position of the first byte of ``data`` (may be below 0 by a file header).
+        """
+        found: list[Frame] = []
+        place = start
+        first, last = (offset + start) >> _WINDOW_BITS, (offset + len(data)) >> _WINDOW_BITS
+        for window in range(first, last + 1):
+            top = ((window << _WINDOW_BITS) ^ self._mask) >> _WINDOW_BITS
+            needle = top.to_bytes(_TOP_BYTES, "little")
+            stop = ((window + 1) << _WINDOW_BITS) - offset
+            at = data.find(needle, place + _TOP_AT, stop + FRAME_HEADER)
+            while at >= 0:
+                begin = at - _TOP_AT
+                frame = None
+                if (offset + begin) % FRAME_ALIGN == 0:
+                    frame = self.parse(data, begin, position=offset + begin)
+                if frame is not None:
+                    found.append(frame)
+                place = frame.end - offset if frame is not None else begin + 1
+                at = data.find(needle, place + _TOP_AT, stop + FRAME_HEADER)
+            place = max(place, stop)
+        return found

@@ -1,7 +1,11 @@
-"""The file that says whose store a directory is, and in which format.
+"""The small files beside the log: whose store a directory is, and where it was closed in order.
 
-It is written once, under another name, synced and renamed, so it is there whole or not at all; a
-directory without it is not a store.
+``STORE`` is written once, under another name, synced and renamed, so it is there whole or not at
+all; a directory without it is not a store. ``CLOSED`` is made the same way at every orderly stop.
+It is a promise like the ``synced`` of a frame: up to there everything was durable. So it is never
+taken away; once more was written it merely says less than the log itself.
+
+Upholds: I23: with ``CLOSED`` even the last records before a stop cannot be lost unnoticed.
 """
 
 from __future__ import annotations
@@ -9,50 +13,117 @@ from __future__ import annotations
 import os.path
 import struct
 import zlib
+from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
 from onceq.store.files import Files
 
 FORMAT: Final = 1
-MAGIC: Final = b"onceq\0st"
-STORE_FILE = "STORE"
-_STORE = struct.Struct("<8sI16sI")
+"""Version of everything in a store directory."""
+STORE_FILE: Final = "STORE"
+CLOSED_FILE: Final = "CLOSED"
+STORE_BYTES_MAX: Final = 1 << 16
+"""Of the identification with what the caller put into it."""
+
+_STORE_MAGIC: Final = b"onceq\0st"
+_CLOSED_MAGIC: Final = b"onceq\0cl"
+_STORE = struct.Struct("<8sI16sQI")
+_CLOSED = struct.Struct("<8sI16sQ")
 _CRC = struct.Struct("<I")
 
 
-def write_store_file(files: Files, path: str, store_id: bytes, identity: bytes) -> None:
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """Whose store it is.
+
+    Attributes:
+        store_id: 16 bytes that are in no other store, and that nobody outside knows.
+        created_s: When it was made, in seconds of the wall clock; 0 if not said.
+        identity: What the caller wants to know about it; opaque here.
+    """
+
+    store_id: bytes
+    created_s: int = 0
+    identity: bytes = b""
+
+
+def write_identification(files: Files, path: str, what: Identification) -> None:
     """Make the file that says who a store is; it appears whole or not at all."""
-    head = _STORE.pack(MAGIC, FORMAT, store_id, len(identity)) + identity
-    file = files.open(os.path.join(path, STORE_FILE + ".new"), create=True)
-    files.write(file, 0, [head + _CRC.pack(zlib.crc32(head))])
-    files.sync(file)
-    files.close(file)
-    files.rename(os.path.join(path, STORE_FILE + ".new"), os.path.join(path, STORE_FILE))
-    files.sync_directory(path)
+    assert len(what.store_id) == 16, "a store identifier has 16 bytes"
+    head = _STORE.pack(_STORE_MAGIC, FORMAT, what.store_id, what.created_s, len(what.identity))
+    assert len(head) + len(what.identity) + _CRC.size <= STORE_BYTES_MAX
+    _replace(files, path, STORE_FILE, head + what.identity)
 
 
-def read_store_file(files: Files, path: str) -> tuple[bytes, bytes]:
-    """Store identifier and identity; raises NotAStore, NewerFormat, DamagedRecord."""
+def read_identification(files: Files, path: str) -> Identification:
+    """Whose store a directory is.
+
+    Raises:
+        NotAStore, NewerFormat, DamagedRecord: It is nobody's, or cannot be understood.
+    """
     name = os.path.join(path, STORE_FILE)
     if not files.exists(name):
         raise NotAStore(
             f"{path} is not the directory of a queue manager (it has no file {STORE_FILE}); "
             "'onceq qm init' makes one"
         )
-    file = files.open(name)
-    try:
-        raw = files.read(file, 0, 1 << 16)
-    finally:
-        files.close(file)
-    if len(raw) < _STORE.size + 4 or raw[:8] != MAGIC:
+    raw = _contents(files, name)
+    if len(raw) < _STORE.size + _CRC.size or raw[:8] != _STORE_MAGIC:
         raise NotAStore(f"{name} was not written by onceq")
-    _, version, store_id, size = _STORE.unpack_from(raw)
+    _, version, store_id, created_s, size = _STORE.unpack_from(raw)
     if version > FORMAT:
         raise NewerFormat(
             f"{path} has format {version}; this onceq knows up to {FORMAT}: use the newer onceq"
         )
     end = _STORE.size + size
-    if raw[end : end + 4] != _CRC.pack(zlib.crc32(raw[:end])):
+    if raw[end:] != _CRC.pack(zlib.crc32(raw[:end])):
         raise DamagedRecord(f"{name} is damaged; restore it from a backup")
-    return store_id, raw[_STORE.size : end]
+    return Identification(store_id, created_s, raw[_STORE.size : end])
+
+
+def write_closed(files: Files, path: str, store_id: bytes, end: int) -> None:
+    """Note that the log was closed in order, and everything before ``end`` is durable."""
+    _replace(files, path, CLOSED_FILE, _CLOSED.pack(_CLOSED_MAGIC, FORMAT, store_id, end))
+
+
+def read_closed(files: Files, path: str, store_id: bytes) -> int | None:
+    """Where the log was closed in order the last time; None if never, or if nobody can tell.
+
+    A damaged note is the same as none: the log is then judged by its own records.
+    """
+    name = os.path.join(path, CLOSED_FILE)
+    if not files.exists(name):
+        return None
+    raw = _contents(files, name)
+    if len(raw) != _CLOSED.size + _CRC.size or raw[_CLOSED.size :] != _CRC.pack(
+        zlib.crc32(raw[: _CLOSED.size])
+    ):
+        return None
+    magic, version, owner, end = _CLOSED.unpack_from(raw)
+    if magic != _CLOSED_MAGIC or version > FORMAT or owner != store_id:
+        return None
+    return int(end)
+
+
+def _replace(files: Files, path: str, name: str, head: bytes) -> None:
+    """Give a small file new contents, with a checksum behind them, in one step."""
+    new = os.path.join(path, name + ".new")
+    if files.exists(new):
+        files.unlink(new)
+    file = files.open(new, create=True)
+    try:
+        files.write(file, 0, [head, _CRC.pack(zlib.crc32(head))])
+        files.sync(file)
+    finally:
+        files.close(file)
+    files.rename(new, os.path.join(path, name))
+    files.sync_directory(path)
+
+
+def _contents(files: Files, name: str) -> bytes:
+    file = files.open(name)
+    try:
+        return files.read(file, 0, STORE_BYTES_MAX)
+    finally:
+        files.close(file)

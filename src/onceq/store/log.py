@@ -9,77 +9,99 @@ Files of a store directory (``docs/reference/formats/store.md``):
 
     STORE                     who it is, which format
     LOCK                      held by the one process that runs it
+    CLOSED                    where the log ended at the last orderly stop
     log-<position>.seg        segment that begins at that log position (16 hex digits)
     ready-<n>.seg             segment for later use, already written once
     state-<position>.ckp      checkpoint that covers the log up to there
+
+Threads: one owner calls everything, with two exceptions. ``read`` may be called from any thread,
+and so may the ``write`` of what ``checkpoint_begin`` gives.
 
 Upholds: I1 (as the contract says), I22, I23.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os.path
-import struct
-import zlib
+import threading
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NoReturn
 
-from onceq.errors import (
-    DamagedRecord,
-    NoSpace,
-    StorageFailure,
-    StoreExists,
-)
+from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
+from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
-from onceq.store import checkpoints, framing, scan
+from onceq.store import checkpoints, identification, recovery, scan
 from onceq.store.contract import Recovered, SegmentUse
 from onceq.store.files import Files
-from onceq.store.identification import FORMAT, STORE_FILE, read_store_file, write_store_file
-from onceq.store.scan import SEGMENT_HEADER, Segment
+from onceq.store.framing import Framing
+from onceq.store.identification import STORE_FILE, Identification
+from onceq.store.pool import Pool, fill
+from onceq.store.recent import Recent
+from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
 
-SEGMENT_MAGIC: Final = b"onceq\0sg"
-LOCK_FILE = "LOCK"
+LOCK_FILE: Final = "LOCK"
 SEGMENT_BYTES: Final = 16 << 20
-READY_MIN: Final = 2
-"""Segments kept ready: they are the reserve with which removing and acknowledging go on when the
-disk is full."""
-READY_MAX: Final = 6
+"""Size of a segment file; a record that needs more gets a segment of its own."""
 CACHE_BYTES: Final = 64 << 20
-ZEROS: Final = bytes(1 << 20)
+"""Payload bytes of the last records that are kept in memory."""
 
-_SEGMENT = struct.Struct("<8sI16sQ")
-_CRC = struct.Struct("<I")
+
+@dataclass(frozen=True, slots=True)
+class PendingCheckpoint:
+    """A checkpoint on its way: ``write`` it in any thread, then let the store install it."""
+
+    store: LogStore
+    head: checkpoints.Head
+    state: Sequence[Buffer]
+
+    def write(self) -> str:
+        """The slow half: write the file and wait for the disk; the old checkpoint still counts.
+
+        Raises:
+            NoSpace: The disk is full, also without the reserve. The store lives on.
+            StorageFailure: The disk failed; ``install`` must not follow.
+        """
+        return self.store._write_checkpoint(self)
 
 
 class LogStore:
     """A store in a directory; see ``contract.py`` for what it promises."""
 
-    def __init__(self, path: str, files: Files, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self, path: str, files: Files, *, segment_bytes: int = SEGMENT_BYTES, aside: bool = False
+    ) -> None:
+        """Use ``create`` or ``open``.
+
+        Args:
+            aside: Prepare segments in a thread of their own (where disks are real).
+        """
         self.path = path
+        self.store_id = b""
+        self.identity = b""
+        self.created_s = 0
+        self.recovered = Recovered(None, 0, 0, True)
         self._files = files
         self._segment_bytes = segment_bytes
-        self._segments: list[Segment] = []
-        self._bases: list[int] = []
-        self._ready: deque[str] = deque()
-        self._ready_next = 1
-        self._cache: list[Buffer] = []
-        self._cache_at: list[int] = []
-        self._cache_from = 0
-        self._cache_bytes = 0
+        self._framing = Framing(b"")
+        self._table: tuple[list[int], list[Segment]] = ([], [])
+        self._pool = Pool(files, path, segment_bytes)
+        self._recent = Recent(CACHE_BYTES)
         self._pending: list[Buffer] = []
         self._unsynced: list[Segment] = []
         self._position = self._synced = self._written = 0
+        self._opened_at = 0
         self._epoch = 0
-        self._covered = 0
+        self._checkpoint = checkpoints.Head(0, 0)
+        self._checkpoint_bytes = 0
         self._dead: StorageFailure | None = None
         self._lock = -1
-        self.store_id = b""
-        self.identity = b""
-        self.recovered = Recovered(None, 0, 0, True)
-        self._found: list[tuple[int, int, Segment]] = []
+        self._aside = aside
+        self._preparing: threading.Thread | None = None
+        self._failed_aside: StorageFailure | None = None
 
     # ---- making and opening -----------------------------------------------------------------
 
@@ -91,101 +113,83 @@ class LogStore:
         *,
         store_id: bytes,
         identity: bytes = b"",
+        created_s: int = 0,
         segment_bytes: int = SEGMENT_BYTES,
+        aside: bool = False,
     ) -> LogStore:
-        """Make a new store in a directory and open it; raises StoreExists, StoreLocked."""
+        """Make a new store in a directory, and open it.
+
+        Args:
+            store_id: 16 random bytes; they must stay inside the store.
+            identity: Whatever the caller wants to find again as ``store.identity``.
+            created_s: When this is, in seconds of the wall clock.
+
+        Raises:
+            StoreExists: There is one, or parts of one.
+            StoreLocked: Another process makes one right now.
+            StorageFailure: The disk does not want to.
+        """
+        store = cls(path, files, segment_bytes=segment_bytes, aside=aside)
         files.make_directory(path)
-        if files.exists(os.path.join(path, STORE_FILE)):
-            raise StoreExists(f"{path} holds a queue manager already")
-        if any(name.startswith(("state-", "log-")) for name in files.names(path)):
-            raise StoreExists(f"{path} holds parts of a store; choose an empty directory")
-        if files.exists(os.path.join(path, STORE_FILE + ".new")):
-            files.unlink(os.path.join(path, STORE_FILE + ".new"))
-        write_store_file(files, path, store_id, identity)
-        return cls.open(path, files, segment_bytes=segment_bytes)
+        store._lock = files.lock(os.path.join(path, LOCK_FILE))
+        try:
+            if files.exists(os.path.join(path, STORE_FILE)):
+                raise StoreExists(f"{path} holds a queue manager already")
+            if any(name.startswith(("state-", "log-")) for name in files.names(path)):
+                raise StoreExists(f"{path} holds parts of a store; choose an empty directory")
+            what = Identification(store_id, created_s, identity)
+            identification.write_identification(files, path, what)
+            store._recover()
+        except BaseException:
+            store.abandon()
+            raise
+        return store
 
     @classmethod
-    def open(cls, path: str, files: Files, *, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
+    def open(
+        cls, path: str, files: Files, *, segment_bytes: int = SEGMENT_BYTES, aside: bool = False
+    ) -> LogStore:
         """Open a store and find out what is whole in it.
 
         Raises:
             NotAStore, NewerFormat: The directory holds something else.
             StoreLocked: Another process has it open.
-            DamagedRecord: It is damaged below what was promised.
+            DamagedRecord: It is damaged below what was promised; nothing was changed.
         """
-        store = cls(path, files, segment_bytes=segment_bytes)
-        store.store_id, store.identity = read_store_file(files, path)
+        identification.read_identification(files, path)
+        store = cls(path, files, segment_bytes=segment_bytes, aside=aside)
         store._lock = files.lock(os.path.join(path, LOCK_FILE))
         try:
             store._recover()
         except BaseException:
-            store._abandon()
+            store.abandon()
             raise
         return store
 
     def _recover(self) -> None:
-        state, covered, clean = checkpoints.newest(self._files, self.path, self.store_id)
-        self._covered = covered
-        self._load_segments()
-        found = scan.frames(self._files, self._segments, covered)
-        self._found = found.records
-        end, torn = found.end, scan.tail_bytes(self._files, self._segments, found.end)
-        self._position = self._written = self._synced = end
-        self._epoch = found.epoch + 1
-        self.recovered = Recovered(state, covered, torn, clean and torn == 0)
-        self._cut_tail(end)
+        loaded = Loaded()
+        try:
+            judged = recovery.judge(self._files, self.path, self._pool, loaded)
+            recovery.tidy(self._files, self.path, judged, loaded)
+        finally:
+            self._table = ([s.base for s in loaded.segments], loaded.segments)
+        self.store_id = judged.who.store_id
+        self.identity, self.created_s = judged.who.identity, judged.who.created_s
+        self.recovered = judged.recovered
+        self._framing = Framing(self.store_id)
+        self._position = self._written = self._synced = self._opened_at = judged.end
+        self._epoch = judged.epoch + 1
+        self._checkpoint = judged.head
+        self._checkpoint_bytes = len(judged.recovered.checkpoint or b"")
 
-    def _load_segments(self) -> None:
-        for name in self._files.names(self.path):
-            path = os.path.join(self.path, name)
-            if name.startswith("ready-"):
-                self._ready.append(path)
-                self._ready_next = max(self._ready_next, int(name[6:-4]) + 1)
-            elif name.startswith("log-"):
-                self._load_segment(path, int(name[4:-4], 16))
-            elif name.endswith(".new"):
-                self._files.unlink(path)
-        self._segments.sort(key=lambda segment: segment.base)
-        self._bases = [segment.base for segment in self._segments]
-
-    def _load_segment(self, path: str, base: int) -> None:
-        file = self._files.open(path)
-        head = self._files.read(file, 0, SEGMENT_HEADER)
-        wanted = self._segment_head(base)
-        if head != wanted:
-            # A segment whose making a crash cut short holds nothing; what was promised to be in
-            # it would be missed by the check of the durable end.
-            self._files.close(file)
-            self._files.unlink(path)
-            return
-        self._segments.append(Segment(base, path, file, self._files.size(file), base))
-
-    def _segment_head(self, base: int) -> bytes:
-        head = _SEGMENT.pack(SEGMENT_MAGIC, FORMAT, self.store_id, base)
-        return (head + _CRC.pack(zlib.crc32(head))).ljust(SEGMENT_HEADER, b"\0")
-
-    def _cut_tail(self, end: int) -> None:
-        """Nothing behind the end may ever be taken for a record: the next epoch sees to that in
-        the same segment; whole segments behind it go. What was found whole may stand in the
-        system's memory only, if a kill was the end of the last process: now it is synced."""
-        gone = False
-        while self._segments and self._segments[-1].base >= end:
-            segment = self._segments.pop()
-            self._bases.pop()
+    def abandon(self) -> None:
+        """Let go of files and lock without closing in order, as a kill would."""
+        if self._preparing is not None:
+            self._preparing.join()
+        _, segments = self._table
+        for segment in segments:
             self._files.close(segment.file)
-            self._files.unlink(segment.path)
-            gone = True
-        if gone:
-            self._files.sync_directory(self.path)
-        for segment in {id(s): s for _, _, s in self._found}.values():
-            self._files.sync(segment.file)
-        if self._segments:
-            self._segments[-1].end = end
-
-    def _abandon(self) -> None:
-        for segment in self._segments:
-            self._files.close(segment.file)
-        self._segments.clear()
+        self._table = ([], [])
         if self._lock >= 0:
             self._files.close(self._lock)
             self._lock = -1
@@ -204,105 +208,92 @@ class LogStore:
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """See the contract."""
-        data, loaded = b"", None
-        for position, size, segment in self._found:
-            if segment is not loaded:
-                data, loaded = self._files.read(segment.file, 0, segment.size), segment
-            start = SEGMENT_HEADER + position - segment.base + FRAME_HEADER
-            yield position, memoryview(data)[start : start + size]
-        self._found = []
+        return scan.records(self._files, self._table[1], self._checkpoint.position, self._opened_at)
 
     def append(self, payload: Sequence[Buffer]) -> int:
         """See the contract."""
         self._alive()
-        size = sum(map(len, payload))
-        total = frame_size(size)
+        joined = b"".join(payload)
+        assert len(joined) <= RECORD_BYTES_MAX, "a record that could not be read again"
+        total = frame_size(len(joined))
         position = self._position
-        segment = self._segments[-1] if self._segments else None
-        if segment is None or position - segment.base + total > segment.size - SEGMENT_HEADER:
+        segments = self._table[1]
+        if not segments or position + total > segments[-1].limit:
             self._roll(total)
-        joined = payload[0] if len(payload) == 1 else b"".join(payload)
-        self._pending += framing.encode(
+        self._pending += self._framing.encode(
             joined, position=position, synced=self._synced, epoch=self._epoch
         )
         self._position = position + total
-        self._keep(position + FRAME_HEADER, joined)
+        self._recent.add(position + FRAME_HEADER, joined, written=self._written)
         return position
 
-    def _keep(self, address: int, payload: Buffer) -> None:
-        """Remember what was appended last: it is what will be read first."""
-        self._cache.append(payload)
-        self._cache_at.append(address)
-        self._cache_bytes += len(payload)
-        while self._cache_bytes > CACHE_BYTES and self._cache_at[self._cache_from] < self._written:
-            self._cache_bytes -= len(self._cache[self._cache_from])
-            self._cache[self._cache_from] = b""
-            self._cache_from += 1
-        if self._cache_from > 4_096 and self._cache_from * 2 > len(self._cache):
-            del self._cache[: self._cache_from], self._cache_at[: self._cache_from]
-            self._cache_from = 0
-
     def _roll(self, needed: int) -> None:
-        """Go on in another segment, large enough for a frame of ``needed`` bytes."""
+        """Go on in another segment, large enough for a frame of ``needed`` bytes.
+
+        Its header and its name are durable before a frame goes into it.
+        """
         self.flush()
-        size = max(self._segment_bytes, SEGMENT_HEADER + needed)
         base = self._position
-        path = os.path.join(self.path, f"log-{base:016x}.seg")
+        size = max(self._segment_bytes, SEGMENT_HEADER + needed)
+        path = os.path.join(self.path, scan.segment_name(base))
         try:
-            if size == self._segment_bytes and self._ready:
-                old = self._ready.popleft()
-                self._files.rename(old, path)
+            ready = self._pool.take() if size == self._segment_bytes else None
+            if ready is not None:
+                self._files.rename(ready, path)
                 file = self._files.open(path)
             else:
                 file = self._files.open(path, create=True)
-                self._fill(file, size)
-            self._files.write(file, 0, [self._segment_head(base)])
+            bases, segments = self._table
+            segments.append(Segment(base, path, file, size, base))
+            bases.append(base)
+            if ready is None and size == self._segment_bytes:
+                fill(self._files, file, size)
+            self._files.write(file, 0, [scan.segment_header(self.store_id, base)])
             self._files.sync(file)
             self._files.sync_directory(self.path)
         except StorageFailure as error:
             self._die(error)
-        self._segments.append(Segment(base, path, file, self._files.size(file), base))
-        self._bases.append(base)
-
-    def _fill(self, file: int, size: int) -> None:
-        """Write zeros ahead, so that a sync later has only data to write."""
-        for offset in range(0, size, len(ZEROS)):
-            self._files.write(file, offset, [ZEROS[: min(len(ZEROS), size - offset)]])
+        if self._aside:
+            self.prepare()
 
     def prepare(self) -> bool:
-        """Make one segment ready ahead of need, if fewer than READY_MIN are; True if one was made.
+        """Make one segment ready ahead of need, if too few are.
 
         A full disk is no failure here: the pool stays as it is and ``free_bytes`` tells.
+
+        Returns:
+            Whether one was made; always False if that is done aside.
         """
         self._alive()
-        if len(self._ready) >= READY_MIN:
+        if not self._pool.wanting:
             return False
-        path = os.path.join(self.path, f"ready-{self._ready_next}.seg")
-        self._ready_next += 1
-        file = -1
+        if self._aside:
+            if self._preparing is None or not self._preparing.is_alive():
+                self._preparing = threading.Thread(
+                    target=self._prepare_aside, name="onceq segments", daemon=True
+                )
+                self._preparing.start()
+            return False
         try:
-            file = self._files.open(path, create=True)
-            self._fill(file, self._segment_bytes)
-            self._files.sync(file)
-            self._files.close(file)
-            self._files.sync_directory(self.path)
-        except NoSpace:
-            if file >= 0:
-                self._files.close(file)
-                self._files.unlink(path)
-            return False
-        self._ready.append(path)
-        return True
+            return self._pool.prepare()
+        except StorageFailure as error:
+            self._die(error)
+
+    def _prepare_aside(self) -> None:
+        try:
+            while self._pool.wanting and self._pool.prepare():
+                pass
+        except StorageFailure as error:
+            self._failed_aside = error
 
     def flush(self) -> None:
         """See the contract."""
         self._alive()
         if not self._pending:
             return
-        segment = self._segments[-1]
-        offset = SEGMENT_HEADER + self._written - segment.base
+        segment = self._table[1][-1]
         try:
-            self._files.write(segment.file, offset, self._pending)
+            self._files.write(segment.file, segment.offset(self._written), self._pending)
         except StorageFailure as error:
             self._die(error)
         self._pending = []
@@ -323,103 +314,134 @@ class LogStore:
 
     def read(self, address: int, size: int) -> Buffer:
         """See the contract."""
-        places = self._cache_at
-        if places and address >= places[self._cache_from]:
-            index = bisect_right(places, address) - 1
-            at = address - places[index]
-            piece = memoryview(self._cache[index])[at : at + size]
-            if len(piece) == size:
-                return piece
-        index = bisect_right(self._bases, address) - 1
-        if index < 0:
-            raise DamagedRecord(f"log position {address} is not kept any more")
-        segment = self._segments[index]
-        found = self._files.read(segment.file, SEGMENT_HEADER + address - segment.base, size)
-        if len(found) != size or address + size > segment.end:
-            raise DamagedRecord(f"{segment.path} has no {size} bytes at log position {address}")
+        recent = self._recent.read(address, size)
+        if recent is not None:
+            return recent
+        bases, segments = self._table
+        index = bisect_right(bases, address) - 1
+        if index < 0 or address + size > segments[index].end:
+            raise DamagedRecord(f"the log has no {size} bytes at position {address} any more")
+        segment = segments[index]
+        try:
+            found = self._files.read(segment.file, segment.offset(address), size)
+        except StorageFailure as error:
+            raise DamagedRecord(
+                f"{segment.path} cannot be read at byte {segment.offset(address)}: {error.text}"
+            ) from error
+        if len(found) != size:
+            raise DamagedRecord(
+                f"{segment.path} ends before byte {segment.offset(address) + size}: it was cut "
+                "short; restore a backup"
+            )
         return found
 
     def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
         """See the contract."""
-        self.checkpoint_install(*self.checkpoint_write(state, position))
-
-    def checkpoint_write(self, state: Sequence[Buffer], position: int) -> tuple[str, int]:
-        """First half of ``checkpoint``, the slow one: may run in another thread meanwhile.
-
-        Everything before ``position`` must be durable already.
-        """
-        assert position <= self._synced, "a checkpoint of what is not durable"
-        path = checkpoints.write(self._files, self.path, self.store_id, state, position)
-        return path, position
-
-    def checkpoint_install(self, path: str, position: int) -> None:
-        """Second half: makes it count."""
-        self._alive()
+        pending = self.checkpoint_begin(state, position)
         try:
-            checkpoints.install(self._files, self.path, path, position)
+            pending.write()
+        except StorageFailure as error:
+            if isinstance(error, NoSpace):
+                raise
+            self._die(error)
+        self.checkpoint_install(pending)
+
+    def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> PendingCheckpoint:
+        """First of three steps of ``checkpoint``, for who wants the slow one in another thread.
+
+        ``checkpoint_begin`` and ``checkpoint_install`` are for the owner; between them the
+        ``write`` of the result may run in any thread, while the owner goes on appending.
+        One checkpoint at a time. Its state must not change until it is written.
+        """
+        self._alive()
+        assert position <= self._synced, "a checkpoint of what is not durable"
+        assert position >= self._checkpoint.position, "a checkpoint older than the last one"
+        epoch = self._epoch if position >= self._opened_at else self._checkpoint.epoch
+        ends = tuple((s.base, s.end) for s in self._table[1] if s.end <= position)
+        return PendingCheckpoint(self, checkpoints.Head(position, epoch, ends), state)
+
+    def _write_checkpoint(self, pending: PendingCheckpoint) -> str:
+        def write() -> str:
+            return checkpoints.write(
+                self._files, self.path, self.store_id, pending.head, pending.state
+            )
+
+        try:
+            return write()
+        except NoSpace:
+            # Only a checkpoint lets segments go, so the reserve is well spent on one.
+            needed = checkpoints.size_of(pending.state, len(pending.head.segments))
+            missing = needed - self._files.free_bytes(self.path)
+            count = (missing + self._segment_bytes - 1) // self._segment_bytes + 1
+            if count > len(self._pool):
+                raise
+            self._pool.sacrifice(count)
+            return write()
+
+    def checkpoint_install(self, pending: PendingCheckpoint) -> None:
+        """Last step: make a checkpoint that was written the one that counts."""
+        self._alive()
+        head = pending.head
+        written = os.path.join(self.path, checkpoints.name_of(head.position) + ".new")
+        try:
+            checkpoints.install(self._files, self.path, written, head.position)
         except StorageFailure as error:
             self._die(error)
-        self._covered = position
+        self._checkpoint = head
+        self._checkpoint_bytes = sum(map(len, pending.state))
 
     def reclaim(self, live: Callable[[int, int], bool]) -> int:
         """See the contract."""
         self._alive()
-        freed = 0
-        kept: list[Segment] = []
-        changed = False
-        for index, segment in enumerate(self._segments):
-            last = index == len(self._segments) - 1
-            if last or segment.end > self._covered or live(segment.base, segment.end):
-                kept.append(segment)
-                continue
-            freed += segment.size
-            changed = True
-            self._files.close(segment.file)
-            self._retire(segment)
-        if changed:
-            self._segments = kept
-            self._bases = [segment.base for segment in kept]
+        _, segments = self._table
+        covered = self._checkpoint.position
+        gone = [s for s in segments[:-1] if s.end <= covered and not live(s.base, s.end)]
+        if not gone:
+            return 0
+        kept = [s for s in segments if s not in gone]
+        self._table = ([s.base for s in kept], kept)
+        try:
+            for segment in gone:
+                self._files.close(segment.file)
+                self._pool.retire(segment.path, segment.size)
             self._files.sync_directory(self.path)
-        return freed
-
-    def _retire(self, segment: Segment) -> None:
-        if segment.size == self._segment_bytes and len(self._ready) < READY_MAX:
-            path = os.path.join(self.path, f"ready-{self._ready_next}.seg")
-            self._ready_next += 1
-            self._files.rename(segment.path, path)
-            self._ready.append(path)
-        else:
-            self._files.unlink(segment.path)
+        except StorageFailure as error:
+            self._die(error)
+        return sum(segment.size for segment in gone)
 
     def segments(self) -> tuple[SegmentUse, ...]:
         """See the contract."""
-        return tuple(SegmentUse(s.base, s.end, s.size) for s in self._segments)
+        return tuple(SegmentUse(s.base, s.end, s.size) for s in self._table[1])
 
     def free_bytes(self) -> int:
         """See the contract."""
-        ready = len(self._ready) * self._segment_bytes
-        left = 0
-        if self._segments:
-            segment = self._segments[-1]
-            left = segment.base + segment.size - SEGMENT_HEADER - self._position
-        return self._files.free_bytes(self.path) + ready + left
+        segments = self._table[1]
+        left = max(segments[-1].limit - self._position, 0) if segments else 0
+        return self._files.free_bytes(self.path) + self._pool.bytes + left
 
     def disk_bytes(self) -> int:
         """See the contract."""
-        return sum(s.size for s in self._segments) + len(self._ready) * self._segment_bytes
+        return sum(s.size for s in self._table[1]) + self._pool.bytes + self._checkpoint_bytes
 
     def close(self) -> None:
         """See the contract."""
         try:
-            if self._dead is None:
+            if self._dead is None and self._lock >= 0:
                 self.sync()
+                with contextlib.suppress(NoSpace):  # everything is durable also without the note
+                    identification.write_closed(
+                        self._files, self.path, self.store_id, self._position
+                    )
         finally:
-            self._abandon()
+            self.abandon()
 
     def _alive(self) -> None:
+        self._dead = self._dead or self._failed_aside
         if self._dead is not None:
             raise self._dead
+        if self._lock < 0:
+            raise StorageFailure(f"the store in {self.path} is closed")
 
-    def _die(self, error: StorageFailure) -> None:
+    def _die(self, error: StorageFailure) -> NoReturn:
         self._dead = error
         raise error

@@ -1,29 +1,64 @@
 """Reading a log again: which frames are whole, where it ends, and whether anything is damaged.
 
 The good prefix is what was appended, from the checkpoint on. What is bad at its end is a torn tail
-if nobody was ever promised more; the largest ``synced`` that any whole frame mentions, before or
-behind the bad place, says what was promised (I23).
+if nobody was ever promised more. What was promised is the largest of: what the checkpoint covers,
+where the store was closed in order, and every ``synced`` that any whole frame mentions, before or
+behind the bad place. Nothing is changed here; ``check`` looks with the same eyes as recovery.
+
+Upholds: I22, I23.
 """
 
 from __future__ import annotations
 
+import os.path
+import re
 import struct
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from onceq.errors import DamagedRecord
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store import framing
 from onceq.store.files import Files
+from onceq.store.framing import Framing
 
 SEGMENT_HEADER: Final = 64
 """Bytes before the first frame of a segment file."""
+SEGMENT_VERSION: Final = 1
+_MAGIC: Final = b"onceq\0sg"
+_HEADER = struct.Struct("<8sI16sQ")
+_CRC = struct.Struct("<I")
+_NAME = re.compile(r"log-([0-9a-f]{16})\.seg")
+
+
+def segment_name(base: int) -> str:
+    """File name of the segment that begins at a log position."""
+    return f"log-{base:016x}.seg"
+
+
+def segment_header(store_id: bytes, base: int) -> bytes:
+    """What a segment file begins with."""
+    head = _HEADER.pack(_MAGIC, SEGMENT_VERSION, store_id, base)
+    return (head + _CRC.pack(zlib.crc32(head))).ljust(SEGMENT_HEADER, b"\0")
+
+
+def base_of_header(head: bytes, store_id: bytes) -> int | None:
+    """Which segment of this store a header says that it begins; None if it is no such header."""
+    if len(head) < SEGMENT_HEADER:
+        return None
+    base = int(_HEADER.unpack_from(head)[3])
+    return base if head == segment_header(store_id, base) else None
 
 
 @dataclass(slots=True)
 class Segment:
-    """One file of the log. ``end``: logical position up to which frames are in it."""
+    """One file of the log.
+
+    Attributes:
+        size: Bytes that the file has, or shall have.
+        end: Log position up to which frames are in it.
+    """
 
     base: int
     path: str
@@ -31,86 +66,209 @@ class Segment:
     size: int
     end: int
 
+    @property
+    def limit(self) -> int:
+        """Log position at which no more fits."""
+        return self.base + self.size - SEGMENT_HEADER
+
+    def offset(self, position: int) -> int:
+        """Where in the file a log position lies."""
+        return SEGMENT_HEADER + position - self.base
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Segment files of a directory, opened, in order; and paths of those never finished."""
+
+    segments: list[Segment] = field(default_factory=list)
+    unmade: list[str] = field(default_factory=list)
+
+
+def load(files: Files, path: str, store_id: bytes, into: Loaded) -> None:
+    """Open all segments of a store; what was opened stands in ``into`` even after an error.
+
+    A file whose header is not right was being made when the last process ended, and holds
+    nothing; unless records lie in it: then its header is damaged.
+
+    Raises:
+        DamagedRecord: The header of a segment is damaged.
+    """
+    framing = Framing(store_id)
+    for name in files.names(path):
+        match = _NAME.fullmatch(name)
+        if match is None:
+            continue
+        whole, base = os.path.join(path, name), int(match[1], 16)
+        file = files.open(whole)
+        size = files.size(file)
+        segment = Segment(base, whole, file, size, base)
+        if files.read(file, 0, SEGMENT_HEADER) == segment_header(store_id, base):
+            into.segments.append(segment)
+            continue
+        try:
+            data = files.read(file, 0, size)
+        finally:
+            files.close(file)
+        if framing.find(data, SEGMENT_HEADER, offset=base - SEGMENT_HEADER):
+            raise DamagedRecord(
+                f"{whole} is damaged in its first {SEGMENT_HEADER} bytes: it holds records, but "
+                "does not say so; restore a backup"
+            )
+        into.unmade.append(whole)
+    into.segments.sort(key=lambda segment: segment.base)
+
+
+def set_ends(segments: Sequence[Segment], covered: int, ends: dict[int, int]) -> None:
+    """Say where segments before the checkpoint end, for nobody will walk them.
+
+    Args:
+        ends: What the checkpoint says, by base.
+    """
+    for index, segment in enumerate(segments):
+        following = segments[index + 1].base if index + 1 < len(segments) else covered
+        segment.end = ends.get(segment.base, max(segment.base, min(following, segment.limit)))
+
 
 @dataclass(slots=True)
 class Found:
-    """What a scan has found: (position, size, segment) of each record behind the checkpoint."""
+    """What a scan has found.
+
+    Attributes:
+        end: Where the good prefix ends.
+        synced: What was promised, as far as anything tells.
+        epoch: The newest epoch of any whole frame.
+        torn_bytes: How far unfinished frames of the last process reach behind the end.
+        frames, frame_bytes: Whole frames from the checkpoint on, and their payloads.
+        problem: What is damaged; None if nothing is.
+    """
 
     end: int
     synced: int
-    epoch: int = 0
-    records: list[tuple[int, int, Segment]] = field(default_factory=list)
+    epoch: int
+    torn_bytes: int = 0
+    frames: int = 0
+    frame_bytes: int = 0
+    problem: Problem | None = None
 
 
-def frames(files: Files, segments: Sequence[Segment], covered: int) -> Found:
-    """Walk the frames from the checkpoint on; sets ``end`` of each segment.
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Damage: in which file, at which byte, and what it means."""
 
-    Raises:
-        DamagedRecord: The log is bad below what was durable.
+    path: str
+    offset: int
+    text: str
+
+
+def frames(
+    files: Files,
+    framing: Framing,
+    segments: Sequence[Segment],
+    *,
+    covered: int,
+    epoch: int,
+    promised: int,
+) -> Found:
+    """Walk the frames from the checkpoint on; sets ``end`` of each segment that it walks.
+
+    Args:
+        covered: Where the checkpoint ends, and so the walk begins.
+        epoch: Frames behind the checkpoint are of this epoch or a later one.
+        promised: Something else says that everything before this position was durable.
     """
-    found = Found(covered, covered)
-    bad: tuple[Segment, int] | None = None
+    found = Found(covered, max(covered, promised), epoch)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base if index + 1 < len(segments) else None
         if following is not None and following <= covered:
-            segment.end = following
             continue
         if segment.base > found.end:
-            bad = (segment, segment.base)
+            _behind(files, framing, segments[index:], found, segment.base)
             break
-        _walk(files, segment, found)
-        segment.end = found.end
-        if following is None or found.end < following:
-            bad = (segment, found.end)
+        _walk(files, framing, segment, found, following)
+        if found.end != following:
+            _behind(files, framing, segments[index:], found, found.end)
             break
-    synced = found.synced
-    if bad is not None:
-        for frame in _behind(files, segments, *bad):
-            synced, found.epoch = max(synced, frame.synced), max(found.epoch, frame.epoch)
-    if synced > found.end:
-        segment, place = bad if bad is not None else (segments[-1], found.end)
-        raise DamagedRecord(
-            f"{segment.path} is damaged at byte {SEGMENT_HEADER + place - segment.base} (log "
-            f"position {found.end}), below the {synced} that was durable: restore a backup"
-        )
+    if found.synced > found.end:
+        found.problem = _problem(segments, found)
     return found
 
 
-def _walk(files: Files, segment: Segment, found: Found) -> None:
-    """The whole frames of one segment, from where we are."""
+def _walk(
+    files: Files, framing: Framing, segment: Segment, found: Found, following: int | None
+) -> None:
+    """The whole frames of one segment, from where we are up to where the next one begins."""
     data = files.read(segment.file, 0, segment.size)
-    while True:
-        at = found.end
-        frame = framing.parse(data, SEGMENT_HEADER + at - segment.base, position=at)
+    while found.end != following:
+        frame = framing.parse(data, segment.offset(found.end), position=found.end)
         if frame is None or frame.epoch < found.epoch:
-            return
-        found.records.append((at, frame.size, segment))
+            break
+        if following is not None and frame.end > following:
+            break
+        found.frames += 1
+        found.frame_bytes += frame.size
         found.synced = max(found.synced, frame.synced)
-        found.epoch = max(found.epoch, frame.epoch)
-        found.end = at + frame_size(frame.size)
+        found.epoch = frame.epoch
+        found.end = frame.end
+    segment.end = max(segment.base, min(found.end, segment.limit))
 
 
 def _behind(
-    files: Files, segments: Sequence[Segment], segment: Segment, at: int
-) -> list[framing.Frame]:
-    """Whole frames behind a bad one: what they say tells damage from a torn tail."""
-    frames_: list[framing.Frame] = []
-    for other in segments:
-        if other.base >= segment.base:
-            data = files.read(other.file, 0, other.size)
-            start = SEGMENT_HEADER + (at - other.base if other is segment else 0)
-            frames_ += framing.find_behind(data, start, other.base - SEGMENT_HEADER)
-    return frames_
+    files: Files, framing: Framing, segments: Sequence[Segment], found: Found, place: int
+) -> None:
+    """Whole frames behind a bad place: what they say tells damage from a torn tail.
+
+    Frames of earlier epochs may lie there since long ago; they are no torn tail, but what they
+    say was durable was so.
+    """
+    last_epoch = found.epoch
+    reach = found.end
+    for segment in segments:
+        data = files.read(segment.file, 0, segment.size)
+        start = max(segment.offset(place), SEGMENT_HEADER)
+        if segment.base <= place == found.end:
+            claimed, epoch = framing.claim(data, start, position=place)
+            if epoch >= last_epoch:
+                reach = max(reach, min(claimed, segment.limit))
+        for frame in framing.find(data, start, offset=segment.base - SEGMENT_HEADER):
+            found.synced = max(found.synced, frame.synced)
+            found.epoch = max(found.epoch, frame.epoch)
+            if frame.epoch >= last_epoch:
+                reach = max(reach, frame.end)
+    found.torn_bytes = reach - found.end
 
 
-def tail_bytes(files: Files, segments: Sequence[Segment], end: int) -> int:
-    """Bytes behind the end that look like the beginning of a record that was never whole."""
-    holders = [s for s in segments if s.base <= end]
-    if not holders:
-        return 0
-    segment = holders[-1]
-    head = files.read(segment.file, SEGMENT_HEADER + end - segment.base, FRAME_HEADER)
-    if len(head) < FRAME_HEADER or not any(head):
-        return 0
-    _, size, position, _, _ = struct.unpack("<IIQQQ", head)
-    return frame_size(size) if position == end and size < segment.size else 0
+def _problem(segments: Sequence[Segment], found: Found) -> Problem:
+    """Damage at the end of the good prefix, in words."""
+    meaning = (
+        f"the log is whole only up to position {found.end}, but everything up to {found.synced} "
+        "was durable; restore a backup"
+    )
+    for segment in reversed(segments):
+        if segment.base <= found.end < segment.limit:
+            place = segment.offset(found.end)
+            return Problem(
+                segment.path, place, f"{segment.path} is damaged at byte {place}: {meaning}"
+            )
+    name = segment_name(found.end)
+    return Problem(name, 0, f"the segment {name} is missing: {meaning}")
+
+
+def records(
+    files: Files, segments: Sequence[Segment], covered: int, end: int
+) -> Iterator[tuple[int, memoryview]]:
+    """Position and payload of each record between the checkpoint and the end.
+
+    The frames were found whole before; only their sizes are looked at again.
+    """
+    position = covered
+    for segment in segments:
+        if not segment.base <= position < segment.end:
+            continue
+        data = memoryview(files.read(segment.file, 0, segment.size))
+        while position < min(end, segment.end):
+            start = segment.offset(position) + FRAME_HEADER
+            size = int.from_bytes(
+                data[start - FRAME_HEADER + 4 : start - FRAME_HEADER + 8], "little"
+            )
+            yield position, data[start : start + size]
+            position += frame_size(size)

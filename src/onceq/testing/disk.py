@@ -2,11 +2,14 @@
 
 ``SimFiles`` has the operations of ``onceq.store.files.Files``. It keeps two views: what a running
 process sees, and what is durable, together with every operation since the last sync that covers
-it. ``crash`` gives the disk as it may be found after a power cut: any of the pending operations
-may have been done or not, in any order, the last write may be torn, and names not covered by a
-directory sync may be as they were (testing P5, 1 to 6). What was synced is always intact.
+it. ``crash`` and ``images`` give the disk as it may be found after a power cut: any of the pending
+operations may have been done or not, in any order, a write may be torn, and changes of names that
+no directory sync covers may be undone one by one (testing P5, 1 to 6). What was synced is always
+intact. All choices come from a seed or a generator that is handed in.
 
-Faults can be planted: a disk that is full, a sync or a write that fails at its n-th call.
+Faults can be planted: a disk that is full, an operation that fails at its n-th call, a stored bit
+that flips. A failed sync loses what it should have covered, and the next one succeeds: so do
+kernels, and so a store that tries a sync again is found out.
 """
 
 from __future__ import annotations
@@ -14,11 +17,27 @@ from __future__ import annotations
 import random as _random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, product
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
 from onceq.model.run import Buffer
 
 SECTOR = 512
+SUBSETS_OF = 8
+"""Of so many pending operations all subsets are tried, of more only some."""
+RANDOM_SUBSETS = 200
+RANDOM_CUTS = 20
+IMAGES = 2_000
+"""Images after one crash, if nobody says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """Bytes on their way to a file; ``number`` orders all pending operations of the disk."""
+
+    number: int
+    offset: int
+    data: bytes
 
 
 @dataclass(slots=True)
@@ -26,16 +45,40 @@ class _Inode:
     """One file's contents: as seen, as durable, and what lies between."""
 
     seen: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
-    pending: list[tuple[int, bytes]] = field(default_factory=list)
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[_Write] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _Naming:
     """A change of a directory that is not synced yet: path to inode number, 0 for removed."""
 
+    number: int
     path: str
     inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """A write of which only the first ``length`` bytes came; the rest is old ("") or ``fill``."""
+
+    write: int
+    length: int
+    fill: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which pending operations have reached the disk when the power went.
+
+    Attributes:
+        writes: Their numbers, in the order in which they reached it.
+        names: Numbers of the changes of names that did.
+    """
+
+    writes: tuple[int, ...]
+    names: tuple[int, ...]
+    torn: Torn | None = None
 
 
 class PowerCut(BaseException):
@@ -50,6 +93,7 @@ class SimFiles:
         stop_at: Raise PowerCut before that operation; 0: never.
         fail: Asked before each operation with its kind (write, sync, rename, unlink, create,
             sync-directory) and number; an error that it returns is raised.
+        fail_read: The same for reads, with the path.
         capacity: Bytes that all files together may have; 0: no limit.
     """
 
@@ -59,12 +103,13 @@ class SimFiles:
         self._durable_names: dict[str, int] = {}
         self._naming: list[_Naming] = []
         self._directories: set[str] = set()
-        self._open: dict[int, int] = {}
+        self._open: dict[int, tuple[int, str]] = {}
         self._locks: dict[int, str] = {}
         self._next = 1
         self.operations = 0
         self.stop_at = 0
         self.fail: Callable[[str, int], StorageFailure | None] = lambda kind, number: None
+        self.fail_read: Callable[[str], StorageFailure | None] = lambda path: None
         self.capacity = 0
 
     # ---- operations -----------------------------------------------------------------------
@@ -77,21 +122,23 @@ class SimFiles:
         if error is not None:
             raise error
 
+    def _number(self) -> int:
+        self._next += 1
+        return self._next - 1
+
     def open(self, path: str, *, create: bool = False) -> int:
         """See Files."""
         if create:
             if path in self._names:
                 raise StorageFailure(f"opening {path} failed: it exists")
             self._operation("create")
-            number = self._next
-            self._next += 1
-            self._inodes[number] = _Inode()
-            self._name(path, number)
+            inode = self._number()
+            self._inodes[inode] = _Inode()
+            self._name(path, inode)
         elif path not in self._names:
             raise StorageFailure(f"opening {path} failed: there is no such file")
-        file = self._next
-        self._next += 1
-        self._open[file] = self._names[path]
+        file = self._number()
+        self._open[file] = (self._names[path], path)
         return file
 
     def _name(self, path: str, inode: int) -> None:
@@ -99,7 +146,10 @@ class SimFiles:
             self._names[path] = inode
         else:
             del self._names[path]
-        self._naming.append(_Naming(path, inode))
+        self._naming.append(_Naming(self._number(), path, inode))
+
+    def _inode(self, file: int) -> _Inode:
+        return self._inodes[self._open[file][0]]
 
     def close(self, file: int) -> None:
         """See Files."""
@@ -108,30 +158,44 @@ class SimFiles:
 
     def size(self, file: int) -> int:
         """See Files."""
-        return len(self._inodes[self._open[file]].seen)
+        return len(self._inode(file).seen)
 
     def read(self, file: int, offset: int, size: int) -> bytes:
         """See Files."""
-        return bytes(self._inodes[self._open[file]].seen[offset : offset + size])
+        error = self.fail_read(self._open[file][1])
+        if error is not None:
+            raise error
+        return bytes(self._inode(file).seen[offset : offset + size])
 
     def write(self, file: int, offset: int, pieces: Sequence[Buffer]) -> None:
-        """See Files."""
+        """See Files. On a full disk the part that fits is written before the error."""
         self._operation("write")
         data = b"".join(pieces)
-        inode = self._inodes[self._open[file]]
+        inode = self._inode(file)
+        over = 0
+        if self.capacity:
+            grown = max(offset + len(data) - len(inode.seen), 0)
+            over = min(max(self.used + grown - self.capacity, 0), grown)
+            data = data[: len(data) - over]
         end = offset + len(data)
-        if self.capacity and self.used + max(end - len(inode.seen), 0) > self.capacity:
+        if data:
+            if len(inode.seen) < end:
+                inode.seen.extend(bytes(end - len(inode.seen)))
+            inode.seen[offset:end] = data
+            inode.pending.append(_Write(self._number(), offset, data))
+        if over:
             raise NoSpace("writing: the disk is full")
-        if len(inode.seen) < end:
-            inode.seen.extend(bytes(end - len(inode.seen)))
-        inode.seen[offset:end] = data
-        inode.pending.append((offset, data))
 
     def sync(self, file: int) -> None:
         """See Files."""
-        self._operation("sync")
-        inode = self._inodes[self._open[file]]
-        inode.durable = bytes(inode.seen) if inode.pending else inode.durable
+        inode = self._inode(file)
+        try:
+            self._operation("sync")
+        except StorageFailure:
+            inode.pending.clear()
+            raise
+        for write in inode.pending:
+            _apply_write(inode.durable, write.offset, write.data)
         inode.pending.clear()
 
     def rename(self, old: str, new: str) -> None:
@@ -159,7 +223,9 @@ class SimFiles:
 
     def make_directory(self, path: str) -> None:
         """See Files."""
-        self._directories.add(path)
+        if path not in self._directories:
+            self._operation("make-directory")
+            self._directories.add(path)
 
     def names(self, path: str) -> list[str]:
         """See Files."""
@@ -174,8 +240,7 @@ class SimFiles:
         """See Files."""
         if path in self._locks.values():
             raise StoreLocked(f"another process runs the queue manager that holds {path}")
-        file = self._next
-        self._next += 1
+        file = self._number()
         self._locks[file] = path
         return file
 
@@ -193,102 +258,94 @@ class SimFiles:
         """Writes and changes of names that no sync covers yet."""
         return len(self._naming) + sum(len(i.pending) for i in self._inodes.values())
 
+    @property
+    def pending_writes(self) -> tuple[int, ...]:
+        """Numbers of the writes that no sync covers yet, for a Plan."""
+        return tuple(self._writes())
+
+    @property
+    def pending_names(self) -> tuple[int, ...]:
+        """Numbers of the changes of names that no sync covers yet, for a Plan."""
+        return tuple(naming.number for naming in self._naming)
+
+    def contents(self, path: str) -> bytes:
+        """What a running process sees in a file."""
+        return bytes(self._inodes[self._names[path]].seen)
+
+    def flip(self, path: str, offset: int, mask: int = 1) -> None:
+        """Alter stored bits of one byte."""
+        inode = self._inodes[self._names[path]]
+        inode.seen[offset] ^= mask
+        inode.durable[offset] ^= mask
+
     # ---- crashes --------------------------------------------------------------------------
+
+    def _writes(self) -> dict[int, tuple[int, _Write]]:
+        """Pending writes by number, in order: to which file, and what."""
+        found = {
+            write.number: (inode, write)
+            for inode, contents in self._inodes.items()
+            for write in contents.pending
+        }
+        return dict(sorted(found.items()))
 
     def crash(self, random: _random.Random) -> SimFiles:
         """The disk after a power cut now, one of the many ways that it may be."""
-        how = random.choice(("all", "none", "prefix", "subset", "torn", "torn"))
-        writes = [(n, i) for n, inode in self._inodes.items() for i in range(len(inode.pending))]
-        if how == "all":
-            kept = set(writes)
-        elif how == "none":
-            kept = set()
-        elif how == "prefix":
-            kept = set(writes[: random.randint(0, len(writes))])
-        else:
-            kept = {write for write in writes if random.random() < 0.5}
-        torn = random.choice(writes) if writes and how == "torn" else None
-        cut = random.random()
-        fill = random.choice((b"", b"\0", b"\xa5"))
-        naming = [n for n in self._naming if how == "all" or random.random() < 0.5]
-        if how == "none":
-            naming = []
-        return self._image(kept, torn, cut, fill, naming)
+        sizes = {number: len(write.data) for number, (_, write) in self._writes().items()}
+        return self.image(random_plan(random, sizes, self.pending_names))
 
-    def images(self) -> Iterator[SimFiles]:
-        """Disks as they may be found after a power cut now: the systematic ones of P5."""
-        writes = [(n, i) for n, inode in self._inodes.items() for i in range(len(inode.pending))]
-        names = list(self._naming)
-        if len(writes) <= 6:
-            subsets = [
-                {w for bit, w in enumerate(writes) if mask >> bit & 1}
-                for mask in range(1 << len(writes))
-            ]
-        else:
-            subsets = [set(), set(writes)]
-            subsets += [set(writes) - {w} for w in writes]
-            subsets += [set(writes[:n]) for n in range(1, len(writes))]
-        namings: list[list[_Naming]] = [[], names]
-        namings += [names[:n] for n in range(1, len(names))]
-        namings += [[n for n in names if n is not left] for left in names]
-        for kept in subsets:
-            yield self._image(kept, None, 0.0, b"", names)
-            if names:
-                yield self._image(kept, None, 0.0, b"", [])
-        for naming in namings:
-            yield self._image(set(writes), None, 0.0, b"", naming)
-        if writes:
-            number, index = last = writes[-1]
-            size = max(len(self._inodes[number].pending[index][1]), 1)
-            cuts = [at / size for at in range(0, min(size, 8 * SECTOR), SECTOR)]
-            cuts += [n / 21 for n in range(1, 21)]
-            for cut in cuts:
-                for fill in (b"", b"\0", b"\xa5"):
-                    yield self._image(set(writes), last, cut, fill, names)
+    def images(self, most: int = IMAGES, *, seed: int = 0) -> Iterator[SimFiles]:
+        """Disks as they may be found after a power cut now: at most so many, all different plans.
 
-    def _image(
-        self,
-        kept: set[tuple[int, int]],
-        torn: tuple[int, int] | None,
-        cut: float,
-        fill: bytes,
-        naming: Sequence[_Naming],
-    ) -> SimFiles:
+        The first is that no pending write has come, but all names have.
+        """
+        for plan in self.plans(most, seed=seed):
+            yield self.image(plan)
+
+    def plans(self, most: int = IMAGES, *, seed: int = 0) -> list[Plan]:
+        """Of a crash now: the systematic plans of P5, as many of them as asked for, then more."""
+        random = _random.Random(seed)
+        sizes = {number: len(write.data) for number, (_, write) in self._writes().items()}
+        names = self.pending_names
+        found = list(dict.fromkeys(_systematic(random, sizes, names)))
+        if len(found) > most:
+            # The first few are the plain ones; of the others a fair choice.
+            found = found[:4] + random.sample(found[4:], max(most - 4, 0))
+        elif sizes or names:
+            seen = set(found)
+            for _ in range(most - len(found)):
+                plan = random_plan(random, sizes, names)
+                if plan not in seen:
+                    seen.add(plan)
+                    found.append(plan)
+        return found[:most]
+
+    def image(self, plan: Plan) -> SimFiles:
+        """The disk after a crash that went according to plan."""
         after = SimFiles()
         after._directories = set(self._directories)
         after._next = self._next
+        after.capacity = self.capacity
         after._durable_names = dict(self._durable_names)
-        for change in naming:
-            _apply_name(after._durable_names, change)
+        kept = set(plan.names)
+        for change in self._naming:
+            if change.number in kept:
+                _apply_name(after._durable_names, change)
         after._names = dict(after._durable_names)
         for number in set(after._names.values()):
-            contents = self._after(number, kept, torn, cut, fill)
-            after._inodes[number] = _Inode(bytearray(contents), bytes(contents), [])
+            durable = bytearray(self._inodes[number].durable)
+            after._inodes[number] = _Inode(durable, durable)
+        writes = self._writes()
+        for number in plan.writes:
+            inode, write = writes[number]
+            if inode in after._inodes:
+                data = write.data
+                if plan.torn is not None and plan.torn.write == number:
+                    data = _tear(data, plan.torn)
+                _apply_write(after._inodes[inode].durable, write.offset, data)
+        for contents in after._inodes.values():
+            contents.seen = bytearray(contents.durable)
         return after
-
-    def _after(
-        self,
-        number: int,
-        kept: set[tuple[int, int]],
-        torn: tuple[int, int] | None,
-        cut: float,
-        fill: bytes,
-    ) -> bytearray:
-        inode = self._inodes[number]
-        contents = bytearray(inode.durable)
-        for index, (offset, data) in enumerate(inode.pending):
-            piece = data
-            if torn == (number, index):
-                length = int(len(data) * cut)
-                rest = fill * (len(data) - length) if fill else b""
-                piece = data[:length] + rest
-            elif (number, index) not in kept:
-                continue
-            end = offset + len(piece)
-            if len(contents) < end:
-                contents.extend(bytes(end - len(contents)))
-            contents[offset:end] = piece
-        return contents
 
     def kill(self) -> SimFiles:
         """The disk after the process alone was killed: everything written is seen, nothing more
@@ -304,6 +361,85 @@ class SimFiles:
         return after
 
 
+def _systematic(
+    random: _random.Random, sizes: dict[int, int], names: Sequence[int]
+) -> Iterator[Plan]:
+    """The plans that P5 lists; may repeat itself."""
+    writes, every_name = tuple(sizes), tuple(names)
+    yield Plan((), every_name)
+    yield Plan((), ())
+    yield Plan(writes, every_name)
+    yield Plan(writes, ())
+    both = sorted([*writes, *names])
+    for count in range(1, len(both)):
+        done = set(both[:count])
+        yield Plan(tuple(w for w in writes if w in done), tuple(n for n in names if n in done))
+    for some in _subsets(random, every_name):
+        yield Plan(writes, some)
+        yield Plan((), some)
+    for some in _subsets(random, writes):
+        yield Plan(some, every_name)
+        yield Plan(some, ())
+    if len(writes) > 1:
+        yield Plan(writes[::-1], every_name)
+    if writes:
+        last, size = writes[-1], sizes[writes[-1]]
+        cuts = [*range(0, size, SECTOR), *(random.randrange(size) for _ in range(RANDOM_CUTS))]
+        for cut, fill in product(cuts, ("", "zero", "noise")):
+            yield Plan(writes, every_name, Torn(last, cut, fill))
+            yield Plan((last,), every_name, Torn(last, cut, fill))
+
+
+def _subsets(random: _random.Random, of: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    if len(of) <= SUBSETS_OF:
+        for size in range(len(of) + 1):
+            yield from combinations(of, size)
+        return
+    for left in of:
+        yield tuple(n for n in of if n != left)
+    for pair in combinations(of, 2):
+        yield tuple(n for n in of if n not in pair)
+    for _ in range(RANDOM_SUBSETS):
+        yield tuple(n for n in of if random.random() < 0.5)
+
+
+def random_plan(random: _random.Random, sizes: dict[int, int], names: Sequence[int]) -> Plan:
+    """Any plan, from the pending writes with their sizes and the changes of names, by number."""
+    how = random.choice(("all", "none", "prefix", "subset", "mixed", "torn", "torn"))
+    writes = list(sizes)
+    if how == "none":
+        return Plan((), ())
+    if how == "prefix":
+        last = random.choice([*writes, *names, 0])
+        return Plan(tuple(w for w in writes if w <= last), tuple(n for n in names if n <= last))
+    if how != "all":
+        chance = random.choice((0.1, 0.5, 0.9))
+        writes = [write for write in writes if random.random() < chance]
+        names = [name for name in names if random.random() < chance]
+    if how == "mixed":
+        random.shuffle(writes)
+    torn = None
+    if how == "torn" and writes:
+        write = random.choice(writes)
+        torn = Torn(write, random.randint(0, sizes[write]), random.choice(("", "zero", "noise")))
+    return Plan(tuple(writes), tuple(names), torn)
+
+
+def _tear(data: bytes, torn: Torn) -> bytes:
+    rest = len(data) - torn.length
+    if torn.fill == "zero":
+        return data[: torn.length] + bytes(rest)
+    if torn.fill == "noise":
+        return data[: torn.length] + _random.Random(torn.length).randbytes(rest)
+    return data[: torn.length]
+
+
+def _apply_write(contents: bytearray, offset: int, data: bytes) -> None:
+    if len(contents) < offset:
+        contents.extend(bytes(offset - len(contents)))
+    contents[offset : offset + len(data)] = data
+
+
 def _apply_name(names: dict[str, int], change: _Naming) -> None:
     if change.inode:
         names[change.path] = change.inode
@@ -311,9 +447,9 @@ def _apply_name(names: dict[str, int], change: _Naming) -> None:
         names.pop(change.path, None)
 
 
-def failing(kind: str, number: int, error: StorageFailure | None = None) -> Callable[
-    [str, int], StorageFailure | None
-]:  # fmt: skip
+def failing(
+    kind: str, number: int, error: StorageFailure | None = None
+) -> Callable[[str, int], StorageFailure | None]:
     """A ``fail`` that lets the operation of that number fail if it is of that kind ("" any)."""
     planted = error or SyncFailed("a planted failure")
 

@@ -62,10 +62,15 @@ class Faults:
         for victim in victims:
             if victim.engine is None:
                 continue
-            if rng.random() < 0.3:
+            kind = rng.random()
+            if kind < 0.3:
                 victim.down(power=rng.random() < self.world.options.power)
-            else:
+            elif kind < 0.6:
                 victim.crash_within(rng.choice([1, 3, 10, 40, 200]))
+            else:
+                victim.crash_at(rng.choice(["create", "rename", "sync-directory", "unlink"]))
+            if self.world.options.clock_every_us and rng.random() < 0.3:
+                victim.clock.jump(-rng.choice([MINUTE, HOUR]))
 
     def partition(self) -> None:
         """Nothing goes between two managers for a while, one way or both."""

@@ -34,7 +34,7 @@ class HostileEngine(Engine):
         self._genuine: dict[int, deque[bool]] = {}
         self._withheld: set[int] = set()
         super().__init__(**parts)
-        self._perform[Persisted] = self._persisted  # type: ignore[assignment]
+        self._perform[Persisted] = self._persisted
 
     def submit(self, item: Input) -> None:
         """Let an input through; what a peer sent may suffer."""

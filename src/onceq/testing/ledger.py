@@ -42,7 +42,7 @@ class Place:
     """One queue as the books see it; ``node`` -1 is a computer that does not exist.
 
     Attributes:
-        spelling: Format name by which other managers address it.
+        spellings: Format names by which managers address it.
         created_us, deleted_us: When it came into being (-1: never) and went away.
         purged_us: When somebody last asked for a purge.
         leaks: Messages that may have been taken by receives whose answer was lost.
@@ -51,7 +51,7 @@ class Place:
 
     node: int
     name: str
-    spelling: str
+    spellings: list[str]
     transactional: bool = True
     quota_kb: int = 0
     created_us: int = -1
@@ -63,7 +63,7 @@ class Place:
     number: int = 0
     lookups: dict[int, int] = field(default_factory=dict)
     held: dict[int, Unit] = field(default_factory=dict)
-    doubtful: dict[int, Unit] = field(default_factory=dict)
+    doubtful: dict[int, list[Unit]] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
     aborts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By lookup identifier: how many aborts, and the life of the process in the first of them
@@ -121,6 +121,8 @@ class Message:
     body: bytes
     sent_us: int
     copies: dict[tuple[int, str], Copy]
+    names: dict[tuple[int, str], str]
+    """Format name by which each destination was addressed: each has a stream of its own."""
     places: tuple[Place, ...]
     done: bool = False
     """Outside transactions: the send was answered."""
@@ -144,8 +146,8 @@ class Ledger:
     # ---- sending ------------------------------------------------------------------------
 
     def message(
-        self, node: int, unit: Unit | None, places: tuple[Place, ...], properties: Properties,
-        size: int,
+        self, node: int, unit: Unit | None, names: list[tuple[Place, str]],
+        properties: Properties, size: int,
     ) -> Message:  # fmt: skip
         """A message is about to be sent; its body is made here."""
         uid = self._next
@@ -153,7 +155,9 @@ class Ledger:
         body = _UID.pack(uid) + bytes((uid & 0xFF,)) * size
         message = Message(
             uid, node, unit, len(unit.sends) if unit else 0, properties, body, self.world.now,
-            {place.key: Copy() for place in places}, places,
+            {place.key: Copy() for place, _ in names},
+            {place.key: name.casefold() for place, name in names},
+            tuple(place for place, _ in names),
         )  # fmt: skip
         if unit is not None:
             unit.sends.append(message)
@@ -184,7 +188,7 @@ class Ledger:
         if unit.returned:
             self.world.wrong("I3a: a commit is done, though what it took was seen again")
         for place, lookup, uid in unit.takes:
-            place.doubtful.pop(lookup, None)
+            self._settled(place, lookup, unit)
             self._release(place, lookup, unit)
             self._taken(place, lookup, uid)
 
@@ -194,10 +198,15 @@ class Ledger:
         self._check_unseen(unit)
         unit.status = Status.ABORTED
         for place, lookup, _ in unit.takes:
-            place.doubtful.pop(lookup, None)
+            self._settled(place, lookup, unit)
             self._release(place, lookup, unit)
             count, first = place.aborts.get(lookup, (0, life))
             place.aborts[lookup] = (count + 1, first)
+
+    def _settled(self, place: Place, lookup: int, unit: Unit) -> None:
+        units = place.doubtful.get(lookup, [])
+        if unit in units:
+            units.remove(unit)
 
     def _check_unseen(self, unit: Unit) -> None:
         if unit.seen:
@@ -212,7 +221,7 @@ class Ledger:
         unit.status = Status.DOUBT
         for place, lookup, _ in unit.takes:
             self._release(place, lookup, unit)
-            place.doubtful[lookup] = unit
+            place.doubtful.setdefault(lookup, []).append(unit)
 
     def resolved(self, unit: Unit, outcome: Outcome) -> None:
         """The manager was asked what became of it."""
@@ -251,8 +260,7 @@ class Ledger:
             self.world.wrong(f"I16: {place} hands out {lookup}, which another transaction holds")
         if lookup in place.gone:
             self.world.wrong(f"I17: {place} hands out {lookup}, which was received")
-        doubtful = place.doubtful.get(lookup)
-        if doubtful is not None:
+        for doubtful in place.doubtful.get(lookup, ()):
             doubtful.returned = True
         self._check_aborts(place, lookup, aborts)
         copy.seen = True
@@ -303,7 +311,7 @@ class Ledger:
         count, life = place.aborts.get(lookup, (0, 0))
         if aborts:
             self.world.marks[marks.GIVEN_BACK] += 1
-        slack = place.slack + (lookup in place.doubtful)
+        slack = place.slack + len(place.doubtful.get(lookup, ()))
         exact = not slack and (not count or life == self.world.nodes[place.node].life)
         if aborts > count + slack or (exact and aborts != count):
             self.world.wrong(
@@ -335,21 +343,22 @@ class Ledger:
     # ---- order --------------------------------------------------------------------------
 
     def check_order(self) -> None:
-        """Every queue holds the messages of each sender in the order of their commits (I5)."""
+        """Every queue holds what a sender sent by one name in the order of its commits (I5)."""
         for place in self.places.values():
             if not place.transactional:
                 continue
-            last: dict[int, tuple[int, int, int]] = {}
+            last: dict[tuple[int, str], tuple[int, int, int]] = {}
             for lookup in sorted(place.lookups):
                 message = self.messages[place.lookups[lookup]]
                 unit = message.unit
                 if unit is None:
                     continue
                 here = (unit.order, message.index, message.uid)
-                before = last.get(message.node)
+                stream = (message.node, message.names[place.key])
+                before = last.get(stream)
                 if before is not None and before >= here:
                     self.world.wrong(
                         f"I5: in {place} message {here[2]} stands behind message {before[2]}, "
                         f"which M{message.node} committed later"
                     )
-                last[message.node] = here
+                last[stream] = here

@@ -38,7 +38,7 @@ class End:
         "life",
         "other",
         "queue",
-        "session",
+        "session", "streams",
     )  # fmt: skip
 
     def __init__(self, home: Node) -> None:
@@ -49,6 +49,8 @@ class End:
         self.closed = False
         self.broken = False
         """What is written goes nowhere, but this end does not know yet."""
+        self.streams: set[int] = set()
+        """Message streams of which something was written to this end."""
         self.queue: deque[tuple[int, bytes | None]] = deque()
         """Due time and bytes on their way to this end; None: the other end has closed."""
         self.last_us = 0
@@ -60,7 +62,7 @@ class End:
     def write(self, pieces: Sequence[Buffer]) -> None:
         """Send bytes."""
         self.home.step("write to a peer")
-        self.home.world.tap.look(self.home, self.other.home, pieces)
+        self.home.world.tap.look(self, pieces)
         if not self.closed:
             self.home.world.network.carry(self, b"".join(pieces))
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar
 
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
@@ -25,6 +26,8 @@ from onceq.testing.trace import Violation
 
 if TYPE_CHECKING:
     from onceq.testing.world import World
+
+T = TypeVar("T")
 
 PATH = "/onceq"
 TICK_US = HOUR
@@ -67,6 +70,7 @@ class Node:
         self.gone_wall_us = 0
         self.cut_recovery = False
         self._fuse = 0
+        self._fatal_call = ""
         self._pump_planned = False
         self._timer_us = 0
         self._created = False
@@ -75,9 +79,10 @@ class Node:
 
     def step(self, what: str) -> None:
         """Something goes through a door; a planned crash may happen here."""
-        if self._fuse:
-            self._fuse -= 1
-            if not self._fuse:
+        if self._fuse or what == self._fatal_call:
+            self._fuse = max(self._fuse - 1, 0)
+            if not self._fuse or what == self._fatal_call:
+                self._fatal_call = ""
                 self.world.note("crash at", self.name, what)
                 raise Crash(what)
 
@@ -103,6 +108,10 @@ class Node:
     def crash_within(self, steps: int) -> None:
         """Let the process end at one of the next calls through a door."""
         self._fuse = steps
+
+    def crash_at(self, what: str) -> None:
+        """Let the process end at its next call of that kind: rename, create, unlink, ..."""
+        self._fatal_call = what
 
     def run(self, work: Callable[[Engine], object]) -> None:
         """Let the engine do something, if it runs; its process may end by it."""
@@ -162,7 +171,7 @@ class Node:
             return
         except Violation:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - recovery must raise nothing else
             world.wrong(f"{self.name} cannot start: {error!r}", traceback.format_exc())
         self._fuse = 0
         self.engine = engine
@@ -197,6 +206,7 @@ class Node:
             settings=options.settings,
             wake=self._plan_pump,
             fatal=self.disk_failed,
+            background=self._background if options.background else None,
         )
         engine.start()
         return engine
@@ -207,7 +217,7 @@ class Node:
     def down(self, *, power: bool) -> None:
         """The process ends; it is started again after a while."""
         world = self.world
-        self._fuse = 0
+        self._fuse, self._fatal_call = 0, ""
         self.gone_wall_us = self.clock.wall_us()
         if any(name.endswith(".ckp.new") for name in self.disk.names(PATH)):
             world.marks[marks.CHECKPOINT_CUT] += 1
@@ -254,15 +264,39 @@ class Node:
         """The process stands still."""
         self.paused_us = max(self.paused_us, self.world.now + us)
 
+    def calm(self) -> None:
+        """No more faults are planned."""
+        self._fuse, self._fatal_call = 0, ""
+        self.sync_fails_in = 0
+        self.disk.capacity = 0
+        self.paused_us = 0
+
     # ---- its loop -----------------------------------------------------------------------
 
     def _plan_pump(self) -> None:
-        if not self._pump_planned:
+        if self.engine is not None and not self._pump_planned:
             self._pump_planned = True
             after = self.rng.randrange(100, 2 * MS)
             if self.world.network.faulty and self.rng.random() < self.world.options.slow_sync:
                 after = self.rng.randrange(5 * SECOND)
             self.later(after, self._pump)
+
+    def _background(self, work: Callable[[], T]) -> Future[T]:
+        """Another thread: what it does is done a while later, all at once."""
+        future: Future[T] = Future()
+
+        def due() -> None:
+            def finish(engine: Engine) -> None:
+                try:
+                    future.set_result(work())
+                except StorageFailure as error:
+                    future.set_exception(error)
+
+            self.run(finish)
+            self._plan_pump()
+
+        self.later(self.rng.choice([MS, SECOND, 20 * SECOND]), due)
+        return future
 
     def _pump(self) -> None:
         self._pump_planned = False

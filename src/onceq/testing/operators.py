@@ -23,7 +23,7 @@ from onceq.core.inputs import (
 from onceq.core.views import OutgoingView, QueueView
 from onceq.errors import OnceqError, QueueExists
 from onceq.model.identity import guid_text
-from onceq.model.queue import QueueProperties
+from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.ledger import Place
 from onceq.testing.options import MINUTE, SECOND
@@ -52,7 +52,7 @@ class Operators:
         """Make one queue."""
         properties = QueueProperties(
             place.name.rpartition("\\")[2], transactional=place.transactional,
-            **({"quota_kb": place.quota_kb} if place.quota_kb else {}),
+            quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB,
         )  # fmt: skip
         instance = self.world.stream("workload").randbytes(16)
 
@@ -61,11 +61,14 @@ class Operators:
                 place.created_us = self.world.now
 
         answer = yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), asked, safe=True)
-        if isinstance(answer, QueueProperties):
+        if isinstance(answer, QueueProperties) and not place.number:
             place.number = answer.number
-            if place.spelling.startswith("PRIVATE="):
-                place.spelling = f"PRIVATE={guid_text(app.node.guid)}\\{answer.number:08x}"
-        elif not isinstance(answer, QueueExists):
+            private = f"PRIVATE={guid_text(app.node.guid)}\\{answer.number:08x}"
+            if place.spellings[0] == "PRIVATE=":
+                place.spellings[0] = private
+            else:
+                place.spellings.append(private)
+        elif not isinstance(answer, (QueueProperties, QueueExists)):
             self.world.wrong(f"a queue cannot be made: {answer!r}")
 
     # ---- meanwhile ----------------------------------------------------------------------
@@ -137,7 +140,7 @@ class Operators:
 
     def _place(self, destination: str) -> Place | None:
         for place in self.world.ledger.places.values():
-            if place.spelling.casefold() == destination.casefold():
+            if destination.casefold() in map(str.casefold, place.spellings):
                 return place
         return None
 
@@ -152,6 +155,11 @@ class Operators:
 
     def _check(self, views: tuple[QueueView, ...]) -> None:
         for view in views:
+            if view.bytes > view.quota_kb << 10:
+                self.world.wrong(
+                    f"I19: queue {view.name} holds {view.bytes} bytes, its quota is "
+                    f"{view.quota_kb} KB"
+                )
             if view.available + view.locked != view.messages or view.available < 0:
                 self.world.wrong(
                     f"I19: queue {view.name} counts {view.available} available and {view.locked} "

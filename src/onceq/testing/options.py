@@ -42,12 +42,16 @@ class Options:
     space_every_us: int
     sync_failure: float
     segment_bytes: int
+    background: bool
+    """Checkpoints are written beside the pump, as the daemon does."""
     aborts: float
     lost_owner: float
     lifetimes: float
     """Share of messages that expire."""
     wrong: float
     """Share of sends to queues that are missing, of the wrong kind, or nowhere."""
+    spellings: float
+    """Share of destinations addressed by another of their names."""
     plain: float
     body_bytes_max: int
     settings: Settings
@@ -67,7 +71,7 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         drawn = rng.uniform(low, high)
         return drawn if rng.random() < share else 0.0
 
-    safety = rng.choice([10 * MINUTE, HOUR, 6 * HOUR, 30 * HOUR])
+    safety = rng.choice([10 * MINUTE, HOUR, 6 * HOUR, 50 * HOUR])
     transactions = max(int(rng.randint(30, 90) * size), 5)
     return Options(
         managers=rng.choice([2, 2, 3, 3, 4, 5]),
@@ -92,10 +96,12 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         space_every_us=sometimes(safety // rng.randint(1, 3), 0.3),
         sync_failure=rate(0.0, 0.5, 0.3),
         segment_bytes=rng.choice([16 << 10, 32 << 10, 64 << 10]),
+        background=rng.random() < 0.5,
         aborts=0.2,
         lost_owner=rate(0.02, 0.15, 0.7),
         lifetimes=rate(0.05, 0.5),
         wrong=rate(0.02, 0.2),
+        spellings=rate(0.1, 0.7, 0.3),
         plain=rate(0.05, 0.4),
         body_bytes_max=rng.choice([20, 200, 3_000]),
         settings=_settings(rng, safety),

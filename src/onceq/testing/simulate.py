@@ -15,8 +15,10 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from onceq.service import upkeep
 from onceq.testing import marks
 from onceq.testing.trace import Violation
 from onceq.testing.world import World
@@ -40,15 +42,27 @@ class Result:
     story: tuple[str, ...] = ()
 
 
+@contextmanager
+def small_world() -> Iterator[None]:
+    """Thresholds that fit a log of kilobytes, not of gigabytes."""
+    before = upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES
+    upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES = 32 << 10, 64 << 10
+    try:
+        yield
+    finally:
+        upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES = before
+
+
 def run_seed(seed: int, *, whole_story: bool = False) -> Result:
     """Live through one world."""
     world = World(seed, whole_story=whole_story)
-    violation, story = "", ()
+    violation, story = "", tuple[str, ...]()
     try:
-        world.run()
+        with small_world():
+            world.run()
     except Violation as error:
         violation = str(error)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever it is, it is a finding
         violation = traceback.format_exc()
     if violation or whole_story:
         story = tuple(world.trace.story())

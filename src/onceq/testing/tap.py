@@ -17,6 +17,7 @@ from onceq.model.run import Buffer
 from onceq.testing import marks
 
 if TYPE_CHECKING:
+    from onceq.testing.network import End
     from onceq.testing.node import Node
     from onceq.testing.world import World
 
@@ -71,23 +72,30 @@ class Tap:
         """(sender, destination): stream transmitted last."""
         self.transmitted = 0
 
-    def look(self, source: Node, target: Node, pieces: Sequence[Buffer]) -> None:
+    def look(self, end: End, pieces: Sequence[Buffer]) -> None:
         """These bytes leave; every piece begins with a packet."""
         for piece in pieces:
-            at, end = 0, len(piece)
-            while at < end:
+            at, size_all = 0, len(piece)
+            while at < size_all:
                 (size,) = _U32.unpack_from(piece, at + 8)
                 if not piece[at + 2] & INTERNAL:
-                    self._packet(source, target, piece, at)
+                    self._packet(end, piece, at)
                 at += size
 
-    def _packet(self, source: Node, target: Node, piece: Buffer, start: int) -> None:
+    def _packet(self, end: End, piece: Buffer, start: int) -> None:
         self.transmitted += 1
-        end, flags = names_end(piece, start)
+        source, target = end.home, end.other.home
+        at, flags = names_end(piece, start)
         if flags & TRANSACTION:
-            stream, number, previous = _ORDER.unpack_from(piece, end + 4)
+            stream, number, previous = _ORDER.unpack_from(piece, at + 4)
             (message,) = _U32.unpack_from(piece, start + 56)
             self._ordered(source, piece, start, message, stream, number, previous)
+            if stream not in end.streams and previous:
+                self.world.wrong(
+                    f"I8: {source.name} begins a connection with {stream:#x}.{number}, linked to "
+                    f"{previous}: the first that is unacknowledged carries 0"
+                )
+            end.streams.add(stream)
             return
         message_class, body = body_of(piece, start)
         if message_class == ORDER_ACK_CLASS:

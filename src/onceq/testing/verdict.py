@@ -52,12 +52,14 @@ class Verdict:
 
     def _place_of(self, message: Message, destination: str) -> Place:
         """Which of its destinations a copy went to, by the name in its packet."""
-        host, _, path = destination.casefold().partition("\\")
+        given = destination.casefold()
+        host, _, path = given.partition("\\")
+        host = host.rpartition(":")[2]
         for place in message.places:
-            if destination.casefold() == place.spelling.casefold() or (
-                path == place.name
-                and host.rpartition(":")[2] in (".", f"m{place.node}", f"10.0.0.{place.node + 1}")
-            ):
+            hosts = {f"m{place.node}", f"10.0.0.{place.node + 1}"}
+            if place.node == message.node:
+                hosts.add(".")
+            if given == message.names[place.key] or (path == place.name and host in hosts):
                 return place
         self.world.wrong(f"message {message.uid} went to {destination}, where nobody sent it")
         raise AssertionError
@@ -91,7 +93,7 @@ class Verdict:
         graves = [(f"M{n}", q, class_name(c)) for n, q, c in copy.graves]
         self.world.wrong(
             f"{what}: message {message.uid} of M{message.node} to {place} "
-            f"({place.spelling}), sent at {message.sent_us / 1e6:.6f}s, "
+            f"({message.names[place.key]}), sent at {message.sent_us / 1e6:.6f}s, "
             f"order {unit.order if unit else '-'}, {message.properties.journal!r}, "
             f"lifetimes {message.properties.time_to_reach_queue} and "
             f"{message.properties.time_to_be_received}; received {copy.received} times, "
@@ -133,9 +135,14 @@ class Verdict:
         if reason:
             self._check_claim(message, place, copy, reason)
         if copy.received:
-            if journal & Journal.JOURNAL and not kept and reason != IN_DOUBT:
-                if not (self._mortal(message) or self._purged_here(message, place)):
-                    wrong("I14, no journal copy of what was received")
+            # A receive that commits after its queue was deleted means nothing (section 1.10).
+            unheard = (
+                self._mortal(message)
+                or self._purged_here(message, place)
+                or place.deleted_us >= 0
+            )
+            if journal & Journal.JOURNAL and not kept and reason != IN_DOUBT and not unheard:
+                wrong("I14, no journal copy of what was received")
             return "received"
         if copy.waiting:
             if place.node >= 0:
@@ -169,7 +176,6 @@ class Verdict:
             return
         gone_with_queue = reason == 0xC000 and place.deleted_us >= 0
         if copy.received and not gone_with_queue:
-            # A receive that commits after its queue was deleted means nothing (section 1.10).
             self._wrong(message, place, copy, f"I11, received and {class_name(reason)}")
         if reason in ENDED_THERE:
             if reason == 0xC002 and message.properties.time_to_be_received == NEVER_S:

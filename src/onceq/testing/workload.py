@@ -72,11 +72,17 @@ class Workload:
         count = min(rng.choice([1, 1, 1, 2, 3, 5]), len(places))
         return tuple(rng.sample(places, count))
 
-    def _name(self, node: int, places: tuple[Place, ...]) -> str:
-        """A format name with an element for each place."""
-        if len(places) == 1 and places[0].node == node and self.rng.random() < 0.5:
-            return places[0].name
-        return ",".join(place.spelling for place in places)
+    def _names(self, node: int, places: tuple[Place, ...]) -> list[tuple[Place, str]]:
+        """A format name for each place."""
+        rng, names = self.rng, []
+        for place in places:
+            name = place.spellings[0]
+            if rng.random() < self.world.options.spellings:
+                name = rng.choice(place.spellings)
+            if place.node == node:
+                name = f"DIRECT=OS:.\\{place.name}"
+            names.append((place, name))
+        return names
 
     def _properties(self, *, plain: bool) -> Properties:
         rng, options = self.rng, self.world.options
@@ -98,7 +104,7 @@ class Workload:
         self, node: int, unit: Unit | None, *, plain: bool = False
     ) -> tuple[SendItem, list[Message]]:
         rng, options = self.rng, self.world.options
-        places = self._places(plain=plain)
+        names = self._names(node, self._places(plain=plain))
         properties = self._properties(plain=plain)
         if unit is not None and unit.sends:
             first = unit.sends[0].properties
@@ -111,12 +117,13 @@ class Workload:
         count = rng.choice([1, 1, 1, 2, 4])
         messages = [
             self.ledger.message(
-                node, unit, places, effective, rng.randrange(options.body_bytes_max)
+                node, unit, names, effective, rng.randrange(options.body_bytes_max)
             )
             for _ in range(count)
         ]
         bodies = Run.of([message.body for message in messages])
-        return SendItem(self._name(node, places), properties, bodies), messages
+        destination = ",".join(name for _, name in names)
+        return SendItem(destination, properties, bodies), messages
 
     def refused(self, error: OnceqError, messages: list[Message]) -> None:
         """A send was refused."""
@@ -233,7 +240,7 @@ class Workload:
         """A commit that comes after its outcome was told must not happen any more."""
         unit = self.ledger.unit(app.node.index)
         unit.id = key = self._id(app)
-        item, messages = self._item(app.node.index, unit)
+        item, _ = self._item(app.node.index, unit)
         unit.status = Status.ABORTED
         try:
             answer = yield Ask(lambda o, r: AskOutcome(o, r, key), safe=True)
@@ -297,11 +304,8 @@ class Workload:
         after = 0
         for _ in range(3 if place is not None else 0):
             assert place is not None
-            name, start = place.name, after
             try:
-                answer = yield Ask(
-                    lambda o, r: Receive(o, r, name, count_max=5, peek=True, after=start)
-                )
+                answer = yield Ask(_peek(place.name, after))
             except Lost:
                 return
             if not self.take(place, answer, None, peek=True):
@@ -326,6 +330,10 @@ class Workload:
             return
         for message in messages:
             message.done = True
+
+
+def _peek(name: str, after: int) -> Callable[[int, int], Receive]:
+    return lambda owner, request: Receive(owner, request, name, count_max=5, peek=True, after=after)
 
 
 def _send(number: int, items: tuple[SendItem, ...]) -> Callable[[int, int], Send]:

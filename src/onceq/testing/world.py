@@ -111,13 +111,15 @@ class World:
 
     def _place(self, index: int, name: str, node: Node | None, *, late: bool, plain: bool) -> None:
         rng = self.stream("choices")
-        host = rng.choice([node.name, node.ip]) if node else "NOWHERE"
-        protocol = "TCP" if host.startswith("10.") else "OS"
-        spelling = f"DIRECT={protocol}:{host}\\{name}"
-        if node and not late and rng.random() < 0.25:
-            spelling = "PRIVATE="
+        if node is None:
+            spellings = [f"DIRECT=OS:NOWHERE\\{name}"]
+        else:
+            spellings = [f"DIRECT=OS:{node.name}\\{name}", f"DIRECT=TCP:{node.ip}\\{name}"]
+            rng.shuffle(spellings)
+            if not late and rng.random() < 0.25:
+                spellings.insert(0, "PRIVATE=")
         quota = rng.choice([1, 4, 16]) if rng.random() < 0.2 else 0
-        place = Place(index, name, spelling, not plain, quota, late=late)
+        place = Place(index, name, spellings, not plain, quota, late=late)
         self.ledger.places[place.key] = place
 
     # ---- its life -----------------------------------------------------------------------
@@ -178,10 +180,7 @@ class World:
         self.note("calm")
         self.network.heal()
         for node in self.nodes:
-            node.crash_within(0)
-            node.sync_fails_in = 0
-            node.disk.capacity = 0
-            node.paused_us = 0
+            node.calm()
 
     def _quiet(self, apps: list[App]) -> None:
         """Everything drains (I26)."""

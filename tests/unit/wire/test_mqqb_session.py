@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from mqqb_pair import (
+from tests.unit.wire.mqqb_pair import (
     ACK,
     CP,
     EC,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from mqqb_pair import CP, EC, USER, header, opened, users
+from tests.unit.wire.mqqb_pair import CP, EC, USER, header, opened, users
 
 from onceq.errors import MalformedPacket, PeerError, ProtocolState
 from onceq.wire.mqqb.internal import SessionHeader

@@ -1,0 +1,75 @@
+"""The options of ``onceq send``: how a message's properties are said on a command line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="DEST",
+        help="Format name of one or more elements, or a path name: private$/orders, "
+        "DIRECT=OS:BETA/private$/stock.",
+    ),
+]
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT...", help="Messages; without any, lines of the input."),
+]
+File = Annotated[
+    str | None,
+    typer.Option("--file", "-f", metavar="FILE", help="This whole file is one message."),
+]
+NulInput = Annotated[
+    bool, typer.Option("--nul", "-0", help="Messages in the input end with NUL, not newline.")
+]
+SendBatch = Annotated[
+    int,
+    typer.Option(
+        "--batch", "-b", metavar="N", min=1, max=100_000, help="Messages of a transaction."
+    ),
+]
+Transactional = Annotated[
+    bool, typer.Option("--transactional", help="In transactions, once and in order.")
+]
+Recoverable = Annotated[
+    bool, typer.Option("--recoverable", help="Without transactions; survives a restart.")
+]
+Express = Annotated[
+    bool, typer.Option("--express", help="Without transactions; kept in memory only.")
+]
+Label = Annotated[str, typer.Option("--label", metavar="TEXT", help="Label.", show_default=False)]
+Priority = Annotated[
+    int | None, typer.Option("--priority", metavar="N", help="0 to 7; not in transactions.")
+]
+AppSpecific = Annotated[
+    int | None, typer.Option("--app-specific", metavar="N", help="A number of your own.")
+]
+CorrelationId = Annotated[
+    str, typer.Option("--correlation-id", metavar="HEX", help="20 bytes.", show_default=False)
+]
+ResponseQueue = Annotated[
+    str,
+    typer.Option("--response-queue", metavar="NAME", help="Where answers go.", show_default=False),
+]
+AdminQueue = Annotated[
+    str,
+    typer.Option(
+        "--admin-queue", metavar="NAME", help="Where acknowledgments go.", show_default=False
+    ),
+]
+TimeToReachQueue = Annotated[
+    int | None,
+    typer.Option(
+        "--time-to-reach-queue", metavar="SECONDS", min=0, help="Or it counts as undeliverable."
+    ),
+]
+TimeToBeReceived = Annotated[
+    int | None,
+    typer.Option("--time-to-be-received", metavar="SECONDS", min=0, help="Or it is removed."),
+]
+DeadLetter = Annotated[
+    bool, typer.Option("--dead-letter", help="Keep it in a dead-letter queue if it fails.")
+]

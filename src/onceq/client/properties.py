@@ -1,0 +1,124 @@
+"""Message properties as an application writes them, checked before anything is asked.
+
+What needs no queue manager to be found wrong is refused at once, at the line that is wrong, and
+leaves a transaction as it was.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import fields
+from typing import Any, Final
+
+from onceq.errors import (
+    IllegalPropertySize,
+    IllegalPropertyValue,
+    InvalidParameter,
+    LabelTooLong,
+)
+from onceq.model.identity import MessageId
+from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
+from onceq.model.message import CORRELATION_BYTES, Acknowledge, Delivery, Journal, Properties
+from onceq.model.time import NEVER_S
+
+NAMES: Final = tuple(field.name for field in fields(Properties))
+_TEXTS: Final = frozenset(("label", "admin_queue", "response_queue"))
+_RANGES: Final = {
+    "priority": 7,
+    "acknowledge": int(~Acknowledge(0)),
+    "journal": int(~Journal(0)),
+    "app_specific": NEVER_S,
+    "body_type": NEVER_S,
+    "time_to_reach_queue": NEVER_S,
+    "time_to_be_received": NEVER_S,
+    "trace": 1,
+}
+"""Largest value of each number; the smallest is 0."""
+
+
+def checked(values: dict[str, Any]) -> dict[str, Any]:
+    """Properties as they go into a frame: plain values, those that are None left out.
+
+    Raises:
+        InvalidParameter: There is no such property.
+        LabelTooLong, IllegalPropertySize, IllegalPropertyValue: Its value cannot be.
+    """
+    if not values:
+        return values
+    plain: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InvalidParameter(f"there is no message property {name!r}{hint}")
+        if value is not None:
+            plain[name] = _checked(name, value)
+    return plain
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in _TEXTS:
+        return _text(name, value)
+    if name == "delivery":
+        return _delivery(value)
+    if name == "correlation_id":
+        return _correlation(value)
+    if name == "extension":
+        return _extension(value)
+    most = _RANGES[name]
+    if not isinstance(value, int) or not 0 <= value <= most:
+        raise IllegalPropertyValue(f"{name} is a number from 0 to {most}, not {value!r}")
+    return int(value)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise IllegalPropertyValue(f"{name} is text, not {value!r}")
+    if name == "label":
+        size = len(value) + sum(char > "\uffff" for char in value)
+        if size > LABEL_CHARS_MAX:
+            raise LabelTooLong(f"the label has {size} characters; at most {LABEL_CHARS_MAX} fit")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise IllegalPropertyValue(f"{name} contains half a surrogate pair") from None
+    return value
+
+
+def _delivery(value: Any) -> int:
+    names = {kind.name.lower(): kind for kind in Delivery}
+    if isinstance(value, str) and value in names:
+        return int(names[value])
+    if isinstance(value, int) and value in names.values():
+        return int(value)
+    raise IllegalPropertyValue(f"delivery is 'express' or 'recoverable', not {value!r}")
+
+
+def _correlation(value: Any) -> bytes:
+    """Twenty bytes, or the message that is meant."""
+    if isinstance(value, MessageId):
+        return value.pack()
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise IllegalPropertyValue(f"a correlation identifier is bytes, not {value!r}")
+    raw = bytes(value)
+    if len(raw) != CORRELATION_BYTES:
+        raise IllegalPropertySize(
+            f"a correlation identifier has {CORRELATION_BYTES} bytes, not {len(raw)}"
+        )
+    return raw
+
+
+def _extension(value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise IllegalPropertyValue(f"an extension is bytes, not {value!r}")
+    raw = bytes(value)
+    if len(raw) > EXTENSION_BYTES_MAX:
+        raise IllegalPropertySize(
+            f"an extension has at most {EXTENSION_BYTES_MAX} bytes, not {len(raw)}"
+        )
+    return raw
+
+
+def weight(values: dict[str, Any]) -> int:
+    """About how many bytes properties take in a frame."""
+    return 64 + sum(len(value) for value in values.values() if isinstance(value, (str, bytes)))

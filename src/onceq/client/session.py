@@ -1,0 +1,128 @@
+"""What outlives a connection: the numbering of commits, names known to be good, late messages.
+
+Commits are numbered under a session identifier that the client makes up, so that their outcome
+can be asked for on another connection, and after a restart of the queue manager (I3a). The
+identifier begins with the second of its making by the manager's clock; that is how the manager
+tells a session that it has forgotten from one that never committed. So a session that has not
+committed for half of the time for which outcomes are kept makes up a new one before its next
+commit: whatever is asked within that time after a commit has a true answer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from onceq.client.link import Greeting
+from onceq.client.results import Batch
+from onceq.errors import InvalidParameter, ServiceNotAvailable
+from onceq.model.identity import GUID_BYTES, TransactionId
+
+DESTINATIONS_MAX = 4_096
+"""Names remembered; a session that has seen more forgets them all."""
+
+
+class Session:
+    """One application's dealings with one queue manager. Any thread may use it.
+
+    Attributes:
+        source: GUID of the queue manager.
+        name: Its computer name.
+        destinations: Names that can be sent to.
+    """
+
+    def __init__(
+        self,
+        greeting: Greeting,
+        *,
+        random: Callable[[int], bytes] = os.urandom,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.source = greeting.id
+        self.name = greeting.name
+        self.destinations: set[str] = set()
+        self.clock = clock
+        self._random = random
+        self._lock = threading.Lock()
+        self._late: dict[str, deque[Batch]] = {}
+        self._transactions = 0
+        self.heard(greeting)
+        self._begin()
+
+    def heard(self, greeting: Greeting) -> None:
+        """A connection was made again; raises ServiceNotAvailable if to another manager."""
+        if greeting.id != self.source:
+            raise ServiceNotAvailable(
+                f"another queue manager ({greeting.name}) now answers where {self.name} did; "
+                "connect anew to talk to it"
+            )
+        self._ahead = greeting.now_s - self.clock()
+        self._outcome_age_s = greeting.outcome_age_s
+
+    def _begin(self) -> None:
+        self._used = self.clock()
+        began = max(int(self._used + self._ahead), 0) & 0xFFFF_FFFF
+        self._id = began.to_bytes(4, "little") + self._random(GUID_BYTES - 4)
+        self._commits = 0
+
+    def next_commit(self) -> TransactionId:
+        """Under which the outcome of the next commit can be asked for."""
+        with self._lock:
+            if self.clock() - self._used > self._outcome_age_s / 2:
+                self._begin()
+            self._commits += 1
+            return TransactionId(self._id, self._commits)
+
+    def committed(self) -> None:
+        """A commit was answered: the manager knows this session from now on."""
+        self._used = self.clock()
+
+    def next_transaction(self) -> int:
+        """Number of the next unit of work."""
+        with self._lock:
+            self._transactions += 1
+            return self._transactions
+
+    def check(self, id: TransactionId) -> None:
+        """Refuse to ask for commits of this session that were never begun.
+
+        To be told "aborted" would bar every commit up to that number (see ``AskOutcome``).
+        """
+        if id.session == self._id and id.number > self._commits:
+            raise InvalidParameter(f"{id} has not been committed yet")
+
+    def knows(self, destination: str) -> bool:
+        """Whether that name was found good before."""
+        return destination in self.destinations
+
+    def learn(self, destination: str) -> None:
+        """That name can be sent to."""
+        if len(self.destinations) >= DESTINATIONS_MAX:
+            self.destinations.clear()
+        self.destinations.add(destination)
+
+    # ---- messages that came when nobody waited any more -------------------------------------
+
+    def keep(self, queue: str, batch: Batch) -> None:
+        """Received for a call that had been given up: the next receive gets them."""
+        with self._lock:
+            self._late.setdefault(queue, deque()).append(batch)
+
+    def take(self, queue: str, count: int) -> Batch | None:
+        """Up to so many of those messages, if there are any."""
+        if not self._late:
+            return None
+        with self._lock:
+            waiting = self._late.get(queue)
+            if waiting is None:
+                return None
+            batch = waiting.popleft()
+            if len(batch) > count:
+                waiting.appendleft(batch.part(count, len(batch) - count))
+                batch = batch.part(0, count)
+            if not waiting:
+                del self._late[queue]
+            return batch

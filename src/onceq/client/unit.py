@@ -1,0 +1,315 @@
+"""A unit of work from the application's side, and batches sent at once.
+
+What a transaction sends is gathered here and goes along with its commit, in one frame where it
+fits; a large one is shipped ahead in parts. The queue manager refuses a frame entirely or takes
+it entirely, so a call that fails has added nothing. If something is refused that an earlier call
+had accepted, or only part of a call could be taken back, the whole transaction aborts: it never
+commits without a message that it was given.
+
+Upholds: I2 (all or none), I3a (a commit in doubt has a name).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from array import array
+from collections.abc import Iterable
+from typing import Any, Final
+
+from onceq.client import plans
+from onceq.client.bodies import Body, parts, run_of
+from onceq.client.link import Request
+from onceq.client.plans import Plan, know_destination, receive_many
+from onceq.client.properties import checked, weight
+from onceq.client.results import MessageIds
+from onceq.client.session import Session
+from onceq.errors import (
+    InDoubt,
+    InvalidParameter,
+    NotSupported,
+    OnceqError,
+    ServiceNotAvailable,
+    TransactionOver,
+    TransactionUsage,
+)
+from onceq.model.identity import TransactionId
+from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+FLUSH_BYTES: Final = 4 << 20
+"""Bodies of a transaction gathered here before they are shipped ahead of its commit."""
+FLUSH_MESSAGES: Final = 100_000
+HEADERS_BYTES: Final = 4_096
+"""A body nearer than this to the largest packet is shown to the manager at once."""
+LOST: Final = "aborted, because the connection was lost"
+INTERRUPTED: Final = "aborted, because a receive in it was given up while it waited"
+
+
+class _Gathered:
+    """Messages of the same destination, properties and second."""
+
+    __slots__ = ("destination", "lengths", "pieces", "second", "values")
+
+    def __init__(self, destination: str, values: dict[str, Any], second: int) -> None:
+        self.destination = destination
+        self.values = values
+        self.second = second
+        self.pieces: list[Buffer] = []
+        self.lengths = array(LENGTH_TYPE)
+
+    def fits(self, destination: str, values: dict[str, Any], second: int) -> bool:
+        """Whether another message of this kind belongs to these."""
+        return self.second == second and self.destination == destination and self.values == values
+
+    def run(self) -> Run:
+        """All of them."""
+        if len(self.pieces) > 1:
+            self.pieces = [b"".join(self.pieces)]
+        return Run(self.pieces[0], self.lengths)
+
+
+class Unit:
+    """One unit of work.
+
+    Attributes:
+        begun: Whether the manager knows of it.
+        over: "" while it is open; else what became of it.
+        id: Of its commit, once that was tried.
+        sent: Identifiers of its messages, after the commit.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.number = session.next_transaction()
+        self.begun = False
+        self.over = ""
+        self.id: TransactionId | None = None
+        self.sent: MessageIds | None = None
+        self._items: list[_Gathered] = []
+        self._bytes = 0
+        self._messages = 0
+
+    # ---- its state ------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raises TransactionOver if it is not."""
+        if self.over:
+            raise TransactionOver(f"this transaction is over: it was {self.over}")
+
+    def lost(self) -> TransactionOver:
+        """Its connection is gone, and with it whatever it had done."""
+        self.over = LOST
+        return TransactionOver(f"this transaction is over: it was {self.over}; do it again")
+
+    def _begin(self) -> Plan:
+        if not self.begun:
+            yield Request(Code.BEGIN, frames.Number(self.number), waits=False, lazy=True)
+            self.begun = True
+
+    def _guard(self, plan: Plan) -> Plan:
+        """A lost connection ends what was begun on it."""
+        try:
+            return (yield from plan)
+        except ServiceNotAvailable as error:
+            if self.begun:
+                raise self.lost() from error
+            raise
+
+    def _undo(self) -> Plan:
+        """Abort it at the manager; whoever asked hears of what led to it, not of this."""
+        if self.begun:
+            with contextlib.suppress(OnceqError):
+                yield Request(Code.ABORT, frames.Number(self.number), waits=False)
+
+    # ---- sending --------------------------------------------------------------------------
+
+    def send(self, destination: str, bodies: Iterable[Body], values: dict[str, Any]) -> Plan:
+        """Add messages; if this raises anything else than TransactionOver, none was added."""
+        self.check_open()
+        if not isinstance(destination, str):
+            raise InvalidParameter(f"a destination is a name, not {destination!r}")
+        yield from self.add(destination, run_of(bodies), checked(values))
+
+    def add(self, destination: str, run: Run, values: dict[str, Any]) -> Plan:
+        """The same, with everything checked."""
+        yield from self._guard(know_destination(self.session, destination))
+        size = len(run.data) + weight(values)
+        full = self._bytes + size > FLUSH_BYTES or self._messages + len(run) > FLUSH_MESSAGES
+        large = max(run.lengths, default=0) > PACKET_BYTES_MAX - HEADERS_BYTES
+        if self._items and (full or large):
+            yield from self._ship()
+        if large or size > FLUSH_BYTES or len(run) > FLUSH_MESSAGES:
+            yield from self._ship_apart(destination, values, run)
+        elif len(run):
+            self._gather(destination, values, run, size)
+
+    def _gather(self, destination: str, values: dict[str, Any], run: Run, size: int) -> None:
+        second = self._second()
+        last = self._items[-1] if self._items else None
+        if last is None or not last.fits(destination, values, second):
+            last = _Gathered(destination, values, second)
+            self._items.append(last)
+        last.pieces.append(run.data)
+        last.lengths += run.lengths
+        self._bytes += size
+        self._messages += len(run)
+
+    def _second(self) -> int:
+        return int(self.session.clock())
+
+    def _offer(self) -> tuple[list[frames.Item], list[Run]]:
+        """What was gathered, for a frame; it stays gathered."""
+        now = self._second()
+        runs = [gathered.run() for gathered in self._items]
+        items = [
+            frames.Item(gathered.destination, gathered.values, now - gathered.second, len(run))
+            for gathered, run in zip(self._items, runs, strict=True)
+        ]
+        return items, runs
+
+    def _clear(self) -> None:
+        self._items, self._bytes, self._messages = [], 0, 0
+
+    def _ship(self) -> Plan:
+        """Send ahead what was gathered. These calls have succeeded, so a refusal ends it all."""
+        items, runs = self._offer()
+        yield from self._begin()
+        request = Request(Code.SEND, frames.SendHead(self.number, items), runs)
+        try:
+            yield from self._guard(_single(request))
+        except TransactionOver:
+            raise
+        except OnceqError as error:
+            self.over = f"aborted, because something that it had sent was refused: {error.text}"
+            yield from self._undo()
+            raise
+        self._clear()
+
+    def _ship_apart(self, destination: str, values: dict[str, Any], run: Run) -> Plan:
+        """Send ahead the messages of one call, in as many frames as they need."""
+        yield from self._begin()
+        for index, part in enumerate(parts(run)):
+            item = frames.Item(destination, values, 0, len(part))
+            request = Request(Code.SEND, frames.SendHead(self.number, [item]), [part])
+            try:
+                yield from self._guard(_single(request))
+            except TransactionOver:
+                raise
+            except OnceqError as error:
+                if index:
+                    self.over = f"aborted, because a part of a batch was refused: {error.text}"
+                    yield from self._undo()
+                raise
+
+    # ---- receiving ------------------------------------------------------------------------
+
+    def receive(self, queue: str, *, count: int, timeout: float | None, handle: int = 0) -> Plan:
+        """Take messages; they go back if the transaction aborts.
+
+        A receive that is interrupted (a cancelled task) aborts the transaction: it may have taken
+        messages that nobody has seen, and a commit would remove them.
+        """
+        self.check_open()
+        yield from self._begin()
+        asked = receive_many(
+            self.session, queue, count=count, timeout=timeout, transaction=self.number,
+            handle=handle,
+        )  # fmt: skip
+        try:
+            return (yield from self._guard(asked))
+        except (OnceqError, GeneratorExit):
+            raise
+        except BaseException:
+            self.over = INTERRUPTED
+            yield from self._undo()
+            raise
+
+    def remove(self, queue: str, first: int, last: int) -> Plan:
+        """Take a range that was peeked before, without its bytes."""
+        self.check_open()
+        yield from self._begin()
+        head = frames.RemoveHead(queue, self.number, first, last)
+        return (yield from self._guard(plans.ask(Code.REMOVE, head)))
+
+    def peek(self) -> None:
+        """There is no such thing."""
+        raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
+
+    # ---- the end --------------------------------------------------------------------------
+
+    def commit(self, *, retaining: bool = False) -> Plan:
+        """Make all of it happen. If it is refused the unit stays as it was."""
+        self.check_open()
+        if retaining:
+            raise NotSupported("an internal transaction cannot be retained")
+        self.id = self.session.next_commit()
+        items, runs = self._offer()
+        number = self.number if self.begun else 0
+        try:
+            sent = yield from plans.commit(self.session, number, items, runs, self.id)
+        except ServiceNotAvailable as error:
+            if self.begun:
+                raise self.lost() from error
+            raise
+        except InDoubt:
+            self.over = "in doubt"
+            raise
+        except (OnceqError, GeneratorExit):
+            raise
+        except BaseException:
+            self.over = "in doubt, because its commit was given up while it waited"
+            raise
+        self.over = "committed"
+        self._clear()
+        self.sent = MessageIds(self.session.source, sent.first_message, sent.messages)
+        return self.sent
+
+    def drop(self) -> None:
+        """Undo all of it, where the manager knows nothing of it or cannot be told."""
+        self.check_open()
+        self.over = "aborted"
+        self._clear()
+
+    def abort(self) -> Plan:
+        """Undo all of it."""
+        self.drop()
+        if self.begun:
+            with contextlib.suppress(OnceqError):  # Then it is gone already.
+                yield Request(Code.ABORT, frames.Number(self.number))
+
+
+def _single(request: Request) -> Plan:
+    return (yield request)
+
+
+def send_many(
+    session: Session, destination: str, bodies: Iterable[Body], *, transactional: bool,
+    values: dict[str, Any],
+) -> Plan:  # fmt: skip
+    """Send a batch at once: as it is, or as one transaction of its own."""
+    if not isinstance(destination, str):
+        raise InvalidParameter(f"a destination is a name, not {destination!r}")
+    values = checked(values)
+    run = run_of(bodies)
+    pieces = list(parts(run)) if len(run) else []
+    if transactional and len(pieces) > 1:
+        unit = Unit(session)
+        try:
+            yield from unit.add(destination, run, values)
+            return (yield from unit.commit())
+        except OnceqError:
+            if not unit.over:
+                yield from unit.abort()
+            raise
+    ids = MessageIds(session.source)
+    for piece in pieces:
+        item = frames.Item(destination, values, 0, len(piece))
+        if transactional:
+            id = session.next_commit()
+            sent = yield from plans.commit(session, 0, [item], [piece], id)
+        else:
+            sent = yield Request(Code.SEND, frames.SendHead(0, [item]), [piece])
+        ids.add(sent.first_message, sent.messages)
+    return ids

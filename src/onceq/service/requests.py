@@ -1,0 +1,225 @@
+"""What applications ask, as inputs of the core: shared by daemons and embedded managers.
+
+Whatever a client says is checked here for its type and its range, so that the rules of the core
+meet only values that they have an answer for. A fault in a request is that request's own: it is
+answered with its error, and nothing else happens.
+
+Upholds: I24 (no value from outside makes the core fail).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from onceq.core import inputs
+from onceq.errors import (
+    IllegalPropertyValue,
+    InvalidParameter,
+    MalformedPacket,
+    UnsupportedOperation,
+)
+from onceq.model.identity import GUID_BYTES, TransactionId
+from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+FOR_EVER_US: Final = 1 << 62
+AGE_S_MAX: Final = 30 * 24 * 3600
+"""How long ago a message of a commit can have been sent; lifetimes count from there."""
+COMMITS_MAX: Final = 1 << 62
+"""Largest number of a commit."""
+_WORDS_MAX: Final = 200
+"""Characters of a wrong value that an error repeats."""
+
+_PROPERTY_NAMES = frozenset(field.name for field in dataclasses.fields(Properties))
+_TEXTS = ("label", "admin_queue", "response_queue")
+_BYTES = ("correlation_id", "extension")
+_QUEUE_KINDS: Final[Mapping[str, type]] = {
+    "name": str,
+    "transactional": bool,
+    "label": str,
+    "quota_kb": int,
+}
+"""What an application may say of a queue that it makes."""
+
+
+def properties_of(values: dict[str, Any]) -> Properties:
+    """Message properties from the names and values of a frame.
+
+    Raises:
+        InvalidParameter: There is no such property.
+        IllegalPropertyValue: Its value is of a wrong type or out of range.
+    """
+    if not values:
+        return PLAIN
+    unknown = values.keys() - _PROPERTY_NAMES
+    if unknown:
+        raise InvalidParameter(f"there is no message property {said(min(unknown))}")
+    for name, value in values.items():
+        if name in _TEXTS:
+            good = isinstance(value, str) and is_text(value)
+        elif name in _BYTES:
+            good = isinstance(value, bytes)
+        else:
+            good = isinstance(value, int) or (name == "priority" and value is None)
+        if not good:
+            raise IllegalPropertyValue(f"property {name} cannot be {said(value)}")
+    acknowledge, journal = values.get("acknowledge", 0), values.get("journal", 0)
+    if acknowledge & ~15 or journal & ~3:
+        raise IllegalPropertyValue(
+            f"acknowledge is a sum of 1, 2, 4 and 8 and journal of 1 and 2, not {acknowledge} and "
+            f"{journal}"
+        )
+    try:
+        return Properties(
+            **{
+                **values,
+                "delivery": Delivery(values.get("delivery", Delivery.RECOVERABLE)),
+                "acknowledge": Acknowledge(acknowledge),
+                "journal": Journal(journal),
+            }
+        )
+    except ValueError as error:
+        raise IllegalPropertyValue(str(error)) from None
+
+
+def is_text(value: str) -> bool:
+    """Whether a text can be encoded: halves of surrogate pairs cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def said(value: object) -> str:
+    """A value from outside, to be repeated in an error."""
+    text = repr(value)
+    return text if len(text) <= _WORDS_MAX else text[:_WORDS_MAX] + "..."
+
+
+def items_of(heads: Sequence[frames.Item], runs: Sequence[Run]) -> tuple[inputs.SendItem, ...]:
+    """Batches to send."""
+    return tuple(
+        inputs.SendItem(
+            head.destination,
+            properties_of(head.properties),
+            run,
+            min(max(head.age_s, 0), AGE_S_MAX),
+        )
+        for head, run in zip(heads, runs, strict=True)
+    )
+
+
+def split_items(heads: Sequence[frames.Item], data: memoryview) -> list[Run]:
+    """The bodies of several batches out of one frame; raises MalformedPacket."""
+    if any(head.count < 0 for head in heads):
+        raise MalformedPacket("a batch of less than no messages")
+    whole = frames.unpack_run(data, sum(head.count for head in heads))
+    if len(heads) == 1:
+        return [whole]
+    lengths, view = whole.lengths, memoryview(whole.data)
+    runs: list[Run] = []
+    first = start = 0
+    for head in heads:
+        table = lengths[first : first + head.count]
+        end = start + sum(table)
+        runs.append(Run(view[start:end], table))
+        first, start = first + head.count, end
+    return runs
+
+
+def to_input(
+    owner: int, request: int, code: int, head: Any, runs: Sequence[Run], *, now_us: int,
+    random: Callable[[int], bytes],
+) -> inputs.Input:  # fmt: skip
+    """One request of an application as an input of the core; raises OnceqError."""
+    if code == Code.COMMIT:
+        id_ = transaction_id(head.session, head.number) if head.number else None
+        return inputs.Commit(owner, request, head.transaction, items_of(head.items, runs), id_)
+    if code == Code.RECEIVE:
+        until = 0
+        if head.wait_ms:
+            until = FOR_EVER_US
+            if head.wait_ms > 0:
+                until = min(now_us + head.wait_ms * 1000, FOR_EVER_US)
+        return inputs.Receive(
+            owner, request, head.queue, head.transaction, head.count_max, head.bytes_max, until,
+            head.peek, _place(head.after), _place(head.lookup), head.handle,
+        )  # fmt: skip
+    if code == Code.SEND:
+        return inputs.Send(owner, request, head.transaction, items_of(head.items, runs))
+    if code == Code.CREATE:
+        return inputs.CreateQueue(owner, request, _queue(head.properties), random(GUID_BYTES))
+    return _simple(owner, request, code, head)
+
+
+def transaction_id(session: bytes, number: int) -> TransactionId:
+    """Under which the outcome of a commit is kept; raises InvalidParameter."""
+    if len(session) != GUID_BYTES or not 0 < number <= COMMITS_MAX:
+        raise InvalidParameter(
+            f"a commit is known by a session of {GUID_BYTES} bytes and a number from 1 to "
+            f"{COMMITS_MAX}"
+        )
+    return TransactionId(session, number)
+
+
+def _place(lookup: int) -> int:
+    """A lookup identifier; raises InvalidParameter."""
+    if not 0 <= lookup < 1 << 64:
+        raise InvalidParameter(f"{lookup} is not a lookup identifier")
+    return lookup
+
+
+def _queue(values: dict[str, Any]) -> QueueProperties:
+    if values.get("private") is False:
+        raise UnsupportedOperation(
+            "a public queue needs a directory, and this queue manager runs without one"
+        )
+    for name, value in values.items():
+        if name not in _QUEUE_KINDS:
+            raise InvalidParameter(f"there is no queue property {said(name)} that can be set")
+        kind = _QUEUE_KINDS[name]
+        good = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if not good or (isinstance(value, str) and not is_text(value)):
+            raise IllegalPropertyValue(f"queue property {name} cannot be {said(value)}")
+    if "name" not in values:
+        raise InvalidParameter("a queue needs a name")
+    return QueueProperties(**values)
+
+
+def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
+    try:
+        if code == Code.BEGIN:
+            return inputs.Begin(owner, request, head.number)
+        if code == Code.ABORT:
+            return inputs.Abort(owner, request, head.number)
+        if code == Code.OPEN:
+            return inputs.OpenQueue(
+                owner, request, head.name, inputs.Access(head.access), inputs.Share(head.share)
+            )
+        if code == Code.CLOSE:
+            return inputs.CloseQueue(owner, request, head.number)
+        if code == Code.REMOVE:
+            return inputs.Remove(
+                owner, request, head.queue, head.transaction, _place(head.first), _place(head.last)
+            )
+        if code == Code.CANCEL:
+            return inputs.CancelReceive(owner, request, head.number)
+        if code == Code.OUTCOME:
+            return inputs.AskOutcome(owner, request, transaction_id(head.session, head.number))
+        if code == Code.DELETE:
+            return inputs.DeleteQueue(owner, request, head.name)
+        if code == Code.PURGE:
+            return inputs.PurgeQueue(owner, request, head.name)
+        if code == Code.STEER:
+            return inputs.SteerOutgoing(owner, request, head.destination, inputs.Steer(head.action))
+        if code == Code.LOOK:
+            return inputs.Look(owner, request, head.what, head.name)
+    except ValueError as error:
+        raise InvalidParameter(str(error)) from None
+    raise MalformedPacket(f"code {code} is no request")

@@ -1,0 +1,232 @@
+"""One connection each, on asyncio: with another queue manager, or with an application.
+
+Protocols, not streams: bytes go from the socket to the session with no task between. What the
+engine has to say may come from any thread (a manager embedded in an application pumps wherever
+somebody waits), so it is queued here, and written in the loop's thread, all that one pump has said
+at once. What the callbacks do with the engine goes through the network's gate.
+
+A mistake of ours in handling what came on one connection ends that connection, not the manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from onceq.model.limits import HANDSHAKE_S_MAX
+from onceq.model.run import Buffer
+from onceq.service.api import ApiConnection
+
+if TYPE_CHECKING:
+    from onceq.service.network import AsyncNetwork
+
+HIGH_WATER_BYTES = 4 << 20
+"""Bytes waiting to be sent on one connection; no more is asked for above."""
+CLOSE_S_MAX = 5.0
+"""A connection whose other side does not take the last bytes is cut then."""
+KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPIDLE", 4), 60),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPINTVL", 5), 15),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPCNT", 6), 4),
+)
+"""A computer that is gone without a word is noticed after two minutes."""
+
+
+class Wire(asyncio.Protocol):
+    """What both kinds have in common: collected writing, and an end that comes."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, network: AsyncNetwork) -> None:
+        self._network = network
+        self._transport: asyncio.Transport | None = None
+        self._pieces: deque[Buffer] = deque()
+        self._closing = False
+        self.queued = False
+        """Whether the network knows that there is something to write."""
+
+    # ---- for whoever speaks, in any thread --------------------------------------------------
+
+    def write(self, pieces: Sequence[Buffer]) -> None:
+        """See Connection: send bytes, soon."""
+        self._pieces.extend(pieces)
+        self._network.will_write(self)
+
+    def close(self) -> None:
+        """See Connection: send what was written, then close."""
+        self._closing = True
+        self._network.will_write(self)
+
+    # ---- in the loop --------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what was queued. ``queued`` is taken back first, so that nothing is missed."""
+        self.queued = False
+        pieces = [self._pieces.popleft() for _ in range(len(self._pieces))]
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if pieces:
+            transport.writelines(pieces)
+        if self._closing:
+            transport.close()
+            self._network.loop.call_later(CLOSE_S_MAX, transport.abort)
+
+    def abort(self) -> None:
+        """Cut the connection; what was not sent is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio."""
+        own = cast(asyncio.Transport, transport)
+        if not self._network.admit(self):
+            own.abort()
+            return
+        self._transport = own
+        own.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        peer = own.get_extra_info("peername")
+        plain = own.get_extra_info("socket")
+        if isinstance(peer, tuple) and plain is not None:
+            for level, option, value in KEEPALIVE:
+                plain.setsockopt(level, option, value)
+        self.begin(str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else "local")
+
+    def begin(self, address: str) -> None:
+        """The connection is there."""
+        raise NotImplementedError
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        if self._transport is not None:
+            self._transport = None
+            self._network.dismiss(self)
+            self.end(f"connection lost: {exc}" if exc else "the other side closed the connection")
+
+    def end(self, reason: str) -> None:
+        """The connection is gone."""
+        raise NotImplementedError
+
+
+class PeerWire(Wire):
+    """A connection with another queue manager."""
+
+    kind = "peers"
+
+    def __init__(self, network: AsyncNetwork, outgoing: int) -> None:
+        super().__init__(network)
+        self.outgoing = outgoing
+        """The outgoing queue that it was made for; 0: the other side has made it."""
+        self._session = 0
+        self._blocked = False
+
+    @property
+    def writable(self) -> bool:
+        """See Connection."""
+        return not self._blocked and not self._closing
+
+    def begin(self, address: str) -> None:
+        """See Wire."""
+        engine = self._network.engine
+
+        def work() -> None:
+            if self.outgoing:
+                self._session = engine.connected(self.outgoing, self, address)
+            else:
+                self._session = engine.accepted(self, address)
+
+        self._network.use(self, work)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        self._network.use(self, lambda: self._network.engine.data(self._session, data))
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        self._blocked = False
+        self._network.use(self, lambda: self._network.engine.writable(self._session))
+
+    def end(self, reason: str) -> None:
+        """See Wire."""
+        if self._session:
+            self._network.use(self, lambda: self._network.engine.closed(self._session, reason))
+
+
+class ClientWire(Wire):
+    """A connection of an application; also the Transport of its ApiConnection."""
+
+    kind = "applications"
+
+    def __init__(self, network: AsyncNetwork) -> None:
+        super().__init__(network)
+        self.api: ApiConnection | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._reading = True
+
+    # ---- the transport, as an ApiConnection sees it -------------------------------------------
+
+    def writelines(self, pieces: Sequence[Buffer], /) -> None:
+        """See Transport."""
+        self.write(pieces)
+
+    def reading_changed(self) -> None:
+        """See Transport."""
+        self._network.in_loop(self._throttle)
+
+    def _throttle(self) -> None:
+        own, api = self._transport, self.api
+        if own is None or api is None or own.is_closing() or api.full != self._reading:
+            return
+        self._reading = not api.full
+        if self._reading:
+            own.resume_reading()
+        else:
+            own.pause_reading()
+
+    # ---- asyncio ------------------------------------------------------------------------------
+
+    def begin(self, address: str) -> None:
+        """See Wire."""
+        network = self._network
+
+        def work() -> None:
+            self.api = ApiConnection(network.engine, self, random=os.urandom)
+
+        network.use(self, work)
+        self._deadline = network.loop.call_later(HANDSHAKE_S_MAX, self._too_late)
+
+    def _too_late(self) -> None:
+        if self.api is not None and not self.api.greeted:
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        api = self.api
+        if api is not None:
+            self._network.use(self, lambda: api.data_received(data))
+
+    def pause_writing(self) -> None:
+        """See asyncio. Called in the middle of a write: the engine may be in use just now."""
+        if self.api is not None:
+            self._network.loop.call_soon(self._network.use, self, self.api.pause_writing)
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        if self.api is not None:
+            self._network.loop.call_soon(self._network.use, self, self.api.resume_writing)
+
+    def end(self, reason: str) -> None:
+        """See Wire."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self.api is not None:
+            self._network.use(self, self.api.connection_lost)

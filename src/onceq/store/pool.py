@@ -1,0 +1,140 @@
+"""Segments kept ready: files written once before, so that a commit writes data and nothing else.
+
+They are also the reserve: when the disk is full, removals and acknowledgments still find room in
+them. A file comes into the pool by being filled with zeros, or by being a segment that nobody
+needs any more; it leaves under another name.
+
+``take``, ``retire`` and ``load`` belong to the store's own thread; ``prepare`` may run in another
+one at the same time (one at a time): it shares only a counter and the end of a deque.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os.path
+import re
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from onceq.errors import NoSpace
+from onceq.store.files import Files
+from onceq.store.scan import SEGMENT_HEADER, base_of_header
+
+READY_MIN: Final = 2
+"""Segments that shall be ready at any time."""
+READY_MAX: Final = 6
+"""More than this are given back to the file system."""
+ZEROS: Final = bytes(1 << 20)
+
+_NAME = re.compile(r"ready-(\d{1,18})\.seg")
+
+
+class Pool:
+    """The ready segments of one store."""
+
+    def __init__(self, files: Files, path: str, segment_bytes: int) -> None:
+        self._files = files
+        self._path = path
+        self._segment_bytes = segment_bytes
+        self._ready: deque[str] = deque()
+        self._numbers = itertools.count(1)
+
+    def load(self, store_id: bytes, bases: Collection[int]) -> list[str]:
+        """Take up what an earlier process left; returns files that are of no use.
+
+        A file that was not finished is of no use. Neither is one that says it is a segment of
+        the log that is there as well: a rename that a crash has half undone left two names for
+        one file, and it must not be used twice.
+        """
+        useless: list[str] = []
+        number = 0
+        for name in self._files.names(self._path):
+            match = _NAME.fullmatch(name)
+            if match is None:
+                continue
+            number = max(number, int(match[1]))
+            path = os.path.join(self._path, name)
+            file = self._files.open(path)
+            try:
+                whole = self._files.size(file) == self._segment_bytes
+                base = base_of_header(self._files.read(file, 0, SEGMENT_HEADER), store_id)
+            finally:
+                self._files.close(file)
+            if whole and base not in bases:
+                self._ready.append(path)
+            else:
+                useless.append(path)
+        self._numbers = itertools.count(number + 1)
+        return useless
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    @property
+    def bytes(self) -> int:
+        """Disk space that the pool holds."""
+        return len(self._ready) * self._segment_bytes
+
+    @property
+    def wanting(self) -> bool:
+        """Whether another segment should be prepared."""
+        return len(self._ready) < READY_MIN
+
+    def take(self) -> str | None:
+        """A ready file, which is the caller's now; None if there is none."""
+        return self._ready.popleft() if self._ready else None
+
+    def _new_path(self) -> str:
+        return os.path.join(self._path, f"ready-{next(self._numbers)}.seg")
+
+    def prepare(self) -> bool:
+        """Make one more segment ready.
+
+        Returns:
+            False if the disk is full: the pool stays as it is.
+
+        Raises:
+            StorageFailure: The disk failed in another way.
+        """
+        if self._files.free_bytes(self._path) < self._segment_bytes:
+            return False
+        path = self._new_path()
+        try:
+            file = self._files.open(path, create=True)
+        except NoSpace:
+            return False
+        try:
+            fill(self._files, file, self._segment_bytes)
+            self._files.sync(file)
+        except NoSpace:
+            self._files.unlink(path)
+            return False
+        finally:
+            self._files.close(file)
+        self._files.sync_directory(self._path)
+        self._ready.append(path)
+        return True
+
+    def retire(self, path: str, size: int) -> None:
+        """Keep an old segment for later, or remove it; the caller syncs the directory."""
+        if size != self._segment_bytes or len(self._ready) >= READY_MAX:
+            self._files.unlink(path)
+            return
+        ready = self._new_path()
+        self._files.rename(path, ready)
+        self._ready.append(ready)
+
+    def sacrifice(self, count: int) -> None:
+        """Give so many ready segments back to a full disk."""
+        for _ in range(count):
+            path = self.take()
+            if path is not None:
+                self._files.unlink(path)
+        self._files.sync_directory(self._path)
+
+
+def fill(files: Files, file: int, size: int) -> None:
+    """Write zeros ahead: a later sync then has only data to write, and no sizes or places."""
+    for offset in range(0, size, len(ZEROS)):
+        files.write(file, offset, [ZEROS[: min(len(ZEROS), size - offset)]])

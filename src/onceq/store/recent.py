@@ -1,0 +1,52 @@
+"""What was appended last, in memory: it is what will be read first.
+
+One thread adds; any thread reads without a lock. That is safe because a reader takes the whole
+state in one step, lists only grow at their end, and trimming makes new lists.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+TRIM_AT: Final = 4_096
+"""Forgotten entries that are worth copying the lists for."""
+
+
+class Recent:
+    """Payloads by address, at least as many as are not written yet, at most ``bytes_max`` else."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._forgotten = 0
+        self._state: tuple[list[int], list[bytes]] = ([], [])
+
+    def add(self, address: int, payload: bytes, *, written: int) -> None:
+        """Remember a payload; those wholly before ``written`` may be forgotten for it."""
+        places, payloads = self._state
+        payloads.append(payload)
+        places.append(address)
+        self._bytes += len(payload)
+        while self._bytes > self._bytes_max and places[self._forgotten] < written:
+            self._bytes -= len(payloads[self._forgotten])
+            payloads[self._forgotten] = b""
+            self._forgotten += 1
+        if self._forgotten > TRIM_AT and self._forgotten * 2 > len(places):
+            self._state = (places[self._forgotten :], payloads[self._forgotten :])
+            self._forgotten = 0
+
+    def read(self, address: int, size: int) -> memoryview | None:
+        """The bytes at an address if they are remembered."""
+        places, payloads = self._state
+        index = bisect_right(places, address) - 1
+        if index < 0:
+            return None
+        at = address - places[index]
+        piece = memoryview(payloads[index])[at : at + size]
+        return piece if len(piece) == size else None
+
+    @property
+    def bytes(self) -> int:
+        """Payload bytes remembered."""
+        return self._bytes

@@ -1,0 +1,90 @@
+"""Starting from what is on the disk: look at everything, judge it, and only then tidy up.
+
+Nothing is changed before the whole store was judged, so a store that is refused is left as it was
+found. A crash during the tidying is an ordinary crash: every step may have happened or not.
+
+Upholds: I22 (twice the same as once), I23.
+"""
+
+from __future__ import annotations
+
+import os.path
+from dataclasses import dataclass
+
+from onceq.errors import DamagedRecord
+from onceq.store import checkpoints, identification, scan
+from onceq.store.contract import Recovered
+from onceq.store.files import Files
+from onceq.store.framing import Framing
+from onceq.store.identification import Identification
+from onceq.store.pool import Pool
+from onceq.store.scan import Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A store that is whole.
+
+    Attributes:
+        end: Where the next record goes.
+        epoch: The newest epoch that any frame has.
+        useless: Files that can go.
+    """
+
+    who: Identification
+    head: checkpoints.Head
+    recovered: Recovered
+    end: int
+    epoch: int
+    useless: list[str]
+
+
+def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
+    """Look at all that matters; segments are opened into ``loaded``, ready files into the pool.
+
+    Raises:
+        NotAStore, NewerFormat, DamagedRecord: It cannot be used; nothing was changed.
+    """
+    who = identification.read_identification(files, path)
+    head, state = checkpoints.newest(files, path, who.store_id)
+    closed = identification.read_closed(files, path, who.store_id) or 0
+    scan.load(files, path, who.store_id, loaded)
+    scan.set_ends(loaded.segments, head.position, dict(head.segments))
+    found = scan.frames(
+        files,
+        Framing(who.store_id),
+        loaded.segments,
+        covered=head.position,
+        epoch=head.epoch,
+        promised=closed,
+    )
+    if found.problem is not None:
+        raise DamagedRecord(found.problem.text)
+    bases = {segment.base for segment in loaded.segments}
+    useless = loaded.unmade + pool.load(who.store_id, bases)
+    useless += [os.path.join(path, name) for name in checkpoints.unfinished(files.names(path))]
+    clean = found.torn_bytes == 0 and found.end == closed
+    recovered = Recovered(state, head.position, found.torn_bytes, clean)
+    return Judged(who, head, recovered, found.end, found.epoch, useless)
+
+
+def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> None:
+    """Make what was found durable, and remove what is of no use.
+
+    The last process may have been killed: then what was found whole may stand in the system's
+    memory only, and so may its last changes of names. Nothing is written before they are durable
+    too. What lies behind the end in the same segment stays; the next epoch sees to it that it is
+    never taken for a record.
+    """
+    segments = loaded.segments
+    useless = list(judged.useless)
+    for segment in segments:
+        if segment.base < judged.end and segment.end > judged.head.position:
+            files.sync(segment.file)
+    while segments and segments[-1].base >= judged.end:
+        segment = segments.pop()
+        files.close(segment.file)
+        useless.append(segment.path)
+    for name in useless:
+        files.unlink(name)
+    files.sync_directory(path)

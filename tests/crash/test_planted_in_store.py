@@ -1,0 +1,199 @@
+"""The crash programme is itself watched: each of these planted mistakes must be found by it (P15).
+
+Each is the kind of thing that is forgotten in a store, and works on every sunny day.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from onceq.errors import StorageFailure
+from onceq.store import checkpoints, identification, recovery, scan
+from onceq.store.framing import Frame, Framing
+from onceq.store.log import LogStore
+from onceq.store.pool import Pool
+from onceq.testing.disk import SimFiles
+from tests.crash.programme import Broken, everything
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _unsynced_first_segment(patch: pytest.MonkeyPatch) -> None:
+    def sync(self: LogStore) -> None:
+        self.flush()
+        self._unsynced = self._unsynced[-1:]
+        real(self)
+
+    real = LogStore.sync
+    patch.setattr(LogStore, "sync", sync)
+
+
+def _acknowledged_before_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogStore, "sync", LogStore.flush)
+
+
+def _checkpoint_name_not_synced(patch: pytest.MonkeyPatch) -> None:
+    def install(files: SimFiles, path: str, written: str, position: int) -> None:
+        files.rename(written, os.path.join(path, checkpoints.name_of(position)))
+        for name in files.names(path):
+            if name.startswith("state-") and name < checkpoints.name_of(position):
+                files.unlink(os.path.join(path, name))
+
+    patch.setattr(checkpoints, "install", install)
+
+
+def _checkpoint_not_synced(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, checkpoints, "write", "sync")
+
+
+def _segment_name_not_synced(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, LogStore, "_roll", "sync_directory")
+
+
+def _segment_header_not_synced(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, LogStore, "_roll", "sync")
+
+
+def _recovery_syncs_no_names(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, recovery, "tidy", "sync_directory")
+
+
+def _recovery_syncs_nothing(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, recovery, "tidy", "sync")
+
+
+def _reclaim_syncs_no_names(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, LogStore, "reclaim", "sync_directory")
+
+
+def _identification_not_synced(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, identification, "_replace", "sync")
+
+
+def _checksum_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    def parse(self: Framing, data: bytes, at: int, *, position: int) -> Frame | None:
+        end, epoch = self.claim(data, at, position=position)
+        if end == position or at + end - position > len(data):
+            return None
+        size = int.from_bytes(data[at + 4 : at + 8], "little")
+        return Frame(position, size, int.from_bytes(data[at + 16 : at + 24], "little"), epoch)
+
+    patch.setattr(Framing, "parse", parse)
+
+
+def _position_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """Stale frames of a segment that is used again."""
+
+    def parse(self: Framing, data: bytes, at: int, *, position: int) -> Frame | None:
+        if at + 32 > len(data):
+            return None
+        said = int.from_bytes(data[at + 8 : at + 16], "little") ^ self._mask
+        found = real(self, data, at, position=said)
+        return replace(found, position=position) if found is not None else None
+
+    real = Framing.parse
+    patch.setattr(Framing, "parse", parse)
+
+
+def _checkpoint_forgets_epoch(patch: pytest.MonkeyPatch) -> None:
+    """What an earlier process wrote and recovery cut comes to life behind a checkpoint."""
+
+    def begin(self: LogStore, state: Any, position: int) -> Any:
+        pending = real(self, state, position)
+        return replace(pending, head=replace(pending.head, epoch=0))
+
+    real = LogStore.checkpoint_begin
+    patch.setattr(LogStore, "checkpoint_begin", begin)
+
+
+def _epoch_never_new(patch: pytest.MonkeyPatch) -> None:
+    def recover(self: LogStore) -> None:
+        real(self)
+        self._epoch = 1
+
+    real = LogStore._recover
+    patch.setattr(LogStore, "_recover", recover)
+
+
+def _one_file_ready_twice(patch: pytest.MonkeyPatch) -> None:
+    def load(self: Pool, store_id: bytes, bases: Any) -> list[str]:
+        return real(self, store_id, ())
+
+    real = Pool.load
+    patch.setattr(Pool, "load", load)
+
+
+def _closed_before_sync(patch: pytest.MonkeyPatch) -> None:
+    def close(self: LogStore) -> None:
+        identification.write_closed(self._files, self.path, self.store_id, self._position)
+        real(self)
+
+    real = LogStore.close
+    patch.setattr(LogStore, "close", close)
+
+
+def _torn_tail_is_damage(patch: pytest.MonkeyPatch) -> None:
+    def frames(*args: Any, **named: Any) -> scan.Found:
+        found = real(*args, **named)
+        if found.torn_bytes:
+            found.problem = scan.Problem("?", 0, "a torn tail")
+        return found
+
+    real = scan.frames
+    patch.setattr(scan, "frames", frames)
+
+
+def _stale_segments_stay(patch: pytest.MonkeyPatch) -> None:
+    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> None:
+        behind = [s for s in loaded.segments if s.base >= judged.end]
+        real(files, path, replace(judged, end=1 << 60), loaded)
+        for segment in behind:
+            loaded.segments.remove(segment)
+
+    real = recovery.tidy
+    patch.setattr(recovery, "tidy", tidy)
+
+
+def _without(patch: pytest.MonkeyPatch, owner: Any, name: str, call: str) -> None:
+    """While a function runs, one operation of the disk does nothing."""
+    real = getattr(owner, name)
+    skipped: list[bool] = []
+
+    def nothing(self: SimFiles, what: Any) -> None:
+        if not skipped:
+            original(self, what)
+
+    def planted(*args: Any, **named: Any) -> Any:
+        skipped.append(True)
+        try:
+            return real(*args, **named)
+        finally:
+            skipped.pop()
+
+    original = getattr(SimFiles, call)
+    patch.setattr(SimFiles, call, nothing)
+    patch.setattr(owner, name, planted)
+
+
+PLANTS: dict[str, Plant] = {
+    name[1:]: plant
+    for name, plant in list(globals().items())
+    if name.startswith("_") and name != "_without" and getattr(plant, "__module__", "") == __name__
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PLANTS))
+def test_a_planted_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTS[name](monkeypatch)
+    with pytest.raises((Broken, AssertionError, StorageFailure, KeyError)):
+        everything(8_000)
+
+
+def test_nothing_is_found_where_nothing_is_planted() -> None:
+    assert everything(2_000).images >= 2_000

@@ -1,0 +1,173 @@
+"""For tests of the client library: real daemons, and every kind of client with one face."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import onceq
+from onceq import aio
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_S = 30.0
+"""Longest wait for what must come; only a defect makes a test wait so long."""
+KINDS = ("embedded", "daemon", "embedded-async", "daemon-async")
+
+
+class Daemon:
+    """A queue manager in a process of its own."""
+
+    def __init__(self, path: Path, *, name: str = "ALPHA", tcp: bool = False) -> None:
+        self.path = path
+        self._name = name
+        self._tcp = tcp
+        self._process: subprocess.Popen[str] | None = None
+        self.ready = ""
+
+    def __enter__(self) -> Daemon:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        command = [
+            sys.executable, "-m", "onceq.service.main", "--data", str(self.path), "--create",
+            self._name, "--listen", "", "--client-listen", "127.0.0.1:0" if self._tcp else "",
+        ]  # fmt: skip
+        with open(self.path.parent / f"{self.path.name}.log", "a") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        self.ready = self._process.stdout.readline()
+        assert "ready" in self.ready, (self.path.parent / f"{self.path.name}.log").read_text()
+
+    @property
+    def where(self) -> str:
+        """For ``connect``."""
+        return str(self.path)
+
+    @property
+    def tcp(self) -> str:
+        """For ``connect`` over TCP."""
+        return "onceq://" + self.ready.rsplit(" ", 1)[1].strip()
+
+    def signal(self, number: int) -> None:
+        """Such as SIGSTOP."""
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is finished, nothing is flushed."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """In order."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.send_signal(number)
+            process.wait(WAIT_S)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+class Blocking:
+    """An object of the async client with the face of the sync one."""
+
+    def __init__(self, inner: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    def _wait(self, value: Any) -> Any:
+        if inspect.isawaitable(value):
+            return self._wait(_in(self._loop, value))
+        if inspect.isasyncgen(value):
+            return self._each(value)
+        wrapped = (aio.AsyncQueueManager, aio.AsyncTransaction, aio.AsyncOpenQueue)
+        return Blocking(value, self._loop) if isinstance(value, wrapped) else value
+
+    def _each(self, values: Any) -> Iterator[Any]:
+        while True:
+            try:
+                yield _in(self._loop, anext(values))
+            except StopAsyncIteration:
+                return
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+        return lambda *args, **options: self._wait(found(*args, **options))
+
+    def __enter__(self) -> Blocking:
+        _in(self._loop, self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _in(self._loop, self._inner.__aexit__(kind, error, trace))
+
+
+def _in(loop: asyncio.AbstractEventLoop, awaitable: Any) -> Any:
+    async def work() -> Any:
+        return await awaitable
+
+    return asyncio.run_coroutine_threadsafe(work(), loop).result(WAIT_S)
+
+
+@contextmanager
+def background_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(WAIT_S)
+        loop.close()
+
+
+@contextmanager
+def client(kind: str, path: Path) -> Iterator[Any]:
+    """A queue manager of one of ``KINDS``, all with the face of the sync client."""
+    with background_loop() as loop:
+        if kind == "embedded":
+            with onceq.open(str(path), name="ALPHA") as qm:
+                yield qm
+        elif kind == "embedded-async":
+            with Blocking(_in(loop, aio.open(str(path), name="ALPHA")), loop) as wrapped:
+                yield wrapped
+        else:
+            with Daemon(path) as daemon:
+                if kind == "daemon":
+                    with onceq.connect(daemon.where) as qm:
+                        yield qm
+                else:
+                    with Blocking(_in(loop, aio.connect(daemon.where)), loop) as wrapped:
+                        yield wrapped

@@ -1,0 +1,70 @@
+"""Programme P4: fresh seeds of this commit, and every seed that ever found something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onceq.testing import marks
+from onceq.testing.simulate import (
+    REPEATED,
+    Result,
+    commit_of,
+    describe,
+    fresh,
+    hash_in_other_process,
+    run_batch,
+    run_seed,
+)
+
+HERE = Path(__file__).parent
+KEPT = [
+    int(line.split()[0], 0)
+    for line in (HERE / "seeds.txt").read_text().splitlines()
+    if line.strip() and not line.startswith("#")
+]
+
+
+@pytest.fixture(scope="module")
+def batch() -> dict[int, Result]:
+    seeds = fresh(marks.BATCH, commit_of(str(HERE)))
+    return {result.seed: result for result in run_batch(seeds)}
+
+
+@pytest.mark.slow
+def test_every_invariant_holds_in_fresh_worlds(batch: dict[int, Result]) -> None:
+    failed = [result for result in batch.values() if result.violation]
+    assert not failed, f"{len(failed)} of {len(batch)} worlds failed:\n" + "\n\n".join(
+        describe(result) for result in failed[:3]
+    )
+
+
+@pytest.mark.slow
+def test_the_hard_cases_were_reached(batch: dict[int, Result]) -> None:
+    reached: marks.Marks = marks.Marks()
+    for result in batch.values():
+        reached += result.marks
+    assert not marks.missing(reached), dict(reached)
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_trace_under_any_hash_seed(batch: dict[int, Result]) -> None:
+    seeds = sorted(batch)[:REPEATED]
+    assert hash_in_other_process(seeds, "4711") == [batch[seed].hash for seed in seeds]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", KEPT)
+def test_a_seed_that_once_found_something(seed: int) -> None:
+    result = run_seed(seed)
+    assert not result.violation, describe(result)
+
+
+@pytest.mark.slow
+def test_a_world_moves_messages() -> None:
+    """The canary: a world in which nothing happens would pass every other test."""
+    result = run_seed(1)
+    assert result.ends["received"] > 20
+    assert result.events > 500
+    assert result.virtual_s > 600

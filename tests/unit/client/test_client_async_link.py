@@ -1,0 +1,225 @@
+"""The link for tasks, with the manager's end in the hands of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from onceq.client.address import Address
+from onceq.client.async_link import AsyncLink
+from onceq.client.link import LinkLost, Request
+from onceq.client.results import Batch
+from onceq.errors import QueueNotFound, ServiceNotAvailable, UnknownVersion
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+from tests.unit.client.scripted import WAIT_S, Scripted
+
+T = TypeVar("T")
+Body = Callable[[AsyncLink, Scripted], Awaitable[None]]
+
+
+def look(name: str = "") -> Request:
+    return Request(Code.LOOK, frames.LookHead("status", name))
+
+
+def receive(late: Callable[[Batch], None] | None = None) -> Request:
+    head = frames.ReceiveHead("q", 0, 1, 1, -1, False, 0, 0, 0)
+    return Request(Code.RECEIVE, head, late=late)
+
+
+async def soon(work: Callable[[], T]) -> T:
+    """Blocking work of the test's server, beside the loop."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def run(tmp_path: Path, body: Body) -> None:
+    """A test with a connected link; loud about exceptions that nobody took."""
+    loud: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: loud.append(said))
+        with Scripted(tmp_path) as server:
+            greeting = threading.Thread(target=server.greet)
+            greeting.start()
+            link = await AsyncLink.connect(server.address, WAIT_S)
+            greeting.join()
+            async with asyncio.timeout(WAIT_S):
+                await body(link, server)
+            link.close()
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert not loud
+
+
+def test_answers_reach_their_tasks_in_any_order(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        tasks = [asyncio.create_task(link.call(look(str(n)))) for n in range(50)]
+        asked = [await soon(server.read) for _ in tasks]
+        for request, _, head, _ in reversed(asked):
+            server.say(request, head.name)
+        assert await asyncio.gather(*tasks) == [str(n) for n in range(50)]
+
+    run(tmp_path, body)
+
+
+def test_errors_are_raised(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        task = asyncio.create_task(link.call(look()))
+        server.fail((await soon(server.read))[0], "queue-not-found", "said")
+        with pytest.raises(QueueNotFound, match="said"):
+            await task
+
+    run(tmp_path, body)
+
+
+def test_a_lost_connection_reaches_everybody(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        tasks = [asyncio.create_task(link.call(look())) for _ in range(5)]
+        for _ in tasks:
+            await soon(server.read)
+        server.hang_up()
+        for found in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(found, LinkLost)
+        with pytest.raises(ServiceNotAvailable) as caught:
+            await link.call(look())
+        assert not isinstance(caught.value, LinkLost)
+
+    run(tmp_path, body)
+
+
+def test_a_look_notices_that_the_other_side_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onceq.client.async_link.IDLE_S", -1.0)
+
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        assert await link.look()
+        server.hang_up()
+        assert link.alive
+        assert not await link.look()
+
+    run(tmp_path, body)
+
+
+def test_lazy_requests_go_out_with_the_next(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        await link.call(Request(Code.BEGIN, frames.Number(1), waits=False, lazy=True))
+        task = asyncio.create_task(link.call(look()))
+        assert (await soon(server.read))[:2] == (0, Code.BEGIN)
+        server.say((await soon(server.read))[0], 3)
+        assert await task == 3
+
+    run(tmp_path, body)
+
+
+def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_path: Path) -> None:
+    kept: list[Batch] = []
+
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        task = asyncio.create_task(link.call(receive(kept.append)))
+        request, _, _, _ = await soon(server.read)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        zero, code, head, _ = await soon(server.read)
+        assert (zero, code, head.number) == (0, Code.CANCEL, request)
+        server.hand(request, b"crossed")
+        other = asyncio.create_task(link.call(look()))
+        server.say((await soon(server.read))[0], None)
+        await other
+
+    run(tmp_path, body)
+    assert [bytes(b) for batch in kept for b in batch.run] == [b"crossed"]
+
+
+def test_messages_that_came_in_the_moment_of_cancelling_are_kept(tmp_path: Path) -> None:
+    kept: list[Batch] = []
+
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        task = asyncio.create_task(link.call(receive(kept.append)))
+        request, _, _, _ = await soon(server.read)
+        future, _ = link._waiting[request]
+        server.hand(request, b"just now")
+        while not future.done():
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(tmp_path, body)
+    assert [bytes(b) for batch in kept for b in batch.run] == [b"just now"]
+
+
+def test_a_cancelled_request_of_another_kind_is_just_forgotten(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        task = asyncio.create_task(link.call(look("first")))
+        request, _, _, _ = await soon(server.read)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        server.say(request, 1)
+        other = asyncio.create_task(link.call(look("second")))
+        asked = await soon(server.read)
+        assert asked[1] == Code.LOOK
+        server.say(asked[0], 2)
+        assert await other == 2
+
+    run(tmp_path, body)
+
+
+def test_writers_wait_while_the_manager_does_not_read(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        link.pause_writing()
+        task = asyncio.create_task(link.call(look()))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not link._waiting, "nothing was written yet"
+        link.resume_writing()
+        server.say((await soon(server.read))[0], 1)
+        assert await task == 1
+
+    run(tmp_path, body)
+
+
+def test_connections_that_fail_leave_nothing_behind(tmp_path: Path) -> None:
+    loud: list[dict[str, Any]] = []
+
+    async def refused() -> None:
+        with pytest.raises(ServiceNotAvailable, match="is it running"):
+            await AsyncLink.connect(Address(path=str(tmp_path / "none.sock")), 1.0)
+
+    async def hung_up() -> None:
+        with Scripted(tmp_path) as server:
+            task = asyncio.create_task(AsyncLink.connect(server.address, WAIT_S))
+            await soon(server.accept)
+            await soon(server.read)
+            server.hang_up()
+            with pytest.raises(ServiceNotAvailable):
+                await task
+
+    async def main(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: loud.append(said))
+        await work()
+
+    for work in (refused, hung_up):
+        asyncio.run(main(work))
+    assert not loud
+
+
+def test_a_refused_hello_is_raised(tmp_path: Path) -> None:
+    async def main() -> None:
+        with Scripted(tmp_path) as server:
+            task = asyncio.create_task(AsyncLink.connect(server.address, WAIT_S))
+            await soon(server.accept)
+            await soon(server.read)
+            server.fail(0, "unknown-version", "this manager speaks 9")
+            with pytest.raises(UnknownVersion, match="speaks 9"):
+                await task
+
+    asyncio.run(main())

@@ -1,0 +1,103 @@
+"""Message properties checked where they are written."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from onceq.client.properties import _RANGES, NAMES, checked, weight
+from onceq.errors import (
+    IllegalPropertySize,
+    IllegalPropertyValue,
+    InvalidParameter,
+    LabelTooLong,
+    OnceqError,
+)
+from onceq.model.identity import MessageId
+from onceq.model.limits import EXTENSION_BYTES_MAX
+from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.service.requests import properties_of
+
+
+def test_properties_become_plain_values() -> None:
+    found = checked(
+        {
+            "label": "order 17",
+            "delivery": "express",
+            "journal": Journal.DEADLETTER,
+            "acknowledge": Acknowledge.POSITIVE_ARRIVAL | Acknowledge.NEGATIVE_ARRIVAL,
+            "priority": 7,
+            "extension": bytearray(b"x"),
+            "correlation_id": MessageId(bytes(range(16)), 5),
+            "admin_queue": None,
+        }
+    )
+    assert found == {
+        "label": "order 17",
+        "delivery": 0,
+        "journal": 1,
+        "acknowledge": 5,
+        "priority": 7,
+        "extension": b"x",
+        "correlation_id": bytes(range(16)) + b"\x05\0\0\0",
+    }
+    assert {type(value) for value in found.values()} == {str, int, bytes}
+    assert properties_of(found).delivery is Delivery.EXPRESS
+
+
+def test_every_property_has_a_check() -> None:
+    assert set(NAMES) == {field.name for field in fields(Properties)}
+    for name in NAMES:
+        with pytest.raises(OnceqError):
+            checked({name: object()})
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"label": "x" * 250}, LabelTooLong),
+        ({"label": "\U0001f600" * 125}, LabelTooLong),
+        ({"label": b"x"}, IllegalPropertyValue),
+        ({"label": "\ud800"}, IllegalPropertyValue),
+        ({"correlation_id": b"x" * 19}, IllegalPropertySize),
+        ({"correlation_id": "x" * 20}, IllegalPropertyValue),
+        ({"priority": 8}, IllegalPropertyValue),
+        ({"priority": -1}, IllegalPropertyValue),
+        ({"priority": 1.5}, IllegalPropertyValue),
+        ({"delivery": "fast"}, IllegalPropertyValue),
+        ({"delivery": 2}, IllegalPropertyValue),
+        ({"acknowledge": 16}, IllegalPropertyValue),
+        ({"journal": 4}, IllegalPropertyValue),
+        ({"time_to_reach_queue": -1}, IllegalPropertyValue),
+        ({"time_to_be_received": 1 << 32}, IllegalPropertyValue),
+        ({"extension": b"x" * (EXTENSION_BYTES_MAX + 1)}, IllegalPropertySize),
+        ({"extension": "x"}, IllegalPropertyValue),
+    ],
+)
+def test_values_that_cannot_be_are_refused(
+    values: dict[str, Any], error: type[OnceqError]
+) -> None:
+    with pytest.raises(error):
+        checked(values)
+
+
+@pytest.mark.parametrize("label", ["x" * 249, "\U0001f600" * 124])
+def test_the_longest_label_fits(label: str) -> None:
+    assert checked({"label": label}) == {"label": label}
+
+
+@pytest.mark.parametrize(("name", "most"), sorted(_RANGES.items()))
+def test_the_largest_value_of_each_number_fits(name: str, most: int) -> None:
+    assert checked({name: most}) == {name: most}
+    assert checked({name: 0}) == {name: 0}
+
+
+def test_a_mistyped_property_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InvalidParameter, match="did you mean label"):
+        checked({"lable": "x"})
+
+
+def test_properties_weigh_what_they_take_in_a_frame() -> None:
+    assert weight({"extension": b"x" * 1_000}) - weight({}) == 1_000

@@ -1,0 +1,250 @@
+"""The link for threads, with the manager's end in the hands of the test."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from onceq.client.address import Address
+from onceq.client.link import LinkLost, Request
+from onceq.client.socket_link import SocketLink
+from onceq.errors import (
+    MalformedPacket,
+    OnceqError,
+    QueueNotFound,
+    ReceiveTimeout,
+    ServiceNotAvailable,
+    UnknownVersion,
+)
+from onceq.model.run import Run
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, Code
+from tests.unit.client.scripted import WAIT_S, Scripted
+
+T = TypeVar("T")
+
+
+def look(name: str = "") -> Request:
+    return Request(Code.LOOK, frames.LookHead("status", name))
+
+
+def receive() -> Request:
+    return Request(Code.RECEIVE, frames.ReceiveHead("q", 0, 1, 1, -1, False, 0, 0, 0))
+
+
+def begun(work: Callable[[], T]) -> Future[T]:
+    """Do something in a thread."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Scripted]:
+    with Scripted(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def link(server: Scripted) -> Iterator[SocketLink]:
+    future = begun(lambda: SocketLink(server.address, WAIT_S))
+    server.greet(name="ALPHA", id=bytes(range(16)), now_s=77)
+    made = future.result(WAIT_S)
+    yield made
+    made.close()
+
+
+def test_the_greeting_says_who_is_there(link: SocketLink) -> None:
+    said = link.greeting
+    assert (said.name, said.id, said.now_s) == ("ALPHA", bytes(range(16)), 77)
+
+
+def test_a_refused_hello_is_raised(server: Scripted) -> None:
+    future = begun(lambda: SocketLink(server.address, WAIT_S))
+    server.accept()
+    server.read()
+    server.fail(0, "unknown-version", "this manager speaks 9")
+    with pytest.raises(UnknownVersion, match="speaks 9"):
+        future.result(WAIT_S)
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(ServiceNotAvailable, match="is it running"):
+        SocketLink(Address(path=str(tmp_path / "none.sock")), 1.0)
+    with pytest.raises(ServiceNotAvailable):
+        SocketLink(Address(host="127.0.0.1", port=1), 1.0)
+
+
+def test_one_that_hangs_up_at_once(server: Scripted) -> None:
+    future = begun(lambda: SocketLink(server.address, WAIT_S))
+    server.accept()
+    server.read()
+    server.hang_up()
+    with pytest.raises(ServiceNotAvailable, match="closed the connection"):
+        future.result(WAIT_S)
+
+
+def test_answers_reach_their_threads_in_any_order(server: Scripted, link: SocketLink) -> None:
+    futures = {str(n): begun(lambda n=n: link.call(look(str(n)))) for n in range(16)}
+    asked = [server.read() for _ in futures]
+    for request, _, head, _ in reversed(asked):
+        server.say(request, f"answer {head.name}")
+    for name, future in futures.items():
+        assert future.result(WAIT_S) == f"answer {name}"
+
+
+def test_a_reader_whose_answer_has_come_hands_the_reading_on(
+    server: Scripted, link: SocketLink
+) -> None:
+    for _ in range(20):
+        first = begun(lambda: link.call(look("first")))
+        one = server.read()
+        second = begun(lambda: link.call(look("second")))
+        two = server.read()
+        server.say(one[0], 1)
+        assert first.result(WAIT_S) == 1
+        server.say(two[0], 2)
+        assert second.result(WAIT_S) == 2
+
+
+def test_answers_are_read_while_another_thread_is_stuck_in_writing(
+    server: Scripted, link: SocketLink
+) -> None:
+    """The manager may want its answers read before it reads on: else nobody would move."""
+    first = begun(lambda: link.call(look("first")))
+    one = server.read()[0]
+    second = begun(lambda: link.call(look("second")))
+    two = server.read()[0]
+    head = frames.SendHead(0, [frames.Item("q", {}, 0, 1)])
+    large = Request(Code.SEND, head, [Run.of([bytes(4 << 20)])])
+    writing = begun(lambda: link.call(large))
+    assert server.peer is not None
+    server.peer.recv(1, socket.MSG_PEEK)  # It is under way, and more than the kernel takes.
+    server.say(one, 1)
+    assert first.result(WAIT_S) == 1
+    server.say(two, 2)
+    assert second.result(WAIT_S) == 2
+    request, _, _, data = server.read()
+    assert len(data) == 4 + (4 << 20)
+    server.write(request, Code.SEND | ANSWER, frames.SentHead(1, 1, 0))
+    assert writing.result(WAIT_S) == frames.SentHead(1, 1, 0)
+
+
+def test_errors_are_raised_as_what_they_are(server: Scripted, link: SocketLink) -> None:
+    for code, error in [("queue-not-found", QueueNotFound), ("timeout", ReceiveTimeout),
+                        ("of-a-later-version", OnceqError)]:  # fmt: skip
+        future = begun(lambda: link.call(look()))
+        server.fail(server.read()[0], code, "said")
+        with pytest.raises(error, match="said"):
+            future.result(WAIT_S)
+
+
+def test_a_request_that_waits_for_nothing_carries_number_zero(
+    server: Scripted, link: SocketLink
+) -> None:
+    assert link.call(Request(Code.ABORT, frames.Number(1), waits=False)) is None
+    request, code, head, _ = server.read()
+    assert (request, code, head.number) == (0, Code.ABORT, 1)
+
+
+def test_a_lazy_request_goes_out_with_the_next(server: Scripted, link: SocketLink) -> None:
+    link.call(Request(Code.BEGIN, frames.Number(1), waits=False, lazy=True))
+    future = begun(lambda: link.call(look()))
+    assert server.read()[1] == Code.BEGIN
+    server.say(server.read()[0], None)
+    assert future.result(WAIT_S) is None
+
+
+def test_a_lost_connection_reaches_everybody(server: Scripted, link: SocketLink) -> None:
+    futures = [begun(lambda: link.call(look())) for _ in range(5)]
+    for _ in futures:
+        server.read()
+    server.hang_up()
+    for future in futures:
+        with pytest.raises(LinkLost):
+            future.result(WAIT_S)
+    assert not link.alive
+    with pytest.raises(ServiceNotAvailable) as caught:
+        link.call(look())
+    assert not isinstance(caught.value, LinkLost), "it was never sent"
+
+
+def test_a_look_notices_that_the_other_side_has_gone(server: Scripted, link: SocketLink) -> None:
+    assert link.look()
+    server.hang_up()
+    assert link.alive, "nobody has looked yet"
+    assert not link.look()
+    assert not link.alive
+
+
+def test_a_look_takes_nothing(server: Scripted, link: SocketLink) -> None:
+    future = begun(lambda: link.call(look()))
+    request = server.read()[0]
+    assert link.look()
+    server.say(request, 5)
+    assert future.result(WAIT_S) == 5
+
+
+def test_the_manager_may_end_it_with_a_reason(server: Scripted, link: SocketLink) -> None:
+    future = begun(lambda: link.call(look()))
+    server.read()
+    server.fail(0, "malformed-packet", "what was that")
+    with pytest.raises(LinkLost, match="what was that"):
+        future.result(WAIT_S)
+
+
+@pytest.mark.parametrize("raw", [b"\xff" * 64, b"\x0c\0\0\0\x01\0\0\0\0\0\x01\0\0\0\0\0"])
+def test_nonsense_from_the_manager_ends_it(
+    server: Scripted, link: SocketLink, raw: bytes
+) -> None:
+    future = begun(lambda: link.call(look()))
+    server.read()
+    assert server.peer is not None
+    server.peer.sendall(raw)
+    with pytest.raises(LinkLost):
+        future.result(WAIT_S)
+
+
+def test_an_answer_that_makes_no_sense_is_its_own_fault(
+    server: Scripted, link: SocketLink
+) -> None:
+    future = begun(lambda: link.call(receive()))
+    server.write(server.read()[0], Code.RECEIVE | ANSWER, [1, 2])
+    with pytest.raises(MalformedPacket):
+        future.result(WAIT_S)
+    assert link.alive
+
+
+def test_closing_ends_what_waits(server: Scripted, link: SocketLink) -> None:
+    future = begun(lambda: link.call(receive()))
+    server.read()
+    link.close()
+    with pytest.raises(LinkLost, match="this side"):
+        future.result(WAIT_S)
+
+
+def test_an_interrupted_call_ends_the_connection(
+    server: Scripted, link: SocketLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes may have been taken from the socket that nobody has seen."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(link, "_read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        link.call(look())
+    assert not link.alive

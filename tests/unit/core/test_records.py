@@ -1,0 +1,118 @@
+"""Records: what is written is what is read, and nonsense is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onceq.core.records import (
+    Advance,
+    Change,
+    Move,
+    Moved,
+    Op,
+    Put,
+    Seen,
+    Setup,
+    decode,
+)
+from onceq.errors import DamagedRecord, NewerFormat, OnceqError
+from onceq.model.identity import TransactionId
+from onceq.model.run import Run
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/reference/formats/records.md"
+u32 = st.integers(0, 0xFFFF_FFFF)
+u64 = st.integers(0, (1 << 64) - 1)
+guid = st.binary(min_size=16, max_size=16)
+key = st.text(max_size=30)
+runs = st.lists(st.binary(max_size=40), max_size=5).map(Run.of)
+byte = st.integers(0, 255)
+moves = st.builds(Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u32, u32, byte)
+puts = st.builds(
+    Put, u32, byte, u64, runs, u64, u32, u32, u32, byte, st.integers(0, 0xFFFF), u32, guid
+)
+advances = st.builds(Advance, guid, key, u64, u32)
+seens = st.builds(Seen, guid, key, st.lists(u32, max_size=5).map(lambda n: array("I", n)))
+moveds = runs.flatmap(
+    lambda run: st.builds(Moved, u32, byte, st.just(array("Q", range(len(run)))), st.just(run))
+)
+changes = st.builds(
+    Change, u32,
+    st.none() | st.builds(TransactionId, guid, st.integers(1, (1 << 64) - 1)),
+    u32, u32, u32,
+    st.lists(moves, max_size=4), st.lists(puts, max_size=3), st.lists(advances, max_size=3),
+    st.lists(seens, max_size=3), st.lists(moveds, max_size=2),
+)  # fmt: skip
+
+
+@given(changes)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_changes_round_trip(change: Change) -> None:
+    parts, offsets = change.encode()
+    raw = b"".join(map(bytes, parts))
+    found = decode(memoryview(raw))
+    assert isinstance(found, tuple)
+    again, places = found
+    assert places == offsets
+    assert again == change
+    for carrier, place in zip(again.carriers(), places, strict=True):
+        data = bytes(carrier.packets.data)
+        assert raw[place : place + len(data)] == data
+
+
+@given(changes, st.data())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_cut_or_longer_record_is_refused(change: Change, data: st.DataObject) -> None:
+    raw = b"".join(map(bytes, change.encode()[0]))
+    cut = data.draw(st.integers(0, len(raw) - 1))
+    for wrong in (raw[:cut], raw + b"\0"):
+        with pytest.raises(DamagedRecord):
+            decode(memoryview(wrong))
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    for start in (b"", b"\x01\x01", b"\x02\x01"):
+        with contextlib.suppress(OnceqError):
+            assert decode(memoryview(start + raw)) is not None
+
+
+def test_a_newer_version_is_named() -> None:
+    with pytest.raises(NewerFormat):
+        decode(memoryview(b"\x01\x02" + bytes(100)))
+
+
+def test_setups_round_trip() -> None:
+    setup = Setup("pause", {"number": 17, "since_s": 1_700_000_000})
+    assert decode(memoryview(setup.encode())) == setup
+    assert setup.encode()[:2] == b"\x02\x01"
+
+
+def test_the_worked_bytes_of_the_documentation() -> None:
+    (block,) = re.findall(r"```hex\n(.*?)```", PAGE.read_text(), re.S)
+    raw = bytes.fromhex(block)
+    found = decode(memoryview(raw))
+    assert isinstance(found, tuple)
+    change, (place,) = found
+    assert change.wall_s == 1_700_000_000
+    assert change.outcome == TransactionId(bytes(range(16)), 7)
+    assert change.moves == [Move(Op.REMOVE, 16, 0, 5, 2)]
+    (put,) = change.puts
+    assert (put.holder, put.lane, put.number, list(put.packets.lengths)) == (17, 8, 1, [10, 10])
+    assert raw[place:] == b"<packet 1><packet 2>"
+    assert b"".join(map(bytes, change.encode()[0])) == raw
+
+
+def test_every_verb_is_documented() -> None:
+    source = (PAGE.parents[3] / "src/onceq/core/state.py").read_text()
+    verbs = set(re.findall(r'setup\.what == "([a-z-]+)"', source))
+    page = PAGE.read_text()
+    assert verbs
+    assert all(f"| `{verb}` |" in page for verb in verbs)

@@ -1,0 +1,208 @@
+"""A core that decides what a script says, a store that keeps a diary, and a clock to be set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from onceq.core.decision import Action, Decision, Record
+from onceq.core.inputs import Input
+from onceq.core.state import Identity
+from onceq.errors import StorageFailure
+from onceq.model.limits import Settings
+from onceq.model.log import frame_size
+from onceq.model.run import Buffer
+from onceq.model.time import Now
+from onceq.service.engine import Engine
+from onceq.store.contract import SegmentUse
+from onceq.store.memory import MemoryStore
+
+OWN = b"O" * 16
+SECOND = 1_000_000
+
+
+class Diary(MemoryStore):
+    """A MemoryStore that notes what is done to it, and fails where it is told to."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__()
+        self.notes = notes
+        self.fail: dict[str, StorageFailure] = {}
+        self.free = 1 << 40
+        self.used: tuple[SegmentUse, ...] | None = None
+
+    def _note(self, what: str, *details: object) -> None:
+        self.notes.append(" ".join([what, *map(str, details)]))
+        if what in self.fail:
+            raise self.fail[what]
+
+    def append(self, payload: Sequence[Buffer]) -> int:
+        self._note("append", b"".join(payload).decode())
+        return super().append(payload)
+
+    def flush(self) -> None:
+        self._note("flush")
+
+    def sync(self) -> None:
+        self._note("sync")
+        super().sync()
+
+    def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
+        self._note("checkpoint", position)
+        super().checkpoint(state, position)
+
+    def reclaim(self, live: Callable[[int, int], bool]) -> int:
+        self._note("reclaim")
+        return super().reclaim(live)
+
+    def segments(self) -> tuple[SegmentUse, ...]:
+        return super().segments() if self.used is None else self.used
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    def close(self) -> None:
+        self.notes.append("close")
+
+
+class Script:
+    """A manager that decides what it is told; the rest of it is as simple as can be."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+        self.identity = Identity(OWN, "OWN", 1)
+        self.position = 0
+        self.decide: Callable[[Input], Decision | None] = lambda item: None
+        self.seen: list[Input] = []
+        self.timer: int | None = None
+        self.recovered: list[bytes] = []
+        self.on_recover: Callable[[], Decision] = Decision
+        self.state = b"state"
+        self.lives: dict[tuple[int, int], int] = {}
+        self.parts: list[Any] = []
+
+    def recover(
+        self,
+        now: Now,
+        checkpoint: bytes | None,
+        records: Iterable[tuple[int, memoryview]],
+        position: int,
+    ) -> Decision:
+        self.recovered = [bytes(payload) for _, payload in records]
+        self.position = position
+        return self.on_recover()
+
+    def step(self, now: Now, item: Input) -> Decision:
+        self.seen.append(item)
+        return self.decide(item) or Decision()
+
+    def next_timer(self) -> int | None:
+        return self.timer
+
+    def snapshot(self) -> list[Buffer]:
+        return [self.state]
+
+    def live(self, base: int, end: int) -> bool:
+        return self.live_bytes(base, end) > 0
+
+    def live_bytes(self, base: int, end: int) -> int:
+        return self.lives.get((base, end), 0)
+
+    def sparse(self, base: int, end: int, bytes_max: int) -> list[Any]:
+        return self.parts
+
+    # ---- for scripts --------------------------------------------------------------------
+
+    def decision(self, *actions: Action, records: str = "", forced: bool = True) -> Decision:
+        """A decision with one record for each word."""
+        made = []
+        for word in records.split():
+            made.append(Record((word.encode(),), self.position, forced))
+            self.position += frame_size(len(word))
+        return Decision(made, list(actions))
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_us = 1_000 * SECOND
+
+    def read(self) -> Now:
+        return Now(self.now_us, self.now_us)
+
+
+class Calls:
+    """A network that notes who was to be connected."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+
+    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+        self.notes.append(f"connect {outgoing} {protocol} {host}")
+
+
+class House:
+    """An engine on a scripted core, and everything that was noted, in order."""
+
+    def __init__(self, *, settings: Settings | None = None, **more: Any) -> None:
+        self.notes: list[str] = []
+        self.store = Diary(self.notes)
+        self.core = Script(self.notes)
+        self.clock = Clock()
+        self.failures: list[BaseException] = []
+        self.engine = Engine(
+            manager=self.core,  # type: ignore[arg-type]
+            store=self.store,
+            clock=self.clock,
+            network=Calls(self.notes),
+            settings=settings or Settings(disk_reserve_bytes=100),
+            wake=lambda: self.notes.append("wake"),
+            fatal=self.failures.append,
+            **more,
+        )
+        self.owner = self.engine.owner(self.answered)
+        self.answers: list[tuple[int, object]] = []
+
+    def answered(self, request: int, result: object) -> None:
+        self.notes.append(f"answer {request}")
+        self.answers.append((request, result))
+
+    def start(self) -> House:
+        self.engine.start()
+        self.notes.clear()
+        return self
+
+    def pump(self, *items: Input) -> bool:
+        for item in items:
+            self.engine.submit(item)
+        self.notes[:] = [note for note in self.notes if note != "wake"]
+        return self.engine.pump()
+
+    def pass_s(self, seconds: float) -> None:
+        self.clock.now_us += int(seconds * SECOND)
+
+
+class Wire:
+    """A connection that keeps what was written."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.closed = False
+        self.writable = True
+
+    def write(self, pieces: Sequence[Buffer]) -> None:
+        assert not self.closed, "written after close"
+        self.writes.append(b"".join(pieces))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> bytes:
+        data, self.writes = b"".join(self.writes), []
+        return data
+
+
+def words(notes: Iterable[str], *kinds: str) -> Iterator[str]:
+    """Notes of some kinds."""
+    return (note for note in notes if note.split()[0] in kinds)

@@ -1,0 +1,374 @@
+"""Housekeeping: checkpoints when they are due, in the background, never in the way of the rest."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from onceq.core.decision import Decision
+from onceq.core.inputs import Input, Relocate, Space, Tick
+from onceq.core.manager import Manager
+from onceq.core.state import Identity
+from onceq.core.views import Live
+from onceq.errors import NoSpace, SyncFailed
+from onceq.model.limits import Settings
+from onceq.model.log import FRAME_HEADER
+from onceq.model.run import Buffer, Extent
+from onceq.service import upkeep
+from onceq.service.engine import Engine
+from onceq.store.contract import SegmentUse
+from onceq.store.log import LogStore
+from onceq.store.memory import MemoryStore
+from onceq.testing.disk import SimFiles
+from tests.unit.service.fakes import Calls, Clock, Diary, House
+
+SMALL = Settings(disk_reserve_bytes=100, checkpoint_log_bytes=1_000)
+
+
+class Elsewhere:
+    """A background that works when it is told to."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Callable[[], Any], Future[Any]]] = []
+
+    def __call__(self, work: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.work.append((work, future))
+        return future
+
+    def go(self) -> None:
+        work, future = self.work.pop(0)
+        try:
+            future.set_result(work())
+        except NoSpace as error:
+            future.set_exception(error)
+        except SyncFailed as error:
+            future.set_exception(error)
+
+
+class Disk(Diary):
+    """A diary of a store whose checkpoints come in halves."""
+
+    def prepare(self) -> bool:
+        self._note("prepare")
+        return False
+
+    def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> Disk:
+        self._note("begin", position)
+        self.pending = (state, position)
+        return self
+
+    def write(self) -> str:
+        self._note("write")
+        return ""
+
+    def checkpoint_install(self, pending: Disk) -> None:
+        self._note("install", pending.pending[1])
+        MemoryStore.checkpoint(self, *pending.pending)
+
+
+def on_disk(background: Elsewhere | None = None, settings: Settings = SMALL) -> House:
+    house = House(settings=settings)
+    house.store = Disk(house.notes)
+    house.engine = Engine(
+        manager=house.core,  # type: ignore[arg-type]
+        store=house.store,
+        clock=house.clock,
+        network=Calls(house.notes),
+        settings=settings,
+        wake=lambda: None,
+        fatal=house.failures.append,
+        background=background,
+    )
+    house.core.state = b""
+    return house.start()
+
+
+def write(house: House, size: int) -> None:
+    """Let the core put so much on record, a little later."""
+    house.core.decide = lambda item: (
+        house.core.decision(records="x" * size) if isinstance(item, Tick) else None
+    )
+    house.pass_s(2)
+    house.pump(Tick())
+    house.core.decide = lambda item: None
+
+
+def test_a_checkpoint_is_made_when_enough_log_was_written() -> None:
+    house = House(settings=SMALL).start()
+    house.core.state = b""
+    write(house, 500)
+    assert "reclaim" not in house.notes
+    write(house, 600)
+    position = house.store.position
+    assert house.notes[-3:] == ["sync", f"checkpoint {position}", "reclaim"]
+    house.notes.clear()
+    write(house, 100)
+    assert "reclaim" not in house.notes
+
+
+def test_a_small_state_is_written_more_often_than_the_setting_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 300)
+    house = House(settings=SMALL).start()
+    house.core.state = b"s" * 10
+    write(house, 290)
+    assert "reclaim" in house.notes, "64 bytes for the log, and eight times the state"
+    house.notes.clear()
+    write(house, 290)
+    assert "reclaim" not in house.notes
+
+
+def test_a_large_state_is_not_written_for_a_little_log() -> None:
+    house = House(settings=SMALL).start()
+    house.core.state = b"s" * 2_000
+    write(house, 1_100)
+    assert "reclaim" in house.notes
+    house.notes.clear()
+    write(house, 1_100)
+    assert "reclaim" not in house.notes, "four times the state's size is not written yet"
+
+
+def test_looks_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(settings=SMALL).start()
+    house.core.state = b""
+    write(house, 10)
+    looked: list[int] = []
+    monkeypatch.setattr(house.store, "free_bytes", lambda: looked.append(1) or 1 << 40)
+    for _ in range(50):
+        house.pump(Tick())
+    assert not looked, "less than a second and little log"
+
+
+def test_an_idle_manager_makes_a_checkpoint_of_what_it_wrote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upkeep, "IDLE_LOG_BYTES", 200)
+    settings = Settings(disk_reserve_bytes=100, checkpoint_log_bytes=1 << 30)
+    house = House(settings=settings).start()
+    write(house, 100)
+    assert house.engine.next_timer() is None, "too little to bother"
+    write(house, 100)
+    due = house.engine.next_timer()
+    assert due == house.clock.now_us + 1_000_000
+    house.clock.now_us = due or 0
+    house.pump(Tick())
+    assert "reclaim" in house.notes
+    assert house.engine.next_timer() is None
+
+
+def test_the_slow_half_is_done_elsewhere_and_commits_go_on_meanwhile() -> None:
+    elsewhere = Elsewhere()
+    house = on_disk(elsewhere)
+    write(house, 1_100)
+    covered = house.store.position
+    assert house.notes[-1] == f"begin {covered}"
+    write(house, 2_000)
+    assert house.store.position > covered
+    assert not any(note.startswith(("begin", "install")) for note in house.notes[-3:])
+    elsewhere.go()
+    assert house.notes[-1] == "write"
+    house.pump()
+    assert [n for n in house.notes if n.startswith(("install", "reclaim"))] == [
+        f"install {covered}", "reclaim",
+    ]  # fmt: skip
+    assert house.store.recovered.checkpoint_position == covered
+
+
+def test_a_stop_waits_for_the_checkpoint_under_way_and_makes_the_last() -> None:
+    elsewhere = Elsewhere()
+    house = on_disk(elsewhere)
+    write(house, 1_100)
+    covered = house.store.position
+    house.core.decide = lambda item: house.core.decision(records="more")
+    house.pump(Tick())
+    elsewhere.go()
+    waiting = elsewhere.work
+
+    def at_once(work: Callable[[], Any]) -> Future[Any]:
+        future = elsewhere(work)
+        elsewhere.go()
+        return future
+
+    house.engine.background = at_once
+    house.engine.stop()
+    assert not waiting
+    last = house.store.position
+    installs = [note for note in house.notes if note.startswith("install")]
+    assert installs == [f"install {covered}", f"install {last}"]
+    assert house.notes[-1] == "close"
+
+
+def test_a_full_disk_keeps_the_checkpoint_before_and_the_manager_running() -> None:
+    house = on_disk()
+    house.store.fail["write"] = NoSpace("full")
+    write(house, 1_100)
+    assert "write" in house.notes
+    assert not any(note.startswith("install") for note in house.notes)
+    assert not house.failures
+    house.notes.clear()
+    house.pass_s(5)
+    house.pump(Tick())
+    assert "write" not in house.notes, "not again for the same position"
+    house.store.fail.clear()
+    write(house, 10)
+    assert f"install {house.store.position}" in house.notes
+
+
+def test_a_disk_that_fails_in_a_checkpoint_is_fatal() -> None:
+    elsewhere = Elsewhere()
+    house = on_disk(elsewhere)
+    house.store.fail["write"] = SyncFailed("EIO")
+    write(house, 1_100)
+    elsewhere.go()
+    house.pump(Tick())
+    assert len(house.failures) == 1
+    assert house.engine.stopped
+    assert not any(note.startswith("install") for note in house.notes)
+
+
+def test_the_core_learns_of_a_disk_nearly_full_and_of_room_again() -> None:
+    house = House(settings=Settings(disk_reserve_bytes=1_000)).start()
+    house.store.free = 999
+    write(house, 1)
+    house.pump()
+    assert Space(low=True) in house.core.seen
+    assert house.engine.next_timer() == house.clock.now_us + 1_000_000, "somebody must look again"
+    house.core.seen.clear()
+    house.store.free = 1_999
+    write(house, 1)
+    house.pump()
+    assert not [item for item in house.core.seen if isinstance(item, Space)]
+    house.store.free = 2_000
+    write(house, 1)
+    house.pump()
+    assert Space(low=False) in house.core.seen
+    assert house.engine.next_timer() is None
+
+
+def test_a_disk_that_is_full_at_the_start_is_noticed_at_the_start() -> None:
+    house = House(settings=Settings(disk_reserve_bytes=1_000))
+    house.store.free = 10
+    house.start()
+    house.pump()
+    assert house.core.seen == [Space(low=True)]
+
+
+def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upkeep, "SLACK_BYTES", 100)
+    house = House(settings=SMALL).start()
+    house.core.state = b""
+    address = house.store.position + FRAME_HEADER
+    write(house, 1_100)
+    position = house.store.position
+    old = SegmentUse(0, position // 2, 600)
+    other = SegmentUse(position // 2, position, 600)
+    house.store.used = (old, other)
+    house.core.lives = {(old.base, old.end): 100, (other.base, other.end): 150}
+    house.core.parts = [Live(4, 8, (9,), (Extent(address, 3),), array("I", [3]))]
+
+    def decide(item: Input) -> Decision | None:
+        return house.core.decision(records="moved") if isinstance(item, Relocate) else None
+
+    house.core.seen.clear()
+    house.notes.clear()
+    house.core.decide = decide
+    house.pass_s(2)
+    house.pump(Tick())
+    (move,) = [item for item in house.core.seen if isinstance(item, Relocate)]
+    assert (move.holder, move.lane, move.counters) == (4, 8, (9,))
+    assert bytes(move.packets.data) == b"xxx"
+    assert house.notes[:2] == ["append moved", "sync"]
+    assert house.engine.next_timer() == house.clock.now_us + 1_000_000, "there may be more"
+    house.core.lives[old.base, old.end] = 590
+    house.core.lives[other.base, other.end] = 590
+    house.core.seen.clear()
+    house.pass_s(2)
+    house.pump(Tick())
+    assert not [item for item in house.core.seen if isinstance(item, Relocate)]
+    assert house.engine.next_timer() is None
+
+
+def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One old message must not keep every segment that was written since."""
+    from onceq.core import inputs
+    from onceq.model.message import Properties
+    from onceq.model.queue import QueueProperties
+    from onceq.model.run import Run
+    from onceq.service.engine import Delivered
+
+    monkeypatch.setattr(upkeep, "SLACK_BYTES", 1 << 18)
+    monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 1 << 17)
+    monkeypatch.setattr(upkeep, "CHECK_BYTES", 1 << 16)
+    files, clock = SimFiles(), Clock()
+    identity = Identity(b"M" * 16, "ALPHA", 1)
+    LogStore.create(
+        "/s", files, store_id=b"S" * 16, identity=identity.pack(), segment_bytes=1 << 17
+    ).close()
+    settings = Settings(disk_reserve_bytes=0, checkpoint_log_bytes=1 << 18)
+    store = LogStore.open("/s", files, segment_bytes=1 << 17)
+    results: dict[int, object] = {}
+
+    def start() -> Engine:
+        made = Engine(
+            manager=Manager(identity, settings), store=store, clock=clock, network=Calls([]),
+            settings=settings, wake=lambda: None, fatal=pytest.fail,  # type: ignore[arg-type]
+        )  # fmt: skip
+        made.start()
+        return made
+
+    engine = start()
+    owner = engine.owner(results.__setitem__)
+    numbers = iter(range(1, 1 << 20))
+
+    def ask(make: Callable[[int], Input]) -> object:
+        number = next(numbers)
+        engine.submit(make(number))
+        clock.now_us += 1_000
+        while engine.pump():
+            pass
+        return results.pop(number)
+
+    def send(body: bytes, count: int) -> None:
+        item = inputs.SendItem(r".\private$\q", Properties(), Run.of([body] * count))
+        ask(lambda n: inputs.Commit(owner, n, 0, (item,)))
+
+    def take(count: int) -> list[bytes]:
+        got = ask(lambda n: inputs.Receive(owner, n, r".\private$\q", 0, count, 1 << 24))
+        assert isinstance(got, Delivered), got
+        return [bytes(packet) for packet in got.run]
+
+    queue = QueueProperties("q", transactional=True)
+    ask(lambda n: inputs.CreateQueue(owner, n, queue, b"Q" * 16))
+    older = QueueProperties("old", transactional=True)
+    ask(lambda n: inputs.CreateQueue(owner, n, older, b"Q" * 16))
+    precious = inputs.SendItem(r".\private$\old", Properties(), Run.of([b"precious" * 20]))
+    for _ in range(40):
+        ask(lambda n: inputs.Commit(owner, n, 0, (precious,)))
+        send(b"x" * 1_000, 100)
+        take(100)
+    for _ in range(100):
+        clock.now_us += 2_000_000
+        engine.tick()
+        while engine.pump():
+            pass
+    assert store.position > 4 << 20
+    used = sum(segment.disk_bytes for segment in store.segments())
+    assert used < 1 << 20, f"{used} bytes for forty messages"
+    engine.stop()
+    store = LogStore.open("/s", files, segment_bytes=1 << 17)
+    engine = start()
+    owner = engine.owner(results.__setitem__)
+    got = ask(lambda n: inputs.Receive(owner, n, r".\private$\old", 0, 100, 1 << 24))
+    assert isinstance(got, Delivered)
+    assert len(got.run) == 40
+    assert all(b"precious" * 20 in bytes(packet) for packet in got.run)

@@ -1,0 +1,317 @@
+"""An application on one connection, against an engine that only notes what it is given."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from onceq.core import inputs
+from onceq.core.decision import Opened, Sent
+from onceq.errors import QueueNotFound, ReceiveTimeout
+from onceq.model import limits
+from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.time import Now
+from onceq.service import api
+from onceq.service.api import ApiConnection
+from onceq.service.engine import Delivered, Engine
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, Code
+
+
+class FakeEngine:
+    """Notes inputs; answers are given by the test."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.gone: list[int] = []
+        self.answer: Callable[[int, object], None] = lambda request, result: None
+        self.clock = SimpleNamespace(read=lambda: Now(50_000_000, 1_000_000))
+        identity = SimpleNamespace(name="ALPHA", guid=bytes(range(16)))
+        self.manager = SimpleNamespace(identity=identity)
+        self.settings = limits.Settings(outcome_age_s=77)
+
+    def owner(self, answer: Callable[[int, object], None]) -> int:
+        self.answer = answer
+        return 5
+
+    def owner_gone(self, owner: int) -> None:
+        self.gone.append(owner)
+
+    def submit(self, item: object) -> None:
+        self.items.append(item)
+
+
+class FakeTransport:
+    """Notes what is written, and whether it is read."""
+
+    def __init__(self) -> None:
+        self.parser = frames.Parser()
+        self.closed = False
+        self.changes = 0
+        self.sent: list[tuple[int, int, Any]] = []
+
+    def writelines(self, pieces: Sequence[Buffer], /) -> None:
+        for request, code, head, _ in self.parser.feed(b"".join(pieces)):
+            self.sent.append((request, code, frames.decode_head(head, Any)))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def reading_changed(self) -> None:
+        self.changes += 1
+
+
+class Talk:
+    """A connection with what stands on both sides of it."""
+
+    def __init__(self, *, greet: bool = True) -> None:
+        self.engine = FakeEngine()
+        self.transport = FakeTransport()
+        self.api = ApiConnection(
+            cast(Engine, self.engine), self.transport, random=lambda size: bytes(size)
+        )
+        if greet:
+            self.ask(1, Code.HELLO, frames.Hello(frames.VERSION))
+            self.transport.sent.clear()
+
+    def ask(self, request: int, code: int, head: object, *data: bytes) -> None:
+        self.api.data_received(b"".join(frames.frame(request, code, head, *data)))
+
+    def receive(self, request: int, bytes_max: int = 1 << 20, wait_ms: int = -1) -> None:
+        head = frames.ReceiveHead("q", 0, 1, bytes_max, wait_ms, False, 0, 0, 0)
+        self.ask(request, Code.RECEIVE, head)
+
+    def refused(self) -> str:
+        """The code with which the connection was ended."""
+        assert self.transport.closed
+        assert self.engine.gone == [5]
+        (request, code, (error, _)) = self.transport.sent[-1]
+        assert (request, code) == (0, FAILED)
+        return str(error)
+
+
+def test_a_hello_is_answered_with_who_is_there() -> None:
+    talk = Talk(greet=False)
+    assert not talk.api.greeted
+    talk.ask(1, Code.HELLO, frames.Hello(frames.VERSION))
+    ((request, code, head),) = talk.transport.sent
+    assert (request, code) == (1, Code.HELLO | ANSWER)
+    assert head == [1, "ALPHA", bytes(range(16)), 50, limits.CLIENT_FRAME_BYTES_MAX, 77]
+    assert talk.api.greeted
+
+
+@pytest.mark.parametrize("version", [0, 2, 1 << 40])
+def test_another_version_is_named(version: int) -> None:
+    talk = Talk(greet=False)
+    talk.ask(1, Code.HELLO, frames.Hello(version))
+    assert talk.refused() == "unknown-version"
+
+
+def test_nothing_comes_before_the_hello_and_it_comes_once() -> None:
+    early = Talk(greet=False)
+    early.ask(1, Code.LOOK, frames.LookHead("status", ""))
+    assert early.refused() == "malformed-packet"
+    assert not early.engine.items
+    twice = Talk()
+    twice.ask(2, Code.HELLO, frames.Hello(frames.VERSION))
+    assert twice.refused() == "malformed-packet"
+
+
+def test_answers_find_their_requests_in_any_order() -> None:
+    talk = Talk()
+    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    talk.ask(3, Code.PURGE, frames.Named("q"))
+    talk.ask(4, Code.SEND, frames.SendHead(0, []))
+    talk.ask(5, Code.OPEN, frames.Open("q", 1, 0))
+    assert [type(item).__name__ for item in talk.engine.items] == [
+        "Look", "PurgeQueue", "Send", "OpenQueue"]  # fmt: skip
+    talk.engine.answer(3, 17)
+    talk.engine.answer(2, QueueNotFound("none"))
+    talk.engine.answer(5, Opened(4, True, None))
+    talk.engine.answer(4, Sent(8, 2, 0))
+    assert talk.transport.sent == [
+        (3, Code.PURGE | ANSWER, 17),
+        (2, Code.LOOK | FAILED, ["queue-not-found", "none"]),
+        (5, Code.OPEN | ANSWER, [4, True, None]),
+        (4, Code.SEND | ANSWER, [8, 2, 0]),
+    ]
+
+
+def test_messages_are_handed_out_with_their_tables() -> None:
+    talk = Talk()
+    talk.receive(2)
+    run = Run.of([b"one", b"three"])
+    numbers = array("I", [7, 8])
+    talk.engine.answer(2, Delivered(run, array("Q", [1, 2]), numbers, array("I", [0, 3])))
+    ((_, code, head),) = talk.transport.sent
+    assert code == Code.RECEIVE | ANSWER
+    assert head == [2, array("Q", [1, 2]).tobytes(), numbers.tobytes(),
+                    array("I", [0, 3]).tobytes()]  # fmt: skip
+
+
+def test_a_wrong_request_is_answered_and_the_connection_goes_on() -> None:
+    talk = Talk()
+    talk.ask(2, Code.OPEN, frames.Open("q", 99, 0))
+    ((request, code, (error, _)),) = talk.transport.sent
+    assert (request, code, error) == (2, Code.OPEN | FAILED, "invalid-parameter")
+    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    assert len(talk.engine.items) == 1
+    assert not talk.transport.closed
+
+
+def test_a_number_in_use_or_zero_ends_the_connection() -> None:
+    talk = Talk()
+    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    assert talk.refused() == "malformed-packet"
+    assert len(talk.engine.items) == 1
+    zero = Talk()
+    zero.receive(0)
+    assert zero.refused() == "malformed-packet"
+    assert not zero.engine.items
+
+
+def test_number_zero_asks_for_no_answer() -> None:
+    talk = Talk()
+    for code in (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL):
+        talk.ask(0, code, frames.Number(1))
+    assert [item.request for item in talk.engine.items] == [0, 0, 0, 0]
+    assert not talk.transport.sent
+
+
+def test_data_where_none_belongs_ends_the_connection() -> None:
+    talk = Talk()
+    talk.ask(2, Code.ABORT, frames.Number(1), b"data")
+    assert talk.refused() == "malformed-packet"
+    assert not talk.engine.items
+
+
+def test_nothing_of_a_malformed_frame_happens_and_nothing_after_it() -> None:
+    talk = Talk()
+    item = frames.Item("q", {}, 0, 2)
+    talk.ask(2, Code.SEND, frames.SendHead(0, [item]), b"\x01\0\0\0\x09\0\0\0a")
+    assert talk.refused() == "malformed-packet"
+    talk.ask(3, Code.LOOK, frames.LookHead("status", ""))
+    assert not talk.engine.items
+
+
+def test_answers_to_an_application_that_is_gone_are_dropped() -> None:
+    talk = Talk()
+    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    talk.api.connection_lost()
+    talk.api.connection_lost()
+    assert talk.engine.gone == [5]
+    talk.engine.answer(2, 1)
+    assert not talk.transport.sent
+
+
+# ---- back-pressure -----------------------------------------------------------------------
+
+
+def test_many_unanswered_requests_stop_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "CLIENT_UNANSWERED_MAX", 3)
+    talk = Talk()
+    for request in range(2, 6):
+        assert not talk.api.full
+        talk.ask(request, Code.LOOK, frames.LookHead("status", ""))
+    assert talk.api.full
+    talk.engine.answer(4, 0)
+    assert not talk.api.full
+    assert talk.transport.changes == 2
+
+
+def test_many_unanswered_bytes_stop_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "CLIENT_UNANSWERED_BYTES_MAX", 1_000)
+    talk = Talk()
+    item = frames.Item("q", {}, 0, 1)
+    body = (900).to_bytes(4, "little") + bytes(900)
+    talk.ask(2, Code.SEND, frames.SendHead(0, [item]), body)
+    assert not talk.api.full
+    talk.ask(3, Code.SEND, frames.SendHead(0, [item]), body)
+    assert talk.api.full
+    talk.engine.answer(2, Sent())
+    assert not talk.api.full
+
+
+def test_receives_that_wait_do_not_stop_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may wait for what a later request of the same application sends."""
+    monkeypatch.setattr(api, "CLIENT_UNANSWERED_MAX", 3)
+    talk = Talk()
+    for request in range(2, 12):
+        talk.receive(request)
+    assert not talk.api.full
+
+
+def test_an_application_that_does_not_read_is_not_read() -> None:
+    talk = Talk()
+    talk.api.pause_writing()
+    assert talk.api.full
+    talk.api.resume_writing()
+    assert not talk.api.full
+
+
+def test_receives_share_what_their_answers_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "CLIENT_ANSWERS_BYTES_MAX", 1_000)
+    talk = Talk()
+    for request in (2, 3, 4):
+        talk.receive(request)
+    assert [item.bytes_max for item in talk.engine.items] == [1_000, 500, 333]
+    talk.engine.answer(2, ReceiveTimeout())
+    talk.engine.answer(3, ReceiveTimeout())
+    talk.receive(5)
+    assert talk.engine.items[-1].bytes_max == 500
+
+
+def test_a_receive_asks_for_no_more_than_the_limit() -> None:
+    talk = Talk()
+    talk.receive(2, bytes_max=1 << 60)
+    assert talk.engine.items[0].bytes_max == limits.RECEIVE_BYTES_MAX
+
+
+def test_too_many_receives_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "CLIENT_RECEIVES_MAX", 2)
+    talk = Talk()
+    for request in (2, 3, 4):
+        talk.receive(request)
+    ((request, code, (error, _)),) = talk.transport.sent
+    assert (request, code, error) == (4, Code.RECEIVE | FAILED, "quota-exceeded")
+    talk.engine.answer(2, ReceiveTimeout())
+    talk.receive(5)
+    assert len(talk.engine.items) == 3
+
+
+def test_an_answer_larger_than_a_frame_becomes_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "CLIENT_FRAME_BYTES_MAX", 100)
+    talk = Talk()
+    talk.ask(2, Code.LOOK, frames.LookHead("queues", ""))
+    talk.engine.answer(2, ["x" * 200])
+    ((_, code, (error, text)),) = talk.transport.sent
+    assert (code, error) == (Code.LOOK | FAILED, "quota-exceeded")
+    assert "bytes" in text
+
+
+def test_long_texts_of_errors_are_cut() -> None:
+    talk = Talk()
+    talk.ask(2, Code.LOOK, frames.LookHead("queues", ""))
+    talk.engine.answer(2, QueueNotFound("x" * 1_000_000))
+    assert len(talk.transport.sent[0][2][1]) == api.TEXT_CHARS_MAX
+
+
+def test_stopping_ends_the_receives_that_wait() -> None:
+    talk = Talk()
+    talk.receive(2)
+    talk.ask(3, Code.LOOK, frames.LookHead("queues", ""))
+    talk.api.stop()
+    assert talk.engine.items[-1] == inputs.CancelReceive(5, 0, 2)
+    assert len(talk.engine.items) == 3
+
+
+def test_views_become_plain_values() -> None:
+    run = Run(b"x", array(LENGTH_TYPE, [1]))
+    assert api.plain([Opened(1, True, None), (b"\x01", inputs.Steer.PAUSE)]) == [
+        {"handle": 1, "local": True, "transactional": None}, ["01", "pause"]]  # fmt: skip
+    assert api.plain(run)["data"] == "78"  # type: ignore[index]

@@ -1,0 +1,79 @@
+"""The generated page about the command line: every command, as it is defined."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
+
+from onceq.cli.main import app
+
+NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"
+TOP = """# Command line
+
+{note}`onceq` works on one queue manager. Which one is said by `--qm WHERE` (or `-q`), before or
+behind the name of the command: a data directory, a socket (`unix:///path/onceq.sock`), or
+`onceq://host:port`. Without it the variable `ONCEQ_QM` counts, and then the current directory if a
+queue manager lives there.
+
+In names of queues `/` is accepted for `\\`, because shells eat backslashes: `private$/orders` needs
+no quotes; a name with `;` does, as in `'SYSTEM$;DEADXACT'`. A mistyped name or command is answered
+with those that are like it.
+
+Every command but `qm run` knows `--json`; errors are then JSON too, on stderr. A user's mistake
+gives one line, `onceq: error (code): what happened, what to do`, and an
+[exit code](exit-codes.md). Tables that go into a pipe have no decoration and are never cut.
+`onceq --install-completion` makes the shell complete commands, options and names of queues.
+
+"""
+
+
+def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """All commands below one, each with what must be typed for it."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield path, command
+        return
+    for name, child in below.items():
+        yield from commands(child, f"{path} {name}")
+
+
+def _default(parameter: Any) -> str:
+    value = parameter.default
+    if value in (None, False, "", []) or callable(value):
+        return ""
+    return f"`{value}`"
+
+
+def _rows(command: Any) -> Iterator[str]:
+    for parameter in command.params:
+        said = (parameter.help or "").replace("|", "\\|")
+        if "--help" in parameter.opts:
+            continue
+        if parameter.param_type_name == "argument":
+            name = (parameter.metavar or parameter.name).strip("[].")
+            needed = "required" if parameter.required else _default(parameter)
+            yield f"| `{name}` | {needed} | {said} |"
+            continue
+        name = ", ".join(f"`{opt}`" for opt in sorted(parameter.opts, key=len))
+        if not getattr(parameter, "is_flag", False):
+            assert parameter.metavar, f"{command.name} {name}: give it a metavar"
+            name += f" {parameter.metavar}"
+        yield f"| {name} | {_default(parameter)} | {said} |"
+
+
+def page() -> str:
+    """docs/reference/cli.md."""
+    parts = [TOP.format(note=NOTE)]
+    for path, command in commands(typer.main.get_command(app), "onceq"):
+        said = inspect.cleandoc(command.callback.__doc__ or "")
+        arguments = " ".join(
+            (p.metavar or p.name).strip("[].") + ("" if p.required else "?")
+            for p in command.params
+            if p.param_type_name == "argument"
+        )
+        parts.append(f"## {path} {arguments}".rstrip() + f"\n\n{said}\n\n")
+        parts.append("| | default | |\n|---|---|---|\n" + "\n".join(_rows(command)) + "\n\n")
+    return "".join(parts).rstrip() + "\n"
