@@ -91,7 +91,7 @@ class Faults:
         at, count = 0, len(run)
         while at < count:
             kind, step = min(self._until.items(), key=lambda item: item[1])
-            take = min(int(step), count - at)
+            take = int(min(step, count - at))
             if take:
                 self._emit(run.part(at, take), out)
                 at += take

@@ -21,7 +21,7 @@ from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 POLL_S = 0.03
 DOWN_S = 0.25
 """How long a killed queue manager stays away."""
-DELIVER_S_MAX = 600.0
+DELIVER_S_MAX = 300.0
 JOB_S_MAX = 300.0
 QUIET_S_MAX = 60.0
 RECEIVE_MESSAGES = 5_000
@@ -358,8 +358,8 @@ class Course:
                 found.troubles.append(
                     f"{name.replace('_', ' ')}: {getattr(found, name):,} instead of {value:,}"
                 )
-        for manager in self._connections.values():
-            manager.close()
+        for name in list(self._connections):
+            self._forget(name)
         return found
 
 
@@ -380,9 +380,9 @@ def keep_text(network: Network, parquet: Path) -> str:
     airport = network.airports["EWR"].directory
     pids = " ".join(map(str, network.pids()))
     lines += [
-        f"  onceq queue list --qm {hub}",
-        f"  onceq peek --qm {network.audit.directory} 'private$/audit'",
-        f"  onceq outgoing list --qm {airport}",
+        f"  onceq -q {hub} queue list",
+        f"  onceq -q {network.audit.directory} peek 'private$/audit'",
+        f"  onceq -q {airport} outgoing list",
         f"  Parquet: {parquet}",
         f"End them with:  kill {pids}; sleep 2; rm -rf {network.directory}",
     ]

@@ -17,9 +17,7 @@ import json
 import random
 import shutil
 import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,6 +28,7 @@ from pathlib import Path
 
 import onceq
 from kill_judge import History, Judge, Outcome
+from nodes import Node, free_port
 from onceq.client import offline
 from onceq.errors import (
     InDoubt,
@@ -47,11 +46,9 @@ WAITING_MAX = 40_000
 """Messages on their way at one time; the sender pauses above."""
 PAUSE_S = (0.05, 0.9)
 """Between a start and the next kill."""
-READY_S_MAX = 60.0
 SETTLE_S_MAX = 120.0
 """Without any progress for so long, what is missing counts as lost."""
 SETTINGS = """
-[settings]
 connect_retry_s = 0.1
 resend_first_s = 0.5
 resend_second_s = 1.0
@@ -63,61 +60,6 @@ checkpoint_log_bytes = 2097152
 """
 GONE = (ServiceNotAvailable, TransactionOver, OperationCancelled)
 """The connection was lost before a commit was asked for: nothing has happened."""
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Node:
-    """One daemon in a process of its own."""
-
-    def __init__(self, folder: Path, name: str, port: int, peers: dict[str, int]) -> None:
-        self.path = folder / name.lower()
-        self.name = name
-        self.process: subprocess.Popen[bytes] | None = None
-        self.kills = 0
-        self.start_s: list[float] = []
-        offline.init(
-            str(self.path), name=name, listen=f"127.0.0.1:{port}",
-            peers={peer: f"127.0.0.1:{at}" for peer, at in peers.items()},
-        )  # fmt: skip
-        configuration = self.path / "onceq.toml"
-        text = configuration.read_text().partition("[settings]")[0]
-        configuration.write_text(text + SETTINGS)
-
-    def start(self) -> None:
-        """Start it and wait until it says that it is ready."""
-        began = time.monotonic()
-        with open(self.path / "log.txt", "ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "onceq.service.main", "--data", str(self.path)],
-                stdout=subprocess.PIPE, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        assert self.process.stdout is not None
-        watch = threading.Timer(READY_S_MAX, self.process.kill)
-        watch.start()
-        said = self.process.stdout.readline()
-        watch.cancel()
-        if b"ready" not in said:
-            self.process.wait()
-            tail = (self.path / "log.txt").read_text()[-2000:]
-            raise RuntimeError(f"{self.name} did not start:\n{tail}")
-        self.start_s.append(time.monotonic() - began)
-
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
-        """End it by its own pid; returns its exit code."""
-        assert self.process is not None
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-            self.kills += number == signal.SIGKILL
-        assert self.process.stdout is not None
-        code = self.process.wait(60)
-        self.process.stdout.close()
-        return code
 
 
 class Load(threading.Thread):
@@ -270,8 +212,8 @@ def run(
 ) -> Outcome:
     """Do it all in a folder; both daemons are gone when this returns or raises."""
     ports = free_port(), free_port()
-    alpha = Node(folder, "ALPHA", ports[0], {"BETA": ports[1]})
-    beta = Node(folder, "BETA", ports[1], {"ALPHA": ports[0]})
+    alpha = Node(folder, "ALPHA", ports[0], {"BETA": ports[1]}, settings=SETTINGS)
+    beta = Node(folder, "BETA", ports[1], {"ALPHA": ports[0]}, settings=SETTINGS)
     nodes = {"ALPHA": alpha, "BETA": beta}
     driver: Driver | None = None
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from order_model import Rules, search
+
+from tests.model.order_model import Rules, search
 
 MISTAKES = {
     "any_other_stream": "disorder",

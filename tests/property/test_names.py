@@ -43,7 +43,8 @@ def hosts(draw: st.DrawFn, protocol: str) -> str:
     if protocol == "TCP":
         return draw(addresses)
     if protocol == "OS":
-        return draw(st.text(HOST_CHARS, min_size=1, max_size=COMPUTER_NAME_CHARS_MAX))
+        text = st.text(HOST_CHARS, min_size=1, max_size=COMPUTER_NAME_CHARS_MAX)
+        return draw(text.filter(lambda name: name.lower().split(";")[0] not in RESERVED))
     host = draw(
         st.one_of(
             st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=250),

@@ -55,6 +55,7 @@ class Daemon:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.process: subprocess.Popen[str] | None = None
+        self.address = ""
         self.start()
         self.manager = onceq.connect(str(path))
 
@@ -62,11 +63,13 @@ class Daemon:
         """Start it and wait until it says that it is ready."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "onceq.service.main", "--data", str(self.path),
-             "--listen", "127.0.0.1:0", "--create", "HUB"],
+             "--listen", "127.0.0.1:0", "--client-listen", "127.0.0.1:0", "--create", "HUB"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None
-        assert "ready" in self.process.stdout.readline()
+        said = self.process.stdout.readline()
+        assert "ready" in said
+        self.address = said.rsplit(" and ", 1)[1].strip()
 
     def kill(self) -> None:
         """As a crash would."""

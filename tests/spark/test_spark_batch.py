@@ -35,6 +35,16 @@ def test_all_columns_and_nothing_removed(spark: Any, daemon: Any) -> None:
     assert daemon.manager.queue(queue)["messages"] == 2
 
 
+def test_over_tcp_and_a_system_queue(spark: Any, daemon: Any) -> None:
+    frame = spark.read.format("onceq").option("queueManager", daemon.address)
+    assert frame.load("SYSTEM$;DEADXACT").count() == 0
+    queue = r"private$\tcp"
+    daemon.manager.create_queue(queue, transactional=True)
+    with daemon.manager.transaction() as tx:
+        tx.send_many(queue, [b"x"] * 7)
+    assert frame.option("queueManager", f"onceq://{daemon.address}").load(queue).count() == 7
+
+
 def test_columns_partitions_and_offsets(spark: Any, daemon: Any) -> None:
     first, second = r"private$\batch-a", r"private$\batch-b"
     for queue in (first, second):

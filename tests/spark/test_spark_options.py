@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.spark.options import EARLIEST, LATEST, OPTIONS, parse
+from onceq.spark.rows import COLUMNS
 
 ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}
 
@@ -74,16 +74,20 @@ def test_what_is_refused(changed: dict[str, str], stream: bool, words: str) -> N
     assert words in caught.value.text
 
 
-def test_the_page_lists_every_option() -> None:
+def table(section: str) -> dict[str, list[str]]:
+    """Rows of a table of the page by their first cell."""
     page = Path(__file__).parents[2] / "docs" / "reference" / "spark-options.md"
-    rows = [
-        [cell.strip().replace("\\|", "|") for cell in line.strip().strip("|").split(" | ")]
-        for line in page.read_text().splitlines()
-        if line.startswith("| `")
-    ]
-    by_name: dict[str, Any] = {row[0].strip("` "): row[1:] for row in rows}
-    for option in OPTIONS:
-        assert by_name.pop(option.name) == [option.kind, option.default, option.meaning]
-    from onceq.spark.rows import COLUMNS
+    text = page.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    found = {row[0].strip("`"): row[1:] for row in rows}
+    assert len(found) == len(rows)
+    return found
 
-    assert {name: row[0] for name, row in by_name.items()} == COLUMNS
+
+def test_the_page_lists_every_option() -> None:
+    expected = {option.name: [option.kind, option.default, option.meaning] for option in OPTIONS}
+    assert table("Options") == expected
+
+
+def test_the_page_lists_every_column() -> None:
+    assert {name: row[0] for name, row in table("Columns").items()} == COLUMNS

@@ -13,6 +13,17 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from onceq.errors import InDoubt
+
+
+def in_doubt(transaction: str) -> InDoubt:
+    """What to say when a person would not wait for the answer to a commit."""
+    return InDoubt(
+        "interrupted while the answer to a commit was awaited; find out what became of it with "
+        f"'onceq outcome {transaction}'",
+        transaction=transaction,
+    )
+
 
 class Interruptible:
     """While it is entered, SIGINT and SIGTERM raise KeyboardInterrupt outside of steps only."""

@@ -20,7 +20,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
-from onceq.cli.interrupt import Interruptible
+from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.client.results import Batch
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import Transaction
@@ -130,6 +130,8 @@ class Receiver:
                     tx.commit()
                 except InDoubt as error:
                     self._settle(error, held)
+                except KeyboardInterrupt:  # the second one: nobody waits for the answer
+                    raise in_doubt(tx.id) from None
                 taken, held = held, 0
                 self.taken += taken
         except ReceiveTimeout:

@@ -20,7 +20,7 @@ import typer
 
 from onceq.cli import options, out
 from onceq.cli.common import Json, Where, as_json, manager
-from onceq.cli.interrupt import Interruptible
+from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.client.sync import QueueManager
 from onceq.errors import (
     BodyTooLarge,
@@ -170,6 +170,10 @@ class Sender:
                     return None
                 if outcome != "aborted":
                     raise
+            except KeyboardInterrupt:  # the second one: nobody waits for the answer any more
+                if not tx.id:
+                    raise
+                raise in_doubt(tx.id) from None
 
     def end(self) -> None:
         """Nothing more comes."""

@@ -15,6 +15,8 @@ from onceq.wire.app.frames import ANSWER, FAILED, Code
 
 IDLE_S = 0.5
 """A connection unused for longer is looked at before it is used again."""
+CANCEL_S_MAX = 1.0
+"""How long a cancelled receive waits for the manager to hear of it."""
 LOOK_TURNS = 3
 """The loop reads the end of a connection in one turn and tells of it in the next."""
 WRITE_BYTES_MAX = 4 << 20
@@ -111,11 +113,14 @@ class AsyncLink(asyncio.Protocol):
         future: asyncio.Future[object] = self._loop.create_future()
         self._waiting[number] = (future, request)
         self._write(number, request)
-        try:
+        if request.code != Code.RECEIVE:
             result = await future
-        except asyncio.CancelledError:
-            self._given_up(number, future, request)
-            raise
+        else:
+            try:
+                result = await asyncio.shield(future)
+            except asyncio.CancelledError:
+                await self._give_up(number, future, request)
+                raise
         if isinstance(result, OnceqError):
             raise result
         return result
@@ -128,12 +133,21 @@ class AsyncLink(asyncio.Protocol):
             self._used = self._loop.time()
             self._transport.writelines(held)
 
-    def _given_up(self, number: int, future: asyncio.Future[object], request: Request) -> None:
-        """The task that asked was cancelled: its messages must not be lost with it."""
-        if future.done() and not future.cancelled():
-            request.missed(future.result())
-        elif request.code == Code.RECEIVE and self._lost is None:
-            self._write(0, Request(Code.CANCEL, frames.Number(number), waits=False))
+    async def _give_up(self, number: int, future: asyncio.Future[object], request: Request) -> None:
+        """The task that receives was cancelled: end the wait at the manager too.
+
+        It is awaited, so that what had been taken by then is back in reach of the next receive
+        when the cancelling is over. A manager that does not answer is not waited for.
+        """
+        try:
+            if not future.done() and self._lost is None:
+                self._write(0, Request(Code.CANCEL, frames.Number(number), waits=False))
+                await asyncio.wait([future], timeout=CANCEL_S_MAX)
+        finally:
+            if future.done():
+                request.missed(future.result())
+            else:
+                future.cancel()  # The answer will find nobody, and be kept when it comes.
 
     # ---- asyncio --------------------------------------------------------------------------
 

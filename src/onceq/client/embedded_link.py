@@ -153,18 +153,30 @@ class AsyncEmbeddedLink(_Shared):
         number = self._submit(request, answer if request.waits else _nothing)
         if request.lazy:
             return None
+        pumped = loop.run_in_executor(None, self._host.pump)
+        if not request.waits:
+            await pumped
+            return None
         try:
-            await loop.run_in_executor(None, self._host.pump)
-            result = translated(await future) if request.waits else None
+            await asyncio.shield(pumped)
+            result = translated(await asyncio.shield(future))
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                request.missed(translated(future.result()))
-            else:
-                future.cancel()
-                if request.code == Code.RECEIVE:
-                    self._cancel(number)
-                    loop.run_in_executor(None, self._host.pump)
+            if request.code == Code.RECEIVE:
+                await self._give_up(number, future, request)
             raise
         if isinstance(result, OnceqError):
             raise result
         return result
+
+    async def _give_up(self, number: int, future: asyncio.Future[object], request: Request) -> None:
+        """See AsyncLink: what had been taken is kept before the cancelling is over."""
+        try:
+            if not future.done():
+                self._cancel(number)
+                asyncio.get_running_loop().run_in_executor(None, self._host.pump)
+                await asyncio.wait([future], timeout=CANCEL_S_MAX)
+        finally:
+            if future.done():
+                request.missed(translated(future.result()))
+            else:
+                future.cancel()

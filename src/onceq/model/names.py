@@ -34,7 +34,7 @@ from onceq.model.queue import name_fault
 PRIVATE_PREFIX = "private$\\"
 SYSTEM_PREFIX = "system$;"
 RESERVED = ("private$", "system$")
-"""What no public queue is called: something is missing after it."""
+"""What no computer and no public queue is called: something is missing before or after it."""
 DOMAIN_CHARS_MAX = 255
 PORT_MAX = 65_535
 
@@ -323,6 +323,8 @@ def _direct(source: Source, rest: str, at: int) -> FormatName:
 def _check_host(source: Source, host: str, at: int) -> None:
     if not _VISIBLE.fullmatch(host):
         raise source.fault(at, "a computer name or address, without spaces, is missing")
+    if host.lower().partition(";")[0] in RESERVED:
+        raise source.fault(at, f"a computer name, or . for this one, is missing before {host}")
     if len(host) > COMPUTER_NAME_CHARS_MAX:
         raise source.fault(
             at + COMPUTER_NAME_CHARS_MAX,

@@ -1,8 +1,8 @@
 """An application on one connection: frames in, inputs to the core, answers out as frames.
 
 An ``ApiConnection`` knows bytes and frames, not sockets. An application that asks faster than it
-is answered, or does not read its answers, is read no further (back-pressure), and one that is
-lost takes its open transactions with it. Any malformed frame ends the connection; what came whole
+is answered, or does not read its answers, is read no further (back-pressure): neither what it has
+asked nor what it is to be told gathers here without a bound. One that is lost takes its open transactions with it. Any malformed frame ends the connection; what came whole
 before it stands, and nothing of it has happened.
 
 Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
@@ -11,6 +11,7 @@ Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, Protocol
@@ -32,6 +33,10 @@ from onceq.service.requests import split_items, to_input
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
+TURN_RECEIVES_MAX: Final = 32
+"""Receives of one application that one pump may answer; the rest of what it asked comes after."""
+MARK: Final = 1 << 32
+"""Request number of our own, no application's: asked last in a pump, to hear of its end."""
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
 _QUIET: Final = frozenset((Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL))
@@ -117,6 +122,9 @@ class ApiConnection:
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0
+        self._pending: deque[tuple[int, int, memoryview, memoryview]] = deque()
+        self._turn = 0
+        self._stalled = False
         self._blocked = False
         self._gone = False
         self.full = False
@@ -129,8 +137,17 @@ class ApiConnection:
         if self._gone:
             return
         try:
-            for request, code, head, rest in self._parser.feed(data):
-                self._request(request, code, head, rest)
+            self._pending.extend(self._parser.feed(data))
+        except OnceqError as error:
+            self._refuse(error)
+            return
+        self._work()
+
+    def _work(self) -> None:
+        """Take on what has come, unless the answers to what came before are not out yet."""
+        try:
+            while self._pending and not (self._stalled or self._blocked):
+                self._request(*self._pending.popleft())
         except OnceqError as error:
             self._refuse(error)
             return
@@ -165,6 +182,11 @@ class ApiConnection:
                 self._answer(request, error)
             return
         self._engine.submit(item)
+        if code == Code.RECEIVE:
+            self._turn += 1
+            if self._turn >= TURN_RECEIVES_MAX:
+                self._stalled = True
+                self._engine.submit(CancelReceive(self._owner, MARK, 0))
 
     def _bound(self, head: frames.ReceiveHead) -> None:
         """Share what the answers to all receives under way may hold; raises when they are many.
@@ -202,6 +224,13 @@ class ApiConnection:
         self.connection_lost()
 
     def _answer(self, request: int, result: object) -> None:
+        if request == MARK:
+            # Every receive before the mark was answered, or waits and holds nothing.
+            self._stalled = False
+            self._turn = 0
+            if not self._gone:
+                self._work()
+            return
         code, size = self._asked.pop(request)
         self._bytes -= size
         if code == Code.RECEIVE:
@@ -213,6 +242,7 @@ class ApiConnection:
     def _throttle(self) -> None:
         full = (
             self._blocked
+            or self._stalled
             or self._bytes > CLIENT_UNANSWERED_BYTES_MAX
             or len(self._asked) - self._receives > CLIENT_UNANSWERED_MAX
         )
@@ -228,7 +258,8 @@ class ApiConnection:
     def resume_writing(self) -> None:
         """It reads again."""
         self._blocked = False
-        self._throttle()
+        if not self._gone:
+            self._work()
 
     def stop(self) -> None:
         """This manager stops in order: receives that still wait are answered so."""
@@ -240,4 +271,5 @@ class ApiConnection:
         """The application is gone."""
         if not self._gone:
             self._gone = True
+            self._pending.clear()
             self._engine.owner_gone(self._owner)

@@ -48,15 +48,22 @@ def serve(
         configuration = replace(configuration, client_listen=client_listen)
     if peers:
         configuration = replace(configuration, peers={**configuration.peers, **peers})
-    for where in (*(configuration.peers[name] for name in peers or ()), listen or ""):
-        if where:
-            config.split_address(where, 1801)
+    _check_options(listen, client_listen, peers or {})
     logs.set_up(configuration.log_level)
     if create is not None and not os.path.exists(os.path.join(path, STORE_FILE)):
         store = init(path, name=create)
     else:
         store = open_store(path)
     run(path, store, configuration, _announce)
+
+
+def _check_options(listen: str | None, client_listen: str | None, peers: dict[str, str]) -> None:
+    """What stands in for the file is checked as the file is, before anything is made."""
+    for where in (listen, client_listen):
+        if where:
+            config.split_address(where, None)
+    for where in peers.values():
+        config.split_address(where, 1801)
 
 
 def _announce(daemon: Daemon) -> None:

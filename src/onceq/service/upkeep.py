@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from onceq.core.decision import Decision
 from onceq.core.inputs import Relocate, Space
 from onceq.errors import NoSpace
 from onceq.model.run import Buffer, Run
@@ -43,6 +44,8 @@ SLACK_BYTES = 64 << 20
 """... and the log is larger than that many times what is needed, and this."""
 MOVE_BYTES = 1 << 20
 """Bytes of messages written again in one pump."""
+SEGMENTS_MAX = 8
+"""Segments emptied in one pump."""
 
 
 class Pending(Protocol):
@@ -222,31 +225,34 @@ class Upkeep:
     # ---- sparse segments ------------------------------------------------------------------------
 
     def _empty_sparse(self, now: Now) -> bool:
-        """Write the last messages of the emptiest old segment again at the end of the log.
+        """Write the last messages of the emptiest old segments again at the end of the log.
 
         Returns:
             Whether there was anything to do; there may be more then.
         """
         engine = self._engine
-        sparse = self._sparsest([s for s in engine.store.segments() if s.end <= self._covered])
-        if sparse is None or self._low:
-            return False
-        parts = engine.manager.sparse(sparse.base, sparse.end, MOVE_BYTES)
-        if parts:
-            moves = (
-                Relocate(
-                    part.holder, part.lane, part.counters,
-                    Run(engine.fetch(part.extents), part.lengths),
-                )
-                for part in parts
-            )  # fmt: skip
-            engine.settle([engine.manager.step(now, move) for move in moves])
-        else:
-            # The core counts in regions, and one reaches in from a neighbour that holds more.
+        decisions: list[Decision] = []
+        moved = looked = 0
+        while not self._low and moved < MOVE_BYTES and looked < SEGMENTS_MAX:
+            sparse = self._sparsest([s for s in engine.store.segments() if s.end <= self._covered])
+            if sparse is None:
+                break
+            looked += 1
+            parts = engine.manager.sparse(sparse.base, sparse.end, MOVE_BYTES - moved)
+            for part in parts:
+                run = Run(engine.fetch(part.extents), part.lengths)
+                moved += len(run.data)
+                move = Relocate(part.holder, part.lane, part.counters, run)
+                decisions.append(engine.manager.step(now, move))
+            # What still counts here after that is in a region of the core's that reaches in from
+            # a neighbour, or more than can be moved now.
             self._barren[sparse.base] = engine.manager.live_bytes(sparse.base, sparse.end)
-        if not engine.manager.live(sparse.base, sparse.end):
+        if looked:
+            engine.settle(decisions)
+            if moved:
+                self._barren.clear()
             engine.store.reclaim(engine.manager.live)
-        return True
+        return looked > 0
 
     def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:
         """The old segment that holds least, if too much of the log is kept for too little."""

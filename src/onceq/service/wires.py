@@ -46,6 +46,8 @@ class Wire(asyncio.Protocol):
         self._network = network
         self._transport: asyncio.Transport | None = None
         self._pieces: deque[Buffer] = deque()
+        self._queued_bytes = 0
+        self._written_bytes = 0
         self._closing = False
         self.queued = False
         """Whether the network knows that there is something to write."""
@@ -55,6 +57,7 @@ class Wire(asyncio.Protocol):
     def write(self, pieces: Sequence[Buffer]) -> None:
         """See Connection: send bytes, soon."""
         self._pieces.extend(pieces)
+        self._queued_bytes += sum(map(len, pieces))
         self._network.will_write(self)
 
     def close(self) -> None:
@@ -62,12 +65,18 @@ class Wire(asyncio.Protocol):
         self._closing = True
         self._network.will_write(self)
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes that wait to be written. Each of the two counts has one writer at a time."""
+        return self._queued_bytes - self._written_bytes
+
     # ---- in the loop --------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Write what was queued. ``queued`` is taken back first, so that nothing is missed."""
         self.queued = False
         pieces = [self._pieces.popleft() for _ in range(len(self._pieces))]
+        self._written_bytes += sum(map(len, pieces))
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -124,11 +133,25 @@ class PeerWire(Wire):
         """The outgoing queue that it was made for; 0: the other side has made it."""
         self._session = 0
         self._blocked = False
+        self._full = False
 
     @property
     def writable(self) -> bool:
         """See Connection."""
-        return not self._blocked and not self._closing
+        if self._blocked or self._closing:
+            return False
+        if self.queued_bytes < HIGH_WATER_BYTES:
+            return True
+        self._full = True
+        return False
+
+    def flush(self) -> None:
+        """See Wire."""
+        super().flush()
+        if self._full:
+            self._full = False
+            if not self._blocked:
+                self._network.loop.call_soon(self.resume_writing)
 
     def begin(self, address: str) -> None:
         """See Wire."""

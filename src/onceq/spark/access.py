@@ -139,6 +139,13 @@ class Access:
             # A reader that has just ended, or crashed, may be on its way out.
             time.sleep(HOLD_RETRY_S)
 
+    def release(self) -> None:
+        """Let others receive again."""
+        held, self._held = self._held, {}
+        for opened in held.values():
+            with contextlib.suppress(OnceqError):
+                opened.close()
+
     # ---- reading --------------------------------------------------------------------------
 
     def read(self, part: Range, *, complete: bool) -> Iterator[tuple[Batch, int]]:

@@ -79,6 +79,9 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             if self._targets is None:
                 queue = self._options.queues[0]
                 self._access.wait(queue, begins[queue], IDLE_WAIT_S)
+            else:
+                # The end of an AvailableNow run; Spark does not always say so.
+                self._access.release()
             return start
         to = self._limited(begins, ends, limit)
         if all(to[queue] <= begins[queue] for queue in to):
@@ -96,7 +99,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The last message of each queue, for the progress that Spark shows."""
         try:
-            sights = self._look()
+            sights = self._look(hold=False)
         except OnceqError:
             return None
         return self._offset({q: s.last for q, s in sights.items()}, None, sights).pack()
@@ -111,9 +114,12 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         instances = {queue: sight.instance for queue, sight in sights.items()}
         return Offset(to, begins, instances, self._options.subscription)
 
-    def _look(self) -> dict[str, Sight]:
+    def _look(self, *, hold: bool = True) -> dict[str, Sight]:
+        """All queues as they are now; held before they are looked at, if they are to be."""
         sights = {}
         for queue in self._options.queues:
+            if hold and self._options.receive:
+                self._access.hold(queue)
             sight, transactional = self._access.look(queue)
             if not transactional:
                 raise wrong(
@@ -121,8 +127,6 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                     "were read already; a stream needs a transactional queue (a batch read does "
                     "not)"
                 )
-            if self._options.receive:
-                self._access.hold(queue)
             sights[queue] = sight
         return sights
 

@@ -18,6 +18,7 @@ from onceq.errors import DamagedRecord
 from onceq.store import checkpoints, identification, scan
 from onceq.store.files import Files
 from onceq.store.framing import Framing
+from onceq.store.identification import Closed
 from onceq.store.scan import Found, Problem, Segment
 
 
@@ -69,9 +70,9 @@ def check(path: str, files: Files) -> CheckReport:
     loaded = scan.Loaded()
     try:
         head, state = checkpoints.newest(files, path, who.store_id)
-        scan.load(files, path, who.store_id, loaded)
+        scan.load(files, path, who.store_id, head.position, loaded)
         closed = identification.read_closed(files, path, who.store_id)
-        old, found = _look(files, Framing(who.store_id), loaded.segments, head, closed or 0)
+        old, found = _look(files, Framing(who.store_id), loaded.segments, head, closed)
     except DamagedRecord as error:
         return CheckReport(path, who.store_id, who.created_s, ready_segments=ready,
                            problem=error.text)  # fmt: skip
@@ -92,7 +93,7 @@ def check(path: str, files: Files) -> CheckReport:
         checkpoint_position=head.position,
         checkpoint_bytes=len(state) if state is not None else 0,
         torn_bytes=found.torn_bytes,
-        closed=closed == found.end and found.torn_bytes == 0,
+        closed=found.clean,
         problem=problem.text if problem is not None else "",
         problem_file=problem.path if problem is not None else "",
         problem_offset=problem.offset if problem is not None else 0,
@@ -104,7 +105,7 @@ def _look(
     framing: Framing,
     segments: Sequence[Segment],
     head: checkpoints.Head,
-    promised: int,
+    closed: Closed,
 ) -> tuple[Found, Found]:
     """What lies before the checkpoint, and what lies behind it."""
     old = Found(0, 0, 0)
@@ -116,7 +117,7 @@ def _look(
         if old.problem is not None:
             break
     found = scan.frames(
-        files, framing, segments, covered=head.position, epoch=head.epoch, promised=promised
+        files, framing, segments, covered=head.position, epoch=head.epoch, closed=closed
     )
     return old, found
 

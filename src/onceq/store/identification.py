@@ -29,7 +29,7 @@ STORE_BYTES_MAX: Final = 1 << 16
 _STORE_MAGIC: Final = b"onceq\0st"
 _CLOSED_MAGIC: Final = b"onceq\0cl"
 _STORE = struct.Struct("<8sI16sQI")
-_CLOSED = struct.Struct("<8sI16sQ")
+_CLOSED = struct.Struct("<8sI16sQQ")
 _CRC = struct.Struct("<I")
 
 
@@ -46,6 +46,17 @@ class Identification:
     store_id: bytes
     created_s: int = 0
     identity: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Where a store was closed in order: ``epoch`` is that of the process which did so.
+
+    Whatever lies behind ``end`` with an older epoch was cut before that, and is nobody's tail.
+    """
+
+    end: int = 0
+    epoch: int = 0
 
 
 def write_identification(files: Files, path: str, what: Identification) -> None:
@@ -82,28 +93,28 @@ def read_identification(files: Files, path: str) -> Identification:
     return Identification(store_id, created_s, raw[_STORE.size : end])
 
 
-def write_closed(files: Files, path: str, store_id: bytes, end: int) -> None:
-    """Note that the log was closed in order, and everything before ``end`` is durable."""
-    _replace(files, path, CLOSED_FILE, _CLOSED.pack(_CLOSED_MAGIC, FORMAT, store_id, end))
+def write_closed(files: Files, path: str, store_id: bytes, closed: Closed) -> None:
+    """Note that the log was closed in order, and everything before its end is durable."""
+    head = _CLOSED.pack(_CLOSED_MAGIC, FORMAT, store_id, closed.end, closed.epoch)
+    _replace(files, path, CLOSED_FILE, head)
 
 
-def read_closed(files: Files, path: str, store_id: bytes) -> int | None:
-    """Where the log was closed in order the last time; None if never, or if nobody can tell.
+def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
+    """Where the log was closed in order the last time; at 0 if never, or if nobody can tell.
 
     A damaged note is the same as none: the log is then judged by its own records.
     """
     name = os.path.join(path, CLOSED_FILE)
     if not files.exists(name):
-        return None
+        return Closed()
     raw = _contents(files, name)
-    if len(raw) != _CLOSED.size + _CRC.size or raw[_CLOSED.size :] != _CRC.pack(
-        zlib.crc32(raw[: _CLOSED.size])
-    ):
-        return None
-    magic, version, owner, end = _CLOSED.unpack_from(raw)
+    head = raw[: _CLOSED.size]
+    if len(raw) != _CLOSED.size + _CRC.size or raw[_CLOSED.size :] != _CRC.pack(zlib.crc32(head)):
+        return Closed()
+    magic, version, owner, end, epoch = _CLOSED.unpack(head)
     if magic != _CLOSED_MAGIC or version > FORMAT or owner != store_id:
-        return None
-    return int(end)
+        return Closed()
+    return Closed(end, epoch)
 
 
 def _replace(files: Files, path: str, name: str, head: bytes) -> None:

@@ -38,7 +38,7 @@ from onceq.store import checkpoints, identification, recovery, scan
 from onceq.store.contract import Recovered, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing
-from onceq.store.identification import STORE_FILE, Identification
+from onceq.store.identification import STORE_FILE, Closed, Identification
 from onceq.store.pool import Pool, fill
 from onceq.store.recent import Recent
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
@@ -58,14 +58,14 @@ class PendingCheckpoint:
     head: checkpoints.Head
     state: Sequence[Buffer]
 
-    def write(self) -> str:
+    def write(self) -> None:
         """The slow half: write the file and wait for the disk; the old checkpoint still counts.
 
         Raises:
             NoSpace: The disk is full, also without the reserve. The store lives on.
-            StorageFailure: The disk failed; ``install`` must not follow.
+            StorageFailure: The disk failed, and the store is dead.
         """
-        return self.store._write_checkpoint(self)
+        self.store._write_checkpoint(self)
 
 
 class LogStore:
@@ -338,12 +338,7 @@ class LogStore:
     def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
         """See the contract."""
         pending = self.checkpoint_begin(state, position)
-        try:
-            pending.write()
-        except StorageFailure as error:
-            if isinstance(error, NoSpace):
-                raise
-            self._die(error)
+        pending.write()
         self.checkpoint_install(pending)
 
     def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> PendingCheckpoint:
@@ -360,23 +355,26 @@ class LogStore:
         ends = tuple((s.base, s.end) for s in self._table[1] if s.end <= position)
         return PendingCheckpoint(self, checkpoints.Head(position, epoch, ends), state)
 
-    def _write_checkpoint(self, pending: PendingCheckpoint) -> str:
-        def write() -> str:
-            return checkpoints.write(
-                self._files, self.path, self.store_id, pending.head, pending.state
-            )
-
+    def _write_checkpoint(self, pending: PendingCheckpoint) -> None:
         try:
-            return write()
-        except NoSpace:
-            # Only a checkpoint lets segments go, so the reserve is well spent on one.
-            needed = checkpoints.size_of(pending.state, len(pending.head.segments))
-            missing = needed - self._files.free_bytes(self.path)
-            count = (missing + self._segment_bytes - 1) // self._segment_bytes + 1
-            if count > len(self._pool):
-                raise
-            self._pool.sacrifice(count)
-            return write()
+            try:
+                self._write_state(pending)
+            except NoSpace:
+                # Only a checkpoint lets segments go, so the reserve is well spent on one.
+                needed = checkpoints.size_of(pending.state, len(pending.head.segments))
+                missing = needed - self._files.free_bytes(self.path)
+                count = (missing + self._segment_bytes - 1) // self._segment_bytes + 1
+                if count > len(self._pool):
+                    raise
+                self._pool.sacrifice(count)
+                self._write_state(pending)
+        except StorageFailure as error:
+            if not isinstance(error, NoSpace):
+                self._failed_aside = error
+            raise
+
+    def _write_state(self, pending: PendingCheckpoint) -> None:
+        checkpoints.write(self._files, self.path, self.store_id, pending.head, pending.state)
 
     def checkpoint_install(self, pending: PendingCheckpoint) -> None:
         """Last step: make a checkpoint that was written the one that counts."""
@@ -429,9 +427,8 @@ class LogStore:
             if self._dead is None and self._lock >= 0:
                 self.sync()
                 with contextlib.suppress(NoSpace):  # everything is durable also without the note
-                    identification.write_closed(
-                        self._files, self.path, self.store_id, self._position
-                    )
+                    closed = Closed(self._position, self._epoch)
+                    identification.write_closed(self._files, self.path, self.store_id, closed)
         finally:
             self.abandon()
 

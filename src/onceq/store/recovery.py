@@ -47,8 +47,8 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
     """
     who = identification.read_identification(files, path)
     head, state = checkpoints.newest(files, path, who.store_id)
-    closed = identification.read_closed(files, path, who.store_id) or 0
-    scan.load(files, path, who.store_id, loaded)
+    closed = identification.read_closed(files, path, who.store_id)
+    scan.load(files, path, who.store_id, head.position, loaded)
     scan.set_ends(loaded.segments, head.position, dict(head.segments))
     found = scan.frames(
         files,
@@ -56,15 +56,14 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
         loaded.segments,
         covered=head.position,
         epoch=head.epoch,
-        promised=closed,
+        closed=closed,
     )
     if found.problem is not None:
         raise DamagedRecord(found.problem.text)
     bases = {segment.base for segment in loaded.segments}
     useless = loaded.unmade + pool.load(who.store_id, bases)
     useless += [os.path.join(path, name) for name in checkpoints.unfinished(files.names(path))]
-    clean = found.torn_bytes == 0 and found.end == closed
-    recovered = Recovered(state, head.position, found.torn_bytes, clean)
+    recovered = Recovered(state, head.position, found.torn_bytes, found.clean)
     return Judged(who, head, recovered, found.end, found.epoch, useless)
 
 

@@ -22,6 +22,7 @@ from onceq.errors import DamagedRecord
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.files import Files
 from onceq.store.framing import Framing
+from onceq.store.identification import Closed
 
 SEGMENT_HEADER: Final = 64
 """Bytes before the first frame of a segment file."""
@@ -84,11 +85,14 @@ class Loaded:
     unmade: list[str] = field(default_factory=list)
 
 
-def load(files: Files, path: str, store_id: bytes, into: Loaded) -> None:
+def load(files: Files, path: str, store_id: bytes, covered: int, into: Loaded) -> None:
     """Open all segments of a store; what was opened stands in ``into`` even after an error.
 
     A file whose header is not right was being made when the last process ended, and holds
-    nothing; unless records lie in it: then its header is damaged.
+    nothing; unless records lie in it, or the checkpoint is behind it: then its header is damaged.
+
+    Args:
+        covered: Position of the checkpoint.
 
     Raises:
         DamagedRecord: The header of a segment is damaged.
@@ -109,10 +113,10 @@ def load(files: Files, path: str, store_id: bytes, into: Loaded) -> None:
             data = files.read(file, 0, size)
         finally:
             files.close(file)
-        if framing.find(data, SEGMENT_HEADER, offset=base - SEGMENT_HEADER):
+        if base < covered or framing.find(data, SEGMENT_HEADER, offset=base - SEGMENT_HEADER):
             raise DamagedRecord(
-                f"{whole} is damaged in its first {SEGMENT_HEADER} bytes: it holds records, but "
-                "does not say so; restore a backup"
+                f"{whole} is damaged in its first {SEGMENT_HEADER} bytes: it does not say any "
+                "more which part of the log it holds; restore a backup"
             )
         into.unmade.append(whole)
     into.segments.sort(key=lambda segment: segment.base)
@@ -145,10 +149,23 @@ class Found:
     end: int
     synced: int
     epoch: int
+    closed: Closed = Closed()
     torn_bytes: int = 0
     frames: int = 0
     frame_bytes: int = 0
     problem: Problem | None = None
+
+    @property
+    def clean(self) -> bool:
+        """Closed in order, and nothing written since."""
+        return self.end == self.closed.end and self.torn_bytes == 0
+
+    @property
+    def epoch_wanted(self) -> int:
+        """Frames of an older epoch do not count here any more."""
+        if self.end >= self.closed.end:
+            return max(self.epoch, self.closed.epoch)
+        return self.epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +184,16 @@ def frames(
     *,
     covered: int,
     epoch: int,
-    promised: int,
+    closed: Closed,
 ) -> Found:
     """Walk the frames from the checkpoint on; sets ``end`` of each segment that it walks.
 
     Args:
         covered: Where the checkpoint ends, and so the walk begins.
         epoch: Frames behind the checkpoint are of this epoch or a later one.
-        promised: Something else says that everything before this position was durable.
+        closed: Where the log was closed in order; the same goes for frames behind that.
     """
-    found = Found(covered, max(covered, promised), epoch)
+    found = Found(covered, max(covered, closed.end), epoch, closed)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base if index + 1 < len(segments) else None
         if following is not None and following <= covered:
@@ -200,7 +217,7 @@ def _walk(
     data = files.read(segment.file, 0, segment.size)
     while found.end != following:
         frame = framing.parse(data, segment.offset(found.end), position=found.end)
-        if frame is None or frame.epoch < found.epoch:
+        if frame is None or frame.epoch < found.epoch_wanted:
             break
         if following is not None and frame.end > following:
             break
@@ -220,7 +237,7 @@ def _behind(
     Frames of earlier epochs may lie there since long ago; they are no torn tail, but what they
     say was durable was so.
     """
-    last_epoch = found.epoch
+    last_epoch = found.epoch_wanted
     reach = found.end
     for segment in segments:
         data = files.read(segment.file, 0, segment.size)
@@ -234,6 +251,7 @@ def _behind(
             found.epoch = max(found.epoch, frame.epoch)
             if frame.epoch >= last_epoch:
                 reach = max(reach, frame.end)
+    found.epoch = max(found.epoch, last_epoch)
     found.torn_bytes = reach - found.end
 
 
@@ -243,14 +261,16 @@ def _problem(segments: Sequence[Segment], found: Found) -> Problem:
         f"the log is whole only up to position {found.end}, but everything up to {found.synced} "
         "was durable; restore a backup"
     )
+    missing = segment_name(found.end)
     for segment in reversed(segments):
         if segment.base <= found.end < segment.limit:
             place = segment.offset(found.end)
-            return Problem(
-                segment.path, place, f"{segment.path} is damaged at byte {place}: {meaning}"
-            )
-    name = segment_name(found.end)
-    return Problem(name, 0, f"the segment {name} is missing: {meaning}")
+            # The next record may also have stood in a segment of its own.
+            last = segment is segments[-1] and segment.base < found.end
+            other = f", or {missing} is missing" if last else ""
+            text = f"{segment.path} is damaged at byte {place}{other}: {meaning}"
+            return Problem(segment.path, place, text)
+    return Problem(missing, 0, f"the segment {missing} is missing: {meaning}")
 
 
 def records(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import multiprocessing
 import os
 import subprocess
@@ -44,13 +45,16 @@ class Result:
 
 @contextmanager
 def small_world() -> Iterator[None]:
-    """Thresholds that fit a log of kilobytes, not of gigabytes."""
+    """Thresholds that fit a log of kilobytes, not of gigabytes; and no log lines."""
     before = upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES
     upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES = 32 << 10, 64 << 10
+    lines = logging.getLogger("onceq")
+    spoke, lines.disabled = not lines.disabled, True
     try:
         yield
     finally:
         upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES = before
+        lines.disabled = not spoke
 
 
 def run_seed(seed: int, *, whole_story: bool = False) -> Result:

@@ -116,9 +116,7 @@ class Workload:
             effective = properties
         count = rng.choice([1, 1, 1, 2, 4])
         messages = [
-            self.ledger.message(
-                node, unit, names, effective, rng.randrange(options.body_bytes_max)
-            )
+            self.ledger.message(node, unit, names, effective, rng.randrange(options.body_bytes_max))
             for _ in range(count)
         ]
         bodies = Run.of([message.body for message in messages])

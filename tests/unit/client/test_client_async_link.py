@@ -125,17 +125,41 @@ def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_pa
         task = asyncio.create_task(link.call(receive(kept.append)))
         request, _, _, _ = await soon(server.read)
         task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
         zero, code, head, _ = await soon(server.read)
         assert (zero, code, head.number) == (0, Code.CANCEL, request)
+        assert not task.done(), "it waits until the manager has heard of it"
         server.hand(request, b"crossed")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [bytes(b) for batch in kept for b in batch.run] == [b"crossed"]
+
+    run(tmp_path, body)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_manager_that_does_not_answer_does_not_keep_a_task_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, twice: bool
+) -> None:
+    monkeypatch.setattr("onceq.client.async_link.CANCEL_S_MAX", WAIT_S if twice else 0.0)
+    kept: list[Batch] = []
+
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        task = asyncio.create_task(link.call(receive(kept.append)))
+        request, _, _, _ = await soon(server.read)
+        task.cancel()
+        await soon(server.read)
+        if twice:
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not kept
+        server.hand(request, b"much later")
         other = asyncio.create_task(link.call(look()))
         server.say((await soon(server.read))[0], None)
         await other
 
     run(tmp_path, body)
-    assert [bytes(b) for batch in kept for b in batch.run] == [b"crossed"]
+    assert [bytes(b) for batch in kept for b in batch.run] == [b"much later"]
 
 
 def test_messages_that_came_in_the_moment_of_cancelling_are_kept(tmp_path: Path) -> None:

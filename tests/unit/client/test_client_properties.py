@@ -76,9 +76,7 @@ def test_every_property_has_a_check() -> None:
         ({"extension": "x"}, IllegalPropertyValue),
     ],
 )
-def test_values_that_cannot_be_are_refused(
-    values: dict[str, Any], error: type[OnceqError]
-) -> None:
+def test_values_that_cannot_be_are_refused(values: dict[str, Any], error: type[OnceqError]) -> None:
     with pytest.raises(error):
         checked(values)
 

@@ -207,9 +207,7 @@ def test_the_manager_may_end_it_with_a_reason(server: Scripted, link: SocketLink
 
 
 @pytest.mark.parametrize("raw", [b"\xff" * 64, b"\x0c\0\0\0\x01\0\0\0\0\0\x01\0\0\0\0\0"])
-def test_nonsense_from_the_manager_ends_it(
-    server: Scripted, link: SocketLink, raw: bytes
-) -> None:
+def test_nonsense_from_the_manager_ends_it(server: Scripted, link: SocketLink, raw: bytes) -> None:
     future = begun(lambda: link.call(look()))
     server.read()
     assert server.peer is not None
@@ -218,9 +216,7 @@ def test_nonsense_from_the_manager_ends_it(
         future.result(WAIT_S)
 
 
-def test_an_answer_that_makes_no_sense_is_its_own_fault(
-    server: Scripted, link: SocketLink
-) -> None:
+def test_an_answer_that_makes_no_sense_is_its_own_fault(server: Scripted, link: SocketLink) -> None:
     future = begun(lambda: link.call(receive()))
     server.write(server.read()[0], Code.RECEIVE | ANSWER, [1, 2])
     with pytest.raises(MalformedPacket):

@@ -317,8 +317,13 @@ def test_a_begun_transaction_is_over_when_its_connection_is(
 def test_twice_is_once_too_often(script: Script, session: Session, end: str) -> None:
     work = Unit(session)
     script.run(getattr(work, end)())
-    for again in (work.commit, work.abort, lambda: work.send(Q, [b"x"], {}),
-                  lambda: work.receive(Q, count=1, timeout=0), lambda: work.remove(Q, 1, 2)):
+    for again in (
+        work.commit,
+        work.abort,
+        lambda: work.send(Q, [b"x"], {}),
+        lambda: work.receive(Q, count=1, timeout=0),
+        lambda: work.remove(Q, 1, 2),
+    ):
         with pytest.raises(TransactionOver) as caught:
             script.run(again())
         assert caught.value.hresult == 0xC00E0051
@@ -418,9 +423,7 @@ def test_an_empty_batch_asks_nothing(script: Script, session: Session) -> None:
     assert not script.asked
 
 
-def test_a_single_message_transaction_in_doubt_has_a_name(
-    script: Script, session: Session
-) -> None:
+def test_a_single_message_transaction_in_doubt_has_a_name(script: Script, session: Session) -> None:
     script.will(Code.COMMIT, LinkLost("cut"))
     with pytest.raises(InDoubt) as caught:
         script.run(send_many(session, Q, [b"1"], transactional=True, values={}))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from onceq.core import inputs, space
 from onceq.core.decision import Decision
 from onceq.core.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
@@ -16,10 +17,12 @@ from onceq.core.state import Identity
 from onceq.core.views import Live
 from onceq.errors import NoSpace, SyncFailed
 from onceq.model.limits import Settings
-from onceq.model.log import FRAME_HEADER
-from onceq.model.run import Buffer, Extent
+from onceq.model.log import FRAME_HEADER, frame_size
+from onceq.model.message import Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Buffer, Extent, Run
 from onceq.service import upkeep
-from onceq.service.engine import Engine
+from onceq.service.engine import Delivered, Engine
 from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
@@ -266,6 +269,7 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     house = House(settings=SMALL).start()
     house.core.state = b""
     address = house.store.position + FRAME_HEADER
+    house.core.lives = {(0, frame_size(1_100)): 3}
     write(house, 1_100)
     position = house.store.position
     old = SegmentUse(0, position // 2, 600)
@@ -300,12 +304,7 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One old message must not keep every segment that was written since."""
-    from onceq.core import inputs
-    from onceq.model.message import Properties
-    from onceq.model.queue import QueueProperties
-    from onceq.model.run import Run
-    from onceq.service.engine import Delivered
-
+    monkeypatch.setattr(space, "REGION_BYTES", 1 << 13)
     monkeypatch.setattr(upkeep, "SLACK_BYTES", 1 << 18)
     monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 1 << 17)
     monkeypatch.setattr(upkeep, "CHECK_BYTES", 1 << 16)

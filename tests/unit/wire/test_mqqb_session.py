@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
+from onceq.errors import IdentityClash, ProtocolState
+from onceq.model.identity import NO_GUID
+from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
+from onceq.wire.mqqb.session import Acked, Closed, Opened, Session
 from tests.unit.wire.mqqb_pair import (
     ACK,
     CP,
@@ -21,11 +26,6 @@ from tests.unit.wire.mqqb_pair import (
     opened,
     users,
 )
-
-from onceq.errors import IdentityClash, ProtocolState
-from onceq.model.identity import NO_GUID
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
-from onceq.wire.mqqb.session import Acked, Closed, Opened, Session
 
 # ---- set-up --------------------------------------------------------------------------------------
 

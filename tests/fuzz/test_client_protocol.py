@@ -1,0 +1,334 @@
+"""What applications should not send (P10): bytes, frames and values, against the real manager.
+
+Whatever comes, the connection answers or ends, the manager stays whole, and when the connection
+is gone nothing of it is left open. ``ONCEQ_FUZZ_EXAMPLES`` makes it longer than a change allows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onceq.client.link import result_of
+from onceq.core.manager import Manager
+from onceq.core.state import Identity
+from onceq.errors import MalformedPacket
+from onceq.model.limits import Settings
+from onceq.model.run import Buffer, Run
+from onceq.model.time import Now
+from onceq.service.api import ApiConnection
+from onceq.service.engine import Engine
+from onceq.store.memory import MemoryStore
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, Code
+
+EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
+FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)
+WALL_US = 1_700_000_000_000_000
+T, N = r"private$\t", r"private$\n"
+
+
+class World:
+    """A manager in memory, and one application that is connected to it."""
+
+    def __init__(self) -> None:
+        self.now_us = 1_000_000
+        self.ended: BaseException | None = None
+        self.manager = Manager(Identity(b"A" * 16, "ALPHA", 1_600_000_000), Settings())
+        self.store = MemoryStore()
+        self.engine = Engine(
+            manager=self.manager, store=self.store, clock=self, network=self,
+            settings=Settings(), wake=lambda: None, fatal=self._fatal,
+        )  # fmt: skip
+        self.engine.start()
+        self.transport = Transport()
+        self.api = ApiConnection(self.engine, self.transport, random=random.Random(5).randbytes)
+        self.asked: Counter[int] = Counter()
+        self.number = 0
+        self.ask(Code.HELLO, frames.Hello(frames.VERSION))
+        for name, kind in (("t", True), ("n", False)):
+            self.ask(Code.CREATE, frames.CreateHead({"name": name, "transactional": kind}))
+        item = frames.Item(T, {"label": "l"}, 0, 3)
+        run = Run.of([b"1", b"22", b"333"])
+        self.ask(Code.COMMIT, frames.CommitHead(0, b"S" * 16, 1, [item]), run)
+        self.ask(Code.BEGIN, frames.Number(1))
+        assert all(code & ANSWER for _, code, _, _ in self.transport.sent)
+
+    def _fatal(self, error: BaseException) -> None:
+        self.ended = error
+
+    def read(self) -> Now:
+        return Now(WALL_US + self.now_us, self.now_us)
+
+    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+        """Nobody is there to be connected to."""
+
+    def ask(self, code: int, head: object, *runs: Run) -> None:
+        self.number += 1
+        self.asked[self.number] += 1
+        pieces = frames.frame(self.number, code, head, *frames.pack_runs(list(runs)))
+        self.feed(b"".join(pieces))
+
+    def feed(self, data: bytes) -> None:
+        self.api.data_received(data)
+        self.pump()
+
+    def pump(self) -> None:
+        while self.engine.pump():
+            pass
+        assert self.ended is None
+        assert not self.engine.stopped
+
+    def check(self) -> None:
+        """The manager is whole, and what it wrote can be read back."""
+        assert self.manager.position == self.store.position
+        other = Manager(Identity(b"A" * 16, "ALPHA", 1_600_000_000), Settings())
+        other.recover(self.read(), None, self.store.records(), self.store.position)
+
+    def leave(self) -> None:
+        """The application goes; nothing of it may stay open."""
+        self.api.connection_lost()
+        self.pump()
+        desk = self.manager._desk
+        assert not desk.transactions
+        assert not desk.handles
+        assert not desk.waiting
+        assert desk.open_bytes == 0
+        self.check()
+
+
+class Transport:
+    """Reads answers as a client would."""
+
+    def __init__(self) -> None:
+        self.parser = frames.Parser()
+        self.sent: list[tuple[int, int, bytes, bytes]] = []
+        self.closed = False
+
+    def writelines(self, pieces: Sequence[Buffer], /) -> None:
+        for request, code, head, data in self.parser.feed(b"".join(pieces)):
+            result_of(code, head, data)
+            self.sent.append((request, code, bytes(head), bytes(data)))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def reading_changed(self) -> None:
+        """Read on: the fuzzer pays no heed."""
+
+
+# ---- bytes -----------------------------------------------------------------------------------
+
+GOOD = b"".join(
+    b"".join(frames.frame(50 + number, code, head, *data))
+    for number, (code, head, data) in enumerate(
+        [
+            (Code.SEND, frames.SendHead(0, [frames.Item(N, {"label": "x"}, 0, 1)]),
+             frames.pack_runs([Run.of([b"body"])])),
+            (Code.RECEIVE, frames.ReceiveHead(T, 1, 2, 100, 5, False, 0, 0, 0), []),
+            (Code.OPEN, frames.Open(N, 1, 0), []),
+            (Code.LOOK, frames.LookHead("queues", ""), []),
+            (Code.COMMIT, frames.CommitHead(1, b"S" * 16, 2, []), []),
+        ]
+    )
+)  # fmt: skip
+
+
+@FUZZ
+@given(st.lists(st.binary(max_size=200), max_size=5))
+def test_any_bytes(chunks: list[bytes]) -> None:
+    world = World()
+    for chunk in chunks:
+        world.feed(chunk)
+    world.leave()
+
+
+@FUZZ
+@given(
+    st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=6),
+    st.integers(0, len(GOOD)),
+    st.lists(st.integers(1, 60), max_size=20),
+)
+def test_good_frames_with_a_few_bytes_changed(
+    changes: list[tuple[int, int]], end: int, cuts: list[int]
+) -> None:
+    raw = bytearray(GOOD)
+    for at, value in changes:
+        raw[at] = value
+    world, at = World(), 0
+    for size in cuts:
+        world.feed(bytes(raw[at : min(at + size, end)]))
+        at += size
+    world.feed(bytes(raw[at:end]))
+    world.leave()
+
+
+def test_a_malformed_frame_leaves_nothing_of_itself() -> None:
+    """Whole frames before it stand; of the frame, and after it, nothing happens."""
+    for cut in range(1, 5):
+        world = World()
+        head = frames.SendHead(0, [frames.Item(N, {}, 0, 2)])
+        good = b"".join(frames.frame(90, Code.SEND, head, *frames.pack_runs([Run.of([b"", b"x"])])))
+        bad = bytearray(good)
+        bad[4:8] = (91).to_bytes(4, "little")
+        bad[-cut] ^= 1 << 6
+        before = world.store.position
+        world.feed(bytes(bad) + good)
+        if world.transport.closed:
+            assert world.store.position == before
+            request, code, _, _ = world.transport.sent[-1]
+            assert (request, code) == (0, FAILED)
+        world.leave()
+
+
+# ---- well-typed requests with values from the edge -------------------------------------------
+
+numbers = st.one_of(
+    st.sampled_from([0, 1, 2, -1, 7, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1,
+                     -(1 << 63), (1 << 64) - 1, 1 << 62, 0x0700_0000_0000_0001]),
+    st.integers(-(1 << 63), (1 << 64) - 1),
+)  # fmt: skip
+names = st.one_of(
+    st.sampled_from([
+        T, N, "", ".", "\\", r".\private$\t", r"DIRECT=OS:BETA\private$\q", f"{T},{N}",
+        r"DIRECT=OS:BETA\private$\q," + T, "SYSTEM$;DEADXACT", "SYSTEM$;JOURNAL", "MACHINE=x",
+        "PUBLIC=00000000-0000-0000-0000-000000000000", "PRIVATE=41414141-4141-4141-4141-"
+        "414141414141\\10", "MULTICAST=234.1.1.1:80", "DL=00000000-0000-0000-0000-000000000000",
+        r"DIRECT=TCP:10.0.0.1\private$\q;journal", "DIRECT=HTTP://x/msmq/q", "\0", "x" * 20_000,
+        ",".join([N] * 300), r"DIRECT=OS:\private$\q", r"DIRECT=OS:ALPHA\order_queue$",
+        r"DIRECT=OS:ALPHA\private$\order_queue$", r"private$\order_queue$", "status", "queues",
+        "queue", "outgoing", "outgoing-queue", "streams", "transactions",
+    ]),
+    st.text(max_size=30),
+)  # fmt: skip
+words = st.one_of(
+    names, st.text(max_size=300), st.sampled_from(["x" * 249, "x" * 250, "\U0001f600" * 200])
+)
+octets = st.one_of(
+    st.sampled_from([b"", b"S" * 16, b"S" * 15, b"c" * 20, bytes(1 << 20), bytes((1 << 20) + 1)]),
+    st.binary(max_size=30),
+)
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, words, octets, st.floats(allow_nan=False)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+properties = st.dictionaries(
+    st.sampled_from([
+        "label", "priority", "delivery", "acknowledge", "journal", "app_specific", "body_type",
+        "correlation_id", "time_to_reach_queue", "time_to_be_received", "admin_queue",
+        "response_queue", "extension", "trace", "lable",
+    ]),
+    st.one_of(anything, st.sampled_from([0, 1, 2, 3, 7, 8, 15, 16])),
+    max_size=4,
+)  # fmt: skip
+queues = st.dictionaries(
+    st.sampled_from(["name", "transactional", "label", "quota_kb", "private", "number", "created"]),
+    anything,
+    max_size=4,
+)
+runs = st.lists(st.binary(max_size=40), max_size=4).map(Run.of)
+batches = st.lists(st.tuples(names, properties, numbers, runs), max_size=3)
+small = st.sampled_from([0, 1, 2, 3, -1, 1 << 40])
+
+
+def single(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    kind = frames.REQUESTS[code]
+    return st.tuples(*fields).map(lambda values: (code, kind(*values), ()))
+
+
+def sending(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    kind = frames.REQUESTS[code]
+
+    def made(drawn: tuple[Any, ...]) -> Any:
+        *values, batch = drawn
+        items = [frames.Item(name, props, age, len(run)) for name, props, age, run in batch]
+        return code, kind(*values, items), tuple(run for _, _, _, run in batch)
+
+    return st.tuples(*fields, batches).map(made)
+
+
+asking = st.one_of(
+    single(Code.OPEN, names, st.sampled_from([1, 2, 0x20, 3, -1]), st.sampled_from([0, 1, 2])),
+    single(Code.CLOSE, numbers),
+    single(Code.BEGIN, st.one_of(small, numbers)),
+    sending(Code.SEND, st.one_of(small, numbers)),
+    sending(Code.COMMIT, st.one_of(small, numbers), octets, numbers),
+    single(Code.ABORT, st.one_of(small, numbers)),
+    single(Code.RECEIVE, names, st.one_of(small, numbers), numbers, numbers,
+           st.one_of(st.sampled_from([0, -1, 5]), numbers), st.booleans(), numbers, numbers,
+           st.one_of(small, numbers)),
+    single(Code.REMOVE, names, small, numbers, numbers),
+    single(Code.CANCEL, numbers),
+    single(Code.OUTCOME, octets, numbers),
+    single(Code.CREATE, queues),
+    single(Code.DELETE, names),
+    single(Code.PURGE, names),
+    single(Code.STEER, names, st.sampled_from(["pause", "resume", "resend", "x"])),
+    single(Code.LOOK, names, names),
+)  # fmt: skip
+
+
+@FUZZ
+@given(st.lists(asking, max_size=12))
+def test_any_values_are_answered_once_and_leave_the_manager_whole(asked: list[Any]) -> None:
+    world = World()
+    expected = Counter(range(1, world.number + 1))
+    for code, head, data in asked:
+        world.ask(code, head, *data)
+        expected[world.number] += 1
+        assert not world.transport.closed, "a request of right types never ends the connection"
+    waiting = {request for _, request in world.manager._desk.waiting}
+    for request in waiting:
+        world.ask(Code.CANCEL, frames.Number(request))
+        expected[world.number] += 1
+    assert Counter(request for request, _, _, _ in world.transport.sent) == expected
+    world.leave()
+
+
+@FUZZ
+@given(st.lists(st.tuples(st.sampled_from(sorted(frames.REQUESTS)), anything), max_size=8))
+def test_heads_of_any_shape(asked: list[tuple[int, Any]]) -> None:
+    world = World()
+    for code, value in asked:
+        try:
+            raw = msgspec.msgpack.encode([value] if not isinstance(value, list) else value)
+        except OverflowError:
+            continue
+        world.number += 1
+        size = frames.HEADER.size - 4 + len(raw)
+        world.feed(frames.HEADER.pack(size, world.number, code, 0, len(raw)) + raw)
+    world.leave()
+
+
+# ---- the other direction: what a manager should not send ---------------------------------------
+
+
+@FUZZ
+@given(st.integers(0, 0x300), st.binary(max_size=100), st.binary(max_size=100))
+def test_a_client_survives_any_answer(code: int, head: bytes, data: bytes) -> None:
+    with contextlib.suppress(MalformedPacket):
+        result_of(code, memoryview(head), memoryview(data))
+
+
+def test_the_world_of_these_tests_is_a_working_one() -> None:
+    world = World()
+    world.ask(Code.RECEIVE, frames.ReceiveHead(T, 1, 5, 1 << 20, 0, False, 0, 0, 0))
+    request, code, head, data = world.transport.sent[-1]
+    assert (request, code) == (world.number, Code.RECEIVE | ANSWER)
+    batch: Any = result_of(code, memoryview(head), memoryview(data))
+    assert batch.bodies() == [b"1", b"22", b"333"]
+    world.leave()
+    with pytest.raises(MalformedPacket):
+        frames.decode_request(0, b"")

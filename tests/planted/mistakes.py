@@ -1,0 +1,265 @@
+"""Mistakes that somebody could make, as patches of the running code (programme P15).
+
+Each takes pytest's ``monkeypatch`` and breaks one rule. The simulator must find each of them within
+a few seeds, and name an invariant that it breaks. Numbers are those of testing.md, section 3;
+what is missing here belongs to other programmes (16, 17: the store's own tests; 20 to 22: external
+transactions and quotas; 25 to 27: XML, rights, Spark) or cannot be made any more (24: streams are
+numbered by a durable ordinal, not by a clock).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from onceq.core import arrival, outgoing, transaction
+from onceq.core.decision import Decision
+from onceq.core.desk import Desk
+from onceq.core.filter import Judgment, Verdict, judge
+from onceq.core.manager import Manager
+from onceq.core.records import Change, Move, Op
+from onceq.core.state import State
+from onceq.errors import StorageFailure
+from onceq.model.classes import MessageClass
+from onceq.packet.acks import OrderAck
+from onceq.service.engine import Engine
+from onceq.service.sessions import Sessions
+from onceq.store.log import LogStore
+from onceq.testing.operators import Operators
+from onceq.testing.workload import Workload
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One of them.
+
+    Attributes:
+        expected: Parts of texts one of which the violation must contain.
+    """
+
+    number: int
+    plant: Plant
+    expected: tuple[str, ...]
+
+
+def actions_before_sync(patch: pytest.MonkeyPatch) -> None:
+    """1, 19: actions are performed before their records are durable."""
+
+    def settle(self: Engine, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            for record in decision.records:
+                self.store.append(record.payload)
+        for decision in decisions:
+            for action in decision.actions:
+                self._perform[type(action)](action)
+        self.store.sync()
+
+    patch.setattr(Engine, "settle", settle)
+
+
+def sync_skipped(patch: pytest.MonkeyPatch) -> None:
+    """2: a sync after a roll-over covers the last segment only."""
+
+    def sync(self: LogStore) -> None:
+        self.flush()
+        del self._unsynced[:-1]
+        original(self)
+
+    original = LogStore.sync
+    patch.setattr(LogStore, "sync", sync)
+
+
+def never_synced(patch: pytest.MonkeyPatch) -> None:
+    """2, as bad as can be: what is called a sync is a write."""
+    patch.setattr(LogStore, "sync", LogStore.flush)
+
+
+def message_and_progress_apart(patch: pytest.MonkeyPatch) -> None:
+    """4: progress in one record, the message in the next."""
+
+    def record(self: Desk, change: Change, *, forced: bool = True) -> None:
+        if change.advances and change.puts:
+            original(self, Change(change.wall_s, advances=change.advances), forced=forced)
+            change.advances = []
+        original(self, change, forced=forced)
+
+    original = Desk.record
+    patch.setattr(Desk, "record", record)
+
+
+def numbers_reused(patch: pytest.MonkeyPatch) -> None:
+    """6: after a restart, streams begin with identifiers that were used before."""
+
+    def recover(self: Manager, *arguments: Any) -> Decision:
+        decision = original(self, *arguments)
+        self.state.next_ordinal = max(self.state.next_ordinal - 3, 1)
+        return decision
+
+    original = Manager.recover
+    patch.setattr(Manager, "recover", recover)
+
+
+def streams_by_inequality(patch: pytest.MonkeyPatch) -> None:
+    """7: a stream that is merely different counts as newer."""
+
+    def loose(**given: int) -> Judgment:
+        judgment = judge(**given)
+        if judgment.verdict is Verdict.STALE_STREAM and given["previous"] == 0:
+            return Judgment(Verdict.ACCEPT)
+        return judgment
+
+    patch.setattr(arrival, "judge", loose)
+
+
+def acks_by_number(patch: pytest.MonkeyPatch) -> None:
+    """8: an order acknowledgment counts whatever stream it names."""
+    known: dict[tuple[bytes, int], int] = {}
+
+    def order_acked(desk: Desk, ack: OrderAck) -> None:
+        for stream, holder in desk.state.streams.items():
+            known[desk.identity.guid, stream] = holder.number
+        holder = desk.state.holders.get(known.get((desk.identity.guid, ack.stream), 0))
+        current = getattr(holder, "stream", ack.stream)
+        original(desk, replace(ack, stream=current))
+
+    original = outgoing.order_acked
+    patch.setattr(arrival, "order_acked", order_acked)
+
+
+def never_relinked(patch: pytest.MonkeyPatch) -> None:
+    """9, 10: previous numbers stay as they were given."""
+
+    def transmit(self: Sessions, action: Any) -> None:
+        original(self, replace(action, relink=()))
+
+    original = Sessions.transmit
+    patch.setattr(Sessions, "transmit", transmit)
+
+
+def always_not_delivered(patch: pytest.MonkeyPatch) -> None:
+    """11: expiry claims "not delivered" also of what was transmitted."""
+
+    def end_waiting(holder: Any, lane: int, counter: int, change: Change, reason: int) -> None:
+        if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
+            reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        original(holder, lane, counter, change, MessageClass(reason))
+
+    original = outgoing.end_waiting
+    patch.setattr(outgoing, "end_waiting", end_waiting)
+
+
+def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
+    """12: a dead letter is written twice."""
+
+    def adopt(self: State, lane: Any, move: Move) -> None:
+        original(self, lane, move)
+        original(self, lane, move)
+
+    original = State._adopt
+    patch.setattr(State, "_adopt", adopt)
+
+
+def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
+    """13: a commit makes one record for each destination."""
+
+    def record(self: Desk, change: Change, *, forced: bool = True) -> None:
+        if change.outcome is not None and len(change.puts) > 1:
+            rest = change.puts
+            for put in rest[:-1]:
+                part = Change(change.wall_s, puts=[put])
+                part.next_message, part.next_ordinal = change.next_message, change.next_ordinal
+                original(self, part, forced=forced)
+            change.puts = rest[-1:]
+        original(self, change, forced=forced)
+
+    original = Desk.record
+    patch.setattr(Desk, "record", record)
+
+
+def backwards(patch: pytest.MonkeyPatch) -> None:
+    """14: the messages of a transaction are numbered in the wrong order."""
+
+    def add_puts(desk: Desk, change: Change, sends: list[Any], *, transaction: int) -> int:
+        return original(desk, change, sends[::-1], transaction=transaction)
+
+    original = transaction.add_puts
+    patch.setattr(transaction, "add_puts", add_puts)
+
+
+def given_back_uncounted(patch: pytest.MonkeyPatch) -> None:
+    """15, a kin of it: what is given back does not count as an abort."""
+
+    def unlock(self: State, holder: Any, move: Move, lane: Any) -> None:
+        original(self, holder, replace(move, op=Op.RETURN), lane)
+
+    original = State._unlock
+    patch.setattr(State, "_unlock", unlock)
+
+
+def locks_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """15, another: a commit does not remove what it received."""
+
+    def commit(desk: Desk, item: Any) -> None:
+        tx = desk.transactions.get((item.owner, item.transaction))
+        if tx is not None:
+            del tx.receives[1:]
+        original(desk, item)
+
+    original = transaction.commit
+    patch.setattr(transaction, "commit", commit)
+
+
+def sync_tried_again(patch: pytest.MonkeyPatch) -> None:
+    """18: a failed sync is simply tried again."""
+
+    def sync(self: LogStore) -> None:
+        try:
+            original(self)
+        except StorageFailure:
+            self._dead = None
+            original(self)
+
+    original = LogStore.sync
+    patch.setattr(LogStore, "sync", sync)
+
+
+def outcome_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """I3a: the outcome of a commit is not on record."""
+
+    def record(self: Desk, change: Change, *, forced: bool = True) -> None:
+        change.outcome = None
+        original(self, change, forced=forced)
+
+    original = Desk.record
+    patch.setattr(Desk, "record", record)
+
+
+def quiet_workload(patch: pytest.MonkeyPatch) -> None:
+    """28: the canary. Nobody sends anything, so nothing can go wrong."""
+    patch.setattr(Workload, "next", lambda self, app: None)
+    patch.setattr(Operators, "next", lambda self, app: None)
+
+
+MISTAKES: dict[str, Mistake] = {
+    "actions before sync": Mistake(1, actions_before_sync, ("I1", "I3", "I4", "I9", "raised")),
+    "only the last segment synced": Mistake(2, sync_skipped, ("I1", "I3", "Damaged", "I")),
+    "never synced": Mistake(2, never_synced, ("I1", "I3", "I4", "I9", "raised", "Damaged")),
+    "message and progress apart": Mistake(4, message_and_progress_apart, ("I1", "I11", "I12")),
+    "numbers reused": Mistake(6, numbers_reused, ("I7", "I1", "I26", "raised")),
+    "streams by inequality": Mistake(7, streams_by_inequality, ("I4", "I5", "I9")),
+    "acknowledgments by number": Mistake(8, acks_by_number, ("I1", "I12", "I14", "I26", "raised")),
+    "never relinked": Mistake(9, never_relinked, ("I8", "I26")),
+    "always not delivered": Mistake(11, always_not_delivered, ("I11", "I15")),
+    "two dead letters": Mistake(12, two_dead_letters, ("I12", "I19", "raised")),
+    "commit in parts": Mistake(13, commit_in_parts, ("I2", "I3", "I1", "cannot start", "raised")),
+    "wrong order": Mistake(14, backwards, ("I5",)),
+    "given back uncounted": Mistake(15, given_back_uncounted, ("I17",)),
+    "locks forgotten": Mistake(15, locks_forgotten, ("I17", "I19", "I26", "I4")),
+    "sync tried again": Mistake(18, sync_tried_again, ("I", "raised", "Damaged")),
+    "outcome forgotten": Mistake(3, outcome_forgotten, ("I3",)),
+}

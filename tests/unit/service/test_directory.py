@@ -1,0 +1,98 @@
+"""The data directory: made once, for its own user only, with an identity for ever."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from onceq.core.state import Identity
+from onceq.errors import ConfigurationError, NotAStore, StoreExists, StoreLocked
+from onceq.service.config import FILE, Configuration
+from onceq.service.directory import check_name, default_name, init, manager_of, open_store
+
+
+def test_made_and_opened_again_it_is_the_same(tmp_path: Path) -> None:
+    path = str(tmp_path / "alpha")
+    store = init(path, name="ALPHA")
+    first = Identity.unpack(store.identity)
+    store.close()
+    again = open_store(path)
+    assert Identity.unpack(again.identity) == first
+    assert first.name == "ALPHA"
+    assert first.installed_s > 1_600_000_000
+    again.close()
+
+
+def test_two_are_never_the_same(tmp_path: Path) -> None:
+    stores = [init(str(tmp_path / name), name="ALPHA") for name in "ab"]
+    one, other = (Identity.unpack(store.identity).guid for store in stores)
+    assert one != other
+    assert stores[0].store_id != stores[1].store_id
+    for store in stores:
+        store.close()
+
+
+def test_only_its_own_user_may_look_inside(tmp_path: Path) -> None:
+    path = tmp_path / "alpha"
+    init(str(path), name="ALPHA", configuration='name = "ALPHA"\n').close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {0o600}
+
+
+def test_it_is_made_once(tmp_path: Path) -> None:
+    init(str(tmp_path), name="ALPHA").close()
+    with pytest.raises(StoreExists, match="choose another"):
+        init(str(tmp_path), name="BETA")
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    store = init(str(tmp_path), name="ALPHA")
+    with pytest.raises(StoreLocked):
+        open_store(str(tmp_path))
+    store.close()
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(NotAStore, match="qm init"):
+        open_store(str(tmp_path))
+
+
+def test_a_configuration_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("# mine\n")
+    with pytest.raises(ConfigurationError, match="there already"):
+        init(str(tmp_path), name="ALPHA", configuration="# yours\n")
+    assert (tmp_path / FILE).read_text() == "# mine\n"
+    init(str(tmp_path), name="ALPHA", configuration="# mine\n").close()
+
+
+def test_an_init_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("# same\n")
+    (tmp_path / "STORE.new").write_bytes(b"half")
+    init(str(tmp_path), name="ALPHA", configuration="# same\n").close()
+
+
+@pytest.mark.parametrize("name", ["A", "alpha-7", "alpha.example", "10.0.0.7", "x" * 256])
+def test_names(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a\\b", "a/b", "a;b", "a,b", "a=b", 'a"b',
+                                  "a+b", "x" * 257, "größe", "a\n"])  # fmt: skip
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be the name"):
+        check_name(name)
+
+
+def test_the_name_of_this_computer_is_one() -> None:
+    assert check_name(default_name()) == default_name()
+
+
+def test_a_queue_manager_keeps_its_name(tmp_path: Path) -> None:
+    store = init(str(tmp_path), name="ALPHA")
+    assert manager_of(store, Configuration(name="alpha")).identity.name == "ALPHA"
+    with pytest.raises(ConfigurationError, match="ALPHA, the configuration says BETA"):
+        manager_of(store, replace(Configuration(), name="BETA"))
+    store.close()

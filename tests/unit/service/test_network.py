@@ -1,0 +1,391 @@
+"""Connections on a real loop: limits, deadlines, slow readers, and ends that come."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceq.core.inputs import ConnectFailed, SessionOpened
+from onceq.errors import ConfigurationError, PortInUse
+from onceq.model.limits import Settings
+from onceq.model.run import Buffer
+from onceq.service import network as network_module
+from onceq.service import wires
+from onceq.service.network import AsyncNetwork
+from onceq.service.wires import HIGH_WATER_BYTES, PeerWire
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+from onceq.wire.mqqb.session import Session
+from tests.unit.service.fakes import House
+
+
+class Host:
+    """A gate on one loop, with a scripted core behind it."""
+
+    def __init__(self, peers: dict[str, str] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.network = AsyncNetwork(self.loop, self, peers or {})
+        self.house = House(settings=Settings(disk_reserve_bytes=0), said=self.network.say).start()
+        self.house.engine.sessions.network = self.network
+        self.network.engine = self.house.engine
+        self.failures: list[BaseException] = []
+
+    def run(self, work: Callable[[], None]) -> None:
+        work()
+        self.house.engine.pump()
+        self.network.say()
+
+    def failed(self, error: BaseException) -> None:
+        self.failures.append(error)
+
+    def seen(self, kind: type) -> list[Any]:
+        return [item for item in self.house.core.seen if isinstance(item, kind)]
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not true():
+            await asyncio.sleep(0)
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    """Whether the other side ends the connection, one way or another."""
+    try:
+        return await reader.read() == b""
+    except ConnectionResetError:
+        return True
+
+
+def run(work: Callable[[], Any]) -> None:
+    asyncio.run(work())
+
+
+def test_two_networks_open_a_session() -> None:
+    async def work() -> None:
+        beta = Host()
+        where = await beta.network.listen_peers("127.0.0.1:0")
+        beta.house.core.identity = type(beta.house.core.identity)(b"B" * 16, "BETA", 1)
+        alpha = Host({"Beta": where})
+        alpha.network.connect(9, "OS", "BETA", b"")
+        await until(lambda: alpha.seen(SessionOpened) and beta.seen(SessionOpened))
+        (opened,) = alpha.seen(SessionOpened)
+        assert (opened.peer, opened.address, opened.outgoing) == (b"B" * 16, "127.0.0.1", 9)
+        await alpha.network.shut()
+        await beta.network.shut()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "host", "peer", "says"),
+    [
+        ("OS", "NOBODY", b"", "NOBODY at 127.0.0.1:1: connection refused"),
+        ("OS", "x" * 64 + ".example", b"", "label"),
+        ("OS", "no-such-host.invalid", b"", "no-such-host.invalid at no-such-host.invalid:1801: "),
+        ("", "", b"G" * 16, "no address is known for queue manager 47474747-"),
+    ],
+)
+def test_who_cannot_be_reached_is_named_with_the_reason(
+    protocol: str, host: str, peer: bytes, says: str
+) -> None:
+    async def work() -> None:
+        alpha = Host({"NOBODY": "127.0.0.1:1"})
+        alpha.network.connect(9, protocol, host, peer)
+        await until(lambda: alpha.seen(ConnectFailed))
+        (failed,) = alpha.seen(ConnectFailed)
+        assert failed.outgoing == 9
+        assert says in failed.reason
+        await alpha.network.shut()
+
+    run(work)
+
+
+def test_an_address_book_may_name_managers_by_guid_in_any_form() -> None:
+    async def work() -> None:
+        beta = Host()
+        where = await beta.network.listen_peers("127.0.0.1:0")
+        beta.house.core.identity = type(beta.house.core.identity)(b"B" * 16, "BETA", 1)
+        alpha = Host({"{42424242-4242-4242-4242-424242424242}": where})
+        alpha.network.connect(3, "", "", b"B" * 16)
+        await until(lambda: alpha.seen(SessionOpened))
+        await alpha.network.shut()
+        await beta.network.shut()
+
+    run(work)
+
+
+def test_a_connection_that_takes_too_long_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        alpha = Host({"SLOW": "127.0.0.1:9"})
+
+        async def never(*_: Any) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(network_module, "CONNECT_S_MAX", 0.01)
+        monkeypatch.setattr(alpha.network.loop, "create_connection", never)
+        alpha.network.connect(9, "OS", "SLOW", b"")
+        await until(lambda: alpha.seen(ConnectFailed))
+        assert alpha.seen(ConnectFailed)[0].reason == "SLOW at 127.0.0.1:9: no answer"
+        await alpha.network.shut()
+
+    run(work)
+
+
+def test_a_port_in_use_is_named() -> None:
+    async def work() -> None:
+        host = Host()
+        where = await host.network.listen_peers("127.0.0.1:0")
+        with pytest.raises(PortInUse, match=where):
+            await host.network.listen_peers(where)
+        with pytest.raises(PortInUse, match=where):
+            await host.network.listen_clients(where)
+        await host.network.shut()
+
+    run(work)
+
+
+def test_only_the_owner_may_use_the_socket_and_an_old_one_is_replaced(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Host()
+        path = str(tmp_path / "s")
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(path)
+        before = os.umask(0o022)
+        try:
+            await host.network.listen_socket(path)
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+            assert os.umask(0o022) == 0o022
+        finally:
+            os.umask(before)
+        _, writer = await asyncio.open_unix_connection(path)
+        await until(lambda: host.network._open)
+        writer.close()
+        await host.network.shut()
+
+    run(work)
+
+
+def test_a_socket_path_that_the_system_cannot_take(tmp_path: Path) -> None:
+    async def work() -> None:
+        with pytest.raises(ConfigurationError, match="shorter path"):
+            await Host().network.listen_socket(str(tmp_path / ("x" * 100)))
+        (tmp_path / "d").mkdir()
+        with pytest.raises(ConfigurationError, match="cannot make the socket"):
+            await Host().network.listen_socket(str(tmp_path / "d"))
+
+    run(work)
+
+
+def test_connections_above_the_limit_are_turned_away_and_later_ones_let_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(network_module, "CONNECTIONS_MAX", 2)
+        host = Host()
+        where = await host.network.listen_peers("127.0.0.1:0")
+        clients = await host.network.listen_clients("127.0.0.1:0")
+        name, port = where.split(":")
+        first = [await asyncio.open_connection(name, int(port)) for _ in range(2)]
+        await until(lambda: len(host.network._open) == 2)
+        reader, writer = await asyncio.open_connection(name, int(port))
+        assert await ended(reader)
+        writer.close()
+        _, app = await asyncio.open_connection(*clients.split(":"))
+        await until(lambda: len(host.network._open) == 3)
+        host.network.connect(1, "TCP", "127.0.0.1", b"")
+        first[0][1].close()
+        await until(lambda: len(host.network._open) == 2)
+        _, again = await asyncio.open_connection(name, int(port))
+        await until(lambda: len(host.network._open) == 3)
+        for one in (first[1][1], app, again):
+            one.close()
+        await host.network.shut()
+
+    run(work)
+
+
+def test_an_application_that_never_says_hello_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(wires, "HANDSHAKE_S_MAX", 0.02)
+        host = Host()
+        where = await host.network.listen_clients("127.0.0.1:0")
+        silent, _ = await asyncio.open_connection(*where.split(":"))
+        reader, writer = await asyncio.open_connection(*where.split(":"))
+        hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "test"))
+        writer.writelines(list(map(bytes, hello)))
+        assert await reader.read(1)
+        assert await ended(silent)
+        await until(lambda: len(host.network._open) == 1)
+        writer.close()
+        await host.network.shut()
+
+    run(work)
+
+
+class Sink(asyncio.Transport):
+    """Takes what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = b""
+        self.closed = self.aborted = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.data += b"".join(list_of_data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
+
+
+def test_what_is_said_is_collected_and_then_written_in_order() -> None:
+    async def work() -> None:
+        host = Host()
+        wire, sink = PeerWire(host.network, 0), Sink()
+        wire.connection_made(sink)
+        sink.data = b""
+        pieces: list[Buffer] = [b"a", bytearray(b"b"), memoryview(b"c")]
+        wire.write(pieces)
+        wire.write([b"d"])
+        assert sink.data == b""
+        host.network.say()
+        assert sink.data == b"abcd"
+        wire.write([b"e"])
+        wire.close()
+        assert not wire.writable
+        host.network.say()
+        assert sink.data == b"abcde"
+        assert sink.closed
+        assert not sink.aborted
+        wire.connection_lost(None)
+
+    run(work)
+
+
+def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said() -> None:
+    """A pump in another thread must not run ahead of the loop without bound."""
+
+    async def work() -> None:
+        host = Host()
+        wire, sink = PeerWire(host.network, 0), Sink()
+        wire.connection_made(sink)
+        told: list[int] = []
+        host.house.engine.writable = told.append  # type: ignore[method-assign]
+        wire.write([bytes(HIGH_WATER_BYTES - 1)])
+        assert wire.writable
+        wire.write([b"x"])
+        assert not wire.writable
+        host.network.say()
+        assert wire.writable
+        await asyncio.sleep(0)
+        assert told == [1], "the session may go on"
+        host.network.say()
+        await asyncio.sleep(0)
+        assert told == [1]
+        wire.connection_lost(None)
+
+    run(work)
+
+
+def test_an_end_that_does_not_take_its_last_bytes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(wires, "CLOSE_S_MAX", 0.01)
+        host = Host()
+        wire, sink = PeerWire(host.network, 0), Sink()
+        wire.connection_made(sink)
+        wire.close()
+        host.network.say()
+        assert sink.closed
+        await until(lambda: sink.aborted)
+        wire.connection_lost(None)
+
+    run(work)
+
+
+def test_shut_waits_until_the_last_bytes_are_sent() -> None:
+    async def work() -> None:
+        host = Host()
+        where = await host.network.listen_peers("127.0.0.1:0")
+        reader, _ = await asyncio.open_connection(*where.split(":"), limit=1 << 26)
+        await until(lambda: host.network._open)
+        (wire,) = host.network._open
+        wire.write([b"x" * (30 << 20)])
+        host.network.say()
+        shut = asyncio.ensure_future(host.network.shut())
+        assert len(await reader.read()) == 30 << 20
+        await shut
+        assert not host.network._open
+
+    run(work)
+
+
+def test_shut_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(network_module, "CLOSE_S_MAX", 0.05)
+        host = Host()
+        where = await host.network.listen_peers("127.0.0.1:0")
+        _, writer = await asyncio.open_connection(*where.split(":"))
+        await until(lambda: host.network._open)
+        (wire,) = host.network._open
+        wire.write([b"x" * (60 << 20)])
+        await host.network.shut()
+        await until(lambda: not host.network._open)
+        writer.close()
+
+    run(work)
+
+
+def test_a_mistake_in_one_connection_ends_that_one_only() -> None:
+    async def work() -> None:
+        host = Host()
+        wire, sink = PeerWire(host.network, 0), Sink()
+        wire.connection_made(sink)
+
+        def wrong(number: int, data: Buffer) -> None:
+            raise LookupError("a planted mistake")
+
+        host.house.engine.data = wrong  # type: ignore[method-assign]
+        wire.data_received(b"x")
+        assert sink.aborted
+        assert not host.failures
+        assert not host.house.engine.stopped
+        wire.connection_lost(None)
+
+    run(work)
+
+
+def test_a_peer_that_opens_and_then_floods_is_read_with_bounds() -> None:
+    """Bytes that make no packet are refused at once, not kept."""
+
+    async def work() -> None:
+        host = Host()
+        where = await host.network.listen_peers("127.0.0.1:0")
+        reader, writer = await asyncio.open_connection(*where.split(":"))
+        session = Session(initiator=True, own_id=b"P" * 16, settings=Settings(), now_us=0)
+        session.start()
+        writer.writelines(list(map(bytes, session.take_output())))
+        while not session.opened:
+            session.receive(await reader.read(1 << 16), 0)
+            writer.writelines(list(map(bytes, session.take_output())))
+        writer.write(b"\xff" * (1 << 20))
+        assert await ended(reader)
+        await until(lambda: not host.network._open)
+        writer.close()
+        await host.network.shut()
+
+    run(work)

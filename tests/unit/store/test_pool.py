@@ -1,0 +1,76 @@
+"""The pool of ready segments."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.errors import StorageFailure, SyncFailed
+from onceq.store.pool import READY_MAX, READY_MIN, Pool
+from onceq.store.scan import segment_header
+from onceq.testing.disk import SimFiles, failing
+
+PATH = "/store"
+ID = b"S" * 16
+SIZE = 4096
+
+
+def test_it_is_filled_and_emptied() -> None:
+    disk = SimFiles()
+    pool = Pool(disk, PATH, SIZE)
+    while pool.wanting:
+        assert pool.prepare()
+    assert (len(pool), pool.bytes) == (READY_MIN, READY_MIN * SIZE)
+    assert disk.pending == 0, "a ready segment is durable"
+    assert pool.take() == f"{PATH}/ready-1.seg"
+    assert pool.take() == f"{PATH}/ready-2.seg"
+    assert pool.take() is None
+
+
+def test_old_segments_are_kept_up_to_a_number() -> None:
+    disk = SimFiles()
+    pool = Pool(disk, PATH, SIZE)
+    for n in range(READY_MAX + 2):
+        disk.open(f"{PATH}/log-{n}", create=True)
+        pool.retire(f"{PATH}/log-{n}", SIZE)
+    disk.open(f"{PATH}/log-large", create=True)
+    pool.retire(f"{PATH}/log-large", 5 * SIZE)
+    assert len(pool) == READY_MAX
+    assert all(name.startswith("ready-") for name in disk.names(PATH))
+
+
+def test_a_full_disk_is_no_failure() -> None:
+    disk = SimFiles()
+    pool = Pool(disk, PATH, SIZE)
+    disk.capacity = SIZE - 1
+    assert not pool.prepare()
+    disk.free_bytes = lambda path: 1 << 40  # type: ignore[method-assign]
+    assert not pool.prepare()
+    assert disk.names(PATH) == []
+
+
+def test_other_failures_are() -> None:
+    disk = SimFiles()
+    disk.fail = failing("sync", 3, SyncFailed("no"))
+    with pytest.raises(StorageFailure):
+        Pool(disk, PATH, SIZE).prepare()
+
+
+def test_what_an_earlier_process_left() -> None:
+    disk = SimFiles()
+    contents = {
+        "ready-3.seg": bytes(SIZE),
+        "ready-7.seg": segment_header(ID, 64).ljust(SIZE, b"\xa5"),
+        "ready-8.seg": segment_header(ID, 4096).ljust(SIZE, b"\xa5"),
+        "ready-9.seg": bytes(100),
+        "ready-x.seg": bytes(SIZE),
+        "notes.txt": b"mine",
+    }
+    for name, data in contents.items():
+        disk.write(disk.open(f"{PATH}/{name}", create=True), 0, [data])
+    pool = Pool(disk, PATH, SIZE)
+    useless = pool.load(ID, [0, 4096])
+    assert useless == [f"{PATH}/ready-8.seg", f"{PATH}/ready-9.seg"]
+    assert pool.take() == f"{PATH}/ready-3.seg"
+    assert pool.take() == f"{PATH}/ready-7.seg"
+    assert pool.prepare()
+    assert pool.take() == f"{PATH}/ready-10.seg"

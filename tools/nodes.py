@@ -1,0 +1,77 @@
+"""Real daemons for tools that drive them: each in a process of its own, ended by its own pid."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from onceq.client import offline
+
+READY_S_MAX = 60.0
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Node:
+    """One daemon in a process of its own."""
+
+    def __init__(
+        self, folder: Path, name: str, port: int, peers: dict[str, int], *, settings: str = ""
+    ) -> None:
+        self.path = folder / name.lower()
+        self.name = name
+        self.process: subprocess.Popen[bytes] | None = None
+        self.kills = 0
+        self.start_s: list[float] = []
+        offline.init(
+            str(self.path), name=name, listen=f"127.0.0.1:{port}",
+            peers={peer: f"127.0.0.1:{at}" for peer, at in peers.items()},
+        )  # fmt: skip
+        configuration = self.path / "onceq.toml"
+        configuration.write_text(configuration.read_text() + settings)
+
+    def start(self) -> None:
+        """Start it and wait until it says that it is ready."""
+        began = time.monotonic()
+        with open(self.path / "log.txt", "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "onceq.service.main", "--data", str(self.path)],
+                stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        assert self.process.stdout is not None
+        watch = threading.Timer(READY_S_MAX, self.process.kill)
+        watch.start()
+        said = self.process.stdout.readline()
+        watch.cancel()
+        if b"ready" not in said:
+            self.process.wait()
+            tail = (self.path / "log.txt").read_text()[-2000:]
+            raise RuntimeError(f"{self.name} did not start:\n{tail}")
+        self.start_s.append(time.monotonic() - began)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        assert self.process is not None
+        return self.process.pid
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """End it by its own pid; returns its exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+            self.kills += number == signal.SIGKILL
+        assert self.process.stdout is not None
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        return code
