@@ -62,5 +62,5 @@ docs: setup
 	$(RUN) tools/docs.py --write
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report
+	rm -rf .venv .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,6 +26,8 @@ from bench_cases import PROCESSES, QUICK, SIZES, Bench, Figures, Scale, benching
 from onceq.cli.measure import WrongMessages, sync_rate
 
 YARD_S = 0.3
+GOALS_Y = 9_000
+"""Syncs a second of the disk for which the goals were written."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,26 @@ def table(lines: list[Line], found: dict[str, list[Figures]], scale: Scale) -> s
         text.append(f"{row.title:52} {value:>14} {ratio:>7} {goal:>11} {met}".rstrip())
     judged = [line.met for line in lines if line.met is not None]
     text += ["", f"{sum(judged)} of {len(judged)} goals of the first step met"]
+    text += caution(yards)
     return "\n".join(text)
+
+
+def caution(yards: list[float]) -> list[str]:
+    """What keeps the verdicts of this run from being worth much, if anything does.
+
+    With a disk much slower than the one that the goals were written for, goals in y are met by
+    anything (the sync is all there is to wait for), and those in absolute terms by nothing.
+    """
+    found = []
+    yard = statistics.median(yards)
+    if yard < GOALS_Y / 2:
+        found.append(
+            f"CAUTION y is {yard:,.0f}/s; the goals were written for {GOALS_Y:,}/s. Goals in y are "
+            "too easy on such a disk, and the others too hard: take no verdict from this run"
+        )
+    if max(yards) > 2 * min(yards):
+        found.append("CAUTION y has moved by more than twice: somebody else used this machine")
+    return found
 
 
 def main() -> int:
@@ -197,7 +218,9 @@ def main() -> int:
     say("")
     lines = summed_up(found)
     if options.json:
-        print(json.dumps({"rounds": found, "lines": [_plain(line) for line in lines]}, indent=1))
+        yards = [r["y"] for rounds in found.values() for r in rounds]
+        said = {"lines": [_plain(line) for line in lines], "cautions": caution(yards)}
+        print(json.dumps({**said, "rounds": found}, indent=1))
     else:
         print(table(lines, found, scale))
     return 0

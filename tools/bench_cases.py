@@ -44,8 +44,8 @@ class Scale:
 
 
 QUICK = Scale(
-    seconds=0.03, messages_max=3_000, rounds=1, latency_rounds=20, depth=5_000, slices=2, slice_commits=3,
-    forward=(20, 100, 500, 1_000),
+    seconds=0.03, messages_max=3_000, rounds=1, latency_rounds=20, depth=5_000, slices=2,
+    slice_commits=3, forward=(20, 100, 500, 1_000),
 )  # fmt: skip
 
 Figures = dict[str, float]

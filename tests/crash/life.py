@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.check import check
 from onceq.store.log import LogStore
-from onceq.testing.disk import Plan, SimFiles
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 
 PATH = "/store"
 SEGMENT = 4096

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from onceq.testing.disk import Plan, SimFiles
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 from tests.crash.life import Life
 
 

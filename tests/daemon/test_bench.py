@@ -49,6 +49,14 @@ def test_goals_in_units_are_judged_by_the_value() -> None:
     assert line(1.9, 1.0).met is None
 
 
+def test_a_slow_or_unsteady_disk_takes_the_verdict_away() -> None:
+    assert bench.caution([9_000.0, 8_000.0]) == []
+    (slow,) = bench.caution([200.0, 210.0])
+    assert "take no verdict" in slow
+    (unsteady,) = bench.caution([9_000.0, 9_000.0, 4_000.0])
+    assert "somebody else" in unsteady
+
+
 def test_a_case_missing_from_the_figures_is_an_error() -> None:
     with pytest.raises(KeyError):
         bench.summed_up({})

@@ -25,6 +25,7 @@ from onceq.wire.app.frames import Code
 from tests.daemon.applications import ROOT, WAIT_S, Blocking, Daemon, _in, background_loop
 from tests.daemon.cutting import AFTER, BEFORE, Relay
 
+pytestmark = pytest.mark.slow
 T = r"private$\orders"
 
 
@@ -115,7 +116,6 @@ def test_the_with_block_says_in_doubt_too(daemon: Daemon, relay: Relay, qm: Any)
     assert found(daemon) == [b"1"]
 
 
-@pytest.mark.slow
 def test_killed_in_the_middle_of_commits(daemon: Daemon) -> None:
     """The driver's own account against the queue, over several kills of the manager."""
     account: list[bytes] = []

@@ -19,6 +19,7 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from tests.daemon.applications import WAIT_S, Daemon
 
+pytestmark = pytest.mark.slow
 T = r"private$\orders"
 N = r"private$\plain"
 THREADS = 16
@@ -73,7 +74,6 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 # ---- threads ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_sixteen_threads_send_and_receive_through_one_client(qm: onceq.QueueManager) -> None:
     taken: list[bytes] = []
     lock = threading.Lock()
@@ -92,7 +92,6 @@ def test_sixteen_threads_send_and_receive_through_one_client(qm: onceq.QueueMana
     assert Counter(taken) == expected
 
 
-@pytest.mark.slow
 def test_each_threads_messages_keep_their_order(qm: onceq.QueueManager) -> None:
     def work(number: int) -> None:
         for step in range(EACH):
@@ -141,7 +140,6 @@ def test_a_closed_handle_ends_its_waits(qm: onceq.QueueManager) -> None:
     in_threads(4, work)
 
 
-@pytest.mark.slow
 def test_large_answers_and_large_requests_cross(qm: onceq.QueueManager) -> None:
     """Nobody may stand still because everybody writes and nobody reads."""
     large = [bytes([n]) * (1 << 20) for n in range(4)]
@@ -172,7 +170,6 @@ def for_tasks(daemon: Daemon, work: Callable[[Any], Coroutine[Any, Any, None]]) 
     asyncio.run(main())
 
 
-@pytest.mark.slow
 def test_a_hundred_tasks_share_one_client(daemon: Daemon) -> None:
     async def work(qm: aio.AsyncQueueManager) -> None:
         taken: list[bytes] = []
@@ -217,7 +214,6 @@ def test_a_cancelled_wait_takes_nothing(daemon: Daemon) -> None:
     for_tasks(daemon, work)
 
 
-@pytest.mark.slow
 def test_no_message_is_lost_by_cancelling(daemon: Daemon) -> None:
     """Cancelled at any moment: before the request is out, while it waits, when it is answered."""
 

@@ -281,6 +281,31 @@ def test_messages_go_on_from_one_daemon_to_another_through_a_kill_of_either(
     assert bodies == [b"%d" % number for number in range(count)]
 
 
+def test_checkpoints_are_made_while_it_works_and_a_kill_in_between_loses_nothing(
+    start: Start,
+) -> None:
+    alpha = start()
+    alpha.end()
+    (alpha.path / "onceq.toml").write_text("[settings]\ncheckpoint_log_bytes = 2_000_000\n")
+    alpha = start()
+    body = bytes(10_000)
+    with onceq.connect(str(alpha.path)) as qm:
+        qm.create_queue(Q, transactional=True)
+        for number in range(60):
+            qm.send_many(Q, [b"%d/%d " % (number, n) + body for n in range(100)],
+                         transactional=True)  # fmt: skip
+            if number < 50:
+                assert len(qm.receive_many(Q, 100)) == 100
+        alpha.end(signal.SIGKILL)
+    assert list(alpha.path.glob("state-*.ckp"))
+    again = start()
+    with onceq.connect(str(again.path)) as qm:
+        got: list[bytes] = []
+        while len(got) < 1_000:
+            got += [bytes(m.body).split()[0] for m in qm.receive_many(Q, 100, timeout=0)]
+    assert got == [b"%d/%d" % (number, n) for number in range(50, 60) for n in range(100)]
+
+
 def test_many_applications_at_once_share_it(start: Start) -> None:
     alpha = start()
     with onceq.connect(str(alpha.path)) as qm:

@@ -34,6 +34,7 @@ from onceq.wire.app.frames import ANSWER, FAILED, Code
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)
 WALL_US = 1_700_000_000_000_000
+pytestmark = pytest.mark.slow
 T, N = r"private$\t", r"private$\n"
 
 

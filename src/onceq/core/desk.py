@@ -52,6 +52,14 @@ class Prepared:
     receive_by: int
     size: int
 
+    def size_at(self, index: int) -> int:
+        """Bytes for one destination: packets differ in the names in their headers."""
+        if len(self.targets) == 1:
+            return self.size
+        count = len(self.item.bodies)
+        headers = [count * (made.overhead + 3) for made in self.templates]
+        return (self.size - sum(headers)) // len(headers) + headers[index]
+
 
 @dataclass(slots=True)
 class Transaction:
@@ -154,12 +162,10 @@ class Desk:
     def promise(self, sends: Sequence[Prepared], sign: int) -> None:
         """Count sends to local queues as promised (1), or not any more (-1)."""
         for prepared in sends:
-            for target in prepared.targets:
+            for index, target in enumerate(prepared.targets):
                 if isinstance(target.holder, Queue):
                     number = target.holder.number
-                    left = self.promised.get(number, 0) + sign * (
-                        prepared.size // len(prepared.targets)
-                    )
+                    left = self.promised.get(number, 0) + sign * prepared.size_at(index)
                     if left:
                         self.promised[number] = left
                     else:

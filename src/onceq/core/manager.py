@@ -26,6 +26,7 @@ from onceq.core import (
 from onceq.core.chunk import CHUNK, LOCKED, PURGING
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk, Timer
+from onceq.core.ending import ended
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.inputs import (
     Abort,
@@ -59,6 +60,7 @@ from onceq.core.records import Change, Move, Moved, Op, Setup, decode
 from onceq.core.resolve import index_by_guid
 from onceq.core.state import Identity, State
 from onceq.errors import DamagedRecord, OnceqError
+from onceq.model.classes import MessageClass
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, SECOND_US, Now
@@ -173,14 +175,21 @@ class Manager:
             for first, count in lane.express_ranges():
                 change.moves.append(Move(Op.RELEASE, holder.number, index, first, count))
         gone = {(m.holder, m.lane, m.first) for m in change.moves}
-        for holder, index, lane in desk.state.all_lanes():
-            for state in (LOCKED, PURGING):
-                for first, count in lane.ranges(state, 0):
-                    change.moves += [
-                        Move(Op.UNLOCK, holder.number, index, at, 1)
-                        for at in range(first, first + count)
-                        if (holder.number, index, at) not in gone
-                    ]
+        locked = [
+            (state, holder.number, index, at)
+            for holder, index, lane in desk.state.all_lanes()
+            for state in (LOCKED, PURGING)
+            for first, count in lane.ranges(state, 0)
+            for at in range(first, first + count)
+            if (holder.number, index, at) not in gone
+        ]
+        for state, number, index, at in locked:
+            if state == LOCKED:
+                change.moves.append(Move(Op.UNLOCK, number, index, at, 1))
+            else:
+                # Purged while it was locked: now that it is undone, it ends.
+                move = Move(Op.END, number, index, at, 1)
+                ended(desk, change, move, MessageClass.NACK_QUEUE_PURGED)
         if change.moves:
             desk.record(change)
         _skip_unrecorded(desk)

@@ -82,6 +82,8 @@ def lost(desk: Desk, outgoing: Outgoing, reason: str, *, idle: bool = False) -> 
         outgoing.session = 0
         outgoing.connected_s = 0
         outgoing.retry_us = outgoing.pace.due_us
+        # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
+        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
         outgoing.rewind()
         return
     trouble = outgoing.trouble

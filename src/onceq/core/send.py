@@ -86,13 +86,11 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
     sent_s = desk.now.wall_s - item.age_s
     targets, templates = _route(desk, item, sent_s, transactional=tx is not None)
     size = _checked_size(desk, item, templates, tx)
-    for target in targets:
-        _check_quota(desk, target, size // len(targets))
     receive_by = _deadline(sent_s, properties.time_to_be_received)
     reach_s = properties.time_to_reach_queue
     if reach_s >= NEVER_S - 1:
         reach_s = desk.settings.time_to_reach_queue_s
-    return Prepared(
+    prepared = Prepared(
         item=item,
         targets=targets,
         templates=templates,
@@ -100,6 +98,9 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
         receive_by=receive_by,
         size=size,
     )
+    for index, target in enumerate(targets):
+        _check_quota(desk, target, prepared.size_at(index))
+    return prepared
 
 
 def _check(properties: Properties) -> None:

@@ -152,7 +152,7 @@ class Settings:
     computer_quota_bytes: int = 8 << 30
     """Packets of all queues together (X-14)."""
     checkpoint_log_bytes: int = 256 << 20
-    """A checkpoint is made when this much log was written since the last one."""
+    """A checkpoint is made at the latest when this much log was written since the last one."""
     disk_reserve_bytes: int = 64 << 20
     """Sends are refused while less than this is free, so that receiving and acknowledging go on."""
     outcome_age_s: int = OUTCOME_AGE_S

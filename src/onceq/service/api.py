@@ -2,8 +2,9 @@
 
 An ``ApiConnection`` knows bytes and frames, not sockets. An application that asks faster than it
 is answered, or does not read its answers, is read no further (back-pressure): neither what it has
-asked nor what it is to be told gathers here without a bound. One that is lost takes its open transactions with it. Any malformed frame ends the connection; what came whole
-before it stands, and nothing of it has happened.
+asked nor what it is to be told gathers here without a bound. One that is lost takes its open
+transactions with it. Any malformed frame ends the connection; what came whole before it stands,
+and nothing of it has happened.
 
 Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 """

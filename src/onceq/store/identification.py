@@ -59,6 +59,9 @@ class Closed:
     epoch: int = 0
 
 
+NEVER_CLOSED: Final = Closed()
+
+
 def write_identification(files: Files, path: str, what: Identification) -> None:
     """Make the file that says who a store is; it appears whole or not at all."""
     assert len(what.store_id) == 16, "a store identifier has 16 bytes"
@@ -106,14 +109,14 @@ def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
     """
     name = os.path.join(path, CLOSED_FILE)
     if not files.exists(name):
-        return Closed()
+        return NEVER_CLOSED
     raw = _contents(files, name)
     head = raw[: _CLOSED.size]
     if len(raw) != _CLOSED.size + _CRC.size or raw[_CLOSED.size :] != _CRC.pack(zlib.crc32(head)):
-        return Closed()
+        return NEVER_CLOSED
     magic, version, owner, end, epoch = _CLOSED.unpack(head)
     if magic != _CLOSED_MAGIC or version > FORMAT or owner != store_id:
-        return Closed()
+        return NEVER_CLOSED
     return Closed(end, epoch)
 
 

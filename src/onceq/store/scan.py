@@ -22,7 +22,7 @@ from onceq.errors import DamagedRecord
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.files import Files
 from onceq.store.framing import Framing
-from onceq.store.identification import Closed
+from onceq.store.identification import NEVER_CLOSED, Closed
 
 SEGMENT_HEADER: Final = 64
 """Bytes before the first frame of a segment file."""
@@ -149,7 +149,7 @@ class Found:
     end: int
     synced: int
     epoch: int
-    closed: Closed = Closed()
+    closed: Closed = NEVER_CLOSED
     torn_bytes: int = 0
     frames: int = 0
     frame_bytes: int = 0

@@ -17,16 +17,11 @@ from __future__ import annotations
 import random as _random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, product
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
 from onceq.model.run import Buffer
+from onceq.testing.power import Plan, random_plan, systematic, tear
 
-SECTOR = 512
-SUBSETS_OF = 8
-"""Of so many pending operations all subsets are tried, of more only some."""
-RANDOM_SUBSETS = 200
-RANDOM_CUTS = 20
 IMAGES = 2_000
 """Images after one crash, if nobody says how many."""
 
@@ -56,29 +51,6 @@ class _Naming:
     number: int
     path: str
     inode: int
-
-
-@dataclass(frozen=True, slots=True)
-class Torn:
-    """A write of which only the first ``length`` bytes came; the rest is old ("") or ``fill``."""
-
-    write: int
-    length: int
-    fill: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Which pending operations have reached the disk when the power went.
-
-    Attributes:
-        writes: Their numbers, in the order in which they reached it.
-        names: Numbers of the changes of names that did.
-    """
-
-    writes: tuple[int, ...]
-    names: tuple[int, ...]
-    torn: Torn | None = None
 
 
 class PowerCut(BaseException):
@@ -307,7 +279,7 @@ class SimFiles:
         random = _random.Random(seed)
         sizes = {number: len(write.data) for number, (_, write) in self._writes().items()}
         names = self.pending_names
-        found = list(dict.fromkeys(_systematic(random, sizes, names)))
+        found = list(dict.fromkeys(systematic(random, sizes, names)))
         if len(found) > most:
             # The first few are the plain ones; of the others a fair choice.
             found = found[:4] + random.sample(found[4:], max(most - 4, 0))
@@ -341,7 +313,7 @@ class SimFiles:
             if inode in after._inodes:
                 data = write.data
                 if plan.torn is not None and plan.torn.write == number:
-                    data = _tear(data, plan.torn)
+                    data = tear(data, plan.torn)
                 _apply_write(after._inodes[inode].durable, write.offset, data)
         for contents in after._inodes.values():
             contents.seen = bytearray(contents.durable)
@@ -359,79 +331,6 @@ class SimFiles:
         after._next = self._next
         after.capacity = self.capacity
         return after
-
-
-def _systematic(
-    random: _random.Random, sizes: dict[int, int], names: Sequence[int]
-) -> Iterator[Plan]:
-    """The plans that P5 lists; may repeat itself."""
-    writes, every_name = tuple(sizes), tuple(names)
-    yield Plan((), every_name)
-    yield Plan((), ())
-    yield Plan(writes, every_name)
-    yield Plan(writes, ())
-    both = sorted([*writes, *names])
-    for count in range(1, len(both)):
-        done = set(both[:count])
-        yield Plan(tuple(w for w in writes if w in done), tuple(n for n in names if n in done))
-    for some in _subsets(random, every_name):
-        yield Plan(writes, some)
-        yield Plan((), some)
-    for some in _subsets(random, writes):
-        yield Plan(some, every_name)
-        yield Plan(some, ())
-    if len(writes) > 1:
-        yield Plan(writes[::-1], every_name)
-    if writes:
-        last, size = writes[-1], sizes[writes[-1]]
-        cuts = [*range(0, size, SECTOR), *(random.randrange(size) for _ in range(RANDOM_CUTS))]
-        for cut, fill in product(cuts, ("", "zero", "noise")):
-            yield Plan(writes, every_name, Torn(last, cut, fill))
-            yield Plan((last,), every_name, Torn(last, cut, fill))
-
-
-def _subsets(random: _random.Random, of: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    if len(of) <= SUBSETS_OF:
-        for size in range(len(of) + 1):
-            yield from combinations(of, size)
-        return
-    for left in of:
-        yield tuple(n for n in of if n != left)
-    for pair in combinations(of, 2):
-        yield tuple(n for n in of if n not in pair)
-    for _ in range(RANDOM_SUBSETS):
-        yield tuple(n for n in of if random.random() < 0.5)
-
-
-def random_plan(random: _random.Random, sizes: dict[int, int], names: Sequence[int]) -> Plan:
-    """Any plan, from the pending writes with their sizes and the changes of names, by number."""
-    how = random.choice(("all", "none", "prefix", "subset", "mixed", "torn", "torn"))
-    writes = list(sizes)
-    if how == "none":
-        return Plan((), ())
-    if how == "prefix":
-        last = random.choice([*writes, *names, 0])
-        return Plan(tuple(w for w in writes if w <= last), tuple(n for n in names if n <= last))
-    if how != "all":
-        chance = random.choice((0.1, 0.5, 0.9))
-        writes = [write for write in writes if random.random() < chance]
-        names = [name for name in names if random.random() < chance]
-    if how == "mixed":
-        random.shuffle(writes)
-    torn = None
-    if how == "torn" and writes:
-        write = random.choice(writes)
-        torn = Torn(write, random.randint(0, sizes[write]), random.choice(("", "zero", "noise")))
-    return Plan(tuple(writes), tuple(names), torn)
-
-
-def _tear(data: bytes, torn: Torn) -> bytes:
-    rest = len(data) - torn.length
-    if torn.fill == "zero":
-        return data[: torn.length] + bytes(rest)
-    if torn.fill == "noise":
-        return data[: torn.length] + _random.Random(torn.length).randbytes(rest)
-    return data[: torn.length]
 
 
 def _apply_write(contents: bytearray, offset: int, data: bytes) -> None:

@@ -300,6 +300,57 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     assert house.engine.next_timer() is None
 
 
+class Real:
+    """A real core on a real log, on a simulated disk with small segments."""
+
+    def __init__(self) -> None:
+        self.files, self.clock = SimFiles(), Clock()
+        self.identity = Identity(b"M" * 16, "ALPHA", 1)
+        self.numbers = iter(range(1, 1 << 20))
+        self.results: dict[int, object] = {}
+        LogStore.create(
+            "/s", self.files, store_id=b"S" * 16, identity=self.identity.pack(),
+            segment_bytes=1 << 17,
+        ).close()  # fmt: skip
+        self.start()
+
+    def start(self) -> None:
+        settings = Settings(disk_reserve_bytes=0, checkpoint_log_bytes=1 << 18)
+        self.store = LogStore.open("/s", self.files, segment_bytes=1 << 17)
+        self.engine = Engine(
+            manager=Manager(self.identity, settings), store=self.store, clock=self.clock,
+            network=Calls([]), settings=settings, wake=lambda: None,
+            fatal=pytest.fail,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.engine.start()
+        self.owner = self.engine.owner(self.results.__setitem__)
+
+    def ask(self, make: Callable[[int, int], Input]) -> object:
+        number = next(self.numbers)
+        self.engine.submit(make(self.owner, number))
+        self.pump(0.001)
+        return self.results.pop(number)
+
+    def pump(self, seconds: float) -> None:
+        self.clock.now_us += int(seconds * 1_000_000)
+        while self.engine.pump():
+            pass
+
+    def create(self, name: str) -> None:
+        queue = QueueProperties(name, transactional=True)
+        self.ask(lambda owner, n: inputs.CreateQueue(owner, n, queue, b"Q" * 16))
+
+    def send(self, name: str, body: bytes, count: int) -> None:
+        item = inputs.SendItem(rf".\private$\{name}", Properties(), Run.of([body] * count))
+        self.ask(lambda owner, n: inputs.Commit(owner, n, 0, (item,)))
+
+    def take(self, name: str, count: int) -> list[bytes]:
+        queue = rf".\private$\{name}"
+        got = self.ask(lambda owner, n: inputs.Receive(owner, n, queue, 0, count, 1 << 24))
+        assert isinstance(got, Delivered), got
+        return [bytes(packet) for packet in got.run]
+
+
 def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -308,66 +359,21 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
     monkeypatch.setattr(upkeep, "SLACK_BYTES", 1 << 18)
     monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 1 << 17)
     monkeypatch.setattr(upkeep, "CHECK_BYTES", 1 << 16)
-    files, clock = SimFiles(), Clock()
-    identity = Identity(b"M" * 16, "ALPHA", 1)
-    LogStore.create(
-        "/s", files, store_id=b"S" * 16, identity=identity.pack(), segment_bytes=1 << 17
-    ).close()
-    settings = Settings(disk_reserve_bytes=0, checkpoint_log_bytes=1 << 18)
-    store = LogStore.open("/s", files, segment_bytes=1 << 17)
-    results: dict[int, object] = {}
-
-    def start() -> Engine:
-        made = Engine(
-            manager=Manager(identity, settings), store=store, clock=clock, network=Calls([]),
-            settings=settings, wake=lambda: None, fatal=pytest.fail,  # type: ignore[arg-type]
-        )  # fmt: skip
-        made.start()
-        return made
-
-    engine = start()
-    owner = engine.owner(results.__setitem__)
-    numbers = iter(range(1, 1 << 20))
-
-    def ask(make: Callable[[int], Input]) -> object:
-        number = next(numbers)
-        engine.submit(make(number))
-        clock.now_us += 1_000
-        while engine.pump():
-            pass
-        return results.pop(number)
-
-    def send(body: bytes, count: int) -> None:
-        item = inputs.SendItem(r".\private$\q", Properties(), Run.of([body] * count))
-        ask(lambda n: inputs.Commit(owner, n, 0, (item,)))
-
-    def take(count: int) -> list[bytes]:
-        got = ask(lambda n: inputs.Receive(owner, n, r".\private$\q", 0, count, 1 << 24))
-        assert isinstance(got, Delivered), got
-        return [bytes(packet) for packet in got.run]
-
-    queue = QueueProperties("q", transactional=True)
-    ask(lambda n: inputs.CreateQueue(owner, n, queue, b"Q" * 16))
-    older = QueueProperties("old", transactional=True)
-    ask(lambda n: inputs.CreateQueue(owner, n, older, b"Q" * 16))
-    precious = inputs.SendItem(r".\private$\old", Properties(), Run.of([b"precious" * 20]))
+    real = Real()
+    real.create("q")
+    real.create("old")
     for _ in range(40):
-        ask(lambda n: inputs.Commit(owner, n, 0, (precious,)))
-        send(b"x" * 1_000, 100)
-        take(100)
+        real.send("old", b"precious" * 20, 1)
+        real.send("q", b"x" * 1_000, 100)
+        real.take("q", 100)
     for _ in range(100):
-        clock.now_us += 2_000_000
-        engine.tick()
-        while engine.pump():
-            pass
-    assert store.position > 4 << 20
-    used = sum(segment.disk_bytes for segment in store.segments())
+        real.engine.tick()
+        real.pump(2)
+    assert real.store.position > 4 << 20
+    used = sum(segment.disk_bytes for segment in real.store.segments())
     assert used < 1 << 20, f"{used} bytes for forty messages"
-    engine.stop()
-    store = LogStore.open("/s", files, segment_bytes=1 << 17)
-    engine = start()
-    owner = engine.owner(results.__setitem__)
-    got = ask(lambda n: inputs.Receive(owner, n, r".\private$\old", 0, 100, 1 << 24))
-    assert isinstance(got, Delivered)
-    assert len(got.run) == 40
-    assert all(b"precious" * 20 in bytes(packet) for packet in got.run)
+    real.engine.stop()
+    real.start()
+    kept = real.take("old", 100)
+    assert len(kept) == 40
+    assert all(b"precious" * 20 in packet for packet in kept)

@@ -1,0 +1,99 @@
+"""The bytes in ``docs/reference/formats/store.md`` are those that the store writes, and mean that.
+
+They are taken apart here with the tables of that page, not with the store's own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import zlib
+from pathlib import Path
+
+from onceq.store.check import check
+from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "formats" / "store.md"
+PATH = "/store"
+ID = bytes(range(16))
+
+
+def _printed() -> dict[str, bytes]:
+    """The files of the worked example, filled up to their sizes."""
+    found: dict[str, bytes] = {}
+    text = PAGE.read_text()
+    for name, size, dump in re.findall(
+        r"`([\w.-]+)`, (\d+) bytes\n\n```text\n(.*?)```", text, re.S
+    ):
+        rows = [row.split("  ")[1] for row in dump.strip().splitlines()]
+        found[name] = bytes.fromhex(" ".join(rows)).ljust(int(size), b"\0")
+    return found
+
+
+def test_the_store_writes_the_printed_bytes() -> None:
+    disk = SimFiles()
+    store = LogStore.create(
+        PATH, disk, store_id=ID, identity=b"ALPHA", created_s=1_700_000_000, segment_bytes=256
+    )
+    for record in (b"hello", b"a second record"):
+        store.append([record])
+        store.sync()
+    store.checkpoint([b"the state"], store.position)
+    store.append([b"third"])
+    store.sync()
+    store.close()
+    written = {name: disk.contents(f"{PATH}/{name}") for name in disk.names(PATH)}
+    assert written == _printed()
+
+
+def test_the_printed_bytes_are_a_store() -> None:
+    disk = SimFiles()
+    for name, data in _printed().items():
+        disk.write(disk.open(f"{PATH}/{name}", create=True), 0, [data])
+    report = check(PATH, disk)
+    assert (report.problem, report.records, report.end_position) == ("", 3, 128)
+    store = LogStore.open(PATH, disk, segment_bytes=256)
+    assert store.recovered.checkpoint == b"the state"
+    assert store.recovered.clean
+    assert [bytes(data) for _, data in store.records()] == [b"third"]
+
+
+def test_the_tables_take_them_apart() -> None:
+    files = _printed()
+    segment = files["log-0000000000000000.seg"]
+    assert segment[:36] == b"onceq\0sg" + struct.pack("<I", 1) + ID + struct.pack("<Q", 0)
+    assert struct.unpack_from("<I", segment, 36)[0] == zlib.crc32(segment[:36])
+    assert segment[40:64] == bytes(24)
+    digest = hashlib.blake2b(ID, digest_size=12, person=b"onceq frame").digest()
+    seed, mask = struct.unpack("<IQ", digest)
+    assert digest[:4].hex() in PAGE.read_text()
+    assert digest[4:].hex() in PAGE.read_text()
+    at, frames = 64, []
+    while any(segment[at : at + 32]):
+        crc, size, place, synced, epoch = struct.unpack_from("<IIQQQ", segment, at)
+        assert crc == zlib.crc32(segment[at + 4 : at + 32 + size], seed)
+        frames.append((place ^ mask, synced, epoch, segment[at + 32 : at + 32 + size]))
+        assert place ^ mask == at - 64
+        at += 32 + (size + 7) // 8 * 8
+    assert frames == [(0, 0, 1, b"hello"), (40, 40, 1, b"a second record"), (88, 88, 1, b"third")]
+
+
+def test_the_tables_take_the_other_files_apart() -> None:
+    files = _printed()
+    head = struct.unpack_from("<8sI16sQI", files["STORE"])
+    assert head == (b"onceq\0st", 1, ID, 1_700_000_000, 5)
+    assert files["STORE"][40:45] == b"ALPHA"
+    state = files["state-0000000000000058.ckp"]
+    assert struct.unpack_from("<8sI16sQQQII", state) == (
+        b"onceq\0ck", 1, ID, 88, 1, 9, 1 << 20, 1
+    )  # fmt: skip
+    assert struct.unpack_from("<QQ", state, 60) == (0, 88)
+    assert struct.unpack_from("<I", state, 76)[0] == zlib.crc32(state[:76])
+    assert state[80:89] == b"the state"
+    assert struct.unpack_from("<I", state, 89)[0] == zlib.crc32(b"the state")
+    assert struct.unpack_from("<8sI16sQQ", files["CLOSED"]) == (b"onceq\0cl", 1, ID, 128, 1)
+    for name in ("STORE", "CLOSED"):
+        raw = files[name]
+        assert struct.unpack("<I", raw[-4:])[0] == zlib.crc32(raw[:-4])

@@ -1,0 +1,78 @@
+"""The pages about the client protocol and the client library say what the code does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import msgspec
+
+import onceq
+from onceq.client.properties import NAMES
+from onceq.model import limits
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+PROTOCOL = (REFERENCE / "formats" / "client-protocol.md").read_text()
+LIBRARY = (REFERENCE / "client.md").read_text()
+
+ANSWERS = {
+    Code.HELLO: frames.Welcome,
+    Code.OPEN: frames.OpenedHead,
+    Code.SEND: frames.SentHead,
+    Code.COMMIT: frames.SentHead,
+    Code.RECEIVE: frames.HandedHead,
+}
+
+
+def fields(kind: type) -> str:
+    return ", ".join(field.name for field in msgspec.structs.fields(kind))
+
+
+def test_the_table_of_requests_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| ([^|]+) \| ([^|]+) \|$", PROTOCOL, re.M)
+    assert [(int(code), name) for code, name, _, _ in rows] == [
+        (int(code), code.name.lower()) for code in Code
+    ]
+    for number, _, head, answer in rows:
+        assert head == fields(frames.REQUESTS[int(number)])
+        if (kind := ANSWERS.get(Code(int(number)))) is not None:
+            assert re.split("[;]", answer)[0] == fields(kind)
+
+
+def test_an_item_is_as_described() -> None:
+    assert f"`[{fields(frames.Item)}]`" in PROTOCOL
+
+
+def test_the_frame_shown_is_the_frame_sent() -> None:
+    shown = re.search(r"^0e [0-9a-f ]+$", PROTOCOL, re.M)
+    assert shown is not None
+    sent = b"".join(frames.frame(3, Code.ABORT, frames.Number(5)))
+    assert bytes.fromhex(shown[0]) == sent
+
+
+def test_the_limits_named_exist() -> None:
+    for name in re.findall(r"`([A-Z][A-Z_]+_MAX|OUTCOME_WINDOW)`", PROTOCOL):
+        assert hasattr(limits, name), name
+
+
+def test_every_property_is_described() -> None:
+    table = LIBRARY.split("## Properties")[1].split("##")[0]
+    described = {name for row in re.findall(r"^\| (`[^|]+) \|", table, re.M)
+                 for name in re.findall(r"`(\w+)`", row)}  # fmt: skip
+    assert described == set(NAMES)
+
+
+def test_every_call_is_described() -> None:
+    for kind in (onceq.QueueManager, onceq.Transaction, onceq.OpenQueue):
+        for name, value in vars(kind).items():
+            public = not name.startswith("_") and name not in ("live", "run")
+            if public and (inspect.isfunction(value) or isinstance(value, property)):
+                assert re.search(rf"`{name}[`(]", LIBRARY), f"{kind.__name__}.{name}"
+    for row in re.findall(r"^\| `(\w+)\(([^)]*)\)` \|", LIBRARY, re.M):
+        name, arguments = row
+        signature = inspect.signature(getattr(onceq.QueueManager, name))
+        for argument in re.findall(r"(\w+)=", arguments):
+            assert argument in signature.parameters, f"{name}({argument}=)"
