@@ -240,6 +240,12 @@ class ServiceNotAvailable(Refused):
     code, hresult = "service-not-available", 0xC00E000B
 
 
+class LinkLost(ServiceNotAvailable):
+    """The connection broke while an answer was awaited; what was asked may have happened."""
+
+    code = "connection-lost"
+
+
 class ReceiveTimeout(Refused, TimeoutError):
     """Nothing arrived in time."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.decision import Opened
-from onceq.core.inputs import Access, OpenQueue, Share
+from onceq.core.inputs import Access, OpenQueue, Remove, Share
 from onceq.errors import (
+    IllegalPathName,
     QueueNotFound,
     SharingViolation,
     UnsupportedAccessMode,
@@ -91,3 +92,19 @@ def test_case_039_send_cannot_deny_receiving(a: Node) -> None:
     with pytest.raises(UnsupportedAccessMode) as caught:
         opened(a, r"private$\q", Access.SEND, Share.DENY_RECEIVE)
     assert caught.value.hresult == 0xC00E0045
+
+
+def test_the_order_queue_cannot_be_made_by_applications(a: Node) -> None:
+    with pytest.raises(IllegalPathName):
+        a.create("order_queue$", transactional=False)
+
+
+def test_removal_of_a_range_respects_sharing(a: Node) -> None:
+    a.once(r"private$\q", b"m")
+    opened(a, r"private$\q", Access.PEEK, Share.DENY_RECEIVE)
+    assert a.ask(lambda o, r: Remove(o, r, r"private$\q", 0, 1, (1 << 63) - 1)) == 1
+    assert a.engine is not None
+    stranger = a.engine.owner(a.answers.__setitem__)
+    a.engine.submit(Remove(stranger, 9999, r"private$\q", 0, 1, (1 << 63) - 1))
+    a.pump()
+    assert isinstance(a.answers.pop(9999), SharingViolation)

@@ -201,6 +201,25 @@ def stale_segment(life: Life) -> None:
     life.sync()
 
 
+def closed_after_cut(life: Life) -> None:
+    """Everything was cut, then the empty store closed in order: its epoch must not be forgotten."""
+    life.create()
+    life.append(b"lost" * 20)
+    life.flush()
+    life.append(b"came" * 20)
+    life.flush()
+    life.power_cut(_only_the_last)
+    life.reopen()
+    life.close()
+    life.reopen()
+    life.append(b"new" * 20)
+    life.sync()
+    life.killed()
+    life.reopen()
+    life.append(b"next" * 20)
+    life.sync()
+
+
 def _only_the_last(disk: SimFiles) -> Plan:
     return Plan(disk.pending_writes[-1:], disk.pending_names)
 
@@ -210,7 +229,7 @@ SCENARIOS: dict[str, Callable[[Life], None]] = {
     for work in (
         created, single, batch, empty_records, roll, roll_unsynced, large, checkpoint,
         checkpoint_aside, reclaim, ready, lazy, reopened, closed, live_segment, stale,
-        stale_segment,
+        stale_segment, closed_after_cut,
     )
 }  # fmt: skip
 

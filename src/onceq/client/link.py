@@ -12,17 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onceq.client.results import Batch
-from onceq.errors import MalformedPacket, OnceqError, ServiceNotAvailable, every
+from onceq.errors import LinkLost, MalformedPacket, OnceqError, ServiceNotAvailable, every
 from onceq.model.limits import OUTCOME_AGE_S
 from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-
-
-class LinkLost(ServiceNotAvailable):
-    """The connection broke while an answer was awaited; what was asked may have happened."""
-
-    code = "connection-lost"
 
 
 @dataclass(slots=True)

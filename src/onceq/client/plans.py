@@ -12,10 +12,10 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from onceq.client.link import LinkLost, Request
+from onceq.client.link import Request
 from onceq.client.results import Batch
 from onceq.client.session import Session
-from onceq.errors import InDoubt, InvalidParameter, StorageFailure
+from onceq.errors import InDoubt, InvalidParameter, LinkLost, StorageFailure
 from onceq.model.identity import TransactionId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.run import Run

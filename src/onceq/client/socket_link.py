@@ -14,8 +14,8 @@ import threading
 from collections.abc import Sequence
 
 from onceq.client.address import Address
-from onceq.client.link import Greeting, LinkLost, Request, failure, greeting, result_of
-from onceq.errors import OnceqError, ServiceNotAvailable
+from onceq.client.link import Greeting, Request, failure, greeting, result_of
+from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code

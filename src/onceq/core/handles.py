@@ -95,3 +95,12 @@ def close_queue(desk: Desk, item: CloseQueue) -> None:
         raise InvalidHandle("the queue is not open, or was closed")
     close_handle(desk, item.handle)
     desk.answer(item.owner, item.request, None)
+
+
+def check_sharing(queue: Queue, owner: int) -> None:
+    """Whether an owner may take messages without a handle: nobody else denies it."""
+    for held in queue.handles.values():
+        if held.share is Share.DENY_RECEIVE and held.owner != owner:
+            raise SharingViolation(
+                f"queue {queue.properties.name} is open elsewhere, which denies receiving"
+            )

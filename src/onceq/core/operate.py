@@ -20,6 +20,7 @@ from onceq.core.resolve import find_outgoing, find_source, local_queue, one_name
 from onceq.core.state import dump_properties, queue_key_of
 from onceq.core.transaction import close_handle
 from onceq.errors import (
+    IllegalPathName,
     InsufficientResources,
     QueueDeleted,
     QueueExists,
@@ -28,11 +29,18 @@ from onceq.errors import (
 from onceq.model.classes import MessageClass
 from onceq.model.limits import QUEUES_MAX
 
+RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
+"""Queues that only queue managers use (section 1.1)."""
+
 
 def create(desk: Desk, item: CreateQueue) -> None:
     """Make a queue; whether it is transactional is settled for ever (Q-1)."""
     state = desk.state
     key = queue_key_of(item.properties)
+    if key in RESERVED:
+        raise IllegalPathName(
+            f"{item.properties.name} is the name of a queue of the manager itself"
+        )
     if key in state.queues:
         raise QueueExists(f"queue {item.properties.name} exists already")
     if len(state.queues) >= QUEUES_MAX:

@@ -20,7 +20,7 @@ from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.decision import Handed, Piece
 from onceq.core.desk import Desk, Timer
 from onceq.core.ending import ended
-from onceq.core.handles import check_receive
+from onceq.core.handles import check_receive, check_sharing
 from onceq.core.holders import Holder, Outgoing, Queue, lookup_id, place_of
 from onceq.core.inputs import CancelReceive, Receive, Remove
 from onceq.core.lane import Lane
@@ -203,6 +203,7 @@ def remove(desk: Desk, item: Remove) -> None:
     holder = find_source(desk, item.queue)
     if not isinstance(holder, Queue):
         raise UnsupportedFormatName(f"{item.queue} is an outgoing queue: it can only be peeked")
+    check_sharing(holder, item.owner)
     if item.transaction:
         find(desk, item.owner, item.transaction)
         if not holder.properties.transactional:

@@ -140,7 +140,7 @@ class Found:
     Attributes:
         end: Where the good prefix ends.
         synced: What was promised, as far as anything tells.
-        epoch: The newest epoch of any whole frame.
+        epoch: The newest epoch of anything; the next process takes a newer one.
         torn_bytes: How far unfinished frames of the last process reach behind the end.
         frames, frame_bytes: Whole frames from the checkpoint on, and their payloads.
         problem: What is damaged; None if nothing is.
@@ -205,6 +205,7 @@ def frames(
         if found.end != following:
             _behind(files, framing, segments[index:], found, found.end)
             break
+    found.epoch = found.epoch_wanted
     if found.synced > found.end:
         found.problem = _problem(segments, found)
     return found
@@ -251,7 +252,6 @@ def _behind(
             found.epoch = max(found.epoch, frame.epoch)
             if frame.epoch >= last_epoch:
                 reach = max(reach, frame.end)
-    found.epoch = max(found.epoch, last_epoch)
     found.torn_bytes = reach - found.end
 
 
