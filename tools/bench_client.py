@@ -22,7 +22,8 @@ SENDER_SHIFT = 40
 
 def _go() -> None:
     print("ready", flush=True)
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        sys.exit(1)  # the driver has gone
 
 
 def _send(options: dict[str, Any]) -> dict[str, float]:
@@ -73,7 +74,7 @@ class Client:
     def __init__(self, what: str, **options: Any) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), what, json.dumps(options)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         assert self._process.stdout is not None
         self._out = self._process.stdout
@@ -89,8 +90,13 @@ class Client:
 
     def result(self) -> dict[str, float]:
         """Wait until it has done its work; raises RuntimeError if it could not."""
-        said = self._out.read()
-        self.stop()
+        try:
+            said = self._out.read()
+        except KeyboardInterrupt:
+            self._process.kill()
+            raise
+        finally:
+            self.stop()
         if self._process.returncode:
             raise RuntimeError(f"a client ended with exit code {self._process.returncode}")
         found: dict[str, float] = json.loads(said)
@@ -119,4 +125,7 @@ def together(clients: list[Client]) -> float:
 
 if __name__ == "__main__":
     work = {"send": _send, "receive": _receive}[sys.argv[1]]
-    print(json.dumps(work(json.loads(sys.argv[2]))), flush=True)
+    try:
+        print(json.dumps(work(json.loads(sys.argv[2]))), flush=True)
+    except onceq.OnceqError as error:
+        sys.exit(f"client ({sys.argv[1]}): {error}")

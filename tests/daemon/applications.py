@@ -19,7 +19,7 @@ import onceq
 from onceq import aio
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 30.0
+WAIT_S = 60.0
 """Longest wait for what must come; only a defect makes a test wait so long."""
 KINDS = ("embedded", "daemon", "embedded-async", "daemon-async")
 

@@ -192,7 +192,7 @@ def test_a_transaction_happens_at_its_commit(qm: Any) -> None:
         tx.send_many(T, [b"2", b"3"])
         assert bodies(qm) == []
         assert tx.id == ""
-        assert tx.sent is None
+        assert not tx.sent
     assert len(tx.sent) == 3
     assert qm.outcome(tx.id) == "committed"
     batch = qm.receive_many(T, timeout=NOW)

@@ -245,12 +245,12 @@ small = st.sampled_from([0, 1, 2, 3, -1, 1 << 40])
 
 
 def single(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    kind = frames.REQUESTS[code]
+    kind: Any = frames.REQUESTS[code]
     return st.tuples(*fields).map(lambda values: (code, kind(*values), ()))
 
 
 def sending(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    kind = frames.REQUESTS[code]
+    kind: Any = frames.REQUESTS[code]
 
     def made(drawn: tuple[Any, ...]) -> Any:
         *values, batch = drawn

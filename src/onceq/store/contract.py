@@ -11,8 +11,9 @@ Promises:
        sync covered. A torn tail is cut; damage below the last sync is refused (I23).
     3. Positions (``model/log.py``) never repeat, also across crashes: an append after recovery
        begins where the kept prefix ended.
-    4. If ``append``, ``flush`` or ``sync`` raises StorageFailure the store is dead: every later
-       call raises too. Nobody may try a sync again (a kernel may have dropped the pages).
+    4. If a call that writes raises StorageFailure the store is dead: later ones raise too, and only
+       ``close`` lets go. Nobody may try a sync again (a kernel may have dropped the pages). One
+       exception: ``checkpoint`` may raise NoSpace and the store lives on.
     5. Bytes of a record can be read by address as long as the segment that they lie in is kept;
        a segment is kept while it is at or after the checkpoint or while the engine names it live.
 
@@ -37,7 +38,7 @@ class Recovered:
         checkpoint_position: Log position that the checkpoint covers up to (records at or after
             it must be replayed).
         torn_bytes: Bytes of an unsynced tail that were cut; 0 after a clean stop.
-        clean: Whether the last process closed the store in order.
+        clean: Whether the store was closed in order and nothing was written since.
     """
 
     checkpoint: bytes | None
@@ -96,6 +97,9 @@ class Store(Protocol):
         """Make ``state`` the newest checkpoint; it covers every record before ``position``.
 
         Safe at every crash point: the old checkpoint counts until the new one is durable.
+
+        Raises:
+            NoSpace: There is no room for it, the reserve included; the old one still counts.
         """
 
     def reclaim(self, live: Callable[[int, int], bool]) -> int:
@@ -118,4 +122,4 @@ class Store(Protocol):
         """What the store takes on the disk."""
 
     def close(self) -> None:
-        """Sync, mark the store as closed in order, release the lock."""
+        """Sync, mark the store as closed in order, release the lock; a dead store only lets go."""

@@ -193,10 +193,22 @@ class World:
         drainers = self._everybody(self.operators.drain)
         while not self._empty():
             if self.now >= end:
-                self.wrong("I26: not drained after two days: " + self._left())
+                self.wrong(self._undrained())
             self._run_until(min(self.now + 2 * MINUTE, end), lambda: False)
         self.operators.drained = True
         self._run_until(self.now + HOUR, lambda: all(app.idle for app in drainers))
+
+    def _undrained(self) -> str:
+        """Why it has not drained: something is stuck, or something is gone."""
+        states = [node.engine.manager.state for node in self.nodes if node.engine is not None]
+        stuck = any(o.unacknowledged for s in states for o in s.outgoing.values()) or any(
+            len(queue) for s in states for queue in s.queues.values() if not queue.system
+        )
+        awaiting = sum(o.ordered_lane.awaiting for s in states for o in s.outgoing.values())
+        what = "I26: not drained after two days: "
+        if awaiting and not stuck:
+            what = f"I1 or I12: {awaiting} acknowledged, in no queue, and their end never told: "
+        return what + self._left()
 
     def _left(self) -> str:
         """What has not drained."""

@@ -12,9 +12,9 @@ import pytest
 
 from onceq.client.address import Address
 from onceq.client.async_link import AsyncLink
-from onceq.client.link import LinkLost, Request
+from onceq.client.link import Request
 from onceq.client.results import Batch
-from onceq.errors import QueueNotFound, ServiceNotAvailable, UnknownVersion
+from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVersion
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from tests.unit.client.scripted import WAIT_S, Scripted

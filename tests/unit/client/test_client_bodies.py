@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.client import bodies
-from onceq.client.bodies import parts, raw, run_of
+from onceq.client.bodies import Body, parts, raw, run_of
 from onceq.errors import BodyTooLarge, InvalidParameter
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.run import Run
@@ -27,7 +27,7 @@ def test_bodies_come_back_as_bytes(given: list[bytes | str]) -> None:
 
 
 def test_every_kind_of_body_and_of_collection() -> None:
-    mixed = [b"a", bytearray(b"bb"), memoryview(b"ccc"), "dé"]
+    mixed: list[Body] = [b"a", bytearray(b"bb"), memoryview(b"ccc"), "dé"]
     expected = [b"a", b"bb", b"ccc", "dé".encode()]
     assert listed(run_of(mixed)) == expected
     assert listed(run_of(tuple(mixed))) == expected

@@ -6,15 +6,17 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from onceq.client.address import Address
-from onceq.client.link import LinkLost, Request
+from onceq.client.link import Request
 from onceq.client.socket_link import SocketLink
 from onceq.errors import (
+    LinkLost,
     MalformedPacket,
     OnceqError,
     QueueNotFound,
@@ -98,7 +100,7 @@ def test_one_that_hangs_up_at_once(server: Scripted) -> None:
 
 
 def test_answers_reach_their_threads_in_any_order(server: Scripted, link: SocketLink) -> None:
-    futures = {str(n): begun(lambda n=n: link.call(look(str(n)))) for n in range(16)}
+    futures = {str(n): begun(partial(link.call, look(str(n)))) for n in range(16)}
     asked = [server.read() for _ in futures]
     for request, _, head, _ in reversed(asked):
         server.say(request, f"answer {head.name}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceq.client import bodies, unit
-from onceq.client.link import Greeting, LinkLost, Request
+from onceq.client.link import Greeting, Request
 from onceq.client.plans import Plan, outcome, receive_many, wait_ms
 from onceq.client.results import Batch
 from onceq.client.session import Session
@@ -20,6 +20,7 @@ from onceq.errors import (
     InsufficientResources,
     InvalidParameter,
     LabelTooLong,
+    LinkLost,
     NotSupported,
     QueueNotFound,
     ServiceNotAvailable,
@@ -297,12 +298,13 @@ def test_a_commit_that_was_never_sent_is_not_in_doubt(script: Script, session: S
 def test_a_begun_transaction_is_over_when_its_connection_is(
     script: Script, session: Session
 ) -> None:
-    for code, step in [
+    steps: list[tuple[int, Callable[[Unit], Plan]]] = [
         (Code.RECEIVE, lambda w: w.receive(Q, count=1, timeout=0)),
         (Code.REMOVE, lambda w: w.remove(Q, 1, 2)),
         (Code.COMMIT, lambda w: w.commit()),
         (Code.OPEN, lambda w: w.send("new", [b"x"], {})),
-    ]:
+    ]
+    for code, step in steps:
         work = Unit(session)
         work.begun = True
         error = ServiceNotAvailable("gone") if code == Code.COMMIT else LinkLost("cut")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,6 +30,7 @@ from onceq.errors import (
 )
 from onceq.model.limits import Settings
 from onceq.model.run import Run
+from onceq.service import embedded
 from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
@@ -92,6 +95,13 @@ def app(make: Make) -> App:
     return made
 
 
+def until(true: Callable[[], object]) -> None:
+    """Wait for what another thread is about to do; only a defect makes that long."""
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end, "it never came"
+
+
 class Syncs:
     """Stands between the log of a store and its disk; lets syncs wait, fail, or be counted."""
 
@@ -141,11 +151,9 @@ def test_sixteen_threads_share_syncs(app: App) -> None:
     syncs.before = hold
     with ThreadPoolExecutor(1 + others) as pool:
         done = [pool.submit(app.send, b"x")]
-        while syncs.count == 0:
-            pass
+        until(lambda: syncs.count)
         done += [pool.submit(app.send, b"x") for _ in range(others)]
-        while len(engine._inbox) < others:
-            pass
+        until(lambda: len(engine._inbox) >= others)
         enough.set()
         for each in done:
             each.result(30)
@@ -169,11 +177,47 @@ def test_no_request_is_forgotten_however_threads_meet(app: App) -> None:
         app.receive()
 
 
+@pytest.mark.parametrize("who", ["caller", "loop"])
+def test_what_comes_while_another_pumps_is_seen_to_by_him(
+    app: App, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """Whoever finds the lock taken goes away at once; so he who has it must look again."""
+    monkeypatch.setattr(embedded, "ROUNDS", 1)
+    host, syncs = app.host, Syncs(app.host)
+    held, go_on = threading.Event(), threading.Event()
+    answered: list[str] = []
+
+    def hold() -> None:
+        if not held.is_set():
+            held.set()
+            assert go_on.wait(60)
+
+    def submit(name: str) -> None:
+        item = frames.Item(Q, {}, 0, 1)
+        head = frames.CommitHead(0, b"", 0, [item])
+        host.submit(Code.COMMIT, head, [Run.of([b"x"])], lambda result: answered.append(name))
+
+    until(lambda: not host._pumping.locked())
+    syncs.before = hold
+    submit("first")
+    pumps = host.pump if who == "caller" else host._go_on
+    if who == "caller":
+        first = threading.Thread(target=pumps)
+        first.start()
+    else:
+        host._loop.call_soon_threadsafe(pumps)
+    assert held.wait(60)
+    submit("second")
+    host.pump()
+    assert not answered
+    go_on.set()
+    until(lambda: answered == ["first", "second"])
+
+
 def test_a_receive_waits_for_what_another_thread_sends(app: App) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(app.receive, 1, wait_ms=-1)
-        while not app.look("status").waiting_readers:
-            pass
+        until(lambda: app.look("status").waiting_readers)
         app.send(b"at last")
         assert waiting.result(30) == 1
 
@@ -186,8 +230,7 @@ def test_a_receive_that_waits_in_vain_ends_by_itself(app: App) -> None:
 def test_closing_ends_those_who_wait(app: App) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(app.receive, 1, wait_ms=-1)
-        while not app.look("status").waiting_readers:
-            pass
+        until(lambda: app.look("status").waiting_readers)
         app.host.close()
         with pytest.raises(OperationCancelled):
             waiting.result(30)
@@ -210,11 +253,9 @@ def test_when_the_disk_fails_everybody_is_told_and_nobody_gets_an_answer(make: M
     syncs.before = fail
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(app.send, b"never said to be there")
-        while syncs.count == 0:
-            pass
+        until(lambda: syncs.count)
         second = pool.submit(app.send, b"never even tried")
-        while not app.host.engine._inbox:
-            pass
+        until(lambda: app.host.engine._inbox)
         both.set()
         for each in (first, second):
             with pytest.raises(SyncFailed):
@@ -293,8 +334,7 @@ def test_a_mistake_of_ours_stops_it_and_tells_those_who_wait(make: Make) -> None
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(app.receive, 1, wait_ms=-1)
-        while not app.look("status").waiting_readers:
-            pass
+        until(lambda: app.look("status").waiting_readers)
         app.host.engine.manager.step = wrong  # type: ignore[method-assign]
         app.host._loop.call_soon_threadsafe(app.host._ring)
         with pytest.raises(StorageFailure, match="a planted mistake"):
@@ -307,6 +347,7 @@ def test_a_child_process_must_not_touch_what_is_its_parents(app: App) -> None:
     reads, writes = os.pipe()
     child = os.fork()
     if not child:  # pragma: no cover - in another process
+        signal.alarm(60)
         said = b"nothing was refused"
         try:
             app.send(b"from the child")
@@ -369,8 +410,7 @@ def test_what_goes_to_a_slow_peer_does_not_pile_up_in_memory(make: Make) -> None
         session.receive(peer.recv(1 << 16), 0)
         peer.sendall(b"".join(map(bytes, session.take_output())))
     (wire,) = alpha.host._network._open
-    while wire.writable:  # type: ignore[attr-defined]
-        pass
+    until(lambda: not wire.writable)  # type: ignore[attr-defined]
     alpha.send(b"one more", to=r"DIRECT=OS:SLOW\private$\q")
     waiting = wire._transport.get_write_buffer_size()  # type: ignore[union-attr]
     waiting += sum(map(len, wire._pieces))
@@ -385,8 +425,7 @@ def test_an_application_may_also_come_over_tcp(make: Make) -> None:
     with onceq.connect(f"onceq://{app.host.clients_at}") as other:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(other.receive, r"private$\q", timeout=30.0)
-            while not app.look("status").waiting_readers:
-                pass
+            until(lambda: app.look("status").waiting_readers)
             app.send(b"from a thread of this process")
             assert waiting.result(30).body == b"from a thread of this process"
         other.send(r"private$\q", b"from the socket", transactional=True)

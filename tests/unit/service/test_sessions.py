@@ -125,6 +125,7 @@ def test_the_core_is_asked_only_while_there_is_room() -> None:
     made.core.decide = decide
     assert made.pump(Tick()) is True, "one packet more has room"
     assert made.pump() is False, "the window is full"
+    assert made.pump() is False, "and it stays so"
     assert [room.messages for room in kinds(made, Room)] == [4, 1]  # type: ignore[attr-defined]
     peer.talk()
     made.core.seen.clear()
@@ -293,6 +294,22 @@ def test_the_timers_of_a_busy_session_do_not_pile_up() -> None:
         peer.talk()
     assert not peer.wire.closed
     assert len(made.engine.sessions._timers) <= 4 * 1 + 64 + 1
+
+
+def test_a_session_on_which_nothing_happens_is_closed_in_time() -> None:
+    """Its first timer was for the set-up; that one rings in vain and must not be the last."""
+    made = house(session_init_s=60, session_idle_s=300)
+    peer = Peer(made).open()
+    rings = []
+    while not peer.wire.closed and len(rings) < 10:
+        due = made.engine.next_timer()
+        assert due is not None
+        rings.append((due - made.clock.now_us) // 1_000_000)
+        made.clock.now_us = due
+        made.engine.tick()
+        made.pump()
+    assert rings[0] == 60
+    assert kinds(made, SessionClosed) == [SessionClosed(1, "idle", True)]
 
 
 def test_a_lost_connection_is_told_once() -> None:

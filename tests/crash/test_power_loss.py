@@ -1,0 +1,25 @@
+"""The store keeps its promises through power cuts on a real file system (P7)."""
+
+from __future__ import annotations
+
+import pytest
+
+import power_loss
+
+
+@pytest.mark.slow
+def test_twenty_power_cuts() -> None:
+    reason = power_loss.impossible()
+    if reason:
+        pytest.skip(reason)
+    assert "all kept" in power_loss.run(20, seed=1)
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_sync_records_is_found_out() -> None:
+    """The programme can fail."""
+    reason = power_loss.impossible()
+    if reason:
+        pytest.skip(reason)
+    with pytest.raises(AssertionError, match="cycle"):
+        power_loss.run(6, seed=1, careless=True)
