@@ -23,6 +23,8 @@ from tests.crash.scenarios import SCENARIOS, onward, scenario
 
 WAYS = ("power", "again", "kill")
 IMAGES_IN_RECOVERY = 6
+AT_ENDS = 10
+"""So many times more images at the end of a scenario: what it leads up to."""
 
 
 @dataclass(slots=True)
@@ -162,8 +164,10 @@ def everything(images: int, *, seed: int = 0, tally: Tally | None = None) -> Tal
     random = Random(seed)
     power = [point for name in SCENARIOS for point in points(name)]
     most = max(images // 2 // len(power), 4)
+    ends = {point.scenario: point for point in power}
     for point in power:
-        run(point, most, tally, seed=seed)
+        aimed_at = AT_ENDS if point is ends[point.scenario] else 1
+        run(point, most * aimed_at, tally, seed=seed)
     random.shuffle(power)
     for point in power:
         if tally.by_way["again"] >= images // 8:

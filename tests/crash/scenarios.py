@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.power import Plan, Torn
 from tests.crash.life import Life
 
 
@@ -201,6 +201,44 @@ def stale_segment(life: Life) -> None:
     life.sync()
 
 
+def half_again(life: Life) -> None:
+    """The first half of a record came, and it was cut; the second half comes with another one."""
+    life.create()
+    life.append(b"kept" * 20)
+    life.sync()
+    life.append(b"one" + b"the same" * 150)
+    life.flush()
+    life.power_cut(_only_half)
+    life.reopen()
+    life.append(b"two" + b"the same" * 150)
+    life.flush()
+
+
+def half_again_later(life: Life) -> None:
+    """The same, with a record between that fills the place of one that was lost; and no whole
+    frame tells of the epoch that the half one has."""
+    life.create()
+    life.append(b"kept" * 20)
+    life.sync()
+    life.killed()
+    life.reopen()
+    life.append(b"lost" * 20)
+    life.flush()
+    life.append(b"one" + b"the same" * 150)
+    life.flush()
+    life.power_cut(_only_half)
+    life.reopen()
+    life.append(b"next" * 20)
+    life.sync()
+    life.append(b"two" + b"the same" * 150)
+    life.flush()
+
+
+def _only_half(disk: SimFiles) -> Plan:
+    last = disk.pending_writes[-1:]
+    return Plan(last, disk.pending_names, Torn(last[0], 600) if last else None)
+
+
 def closed_after_cut(life: Life) -> None:
     """Everything was cut, then the empty store closed in order: its epoch must not be forgotten."""
     life.create()
@@ -229,7 +267,7 @@ SCENARIOS: dict[str, Callable[[Life], None]] = {
     for work in (
         created, single, batch, empty_records, roll, roll_unsynced, large, checkpoint,
         checkpoint_aside, reclaim, ready, lazy, reopened, closed, live_segment, stale,
-        stale_segment, closed_after_cut,
+        stale_segment, half_again, half_again_later, closed_after_cut,
     )
 }  # fmt: skip
 
@@ -248,7 +286,8 @@ def random_life(life: Life, random: Random) -> None:
         step = random.choice(("append",) * 6 + ("sync",) * 3 + RARE_STEPS)
         if step == "append":
             size = random.choice((0, 8, 100, 1_000, 2_000, 3_900, 9_000))
-            life.append(random.randbytes(random.randint(size // 2, size)))
+            # Alike but for their beginnings: half of one might complete half of another.
+            life.append(random.randbytes(8) + b"the same" * (random.randint(size // 2, size) // 8))
         elif step == "reclaim":
             _reclaim_some(life, random)
         elif step == "reopen":

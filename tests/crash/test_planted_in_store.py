@@ -160,6 +160,27 @@ def _stale_segments_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "tidy", tidy)
 
 
+def _half_frame_stays(patch: pytest.MonkeyPatch) -> None:
+    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> None:
+        real(files, path, replace(judged, half_frame=False), loaded)
+
+    real = recovery.tidy
+    patch.setattr(recovery, "tidy", tidy)
+
+
+def _epoch_of_half_frames_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scan, "EPOCH_STEP_MAX", -1)
+
+
+def _closed_epoch_ignored(patch: pytest.MonkeyPatch) -> None:
+    def judge(*args: Any) -> recovery.Judged:
+        judged = real(*args)
+        return replace(judged, epoch=max(judged.head.epoch, judged.recovered.checkpoint_position))
+
+    real = recovery.judge
+    patch.setattr(recovery, "judge", judge)
+
+
 def _without(patch: pytest.MonkeyPatch, owner: Any, name: str, call: str) -> None:
     """While a function runs, one operation of the disk does nothing."""
     real = getattr(owner, name)

@@ -54,7 +54,7 @@ def test_frames_among_noise_are_found(
         lie = (position ^ FRAMING._mask).to_bytes(8, "little")
         data += (size & 0xFFFFFFFF).to_bytes(4, "little") * 2 + lie
         data += synced.to_bytes(8, "little") + bytes(8)
-    found = FRAMING.find(bytes(data), 0, offset=0)
+    found = FRAMING.find(bytes(data), 0, offset=0).frames
     assert [frame.position for frame in found] == wanted
 
 
@@ -71,7 +71,7 @@ def test_search_looks_at_each_place_once(monkeypatch: pytest.MonkeyPatch) -> Non
     data = b"".join(
         bytes(8) + (at ^ FRAMING._mask).to_bytes(8, "little") for at in range(0, 80_000, 16)
     )
-    assert FRAMING.find(data, 0, offset=0) == []
+    assert FRAMING.find(data, 0, offset=0).frames == []
     assert len(looked) == len(set(looked)) == 5_000
 
 

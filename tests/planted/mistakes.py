@@ -9,6 +9,7 @@ numbered by a durable ordinal, not by a clock).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,12 +40,13 @@ class Mistake:
     """One of them.
 
     Attributes:
-        expected: Parts of texts one of which the violation must contain.
+        number: In testing.md, section 3; 0 if it is not in that list.
+        expected: What the violation may be called (``named``): nothing else counts.
     """
 
     number: int
     plant: Plant
-    expected: tuple[str, ...]
+    expected: frozenset[str]
 
 
 def actions_before_sync(patch: pytest.MonkeyPatch) -> None:
@@ -245,21 +247,44 @@ def quiet_workload(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Operators, "next", lambda self, app: None)
 
 
+DAMAGED = "damaged"
+"""The store itself refuses to start: what it had promised is not there (I23)."""
+ASSERTED = "asserted"
+"""One of the product's own assertions stopped the process first."""
+UNTRUE = frozenset({"I1", "I1 or I12", "I3", "I3a", "I4", "I7", "I9", "I12", "I17", DAMAGED})
+"""Something was said that a crash made untrue; which of these shows first is chance."""
+
+
+def named(violation: str) -> str:
+    """What a violation is called: the invariant at its beginning, exactly."""
+    first = violation.strip().splitlines()[0]
+    found = re.match(r"I\d+a?( or I\d+)*\b", first)
+    if found:
+        return found.group()
+    if "DamagedRecord" in first:
+        return DAMAGED
+    return ASSERTED if "AssertionError" in first else first
+
+
 MISTAKES: dict[str, Mistake] = {
-    "actions before sync": Mistake(1, actions_before_sync, ("I1", "I3", "I4", "I9", "raised")),
-    "only the last segment synced": Mistake(2, sync_skipped, ("I1", "I3", "Damaged", "I")),
-    "never synced": Mistake(2, never_synced, ("I1", "I3", "I4", "I9", "raised", "Damaged")),
-    "message and progress apart": Mistake(4, message_and_progress_apart, ("I1", "I11", "I12")),
-    "numbers reused": Mistake(6, numbers_reused, ("I7", "I1", "I26", "raised")),
-    "streams by inequality": Mistake(7, streams_by_inequality, ("I4", "I5", "I9")),
-    "acknowledgments by number": Mistake(8, acks_by_number, ("I1", "I12", "I14", "I26", "raised")),
-    "never relinked": Mistake(9, never_relinked, ("I8", "I26")),
-    "always not delivered": Mistake(11, always_not_delivered, ("I11", "I15")),
-    "two dead letters": Mistake(12, two_dead_letters, ("I12", "I19", "raised")),
-    "commit in parts": Mistake(13, commit_in_parts, ("I2", "I3", "I1", "cannot start", "raised")),
-    "wrong order": Mistake(14, backwards, ("I5",)),
-    "given back uncounted": Mistake(15, given_back_uncounted, ("I17",)),
-    "locks forgotten": Mistake(15, locks_forgotten, ("I17", "I19", "I26", "I4")),
-    "sync tried again": Mistake(18, sync_tried_again, ("I", "raised", "Damaged")),
-    "outcome forgotten": Mistake(3, outcome_forgotten, ("I3",)),
+    "actions before sync": Mistake(1, actions_before_sync, UNTRUE),
+    "only the last segment synced": Mistake(2, sync_skipped, UNTRUE),
+    "never synced": Mistake(2, never_synced, UNTRUE | {ASSERTED}),
+    "message and progress apart": Mistake(
+        4, message_and_progress_apart, frozenset({"I1", "I1 or I12"})
+    ),
+    "numbers reused": Mistake(6, numbers_reused, frozenset({"I7", "I1", "I1 or I12", DAMAGED})),
+    "streams by inequality": Mistake(7, streams_by_inequality, frozenset({"I4", "I5", "I9"})),
+    "acknowledgments by number": Mistake(8, acks_by_number, frozenset({"I1", "I1 or I12"})),
+    "never relinked": Mistake(9, never_relinked, frozenset({"I8"})),
+    "always not delivered": Mistake(11, always_not_delivered, frozenset({"I11"})),
+    "two dead letters": Mistake(12, two_dead_letters, frozenset({"I12"})),
+    "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"})),
+    "wrong order": Mistake(14, backwards, frozenset({"I5"})),
+    "given back uncounted": Mistake(15, given_back_uncounted, frozenset({"I17"})),
+    # What it took stays locked: it is neither removed nor ever given back.
+    "locks forgotten": Mistake(15, locks_forgotten, frozenset({"I17", "I26"})),
+    # What is lost may be what would have made a queue move.
+    "sync tried again": Mistake(18, sync_tried_again, UNTRUE | {"I26"}),
+    "outcome forgotten": Mistake(0, outcome_forgotten, frozenset({"I3a"})),
 }

@@ -6,9 +6,9 @@ import pytest
 
 from onceq.testing import marks
 from onceq.testing.simulate import Result, run_seed
-from tests.planted.mistakes import MISTAKES, quiet_workload
+from tests.planted.mistakes import MISTAKES, named, quiet_workload
 
-SEEDS = 400
+SEEDS = 1_000
 
 
 def first_failure(seeds: int) -> Result | None:
@@ -26,7 +26,7 @@ def test_the_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     mistake.plant(monkeypatch)
     result = first_failure(SEEDS)
     assert result is not None, f"{SEEDS} worlds did not notice it"
-    assert any(text in result.violation for text in mistake.expected), result.violation
+    assert named(result.violation) in mistake.expected, result.violation
 
 
 def test_a_simulator_that_does_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

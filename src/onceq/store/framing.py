@@ -14,7 +14,8 @@ A frame is 32 bytes of header, the payload, and padding to a multiple of 8 (``mo
   written: a bad frame below the largest such value found anywhere is damage, a bad frame at or
   above it is a tail that was never promised.
 * ``epoch`` is new at every start, so that what an earlier process wrote behind the point where
-  recovery cut is never taken for something either.
+  recovery cut is never taken for something either: neither what is whole there, nor what is half
+  there and might become whole by the other half of a later write.
 
 Upholds: I23 (damage is noticed), promise 2 of ``contract.py``.
 """
@@ -24,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from onceq.model.limits import RECORD_BYTES_MAX
@@ -56,6 +57,19 @@ class Frame:
     def end(self) -> int:
         """Log position behind it."""
         return self.position + frame_size(self.size)
+
+
+@dataclass(slots=True)
+class Buried:
+    """What was found in a heap of bytes.
+
+    Attributes:
+        frames: Whole frames, in order.
+        claimed: Epochs of what looks like the header of a frame that is not whole.
+    """
+
+    frames: list[Frame] = field(default_factory=list)
+    claimed: list[int] = field(default_factory=list)
 
 
 class Framing:
@@ -104,13 +118,13 @@ class Framing:
                 return position + frame_size(size), epoch
         return position, 0
 
-    def find(self, data: bytes, start: int, *, offset: int) -> list[Frame]:
-        """All whole frames that begin at or behind ``start`` and lie where they say.
+    def find(self, data: bytes, start: int, *, offset: int) -> Buried:
+        """All frames that begin at or behind ``start`` and lie where they say.
 
         Args:
             offset: Log position of the first byte of ``data`` (may be below 0 by a file header).
         """
-        found: list[Frame] = []
+        found = Buried()
         place = start
         first, last = (offset + start) >> _WINDOW_BITS, (offset + len(data)) >> _WINDOW_BITS
         for window in range(first, last + 1):
@@ -119,13 +133,21 @@ class Framing:
             stop = ((window + 1) << _WINDOW_BITS) - offset
             at = data.find(needle, place + _TOP_AT, stop + FRAME_HEADER)
             while at >= 0:
-                begin = at - _TOP_AT
-                frame = None
-                if (offset + begin) % FRAME_ALIGN == 0:
-                    frame = self.parse(data, begin, position=offset + begin)
-                if frame is not None:
-                    found.append(frame)
-                place = frame.end - offset if frame is not None else begin + 1
+                place = self._look(data, at - _TOP_AT, offset, found)
                 at = data.find(needle, place + _TOP_AT, stop + FRAME_HEADER)
             place = max(place, stop)
         return found
+
+    def _look(self, data: bytes, begin: int, offset: int, found: Buried) -> int:
+        """Look at one place where a frame may begin; returns where to go on."""
+        position = offset + begin
+        if position % FRAME_ALIGN:
+            return begin + 1
+        frame = self.parse(data, begin, position=position)
+        if frame is not None:
+            found.frames.append(frame)
+            return frame.end - offset
+        end, epoch = self.claim(data, begin, position=position)
+        if end > position:
+            found.claimed.append(epoch)
+        return begin + 1

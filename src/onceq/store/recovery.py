@@ -12,6 +12,7 @@ import os.path
 from dataclasses import dataclass
 
 from onceq.errors import DamagedRecord
+from onceq.model.log import FRAME_HEADER
 from onceq.store import checkpoints, identification, scan
 from onceq.store.contract import Recovered
 from onceq.store.files import Files
@@ -27,7 +28,8 @@ class Judged:
 
     Attributes:
         end: Where the next record goes.
-        epoch: The newest epoch that any frame has.
+        epoch: The newest epoch that anything has.
+        half_frame: The place at the end holds the header of a record that never was whole.
         useless: Files that can go.
     """
 
@@ -36,6 +38,7 @@ class Judged:
     recovered: Recovered
     end: int
     epoch: int
+    half_frame: bool
     useless: list[str]
 
 
@@ -64,7 +67,7 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
     useless = loaded.unmade + pool.load(who.store_id, bases)
     useless += [os.path.join(path, name) for name in checkpoints.unfinished(files.names(path))]
     recovered = Recovered(state, head.position, found.torn_bytes, found.clean)
-    return Judged(who, head, recovered, found.end, found.epoch, useless)
+    return Judged(who, head, recovered, found.end, found.epoch, found.half_frame, useless)
 
 
 def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> None:
@@ -73,12 +76,16 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> None:
     The last process may have been killed: then what was found whole may stand in the system's
     memory only, and so may its last changes of names. Nothing is written before they are durable
     too. What lies behind the end in the same segment stays; the next epoch sees to it that it is
-    never taken for a record.
+    never taken for a record. Only a header right at the end is wiped out, because a later write
+    of which the beginning gets lost might complete it, and no newer epoch would stand before it.
     """
     segments = loaded.segments
     useless = list(judged.useless)
     for segment in segments:
-        if segment.base < judged.end and segment.end > judged.head.position:
+        wipe = judged.half_frame and segment.base < judged.end < segment.limit
+        if wipe:
+            files.write(segment.file, segment.offset(judged.end), [bytes(FRAME_HEADER)])
+        if wipe or (segment.base < judged.end and segment.end > judged.head.position):
             files.sync(segment.file)
     while segments and segments[-1].base >= judged.end:
         segment = segments.pop()

@@ -27,6 +27,8 @@ from onceq.store.identification import NEVER_CLOSED, Closed
 SEGMENT_HEADER: Final = 64
 """Bytes before the first frame of a segment file."""
 SEGMENT_VERSION: Final = 1
+EPOCH_STEP_MAX: Final = 1 << 32
+"""Epochs of one store never differ by more; larger ones in half frames are noise."""
 _MAGIC: Final = b"onceq\0sg"
 _HEADER = struct.Struct("<8sI16sQ")
 _CRC = struct.Struct("<I")
@@ -113,7 +115,10 @@ def load(files: Files, path: str, store_id: bytes, covered: int, into: Loaded) -
             data = files.read(file, 0, size)
         finally:
             files.close(file)
-        if base < covered or framing.find(data, SEGMENT_HEADER, offset=base - SEGMENT_HEADER):
+        if (
+            base < covered
+            or framing.find(data, SEGMENT_HEADER, offset=base - SEGMENT_HEADER).frames
+        ):
             raise DamagedRecord(
                 f"{whole} is damaged in its first {SEGMENT_HEADER} bytes: it does not say any "
                 "more which part of the log it holds; restore a backup"
@@ -141,6 +146,7 @@ class Found:
         end: Where the good prefix ends.
         synced: What was promised, as far as anything tells.
         epoch: The newest epoch of anything; the next process takes a newer one.
+        half_frame: A header for the place at the end is there, and may be used for a record yet.
         torn_bytes: How far unfinished frames of the last process reach behind the end.
         frames, frame_bytes: Whole frames from the checkpoint on, and their payloads.
         problem: What is damaged; None if nothing is.
@@ -151,6 +157,7 @@ class Found:
     epoch: int
     closed: Closed = NEVER_CLOSED
     torn_bytes: int = 0
+    half_frame: bool = False
     frames: int = 0
     frame_bytes: int = 0
     problem: Problem | None = None
@@ -236,22 +243,29 @@ def _behind(
     """Whole frames behind a bad place: what they say tells damage from a torn tail.
 
     Frames of earlier epochs may lie there since long ago; they are no torn tail, but what they
-    say was durable was so.
+    say was durable was so. Of half frames only the epoch is of interest: the next process must
+    have a newer one. A stored epoch that is out of all bounds is noise.
     """
-    last_epoch = found.epoch_wanted
+    wanted = found.epoch_wanted
     reach = found.end
+    claimed: list[int] = []
     for segment in segments:
         data = files.read(segment.file, 0, segment.size)
         start = max(segment.offset(place), SEGMENT_HEADER)
         if segment.base <= place == found.end:
-            claimed, epoch = framing.claim(data, start, position=place)
-            if epoch >= last_epoch:
-                reach = max(reach, min(claimed, segment.limit))
-        for frame in framing.find(data, start, offset=segment.base - SEGMENT_HEADER):
+            claim, epoch = framing.claim(data, start, position=place)
+            found.half_frame = claim > place
+            if epoch >= wanted:
+                reach = max(reach, min(claim, segment.limit))
+        buried = framing.find(data, start, offset=segment.base - SEGMENT_HEADER)
+        claimed += buried.claimed
+        for frame in buried.frames:
             found.synced = max(found.synced, frame.synced)
             found.epoch = max(found.epoch, frame.epoch)
-            if frame.epoch >= last_epoch:
+            if frame.epoch >= wanted:
                 reach = max(reach, frame.end)
+    most = found.epoch_wanted + EPOCH_STEP_MAX
+    found.epoch = max([found.epoch, *(epoch for epoch in claimed if epoch <= most)])
     found.torn_bytes = reach - found.end
 
 

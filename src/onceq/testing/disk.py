@@ -311,10 +311,10 @@ class SimFiles:
         for number in plan.writes:
             inode, write = writes[number]
             if inode in after._inodes:
-                data = write.data
+                skip, data = 0, write.data
                 if plan.torn is not None and plan.torn.write == number:
-                    data = tear(data, plan.torn)
-                _apply_write(after._inodes[inode].durable, write.offset, data)
+                    skip, data = tear(data, plan.torn)
+                _apply_write(after._inodes[inode].durable, write.offset + skip, data)
         for contents in after._inodes.values():
             contents.seen = bytearray(contents.durable)
         return after

@@ -16,11 +16,16 @@ SUBSETS_OF = 8
 """Of so many pending operations all subsets are tried, of more only some."""
 RANDOM_SUBSETS = 200
 RANDOM_CUTS = 20
+FILLS = ("", "zero", "noise", "late")
 
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """A write of which only the first ``length`` bytes came; the rest is old ("") or ``fill``."""
+    """A write of which not all came.
+
+    Only the first ``length`` bytes did, and the rest is old (``fill`` is ""), "zero" or "noise";
+    or ("late") the first ``length`` bytes are old, and only what lies behind them came.
+    """
 
     write: int
     length: int
@@ -65,7 +70,7 @@ def systematic(
     if writes:
         last, size = writes[-1], sizes[writes[-1]]
         cuts = [*range(0, size, SECTOR), *(random.randrange(size) for _ in range(RANDOM_CUTS))]
-        for cut, fill in product(cuts, ("", "zero", "noise")):
+        for cut, fill in product(cuts, FILLS):
             yield Plan(writes, every_name, Torn(last, cut, fill))
             yield Plan((last,), every_name, Torn(last, cut, fill))
 
@@ -101,15 +106,17 @@ def random_plan(random: _random.Random, sizes: dict[int, int], names: Sequence[i
     torn = None
     if how == "torn" and writes:
         write = random.choice(writes)
-        torn = Torn(write, random.randint(0, sizes[write]), random.choice(("", "zero", "noise")))
+        torn = Torn(write, random.randint(0, sizes[write]), random.choice(FILLS))
     return Plan(tuple(writes), tuple(names), torn)
 
 
-def tear(data: bytes, torn: Torn) -> bytes:
-    """What has come of a write that was torn."""
+def tear(data: bytes, torn: Torn) -> tuple[int, bytes]:
+    """What has come of a write that was torn: from which byte on, and what."""
     rest = len(data) - torn.length
+    if torn.fill == "late":
+        return torn.length, data[torn.length :]
     if torn.fill == "zero":
-        return data[: torn.length] + bytes(rest)
+        return 0, data[: torn.length] + bytes(rest)
     if torn.fill == "noise":
-        return data[: torn.length] + _random.Random(torn.length).randbytes(rest)
-    return data[: torn.length]
+        return 0, data[: torn.length] + _random.Random(torn.length).randbytes(rest)
+    return 0, data[: torn.length]

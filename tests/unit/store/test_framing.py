@@ -48,7 +48,7 @@ def test_a_cut_frame_is_not_whole(kept: int) -> None:
 def test_another_store_has_other_frames() -> None:
     data = b"".join(Framing(b"T" * 16).encode(b"p", position=0, synced=0, epoch=1))
     assert FRAMING.parse(data, 0, position=0) is None
-    assert FRAMING.find(data, 0, offset=0) == []
+    assert FRAMING.find(data, 0, offset=0).frames == []
 
 
 def test_a_frame_that_promises_more_than_itself_is_none() -> None:
@@ -61,9 +61,9 @@ def test_buried_frames_are_found_in_order() -> None:
     for place in places:
         frame = _frame(b"buried", place)
         data[64 + place : 64 + place + len(frame)] = frame
-    found = FRAMING.find(bytes(data), 64, offset=-64)
+    found = FRAMING.find(bytes(data), 64, offset=-64).frames
     assert [frame.position for frame in found] == places
-    assert [f.position for f in FRAMING.find(bytes(data), 64 + 8, offset=-64)] == places[1:]
+    assert [f.position for f in FRAMING.find(bytes(data), 64 + 8, offset=-64).frames] == places[1:]
 
 
 def test_frames_are_found_on_both_sides_of_a_window() -> None:
@@ -75,12 +75,12 @@ def test_frames_are_found_on_both_sides_of_a_window() -> None:
     for place in places:
         frame = _frame(b"here", place)
         data[place - offset : place - offset + len(frame)] = frame
-    assert [f.position for f in FRAMING.find(bytes(data), 0, offset=offset)] == places
+    assert [f.position for f in FRAMING.find(bytes(data), 0, offset=offset).frames] == places
 
 
 def test_frames_inside_a_whole_frame_are_not_looked_for() -> None:
     inner = _frame(b"inner", FRAME_HEADER)
-    assert [f.position for f in FRAMING.find(_frame(inner, 0), 0, offset=0)] == [0]
+    assert [f.position for f in FRAMING.find(_frame(inner, 0), 0, offset=0).frames] == [0]
 
 
 def test_a_claim_is_what_a_header_says() -> None:
