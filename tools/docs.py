@@ -1,4 +1,4 @@
-"""Write (or compare) the generated pages of the documentation: errors, limits, settings."""
+"""Write (or compare) the generated pages of the documentation: errors, limits, settings, cases."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import docs_cases
 import docs_cli
 from onceq import errors
-from onceq.model import limits
+from onceq.model import limits, resultcodes
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -26,16 +27,24 @@ def errors_page() -> str:
         hresult = f"`{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
         base = kind.__mro__[1].__name__
         rows.append(
-            f"| `{code}` | `{kind.__name__}` | `{base}` | {hresult} | {kind.exit_code} | {said} |"
+            f"| `{code}` | `{kind.__name__}` | `{base}` | {hresult} | {kind.exit_code} | {said} | "
+            f"{kind.cure} |"
         )
+    never = [
+        f"| `{code:#010X}` | {resultcodes.NAMES[code]} | {why} |".replace("0X", "0x")
+        for code, why in sorted(resultcodes.never().items())
+    ]
     return (
         "# Errors\n\n" + NOTE + "Every error is an `OnceqError` with a stable `code`; where MSMQ "
         "has a result code for the same thing, `hresult` carries it. The class says whose matter "
         "it is: `UsageError` the caller's, `Refused` a limit's or a rule's, `PeerError` the other "
         "side's, `InDoubt` nobody's yet, `StorageFailure` the machine's. The text of an error "
         "says what happened, to what, and what to do.\n\n"
-        "| code | class | kind of | MSMQ | exit code | meaning |\n|---|---|---|---|---|---|\n"
-        + "\n".join(rows) + "\n"
+        "| code | class | kind of | MSMQ | exit code | cause | cure |\n"
+        "|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "## Result codes of MSMQ that cannot occur\n\n"
+        "All other result codes of MSMQ, and why onceq gives none of them.\n\n"
+        "| MSMQ | name | why |\n|---|---|---|\n" + "\n".join(never) + "\n"
     )  # fmt: skip
 
 
@@ -73,14 +82,19 @@ def limits_page() -> str:
     )
 
 
+def _shown(value: object) -> str:
+    """The default of a setting."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int | float) else f'"{value}"'
+
+
 def settings_page() -> str:
     """docs/reference/settings.md."""
     settings = limits.Settings()
     (node,) = (n for n in _tree().body if isinstance(n, ast.ClassDef) and n.name == "Settings")
     rows = [
-        f"| `{name}` | {getattr(settings, name):,} | {said} |"
-        if not isinstance(getattr(settings, name), bool)
-        else f"| `{name}` | {str(getattr(settings, name)).lower()} | {said} |"
+        f"| `{name}` | {_shown(getattr(settings, name))} | {said} |"
         for name, _, said in _documented(node)
     ]
     return (
@@ -95,6 +109,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "limits.md": limits_page,
     "cli.md": docs_cli.page,
+    "conformance.md": lambda: docs_cases.page(NOTE),
     "settings.md": settings_page,
 }
 

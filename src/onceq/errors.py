@@ -5,6 +5,8 @@ what happened, to what, and what to do. Where MSMQ has a result code for the sam
 error carries it as ``hresult`` (Appendix A of the semantics).
 
 All codes stand in ``docs/reference/errors.md``; a test keeps the two equal.
+
+LONG: one table of errors, with cause and cure of each, is read in one place.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ class OnceqError(Exception):
         code: Stable, lower-case, hyphenated name of the error.
         hresult: The MSMQ result code for the same situation, or 0 where MSMQ has none.
         exit_code: What a command line ends with when this error reaches it.
+        cure: What to do about it, in a sentence.
     """
 
     code: ClassVar[str] = "error"
     hresult: ClassVar[int] = 0
     exit_code: ClassVar[int] = 1
+    cure: ClassVar[str] = "Read the text of the error."
 
     def __init__(self, text: str = "") -> None:
         super().__init__(text or (type(self).__doc__ or "").strip().splitlines()[0])
@@ -42,144 +46,221 @@ class UsageError(OnceqError):
 
     code = "usage"
     exit_code = 2
+    cure = "Change the call; the text says what is wrong with it."
 
 
 class QueueNotFound(UsageError):
     """There is no such queue here."""
 
     code, hresult = "queue-not-found", 0xC00E0003
+    cure = (
+        "`queue list` shows what there is; `queue create` makes a queue. A queue of another "
+        "computer is received from there."
+    )
 
 
 class QueueExists(UsageError):
     """A queue of that name exists already."""
 
     code, hresult = "queue-exists", 0xC00E0005
+    cure = "Use another name, or `exist_ok=True` where it may be there already."
 
 
 class InvalidParameter(UsageError):
     """A parameter has a value that is not allowed."""
 
     code, hresult = "invalid-parameter", 0xC00E0006
+    cure = "Correct the value that the text names."
 
 
 class InvalidHandle(UsageError):
     """The queue is not open for this, or the handle was closed."""
 
     code, hresult = "invalid-handle", 0xC00E0007
+    cure = "Open the queue for what is to be done, and do not use it after `close`."
 
 
 class SharingViolation(UsageError):
     """The queue is open elsewhere in a way that excludes this access."""
 
     code, hresult = "sharing-violation", 0xC00E0009
+    cure = 'Wait until the other reader closes the queue, or let it open it with share "none".'
 
 
 class IllegalPathName(UsageError):
     """A path name cannot be parsed."""
 
     code, hresult = "illegal-path-name", 0xC00E0014
+    cure = "Write `private$\\name`; the text points at the character that is wrong."
 
 
 class IllegalPropertyValue(UsageError):
     """A property has a value outside its range."""
 
     code, hresult = "illegal-property-value", 0xC00E0018
+    cure = "Use a value in the range that the text gives."
+
+
+class IllegalPropertyType(IllegalPropertyValue):
+    """A property has a value of a wrong type."""
+
+    code, hresult = "illegal-property-type", 0xC00E0019
+    cure = "Use a value of the type that the property has."
+
+
+class IllegalPropertyId(InvalidParameter):
+    """There is no property of that name."""
+
+    code, hresult = "illegal-property-id", 0xC00E0039
+    cure = "Use a name from the list of properties."
+
+
+class PropertyNotAllowed(UsageError):
+    """This property was settled when the queue was made, and never changes."""
+
+    code, hresult = "property-not-allowed", 0xC00E003E
+    cure = "Make another queue with the other value, and move the messages."
+
+
+class EncryptionNotSupported(UsageError):
+    """Encrypted messages need Windows security contexts, which onceq does not have."""
+
+    code, hresult = "encryption-not-supported", 0xC00E0033
+    cure = "Use TLS between the computers, or encrypt the body."
+
+
+class AuthenticationNotSupported(UsageError):
+    """Message signatures need Windows security contexts, which onceq does not have."""
+
+    code, hresult = "authentication-not-supported", 0x80004001
+    cure = "Use TLS with client certificates, or sign the body."
 
 
 class IllegalFormatName(UsageError):
     """A format name cannot be parsed."""
 
     code, hresult = "illegal-format-name", 0xC00E001E
+    cure = "The text points at the character that is wrong."
 
 
 class UnsupportedFormatName(UsageError):
     """The format name is legal, but not for this operation."""
 
     code, hresult = "unsupported-format-name", 0xC00E0020
+    cure = (
+        "Use a name that this operation takes: system queues and journals are read only, names "
+        "with several elements are for sending."
+    )
 
 
 class IllegalPropertySize(UsageError):
     """A property has the wrong size."""
 
     code, hresult = "illegal-property-size", 0xC00E003B
+    cure = "Use a value of the size that the text gives."
 
 
 class UnsupportedAccessMode(UsageError):
     """This combination of access and share mode does not exist."""
 
     code, hresult = "unsupported-access-mode", 0xC00E0045
+    cure = 'Open for sending with share "none"; open outgoing queues for peek.'
 
 
 class TransactionUsage(UsageError):
     """This may not be done inside (or outside) a transaction."""
 
     code, hresult = "transaction-usage", 0xC00E0050
+    cure = (
+        "Use a transaction with a transactional queue, and none with another; do not peek in one."
+    )
 
 
 class TransactionOver(UsageError):
     """The transaction is unknown or already over."""
 
     code, hresult = "transaction-over", 0xC00E0051
+    cure = (
+        "Begin a new transaction; after a lost connection ask for the `outcome` of the old one "
+        "first."
+    )
 
 
 class QueueDeleted(UsageError):
     """The queue was deleted while it was in use."""
 
     code, hresult = "queue-deleted", 0xC00E005A
+    cure = "Make the queue again, or receive from another."
 
 
 class LabelTooLong(UsageError):
     """A label has more than 249 characters."""
 
     code, hresult = "label-too-long", 0xC00E005D
+    cure = "Shorten the label, or put the text into the body."
 
 
 class UnsupportedOperation(UsageError):
     """This queue manager runs without a directory, or the feature does not exist in onceq."""
 
     code, hresult = "unsupported-operation", 0xC00E006A
+    cure = "Configure a directory, or use a direct or private name."
+
+
+class MulticastNotSupported(UnsupportedOperation):
+    """Multicast is not part of onceq."""
+
+    code = "multicast-not-supported"
+    cure = "Send to several queues in one send, or to a distribution list."
 
 
 class MessageNotFound(UsageError):
     """There is no message with that lookup identifier."""
 
     code, hresult = "message-not-found", 0xC00E0088
+    cure = "Peek again: the message was received, has expired, or is locked by a transaction."
 
 
 class NotSupported(UsageError):
     """Internal transactions do not support this flag."""
 
     code, hresult = "not-supported", 0x8004D00F
+    cure = "Commit without `retaining`, and begin another transaction."
 
 
 class UninitializedObject(UsageError):
     """The management object was not initialised with a queue."""
 
     code, hresult = "uninitialized-object", 0xC00E0094
+    cure = "Name the queue that is to be looked at or steered."
 
 
 class NoInterface(UsageError):
     """A local queue has no outgoing view, and an outgoing queue has no receiving view."""
 
     code, hresult = "no-interface", 0x80004002
+    cure = "Ask `eod_send_info` of outgoing queues and `eod_receive_info` of local ones."
 
 
 class NotAStore(UsageError):
     """The directory does not hold a onceq store."""
 
     code = "not-a-store"
+    cure = "Name the data directory, or make one with `qm init`."
 
 
 class StoreExists(UsageError):
     """The directory holds a store already."""
 
     code = "store-exists"
+    cure = "Use another directory, or run the queue manager that is there."
 
 
 class ConfigurationError(UsageError):
     """The configuration file or an option is wrong."""
 
     code = "configuration"
+    cure = "Correct the key or option that the text names."
 
 
 # ---- policy and limits -------------------------------------------------------------------
@@ -190,60 +271,76 @@ class Refused(OnceqError):
 
     code = "refused"
     exit_code = 3
+    cure = "Try again when what the text names has changed."
 
 
 class InsufficientResources(Refused):
     """A quota or another limit is reached."""
 
     code, hresult = "quota-exceeded", 0xC00E0027
+    cure = (
+        "Receive or purge messages (often a journal or dead-letter queue that nobody reads), or "
+        "raise the limit that the text names."
+    )
 
 
 class BodyTooLarge(Refused):
     """The packet of this message would be larger than 4 MiB."""
 
     code, hresult = "body-too-large", 0xC00E0027
+    cure = "Send the body in parts, or send where it can be found."
 
 
 class StorageReserve(Refused):
     """The disk is nearly full: the rest is kept for receiving and acknowledging."""
 
     code, hresult = "storage-reserve", 0xC00E0027
+    cure = "Free space on the disk, or receive messages."
 
 
 class StoreLocked(Refused):
     """Another process runs this queue manager."""
 
     code = "store-locked"
+    cure = "Stop the other process, or connect to it."
 
 
 class PortInUse(Refused):
     """The address is in use by another process."""
 
     code = "port-in-use"
+    cure = "Stop the other process, or set another address with `listen`."
 
 
 class OperationCancelled(Refused):
     """The queue manager stopped, or the handle was closed, before this could finish."""
 
     code, hresult = "operation-cancelled", 0xC00E0008
+    cure = "Ask again; nothing was received."
 
 
 class MessagesMissing(Refused):
     """Messages that should still be in a queue are gone."""
 
     code = "messages-missing"
+    cure = (
+        "Find out who else receives from the queue; a reader that must see every message needs "
+        "it for itself."
+    )
 
 
 class ServiceNotAvailable(Refused):
     """No queue manager answers there."""
 
     code, hresult = "service-not-available", 0xC00E000B
+    cure = "Start the queue manager (`qm run`), or correct where to connect."
 
 
 class LinkLost(ServiceNotAvailable):
     """The connection broke while an answer was awaited; what was asked may have happened."""
 
     code = "connection-lost"
+    cure = "Connect again and look whether it happened: `outcome` for a commit."
 
 
 class ReceiveTimeout(Refused, TimeoutError):
@@ -251,6 +348,7 @@ class ReceiveTimeout(Refused, TimeoutError):
 
     code, hresult = "timeout", 0xC00E001B
     exit_code = 4
+    cure = "Wait longer, or go on without a message."
 
 
 # ---- the other side ----------------------------------------------------------------------
@@ -261,30 +359,35 @@ class PeerError(OnceqError):
 
     code = "peer"
     exit_code = 5
+    cure = "Look at the log of both sides; the connection is made again by itself."
 
 
 class MalformedPacket(PeerError):
     """Bytes from outside are not a well-formed packet."""
 
     code = "malformed-packet"
+    cure = "Find out who sends it: an outdated or foreign program at this port."
 
 
 class UnknownVersion(PeerError):
     """The other side speaks a version that this one does not know."""
 
     code = "unknown-version"
+    cure = "Use the same version of onceq on both sides."
 
 
 class ProtocolState(PeerError):
     """A packet came at a time when it is not allowed."""
 
     code = "protocol-state"
+    cure = "Look at the log of both sides; the connection is made again by itself."
 
 
 class IdentityClash(PeerError):
     """Two queue managers claim one identity."""
 
     code = "identity-clash"
+    cure = "Give the copy a new identity: two managers never share a data directory's copy."
 
 
 # ---- nobody knows yet --------------------------------------------------------------------
@@ -302,6 +405,10 @@ class InDoubt(OnceqError):
 
     code = "commit-outcome-unknown"
     exit_code = 6
+    cure = (
+        "Ask `outcome` with the transaction that the error names; send again only if it says "
+        "aborted."
+    )
 
     def __init__(self, text: str = "", *, transaction: str = "") -> None:
         super().__init__(text)
@@ -316,30 +423,35 @@ class StorageFailure(OnceqError):
 
     code, hresult = "storage-failure", 0xC00E002A
     exit_code = 7
+    cure = "Look at the disk and the system's log, then start again: what was confirmed is there."
 
 
 class SyncFailed(StorageFailure):
     """A sync failed; nothing decided after the last good sync was said to anybody."""
 
     code = "sync-failed"
+    cure = "Look at the disk and the system's log, then start again: what was confirmed is there."
 
 
 class DamagedRecord(StorageFailure):
     """The store is damaged before its end; nothing is cut silently."""
 
     code = "damaged-record"
+    cure = "Run `qm check`, keep the directory as it is, and restore a backup."
 
 
 class NoSpace(StorageFailure):
     """The disk is full and the reserve is used up."""
 
     code = "no-space"
+    cure = "Free space on the disk, then start again."
 
 
 class NewerFormat(StorageFailure):
     """The store was written by a newer onceq."""
 
     code = "newer-format"
+    cure = "Use the onceq that wrote the store, or a newer one."
 
 
 def every() -> dict[str, type[OnceqError]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.decision import Opened
-from onceq.core.inputs import Access, OpenQueue, Remove, Share
+from onceq.core.inputs import Access, Remove, Share
 from onceq.errors import (
     IllegalPathName,
     QueueNotFound,
@@ -14,48 +13,42 @@ from onceq.errors import (
     UnsupportedFormatName,
 )
 from onceq.model.identity import guid_text
-from tests.conformance.world import Node, World
+from tests.conformance.world import Node, Worlds
 
 
 @pytest.fixture
-def a() -> Node:
-    world = World("A", "B")
+def a(worlds: Worlds) -> Node:
+    world = worlds("A", "B")
     world["A"].create("q")
     return world["A"]
 
 
-def opened(node: Node, name: str, access: Access, share: Share = Share.DENY_NONE) -> Opened:
-    result = node.ask(lambda o, r: OpenQueue(o, r, name, access, share))
-    assert isinstance(result, Opened)
-    return result
-
-
 def test_case_036_unknown_local_queue_and_unknown_remote_queue(a: Node) -> None:
     with pytest.raises(QueueNotFound) as caught:
-        opened(a, r"DIRECT=OS:A\private$\nothing", Access.SEND)
+        a.open(r"DIRECT=OS:A\private$\nothing", Access.SEND)
     assert caught.value.hresult == 0xC00E0003
-    assert not opened(a, r"DIRECT=OS:B\private$\nothing", Access.SEND).local
+    assert not a.open(r"DIRECT=OS:B\private$\nothing", Access.SEND).local
     (view,) = a.look("outgoing")
-    assert view.state == "inactive"
+    assert view.state == "INACTIVE"
 
 
 def test_case_037_dead_letter_queue_is_for_receiving(a: Node) -> None:
     name = f"MACHINE={guid_text(a.identity.guid)};DEADXACT"
     with pytest.raises(UnsupportedFormatName) as caught:
-        opened(a, name, Access.SEND)
+        a.open(name, Access.SEND)
     assert caught.value.hresult == 0xC00E0020
-    assert opened(a, name, Access.RECEIVE).transactional
+    assert a.open(name, Access.RECEIVE).transactional
 
 
 def test_case_038_sharing(a: Node) -> None:
     name = r"private$\q"
-    opened(a, name, Access.RECEIVE, Share.DENY_RECEIVE)
+    a.open(name, Access.RECEIVE, Share.DENY_RECEIVE)
     for share in Share:
         with pytest.raises(SharingViolation) as caught:
-            opened(a, name, Access.RECEIVE, share)
+            a.open(name, Access.RECEIVE, share)
         assert caught.value.hresult == 0xC00E0009
-    assert opened(a, name, Access.SEND)
-    assert opened(a, name, Access.PEEK)
+    assert a.open(name, Access.SEND)
+    assert a.open(name, Access.PEEK)
 
 
 def test_case_038_the_whole_table(a: Node) -> None:
@@ -73,24 +66,22 @@ def test_case_038_the_whole_table(a: Node) -> None:
     for number, (held, expected) in enumerate(table.items()):
         name = rf"private$\share{number}"
         a.create(f"share{number}")
-        opened(a, name, *held)
+        a.open(name, *held)
         refused = []
         for new in news:
             try:
-                handle = opened(a, name, *new).handle
+                handle = a.open(name, *new).handle
             except SharingViolation:
                 refused.append(True)
             else:
                 refused.append(False)
-                from onceq.core.inputs import CloseQueue
-
-                a.ask(lambda o, r, handle=handle: CloseQueue(o, r, handle))
+                a.close_handle(handle)
         assert refused == expected, f"with {held} open"
 
 
 def test_case_039_send_cannot_deny_receiving(a: Node) -> None:
     with pytest.raises(UnsupportedAccessMode) as caught:
-        opened(a, r"private$\q", Access.SEND, Share.DENY_RECEIVE)
+        a.open(r"private$\q", Access.SEND, Share.DENY_RECEIVE)
     assert caught.value.hresult == 0xC00E0045
 
 
@@ -99,9 +90,10 @@ def test_the_order_queue_cannot_be_made_by_applications(a: Node) -> None:
         a.create("order_queue$", transactional=False)
 
 
+@pytest.mark.inside("a second application on the same engine")
 def test_removal_of_a_range_respects_sharing(a: Node) -> None:
     a.once(r"private$\q", b"m")
-    opened(a, r"private$\q", Access.PEEK, Share.DENY_RECEIVE)
+    a.open(r"private$\q", Access.PEEK, Share.DENY_RECEIVE)
     assert a.ask(lambda o, r: Remove(o, r, r"private$\q", 0, 1, (1 << 63) - 1)) == 1
     assert a.engine is not None
     stranger = a.engine.owner(a.answers.__setitem__)

@@ -11,49 +11,32 @@ import heapq
 import itertools
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from onceq.client.results import Batch
 from onceq.core import inputs
-from onceq.core.decision import Sent
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.errors import OnceqError
-from onceq.model.identity import TransactionId
 from onceq.model.limits import Settings
-from onceq.model.message import Properties
-from onceq.model.queue import QueueProperties
-from onceq.model.run import Buffer, Run
+from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.service.engine import Delivered, Engine
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
-from onceq.testing.relay import Passing, Relay, faithful
+from onceq.testing.points import PointedStore, Points
+from tests.conformance.applications import AnswerLost, Applications, item
+from tests.conformance.link import LATENCY_US, Link, Wire
+
+__all__ = ["LATENCY_US", "AnswerLost", "Link", "Node", "World", "Worlds", "fast", "item", "lookups"]
 
 START_S = 1_700_000_000
-LATENCY_US = 100
 FAST = Settings(connect_retry_s=1.0)
 
 
-@dataclass
-class Link:
-    """Both directions between two managers: what happens to each packet, and what was seen."""
-
-    policy: Callable[[Passing], list[tuple[int, Passing]]] = faithful
-    up: bool = True
-    seen: list[Passing] = field(default_factory=list)
-    relays: list[Relay] = field(default_factory=list)
-
-    def decide(self, passing: Passing) -> list[tuple[int, Passing]]:
-        self.seen.append(passing)
-        return self.policy(passing)
-
-    def data(self) -> list[Passing]:
-        return [p for p in self.seen if p.kind == 0 and p.transactional]
-
-    def order_acks(self) -> list[Passing]:
-        return [p for p in self.seen if p.kind == 1]
+class _Died(BaseException):
+    """A point to die at was reached."""
 
 
 class _End:
@@ -74,20 +57,13 @@ class _End:
         self.wire.break_("closed by the other side")
 
 
-class _Wire:
-    """One TCP connection with a relay in its middle."""
+class _Wire(Wire):
+    """Between two engines."""
 
     def __init__(self, world: World, nodes: tuple[Node, Node], link: Link, outgoing: int) -> None:
-        self.world, self.nodes, self.link = world, nodes, link
-        self.cut = False
-        self.relay = Relay(
-            initiator_id=nodes[0].identity.guid,
-            acceptor_id=nodes[1].identity.guid,
-            settings=world.settings,
-            policy=link.decide,
-            now_us=world.now_us,
-        )
-        link.relays.append(self.relay)
+        one, other = (node.identity for node in nodes)
+        super().__init__(world, (one.name, other.name), (one.guid, other.guid), link)
+        self.nodes = nodes
         self.lives = tuple(node.life for node in nodes)
         self.sessions = [0, 0]
         assert nodes[0].engine is not None
@@ -96,61 +72,31 @@ class _Wire:
         self.sessions[1] = nodes[1].engine.accepted(_End(self, 1), nodes[0].address)
         self.move()
 
-    def sent(self, side: int, data: bytes) -> None:
-        def arrive() -> None:
-            if not self.cut:
-                self.relay.receive(side, data, self.world.now_us)
-                self.move()
+    def _engine(self, side: int) -> Engine | None:
+        node = self.nodes[side]
+        return node.engine if node.life == self.lives[side] else None
 
-        self.world.after(LATENCY_US, arrive)
+    def deliver(self, side: int, data: bytes) -> None:
+        engine = self._engine(side)
+        if engine is not None:
+            engine.data(self.sessions[side], data)
+            self.nodes[side].pump()
 
-    def move(self) -> None:
-        """Hand on what the relay has, and see to its timers."""
-        if self.cut:
-            return
-        self.relay.tick(self.world.now_us)
-        for side in (0, 1):
-            data = self.relay.take_output(side)
-            if data:
-                self.world.after(LATENCY_US, self._deliverer(side, data))
-        if self.relay.closed:
-            self.break_(self.relay.closed)
-            return
-        due = self.relay.next_timer()
-        if due is not None:
-            self.world.at(max(due, self.world.now_us + 1), self.move)
+    def lost(self, side: int, reason: str) -> None:
+        def gone() -> None:
+            engine = self._engine(side)
+            if engine is not None:
+                engine.closed(self.sessions[side], reason)
+                self.nodes[side].pump()
 
-    def _deliverer(self, side: int, data: bytes) -> Callable[[], None]:
-        def deliver() -> None:
-            node = self.nodes[side]
-            if not self.cut and node.engine is not None and node.life == self.lives[side]:
-                node.engine.data(self.sessions[side], data)
-                node.pump()
-
-        return deliver
-
-    def break_(self, reason: str) -> None:
-        if self.cut:
-            return
-        self.cut = True
-        if self.relay in self.link.relays:
-            self.link.relays.remove(self.relay)
-        for side, node in enumerate(self.nodes):
-            if node.engine is not None and node.life == self.lives[side]:
-                session = self.sessions[side]
-
-                def gone(node: Node = node, session: int = session, life: int = node.life) -> None:
-                    if node.engine is not None and node.life == life:
-                        node.engine.closed(session, reason)
-                        node.pump()
-
-                self.world.after(1, gone)
+        self.world.after(1, gone)
 
 
-class Node:
+class Node(Applications):
     """One queue manager and its disk."""
 
     def __init__(self, world: World, name: str, settings: Settings) -> None:
+        super().__init__()
         self.world = world
         self.identity = Identity(name.encode().ljust(16, b"\1"), name, START_S - 1000)
         self.address = f"10.0.0.{len(world.nodes) + 1}"
@@ -160,8 +106,6 @@ class Node:
         self.engine: Engine | None = None
         self.life = 0
         self.answers: dict[int, object] = {}
-        self.numbers = itertools.count(1)
-        self.commits = itertools.count(1)
         self.failure: BaseException | None = None
         LogStore.create(
             "/store", self.files, store_id=b"S" * 16, identity=self.identity.pack(),
@@ -174,7 +118,9 @@ class Node:
     def start(self) -> None:
         assert self.engine is None
         self.life += 1
-        store = LogStore.open("/store", self.files, segment_bytes=1 << 16)
+        store = PointedStore.open("/store", self.files, segment_bytes=1 << 16)
+        assert isinstance(store, PointedStore)
+        store.points = self.points = Points(self._reached)
         self.engine = Engine(
             manager=Manager(self.identity, self.settings, routes=self.routes),
             store=store,
@@ -201,10 +147,30 @@ class Node:
         self._die()
         self.files = next(iter(self.files.images()))
 
+    crash = power_cut
+    """The worst end that this kind of queue manager can come to."""
+
+    def die_at(self, point: str, count: int = 1) -> None:
+        """SIGKILL at that point (``onceq.testing.points``)."""
+        self.points.arm(point, count)
+
+    def _reached(self) -> None:
+        raise _Died
+
+    @property
+    def dead(self) -> bool:
+        """Whether it came to its end."""
+        return self.engine is None
+
+    def forget_streams(self) -> None:
+        """It loses its table of streams (never allowed; the one hole of EOD-25)."""
+        assert self.engine is not None
+        self.engine.manager.state.progress.clear()
+
     def _die(self) -> None:
         self.engine = None
         for wire in list(self.world.wires):
-            if self in wire.nodes:
+            if self.identity.name in wire.names:
                 wire.break_("the computer is gone")
 
     def read(self) -> Now:
@@ -230,8 +196,12 @@ class Node:
     def pump(self) -> None:
         if self.engine is None or self.engine.stopped:
             return
-        while self.engine.pump():
-            pass
+        try:
+            while self.engine.pump():
+                pass
+        except _Died:
+            self.kill()
+            return
         due = self.engine.next_timer()
         if due is not None:
             self.world.at(max(due, self.world.now_us + 1), self._ring)
@@ -246,14 +216,17 @@ class Node:
 
     # ---- what an application does -------------------------------------------------------------
 
-    def ask(self, make: Callable[[int, int], inputs.Input], *, run: bool = True) -> Any:
-        """One request and its answer; errors are raised. Lets the world run until it comes."""
-        assert self.engine is not None
+    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+        """See Applications."""
+        engine = self.engine
+        assert engine is not None
         number = next(self.numbers)
-        self.engine.submit(make(self.owner, number))
+        engine.submit(make(self.owner, number))
         self.pump()
-        while number not in self.answers and self.world.step():
+        while number not in self.answers and self.engine is engine and self.world.step():
             pass
+        if self.engine is not engine:
+            raise AnswerLost(f"{self.identity.name} died")
         result = self.answers.pop(number)
         if isinstance(result, OnceqError):
             raise result
@@ -261,74 +234,30 @@ class Node:
             return Batch(result.run, result.lookups, result.arrived, result.aborts)
         return result
 
-    def create(self, name: str, *, transactional: bool = True, **more: Any) -> None:
-        properties = QueueProperties(name, transactional=transactional, **more)
-        self.ask(lambda o, r: inputs.CreateQueue(o, r, properties, b"Q" * 16))
-
-    def begin(self) -> int:
-        number = next(self.numbers)
-        self.ask(lambda o, r: inputs.Begin(o, r, number))
-        return number
-
-    def send(self, tx: int, destination: str, *bodies: bytes, **properties: Any) -> Any:
-        items = (item(destination, *bodies, **properties),)
-        return self.ask(lambda o, r: inputs.Send(o, r, tx, items))
-
-    def commit(self, tx: int, id: TransactionId | None = None) -> Sent:
-        result = self.ask(lambda o, r: inputs.Commit(o, r, tx, (), id))
-        assert isinstance(result, Sent)
-        return result
-
-    def abort(self, tx: int) -> None:
-        self.ask(lambda o, r: inputs.Abort(o, r, tx))
-
-    def once(self, destination: str, *bodies: bytes, **properties: Any) -> Sent:
-        """One transaction that sends these."""
-        items = (item(destination, *bodies, **properties),)
-        result = self.ask(lambda o, r: inputs.Commit(o, r, 0, items))
-        assert isinstance(result, Sent)
-        return result
-
-    def receive(self, queue: str, *, tx: int = 0, count: int = 1, wait_s: float = 0) -> Batch:
-        until = self.world.now_us + int(wait_s * 1e6) if wait_s else 0
-        result = self.ask(lambda o, r: inputs.Receive(o, r, queue, tx, count, 1 << 25, until))
-        assert isinstance(result, Batch)
-        return result
-
-    def bodies(self, queue: str) -> list[bytes]:
-        """What is in a queue, by peeking."""
-        try:
-            batch = self.ask(lambda o, r: inputs.Receive(o, r, queue, 0, 10_000, 1 << 25, 0, True))
-        except TimeoutError:
-            return []
-        assert isinstance(batch, Batch)
-        return batch.bodies()
-
-    def messages(self, queue: str) -> Batch:
-        result = self.ask(lambda o, r: inputs.Receive(o, r, queue, 0, 10_000, 1 << 25, 0, True))
-        assert isinstance(result, Batch)
-        return result
-
-    def look(self, what: str, name: str = "") -> Any:
-        return self.ask(lambda o, r: inputs.Look(o, r, what, name))
-
-    def steer(self, destination: str, action: str) -> None:
-        self.ask(lambda o, r: inputs.SteerOutgoing(o, r, destination, inputs.Steer(action)))
-
 
 class World:
     """Several queue managers, one clock."""
+
+    processes = False
+    """Whether each of them is a process."""
 
     def __init__(self, *names: str, settings: Settings = FAST) -> None:
         self.now_us = 1_000_000
         self.settings = settings
         self.nodes: dict[str, Node] = {}
         self.links: dict[frozenset[str], Link] = {}
-        self.wires: list[_Wire] = []
+        self.wires: list[Wire] = []
         self.events: list[tuple[int, int, Callable[[], None]]] = []
         self.count = itertools.count()
+        self.populate(names)
+
+    def populate(self, names: tuple[str, ...]) -> None:
+        """Make the queue managers, and start them."""
         for name in names:
-            self.nodes[name] = Node(self, name, settings)
+            self.nodes[name] = Node(self, name, self.settings)
+
+    def close(self) -> None:
+        """Nothing more is wanted of it."""
 
     def __getitem__(self, name: str) -> Node:
         return self.nodes[name]
@@ -371,15 +300,15 @@ class World:
         """Take the link down and break what runs over it."""
         self.link(one, other).up = False
         for wire in list(self.wires):
-            if {node.identity.name for node in wire.nodes} == {one, other}:
+            if set(wire.names) == {one, other}:
                 wire.break_("cable pulled")
 
     def mend(self, one: str, other: str) -> None:
         self.link(one, other).up = True
 
 
-def item(destination: str, *bodies: bytes, **properties: Any) -> inputs.SendItem:
-    return inputs.SendItem(destination, Properties(**properties), Run.of(bodies))
+Worlds = Callable[..., World]
+"""Makes a world of queue managers with these names; takes ``settings``."""
 
 
 def lookups(batch: Batch) -> array[int]:

@@ -299,7 +299,7 @@ def test_why_nothing_moves_until_it_does(onceq_: Shell) -> None:
     onceq_("outgoing", "show", "DIRECT=OS:BETA/private$/stok", code=2)
     assert f"did you mean {STOCK}" in onceq_.error
     assert "paused by an operator since" in onceq_("outgoing", "pause", STOCK)
-    assert onceq_.json("outgoing", "show", STOCK)["state"] == "onhold"  # type: ignore[index]
+    assert onceq_.json("outgoing", "show", STOCK)["state"] == "ONHOLD"  # type: ignore[index]
     with running(onceq_.beta):
         assert run(["-q", str(onceq_.beta), "queue", "create", "private$/stock",
                     "--transactional"]) == 0  # fmt: skip

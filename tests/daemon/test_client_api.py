@@ -369,13 +369,13 @@ def test_outgoing_queues_are_steered(qm: Any) -> None:
     qm.send(far, b"x", transactional=True)
     qm.pause(far)
     view = qm.outgoing_queue(far)
-    assert (view["messages"], view["state"]) == (1, "onhold")
+    assert (view["messages"], view["state"]) == (1, "ONHOLD")
     assert "paused" in qm.why(far)
     assert view["destination"] in {v["destination"] for v in qm.outgoing()}
     assert qm.peek(far).body == b"x"
     qm.resume(far)
     qm.resend(far)
-    assert qm.outgoing_queue(far)["state"] != "onhold"
+    assert qm.outgoing_queue(far)["state"] != "ONHOLD"
     assert qm.purge(far) == 1
     assert qm.streams() == []
     with pytest.raises(errors.QueueNotFound):

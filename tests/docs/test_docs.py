@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import docs as generated
+import docs_cases
 from onceq import errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +107,32 @@ def test_watchers_speak_of_what_they_watch() -> None:
         if name in watched.split(", ") and not re.search(rf"\b{number}\b", text)
     ]
     assert not silent
+
+
+def test_every_test_of_a_case_stands_in_the_table() -> None:
+    page = (ROOT / "docs" / "reference" / "conformance.md").read_text()
+    cases = {number for _, group in docs_cases.groups() for number in group}
+    assert cases == set(range(1, 136))
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for name in re.findall(r"^ *(?:async )?def (test_case_\d\w*)", path.read_text(), re.M):
+            assert docs_cases.NAME.match(name), f"{path}: {name}: write test_case_004_..."
+            assert f"`{name}`" in page, f"{name} is not in the table: run make docs"
+    unknown = [test for test in docs_cases.tests() if not cases.issuperset(test.cases)]
+    assert not unknown, "there are 135 cases"
+
+
+def test_places_of_cases_are_those_where_pytest_runs_them() -> None:
+    """What the table says of inside and processes is what is collected."""
+    where = {test.name: test.where for test in docs_cases.tests() if "conformance" in test.file}
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/conformance"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    ).stdout  # fmt: skip
+    found: dict[str, set[str]] = {}
+    for name, kind in re.findall(r"::(test_case_\w+?)(?:\[([^\]]*)\])?$", listed, re.M):
+        kinds = {"inside", "processes"}.intersection(re.split(r"[-\]]", kind)) or {"inside"}
+        found.setdefault(name, set()).update(kinds)
+    assert found == {name: set(kinds) - {"client"} for name, kinds in where.items()}
 
 
 def test_errors_have_codes_of_their_own() -> None:

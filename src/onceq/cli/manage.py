@@ -138,6 +138,8 @@ def status(qm: Where = None, json: Json = False) -> None:
 def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
     """Sentences about what an operator should look at."""
     found = []
+    if view["offline_since"]:
+        found.append("disconnected by an operator: 'onceq qm connect' brings it back")
     if view["space_low"]:
         found.append("the disk is nearly full: sends are refused until there is room")
     if view["transactional_dead_letters"]:
@@ -150,8 +152,46 @@ def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
             f"{out.plural(view['dead_letters'], 'message')} in the dead-letter queue: "
             "onceq peek 'SYSTEM$;DEADLETTER'"
         )
-    found += [why(o) for o in outgoing if o["messages"] and (o["paused_since"] or o["trouble"])]
+    found += [
+        why(o)
+        for o in outgoing
+        if o["messages"] and (o["paused_since"] or o["trouble"] or o["state"] == "LOCKED")
+    ]
     return found
+
+
+@app.command("disconnect")
+def disconnect(qm: Where = None, json: Json = False) -> None:
+    """Take a queue manager off the network: no session with others until 'qm connect'.
+
+    Applications go on; what they send to other computers gathers, and may expire. It stays so over
+    a restart.
+    """
+    _action("disconnect", qm, json)
+
+
+@app.command("connect")
+def connect(qm: Where = None, json: Json = False) -> None:
+    """Bring a queue manager back to the network after 'qm disconnect'."""
+    _action("connect", qm, json)
+
+
+@app.command("tidy")
+def tidy(qm: Where = None, json: Json = False) -> None:
+    """Forget the outgoing queues in which nothing is and that nobody uses."""
+    _action("tidy", qm, json)
+
+
+def _action(action: str, qm: str | None, json: bool) -> None:
+    with manager(qm) as connection:
+        count = connection.action(action)
+        name = connection.name
+    if as_json(json):
+        out.dump({"queue_manager": name, "action": action, "outgoing_forgotten": count})
+    elif action == "tidy":
+        out.line(f"{name}: {out.plural(count, 'outgoing queue')} forgotten")
+    else:
+        out.line(f"{name}: {action}ed {'to' if action == 'connect' else 'from'} the network")
 
 
 @app.command("check")

@@ -39,9 +39,10 @@ def show(destination: Destination, qm: Where = None, json: Json = False) -> None
     """Show everything about one outgoing queue."""
     with manager(qm, name=destination) as connection:
         view = connection.outgoing_queue(destination)
-    sentence = why(view)
+        sentence = why(view)
+        info = connection.eod_send_info(destination)
     if as_json(json):
-        out.dump({**view, "why": sentence})
+        out.dump({**view, "why": sentence, "eod": info})
         return
     out.facts(_facts(view))
     out.line(sentence)
@@ -55,6 +56,10 @@ def _facts(o: dict[str, Any]) -> list[tuple[str, object]]:
         ("destination", o["destination"]),
         ("state", o["state"]),
         ("messages", f"{o['messages']:,} ({out.size(o['bytes'])})"),
+        ("unsent", o["unsent"]),
+        ("arrived, not processed yet", o["unprocessed"]),
+        ("transactional there", o["xact"].lower()),
+        ("next hop", ", ".join(o["next_hops"]) or "-"),
         ("without order acknowledgment", o["unacknowledged"]),
         ("transmitted, unacknowledged", o["no_ack_count"]),
         ("awaiting final acknowledgment", o["no_read_count"]),
@@ -84,6 +89,14 @@ def _facts(o: dict[str, Any]) -> list[tuple[str, object]]:
             ("attempts", o["attempts"]),
             ("next attempt", f"in {duration(retry)}" if retry >= 0 else "-"),
         ]
+    facts += [
+        (
+            f"connection {number}",
+            f"{out.when(one['time'])} {one['status_name']} {one['address']}"
+            + (f" ({one['reason']})" if one["reason"] else ""),
+        )
+        for number, one in enumerate(reversed(o["history"]), 1)
+    ]
     return facts
 
 

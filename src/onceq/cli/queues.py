@@ -1,4 +1,4 @@
-"""``onceq queue``: make, list, show, purge and delete queues."""
+"""``onceq queue``: make, list, show, set, purge and delete queues."""
 
 from __future__ import annotations
 
@@ -9,11 +9,65 @@ import typer
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, as_json, manager
 from onceq.client.sync import QueueManager
-from onceq.errors import QueueNotFound, UnsupportedFormatName
+from onceq.client.why import why
+from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
 
 app = typer.Typer(help="Queues of this manager.", no_args_is_help=True)
 
 NO_QUOTA = 0xFFFF_FFFF
+PRIVACY = ("none", "optional", "body")
+
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="TEXT", help="A description.", show_default=False)
+]
+QuotaKb = Annotated[
+    int | None,
+    typer.Option(
+        "--quota-kb", metavar="N", min=0, max=NO_QUOTA, show_default=False,
+        help=f"Most that it may hold, in KiB; {NO_QUOTA} is no limit.",
+    ),
+]  # fmt: skip
+Journal = Annotated[
+    bool | None,
+    typer.Option(
+        "--journal/--no-journal", show_default=False,
+        help="Keep a copy of every message received from it.",
+    ),
+]  # fmt: skip
+JournalQuotaKb = Annotated[
+    int | None,
+    typer.Option(
+        "--journal-quota-kb", metavar="N", min=0, max=NO_QUOTA, show_default=False,
+        help="Most that its journal may hold, in KiB; above, copies are dropped.",
+    ),
+]  # fmt: skip
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "--type", metavar="GUID", show_default=False, help="Of queues of one kind; yours to choose."
+    ),
+]
+BasePriority = Annotated[
+    int | None,
+    typer.Option(
+        "--base-priority", metavar="N", min=-32768, max=32767, show_default=False,
+        help="For routing to public queues.",
+    ),
+]  # fmt: skip
+Authenticate = Annotated[
+    bool | None,
+    typer.Option(
+        "--authenticate/--no-authenticate", show_default=False,
+        help="Only signed messages: refused, onceq checks no Windows signatures.",
+    ),
+]  # fmt: skip
+PrivLevel = Annotated[
+    int | None,
+    typer.Option(
+        "--priv-level", metavar="N", min=0, max=2, show_default=False,
+        help="0 only clear bodies, 1 both; 2, only encrypted ones, is refused.",
+    ),
+]  # fmt: skip
 
 
 @app.command("create")
@@ -26,13 +80,14 @@ def create(
         bool,
         typer.Option("--transactional", help="For messages of transactions; settled for ever."),
     ] = False,
-    label: Annotated[
-        str, typer.Option("--label", metavar="TEXT", help="A description.", show_default=False)
-    ] = "",
-    quota_kb: Annotated[
-        int | None,
-        typer.Option("--quota-kb", metavar="N", min=0, help="Most that it may hold, in KiB."),
-    ] = None,
+    label: Label = None,
+    quota_kb: QuotaKb = None,
+    journal: Journal = None,
+    journal_quota_kb: JournalQuotaKb = None,
+    type_: Type = None,
+    base_priority: BasePriority = None,
+    authenticate: Authenticate = None,
+    priv_level: PrivLevel = None,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="It may be there already, if it is of this kind.")
     ] = False,
@@ -42,8 +97,10 @@ def create(
     """Make a queue."""
     with manager(qm) as connection:
         made = connection.create_queue(
-            name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok
-        )
+            name, transactional=transactional, label=label or "", quota_kb=quota_kb,
+            exist_ok=exist_ok, journal=journal, journal_quota_kb=journal_quota_kb, type=type_,
+            base_priority=base_priority, authenticate=authenticate, priv_level=priv_level,
+        )  # fmt: skip
     if as_json(json):
         out.dump(made)
         return
@@ -79,32 +136,82 @@ def list_(
     )  # fmt: skip
 
 
+@app.command("set")
+def set_(
+    name: QueueName,
+    label: Label = None,
+    quota_kb: QuotaKb = None,
+    journal: Journal = None,
+    journal_quota_kb: JournalQuotaKb = None,
+    type_: Type = None,
+    base_priority: BasePriority = None,
+    authenticate: Authenticate = None,
+    priv_level: PrivLevel = None,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Change properties of a queue: all that are given, or none.
+
+    Whether a queue is transactional is settled when it is made.
+    """
+    values: dict[str, Any] = {
+        "label": label, "quota_kb": quota_kb, "journal": journal,
+        "journal_quota_kb": journal_quota_kb, "type": type_, "base_priority": base_priority,
+        "authenticate": authenticate, "priv_level": priv_level,
+    }  # fmt: skip
+    if all(value is None for value in values.values()):
+        raise UsageError("nothing to set; 'onceq queue set --help' lists what can be")
+    with manager(qm, name=name) as connection:
+        view = connection.set_queue(name, **values)
+    if as_json(json):
+        out.dump(view)
+        return
+    out.facts(_properties(view))
+
+
+def _quota(kb: int) -> str:
+    return "none" if kb == NO_QUOTA else f"{kb:,} KiB"
+
+
+def _properties(view: dict[str, Any]) -> list[tuple[str, object]]:
+    return [
+        ("queue", view["path"]),
+        ("transactional", view["transactional"]),
+        ("label", view["label"] or "-"),
+        ("quota", _quota(view["quota_kb"])),
+        ("journal", view["journal"]),
+        ("journal quota", _quota(view["journal_quota_kb"])),
+        ("type", "-" if not view["type"].strip("0-") else view["type"]),
+        ("base priority", str(view["base_priority"])),
+        ("authenticate", view["authenticate"]),
+        ("privacy level", f"{view['priv_level']} ({PRIVACY[view['priv_level']]})"),
+        ("created", out.when(view["created"])),
+        ("modified", out.when(view["modified"])),
+        ("instance", view["instance"]),
+    ]
+
+
 @app.command("show")
 def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Show everything about one queue."""
     with manager(qm, name=name) as connection:
         view = connection.queue(name)
     if as_json(json):
-        out.dump(view)
+        out.dump({**view, "why": why(view)})
         return
-    quota = view["quota_kb"]
     out.facts(
         [
-            ("queue", view["path"]),
-            ("transactional", view["transactional"]),
-            ("label", view["label"] or "-"),
+            *_properties(view),
             ("messages", view["messages"]),
             ("available", view["available"]),
             ("locked", f"{view['locked']:,} (held by open transactions)"),
             ("bytes", out.size(view["bytes"])),
-            ("quota", "none" if quota == NO_QUOTA else f"{quota:,} KiB"),
             ("readers waiting", view["readers_waiting"]),
             ("first lookup id", str(view["first_lookup"] or "-")),
             ("last lookup id", str(view["last_lookup"] or "-")),
-            ("created", out.when(view["created"])),
-            ("instance", view["instance"]),
         ]
     )
+    out.line(why(view))
 
 
 def _there(connection: QueueManager, name: str) -> dict[str, Any]:

@@ -35,8 +35,8 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
         ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
          "connected"),
         [
-            (s["queue"], s["source"], s["number"], out.when(s["last_access"]), s["duplicates"],
-             s["gaps"], s["rejects"], s["connected"])
+            (s["queue"], s["sender"] or s["source"], s["number"], out.when(s["last_access"]),
+             s["duplicates"], s["gaps"], s["rejects"], s["connected"])
             for s in found
         ],
     )  # fmt: skip
@@ -50,8 +50,8 @@ def show_stream(
     source: Annotated[
         str,
         typer.Option(
-            "--source", metavar="GUID", help="Only from this queue manager; its beginning is "
-            "enough.", show_default=False,
+            "--source", metavar="GUID", help="Only from this queue manager: its name, or the "
+            "beginning of its GUID.", show_default=False,
         ),
     ] = "",
     qm: Where = None,
@@ -63,13 +63,18 @@ def show_stream(
         found = [
             s
             for s in connection.streams()
-            if core_of(s["queue"]) == core_of(view["path"]) and s["source"].startswith(source)
+            if core_of(s["queue"]) == core_of(view["path"])
+            and (s["source"].startswith(source) or s["sender"].casefold() == source.casefold())
         ]
+        info = connection.eod_receive_info(queue)
     if not found:
         who = f" from {source}" if source else ""
         raise QueueNotFound(f"{view['path']}: no message stream has arrived{who} yet")
     if as_json(json):
-        out.dump([{**s, "why": stream_why(s)} for s in found])
+        eod = {(e["sender_id"], e["seq_id"]): e for e in info}
+        out.dump(
+            [{**s, "why": stream_why(s), "eod": eod.get((s["source"], s["stream"]))} for s in found]
+        )
         return
     for at, s in enumerate(found):
         if at:
@@ -81,7 +86,7 @@ def show_stream(
 def _facts(s: dict[str, Any]) -> list[tuple[str, object]]:
     return [
         ("queue", s["queue"]),
-        ("source", s["source"]),
+        ("source", f"{s['sender']} {s['source']}" if s["sender"] else s["source"]),
         ("stream", f"{s['stream']:#018x}"),
         ("last number accepted", str(s["number"])),
         ("last accepted", out.when(s["last_access"])),

@@ -11,9 +11,11 @@ from dataclasses import fields
 from typing import Any, Final
 
 from onceq.errors import (
+    AuthenticationNotSupported,
+    EncryptionNotSupported,
+    IllegalPropertyId,
     IllegalPropertySize,
     IllegalPropertyValue,
-    InvalidParameter,
     LabelTooLong,
 )
 from onceq.model.identity import MessageId
@@ -34,23 +36,29 @@ _RANGES: Final = {
     "trace": 1,
 }
 """Largest value of each number; the smallest is 0."""
+UNKEPT: Final = ("priv_level", "auth_level")
+"""Properties that MSMQ has and onceq cannot keep: only their value "none" is taken."""
 
 
 def checked(values: dict[str, Any]) -> dict[str, Any]:
     """Properties as they go into a frame: plain values, those that are None left out.
 
     Raises:
-        InvalidParameter: There is no such property.
+        IllegalPropertyId: There is no such property.
+        EncryptionNotSupported, AuthenticationNotSupported: It could not be kept.
         LabelTooLong, IllegalPropertySize, IllegalPropertyValue: Its value cannot be.
     """
     if not values:
         return values
     plain: dict[str, Any] = {}
     for name, value in values.items():
+        if name in UNKEPT:
+            _unkept(name, value)
+            continue
         if name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise InvalidParameter(f"there is no message property {name!r}{hint}")
+            raise IllegalPropertyId(f"there is no message property {name!r}{hint}")
         if value is not None:
             plain[name] = _checked(name, value)
     return plain
@@ -69,6 +77,20 @@ def _checked(name: str, value: Any) -> Any:
     if not isinstance(value, int) or not 0 <= value <= most:
         raise IllegalPropertyValue(f"{name} is a number from 0 to {most}, not {value!r}")
     return int(value)
+
+
+def _unkept(name: str, value: Any) -> None:
+    if value in (None, 0):
+        return
+    if name == "priv_level":
+        raise EncryptionNotSupported(
+            "priv_level asks for an encrypted body, which onceq does not do; use TLS between the "
+            "computers, or encrypt the body before it is sent"
+        )
+    raise AuthenticationNotSupported(
+        "auth_level asks for a signature, which onceq does not do; use TLS with client "
+        "certificates, or sign the body"
+    )
 
 
 def _text(name: str, value: Any) -> str:

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from uuid import UUID
 
 from onceq.client.link import Request
 from onceq.client.plans import Plan
 from onceq.errors import IllegalPathName, QueueExists, UnsupportedOperation
+from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 
+def property_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Queue properties as they go into a frame; those that are None are left out."""
+    plain = {name: value for name, value in values.items() if value is not None}
+    kind = plain.get("type")
+    if isinstance(kind, UUID):
+        plain["type"] = str(kind)
+    elif isinstance(kind, (bytes, bytearray)) and len(kind) == GUID_BYTES:
+        plain["type"] = guid_text(bytes(kind))
+    return plain
+
+
+def set_plan(name: str, values: dict[str, Any]) -> Plan:
+    """Change properties of a queue; see ``QueueManager.set_queue``."""
+    yield Request(Code.SET, frames.SetHead(name, property_values(values)))
+    return (yield Request(Code.LOOK, frames.LookHead("queue", name)))
+
+
 def create_plan(
-    name: str, *, transactional: bool, label: str, quota_kb: int | None, exist_ok: bool
-) -> Plan:
+    name: str, *, transactional: bool, label: str, quota_kb: int | None, exist_ok: bool,
+    **more: Any,
+) -> Plan:  # fmt: skip
     """Make a queue; see ``QueueManager.create_queue``."""
     path = parse_path_name(name)
     if not path.queue or path.subqueue or path.is_read_only:
@@ -25,8 +45,7 @@ def create_plan(
             f"private$\\{path.queue}"
         )
     values: dict[str, Any] = {"name": path.queue, "transactional": transactional, "label": label}
-    if quota_kb is not None:
-        values["quota_kb"] = quota_kb
+    values |= property_values({"quota_kb": quota_kb, **more})
     try:
         made = yield Request(Code.CREATE, frames.CreateHead(values))
     except QueueExists:

@@ -15,13 +15,13 @@ from typing import Any, cast
 from onceq.client import plans
 from onceq.client.bodies import Body
 from onceq.client.link import Link
+from onceq.client.operating import Operating
 from onceq.client.plans import Plan
-from onceq.client.queues import create_plan
+from onceq.client.queues import create_plan, set_plan
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.unit import send_many
-from onceq.client.why import why
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Message
@@ -34,7 +34,7 @@ REPEATS_MAX = 3
 """How often a request that may be repeated is, when connections break under it."""
 
 
-class QueueManager:
+class QueueManager(Operating):
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
@@ -146,6 +146,7 @@ class QueueManager:
         label: str = "",
         quota_kb: int | None = None,
         exist_ok: bool = False,
+        **more: Any,
     ) -> dict[str, Any]:
         """Make a queue; whether it is transactional is settled for ever.
 
@@ -153,14 +154,33 @@ class QueueManager:
             name: Such as ``private$\\orders``.
             quota_kb: Most that it may hold, in KiB; None: no limit.
             exist_ok: A queue of that name and kind may be there already.
+            more: journal, journal_quota_kb, type, base_priority, authenticate, priv_level, as in
+                ``set_queue``.
 
         Raises:
             QueueExists, IllegalPathName, IllegalPropertyValue.
         """
         plan = create_plan(
-            name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok
-        )
+            name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok,
+            **more,
+        )  # fmt: skip
         return cast(dict[str, Any], self.run(plan))
+
+    def set_queue(self, name: str, **values: Any) -> dict[str, Any]:
+        """Change properties of a queue: all that are named, or none.
+
+        Args:
+            values: label, quota_kb, journal, journal_quota_kb, type (a GUID), base_priority,
+                authenticate, priv_level (section 7.2). ``transactional`` is settled for ever.
+
+        Returns:
+            The queue as it is now.
+
+        Raises:
+            PropertyNotAllowed, IllegalPropertyId, IllegalPropertyValue, EncryptionNotSupported,
+            AuthenticationNotSupported, MulticastNotSupported, QueueNotFound.
+        """
+        return cast(dict[str, Any], self.run(set_plan(name, values)))
 
     def delete_queue(self, name: str) -> int:
         """Delete a queue; returns how many messages went with it. Raises QueueNotFound."""
@@ -174,10 +194,6 @@ class QueueManager:
     def queues(self) -> list[dict[str, Any]]:
         """All queues of this manager, system queues included."""
         return cast(list[dict[str, Any]], self._look("queues"))
-
-    def queue(self, name: str) -> dict[str, Any]:
-        """One queue; raises QueueNotFound."""
-        return cast(dict[str, Any], self._look("queue", name))
 
     def open_queue(self, name: str, *, access: str = "receive", share: str = "none") -> OpenQueue:
         """Hold a queue open (MQOpenQueue).
@@ -286,47 +302,3 @@ class QueueManager:
         The answer is final: once "aborted" was said, that commit can no longer happen.
         """
         return cast(str, self.run(plans.outcome(self._session, transaction)))
-
-    # ---- operating ------------------------------------------------------------------------
-
-    def _look(self, what: str, name: str = "") -> Any:
-        return self.run(plans.ask(Code.LOOK, frames.LookHead(what, name)))
-
-    def status(self) -> dict[str, Any]:
-        """The manager at a glance."""
-        return cast(dict[str, Any], self._look("status"))
-
-    def outgoing(self) -> list[dict[str, Any]]:
-        """All outgoing queues."""
-        return cast(list[dict[str, Any]], self._look("outgoing"))
-
-    def outgoing_queue(self, destination: str) -> dict[str, Any]:
-        """One outgoing queue; raises QueueNotFound."""
-        return cast(dict[str, Any], self._look("outgoing-queue", destination))
-
-    def why(self, destination: str) -> str:
-        """One sentence: why messages for a destination do or do not move."""
-        return why(self.outgoing_queue(destination))
-
-    def streams(self) -> list[dict[str, Any]]:
-        """Incoming message streams (EodGetReceiveInfo)."""
-        return cast(list[dict[str, Any]], self._look("streams"))
-
-    def transactions(self) -> list[dict[str, Any]]:
-        """Transactions that are open on this manager."""
-        return cast(list[dict[str, Any]], self._look("transactions"))
-
-    def _steer(self, destination: str, action: str) -> None:
-        self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
-
-    def pause(self, destination: str) -> None:
-        """Transmit nothing more to a destination; messages gather."""
-        self._steer(destination, "pause")
-
-    def resume(self, destination: str) -> None:
-        """Transmit again."""
-        self._steer(destination, "resume")
-
-    def resend(self, destination: str) -> None:
-        """Transmit at once what is not acknowledged, with unchanged numbers (EOD-45)."""
-        self._steer(destination, "resend")

@@ -12,14 +12,14 @@ from typing import Any, cast
 from onceq.client import plans
 from onceq.client.bodies import Body
 from onceq.client.link import AsyncAsking
+from onceq.client.operating import AsyncOperating
 from onceq.client.plans import Plan
-from onceq.client.queues import create_plan
+from onceq.client.queues import create_plan, set_plan
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync import RECONNECT_S, REPEATS_MAX
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.unit import send_many
-from onceq.client.why import why
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Message
@@ -27,7 +27,7 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 
-class AsyncQueueManager:
+class AsyncQueueManager(AsyncOperating):
     """See ``onceq.QueueManager``: every method of that name does the same, awaited."""
 
     def __init__(
@@ -134,12 +134,18 @@ class AsyncQueueManager:
         label: str = "",
         quota_kb: int | None = None,
         exist_ok: bool = False,
+        **more: Any,
     ) -> dict[str, Any]:
         """Make a queue."""
         plan = create_plan(
-            name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok
-        )
+            name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok,
+            **more,
+        )  # fmt: skip
         return cast(dict[str, Any], await self.run(plan))
+
+    async def set_queue(self, name: str, **values: Any) -> dict[str, Any]:
+        """Change properties of a queue: all that are named, or none."""
+        return cast(dict[str, Any], await self.run(set_plan(name, values)))
 
     async def delete_queue(self, name: str) -> int:
         """Delete a queue; returns how many messages went with it."""
@@ -153,10 +159,6 @@ class AsyncQueueManager:
     async def queues(self) -> list[dict[str, Any]]:
         """All queues of this manager."""
         return cast(list[dict[str, Any]], await self._look("queues"))
-
-    async def queue(self, name: str) -> dict[str, Any]:
-        """One queue."""
-        return cast(dict[str, Any], await self._look("queue", name))
 
     async def open_queue(
         self, name: str, *, access: str = "receive", share: str = "none"
@@ -240,47 +242,3 @@ class AsyncQueueManager:
     async def outcome(self, transaction: str) -> str:
         """What became of a commit: "committed", "aborted" or "unknown"."""
         return cast(str, await self.run(plans.outcome(self._session, transaction)))
-
-    # ---- operating ------------------------------------------------------------------------
-
-    async def _look(self, what: str, name: str = "") -> Any:
-        return await self.run(plans.ask(Code.LOOK, frames.LookHead(what, name)))
-
-    async def status(self) -> dict[str, Any]:
-        """The manager at a glance."""
-        return cast(dict[str, Any], await self._look("status"))
-
-    async def outgoing(self) -> list[dict[str, Any]]:
-        """All outgoing queues."""
-        return cast(list[dict[str, Any]], await self._look("outgoing"))
-
-    async def outgoing_queue(self, destination: str) -> dict[str, Any]:
-        """One outgoing queue."""
-        return cast(dict[str, Any], await self._look("outgoing-queue", destination))
-
-    async def why(self, destination: str) -> str:
-        """One sentence: why messages for a destination do or do not move."""
-        return why(await self.outgoing_queue(destination))
-
-    async def streams(self) -> list[dict[str, Any]]:
-        """Incoming message streams."""
-        return cast(list[dict[str, Any]], await self._look("streams"))
-
-    async def transactions(self) -> list[dict[str, Any]]:
-        """Transactions that are open on this manager."""
-        return cast(list[dict[str, Any]], await self._look("transactions"))
-
-    async def _steer(self, destination: str, action: str) -> None:
-        await self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
-
-    async def pause(self, destination: str) -> None:
-        """Transmit nothing more to a destination."""
-        await self._steer(destination, "pause")
-
-    async def resume(self, destination: str) -> None:
-        """Transmit again."""
-        await self._steer(destination, "resume")
-
-    async def resend(self, destination: str) -> None:
-        """Transmit at once what is not acknowledged."""
-        await self._steer(destination, "resend")

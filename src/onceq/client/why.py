@@ -25,22 +25,47 @@ def duration(seconds: float) -> str:
 
 
 def why(view: Mapping[str, Any]) -> str:
-    """The sentence.
+    """The sentence; there is one for every state of section 1.3.
 
     Args:
-        view: An outgoing queue as ``outgoing_queue`` gives it.
+        view: An outgoing queue as ``outgoing_queue`` gives it, or a queue as ``queue`` gives it.
     """
-    name, waiting = view["destination"], view["messages"]
+    state, waiting = view["state"], view["messages"]
+    if state == "LOCAL CONNECTION":
+        return _local(view)
+    name = view["destination"]
     some = f"{waiting} message{'s' if waiting != 1 else ''}"
+    they_wait = f"{some} wait{'s' if waiting == 1 else ''}"
+    if state == "LOCKED":
+        return (
+            f"{name}: locked: this queue manager is hardened and sends over HTTP only; "
+            f"{they_wait}; to let them go set hardened = false and start it again"
+        )
     if view["paused_since"]:
         return (
-            f"{name}: paused by an operator since {clock(view['paused_since'])}; {some} "
-            f"wait{'s' if waiting == 1 else ''}; 'outgoing resume' lets them go"
+            f"{name}: paused by an operator since {clock(view['paused_since'])}; {they_wait}; "
+            "'outgoing resume' lets them go"
+        )
+    if view["offline_since"]:
+        return (
+            f"{name}: this queue manager was disconnected by an operator at "
+            f"{clock(view['offline_since'])}; {they_wait}; 'qm connect' lets them go"
         )
     if not waiting:
-        return f"{name}: nothing waits; everything sent was acknowledged"
-    if view["state"] == "connected":
+        link = "connected; " if state == "CONNECTED" else ""
+        return f"{name}: {link}nothing waits; everything sent was acknowledged"
+    return _waiting(view, state, name, some, they_wait)
+
+
+def _waiting(view: Mapping[str, Any], state: str, name: str, some: str, they_wait: str) -> str:
+    if state == "NEED VALIDATION":
+        return f"{name}: {they_wait} until the directory can be read and says where this queue is"
+    if state == "CONNECTED":
         return _connected(view, name, some)
+    if state == "DISCONNECTING":
+        return f"{name}: {they_wait}; the session is being closed, and a new one comes after it"
+    if view["awaiting_final"] and view["awaiting_final"] == view["messages"]:
+        return _unprocessed(view, name)
     if view["trouble"]:
         retry = view["retry_in_s"]
         again = f"; next try in {duration(retry)}" if retry >= 0 else "; trying now"
@@ -49,7 +74,29 @@ def why(view: Mapping[str, Any]) -> str:
             f"{name}: {some} cannot leave: unreachable since {clock(view['trouble_since'])} "
             f"({view['trouble']}, {times}){again}"
         )
-    return f"{name}: {some} wait{'s' if waiting == 1 else ''} for the connection to be made"
+    if state == "DISCONNECTED":
+        return (
+            f"{name}: {they_wait} without a session, which was closed because nothing had happened "
+            f"on it; the next one is made in {duration(max(view['retry_in_s'], 0))}"
+        )
+    return f"{name}: {they_wait} for the connection to be made"
+
+
+def _local(view: Mapping[str, Any]) -> str:
+    some = f"{view['available']} message{'s' if view['available'] != 1 else ''}"
+    text = f"{view['path']}: a queue of this manager; {some} can be received"
+    if view["locked"]:
+        text += f", {view['locked']} are held by open transactions until those end"
+    if view["readers_waiting"]:
+        text += f", {view['readers_waiting']} readers wait for more"
+    return text
+
+
+def _unprocessed(view: Mapping[str, Any], name: str) -> str:
+    return (
+        f"{name}: {view['awaiting_final']} messages have arrived; their senders asked to know "
+        "when they are received, which has not happened yet"
+    )
 
 
 def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
@@ -62,16 +109,13 @@ def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
             f"acknowledgment until {clock(view['resend_at'])}, then they are sent again{again}"
         )
     if view["awaiting_final"] and view["awaiting_final"] == view["messages"]:
-        return (
-            f"{name}: {view['awaiting_final']} messages have arrived; their senders asked to know "
-            "when they are received, which has not happened yet"
-        )
+        return _unprocessed(view, name)
     return f"{name}: connected, {some} being transmitted"
 
 
 def stream_why(view: Mapping[str, Any]) -> str:
     """One sentence about an incoming stream, as ``streams`` gives it."""
-    name = f"{view['queue']} from {view['source']}"
+    name = f"{view['queue']} from {view['sender'] or view['source']}"
     if not view["number"]:
         return f"{name}: a stream was announced, and nothing of it was accepted yet"
     where = f"accepted up to number {view['number']} at {clock(view['last_access'])}"

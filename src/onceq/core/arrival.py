@@ -22,6 +22,7 @@ from onceq.core.forward import forward
 from onceq.core.holders import Peer, Progress, Queue
 from onceq.core.inputs import Arrived
 from onceq.core.outgoing import final_acked, order_acked
+from onceq.core.quota import computer_full, queue_full
 from onceq.core.records import (
     PUT_EXPRESS,
     PUT_FINAL,
@@ -33,6 +34,7 @@ from onceq.core.records import (
 )
 from onceq.core.resolve import arrival_key
 from onceq.core.state import DEAD_XACT
+from onceq.core.tracing import trace_arrival
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
@@ -78,7 +80,10 @@ def _room_for(desk: Desk, run: ArrivedRun) -> bool:
     if desk.space_low:
         return False
     held = desk.state.space.total
-    return held + len(run.packets.data) <= desk.settings.computer_quota_bytes
+    if held + len(run.packets.data) <= desk.settings.computer_quota_bytes:
+        return True
+    computer_full(desk)
+    return False
 
 
 # ---- transactional messages --------------------------------------------------------------
@@ -131,6 +136,7 @@ def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip:
     else:
         assert queue is not None
         _store(change, run, queue, packets, number, skip)
+    trace_arrival(desk, change, run, skip=skip, refusal=refusal)
     desk.record(change)
 
 
@@ -145,6 +151,7 @@ def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int
     if _too_late(desk, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
     if desk.holding(queue) + size > queue.properties.quota_bytes:
+        queue_full(desk, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA
     return 0
 
@@ -296,4 +303,5 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
         change.puts.append(
             Put(queue.number, run.priority, first, packets, expires=expires, flags=flags)
         )
+        trace_arrival(desk, change, run)
     desk.record(change, forced=run.recoverable)

@@ -15,6 +15,7 @@ Upholds: I1 (no loss after commit), I9 (acknowledgments are truthful).
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -164,7 +165,15 @@ class CloseSession:
     reason: str
 
 
-Action = Answer | Connect | Ready | Transmit | Persisted | CloseSession
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Tell the operator, in the log: the same words for the same kind of event."""
+
+    what: str
+    values: Mapping[str, object]
+
+
+Action = Answer | Connect | Ready | Transmit | Persisted | CloseSession | Notice
 
 
 @dataclass(slots=True)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappush
 
-from onceq.core.decision import Action, Answer, Decision, Record
+from onceq.core.decision import Action, Answer, Decision, Notice, Record
 from onceq.core.holders import Handle, Outgoing, Peer, Queue
 from onceq.core.inputs import Receive, SendItem
 from onceq.core.records import Change, Move, Op, Setup
 from onceq.core.state import Identity, State
-from onceq.model.limits import Settings
+from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
 from onceq.model.log import frame_size
 from onceq.model.run import Buffer
 from onceq.model.time import Now
@@ -116,6 +116,10 @@ class Desk:
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
         self.touched: dict[int, None] = {}
         """Numbers of queues and outgoing queues in which something has become available."""
+        self.names: dict[bytes, str] = {}
+        """Computer names of other managers, as far as a session has shown them."""
+        self.told: dict[tuple[str, str], int] = {}
+        """What the operator was told of, and until when he is not told of it again."""
         self.space_low = False
         self._passing = 0
 
@@ -155,6 +159,17 @@ class Desk:
         if request:
             self.decision.actions.append(Answer(owner, request, result))
 
+    def notice(self, what: str, about: str = "", **values: object) -> None:
+        """Tell the operator of something that may come again and again: at most once in
+        NOTICE_EVERY_S for the same thing (PIT-11)."""
+        told, now_s = self.told, self.now.wall_s
+        if now_s < told.get((what, about), 0):
+            return
+        if len(told) >= NOTICES_MAX:
+            told.clear()
+        told[what, about] = now_s + NOTICE_EVERY_S
+        self.act(Notice(what, values))
+
     def holding(self, queue: Queue) -> int:
         """Bytes in a queue, and those promised to it."""
         return queue.bytes + self.promised.get(queue.number, 0)
@@ -170,6 +185,10 @@ class Desk:
                         self.promised[number] = left
                     else:
                         self.promised.pop(number, None)
+
+    def name_of(self, guid: bytes) -> str:
+        """Computer name of a manager, or "" where it is not known."""
+        return self.identity.name if guid == self.identity.guid else self.names.get(guid, "")
 
     def passing_number(self) -> int:
         """A message number for what is never stored: unlike any other of the last weeks.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from onceq.core.desk import Desk
 from onceq.core.records import PUT_EXPRESS, Change, Put
 from onceq.core.resolve import outgoing_for
+from onceq.core.tracing import FORWARDED, trace_arrival
 from onceq.model.identity import guid_text
 from onceq.model.limits import HOPS_MAX
 from onceq.model.names import parse_format_name
@@ -43,6 +44,7 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
             expires=expires, flags=flags,
         )
     )  # fmt: skip
+    trace_arrival(desk, change, run, event=FORWARDED)
     desk.record(change, forced=run.recoverable)
     return True
 

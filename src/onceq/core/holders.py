@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from onceq.core.inputs import Access, Receive, Share
 from onceq.core.lane import Lane
 from onceq.core.space import Space
+from onceq.model.connection import ConnectionStatus
+from onceq.model.limits import CONNECTION_HISTORY_MAX
 from onceq.model.names import FormatName
 from onceq.model.queue import QueueProperties
 
@@ -129,6 +131,16 @@ class Trouble:
     attempts: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to connect (Q-10): seconds since 1970, and the reason in words."""
+
+    status: ConnectionStatus
+    at_s: int
+    address: str
+    reason: str = ""
+
+
 class Outgoing(Holder):
     """Messages that wait for one destination queue of another manager.
 
@@ -139,9 +151,11 @@ class Outgoing(Holder):
 
     __slots__ = (
         "base",
+        "closing",
         "connected_s",
         "connecting",
         "ever_sent",
+        "history",
         "key",
         "last_ack",
         "last_ack_count",
@@ -172,6 +186,8 @@ class Outgoing(Holder):
         self.last_ack_count = 0
         self.session = 0
         self.connecting = False
+        self.closing = False
+        self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
         self.sent = 0
         self.ever_sent = 0
         self.plain_sent: dict[int, int] = {}
@@ -198,6 +214,16 @@ class Outgoing(Holder):
     def pending(self) -> bool:
         """Whether anything waits here that the peer has not acknowledged."""
         return any(lane.available for lane in self.lanes.values())
+
+    def tried(self, status: ConnectionStatus, at_s: int, address: str, reason: str = "") -> None:
+        """Remember how an attempt to connect goes; its end takes the place of its beginning."""
+        history = self.history
+        if history and history[-1].status is ConnectionStatus.IN_PROGRESS:
+            begun = history.pop()
+            address = address or begun.address
+        elif not address and history:
+            address = history[-1].address
+        history.append(Attempt(status, at_s, address, reason))
 
     def rewind(self) -> None:
         """Everything unacknowledged is to be transmitted (again), from the head on."""

@@ -9,9 +9,11 @@ Peers are *sessions*: one number for each MS-MQQB session, given by the engine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
@@ -207,6 +209,20 @@ class CreateQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class SetQueue:
+    """Change properties of a queue (section 7.2). Answer: QueueProperties.
+
+    Attributes:
+        values: Names of ``QueueProperties`` with their new values; all of them or none.
+    """
+
+    owner: int
+    request: int
+    name: str
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteQueue:
     """Delete a queue and what is in it. Answer: number of messages removed."""
 
@@ -225,16 +241,23 @@ class PurgeQueue:
 
 
 class Steer(Enum):
-    """What an operator may do to an outgoing queue (EOD-45, EOD-46)."""
+    """What an operator may do (EOD-45 to EOD-47): to an outgoing queue, and, the last three, to
+    the whole manager."""
 
     PAUSE = "pause"
     RESUME = "resume"
     RESEND = "resend"
+    DISCONNECT = "disconnect"
+    CONNECT = "connect"
+    TIDY = "tidy"
 
 
 @dataclass(frozen=True, slots=True)
 class SteerOutgoing:
-    """Pause, resume or resend. Answer: None."""
+    """Pause, resume or resend; or, with no destination, an action of the whole manager.
+
+    Answer: None; after TIDY how many outgoing queues went.
+    """
 
     owner: int
     request: int
@@ -246,7 +269,8 @@ class SteerOutgoing:
 class Look:
     """Read the state. Answer: the view named (``core/views.py``).
 
-    ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions.
+    ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
+    eod-receive, management.
     """
 
     owner: int
@@ -293,6 +317,7 @@ class ConnectFailed:
 
     outgoing: int
     reason: str
+    status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE
 
 
 @dataclass(slots=True)
@@ -363,6 +388,7 @@ Input = (
     | AskOutcome
     | OwnerGone
     | CreateQueue
+    | SetQueue
     | DeleteQueue
     | PurgeQueue
     | SteerOutgoing

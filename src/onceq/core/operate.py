@@ -6,17 +6,31 @@ purged or deleted (Q-39).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED
-from onceq.core.decision import Ready
+from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
 from onceq.core.ending import ended
 from onceq.core.holders import Holder, Outgoing
-from onceq.core.inputs import CreateQueue, DeleteQueue, PurgeQueue, Steer, SteerOutgoing
+from onceq.core.inputs import (
+    CreateQueue,
+    DeleteQueue,
+    PurgeQueue,
+    SetQueue,
+    Steer,
+    SteerOutgoing,
+)
 from onceq.core.outgoing import end_waiting, stir
 from onceq.core.records import Change, Move, Op
-from onceq.core.resolve import find_outgoing, find_source, local_queue, one_name
+from onceq.core.resolve import (
+    find_outgoing,
+    find_source,
+    index_by_guid,
+    local_queue,
+    one_name,
+)
 from onceq.core.state import dump_properties, queue_key_of
 from onceq.core.transaction import close_handle
 from onceq.errors import (
@@ -24,10 +38,12 @@ from onceq.errors import (
     InsufficientResources,
     QueueDeleted,
     QueueExists,
+    UninitializedObject,
     UnsupportedFormatName,
 )
 from onceq.model.classes import MessageClass
 from onceq.model.limits import QUEUES_MAX
+from onceq.model.queue import changed, check_supported
 
 RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 """Queues that only queue managers use (section 1.1)."""
@@ -43,6 +59,7 @@ def create(desk: Desk, item: CreateQueue) -> None:
         )
     if key in state.queues:
         raise QueueExists(f"queue {item.properties.name} exists already")
+    check_supported(item.properties)
     if len(state.queues) >= QUEUES_MAX:
         raise InsufficientResources(f"there are {QUEUES_MAX} queues already")
     properties = replace(
@@ -55,6 +72,20 @@ def create(desk: Desk, item: CreateQueue) -> None:
     desk.setup("queue", **dump_properties(properties))
     desk.targets.clear()
     desk.routes.clear()
+    desk.answer(item.owner, item.request, properties)
+
+
+def set_queue(desk: Desk, item: SetQueue) -> None:
+    """Change properties of a queue: all that are named, or none (section 7.2).
+
+    A smaller quota ends no message: it refuses what would come next.
+    """
+    (name,) = one_name(item.name)
+    queue = local_queue(desk, name)
+    if queue.system:
+        raise UnsupportedFormatName(f"{item.name} is a system queue: its properties are fixed")
+    properties = changed(queue.properties, dict(item.values), now_s=desk.now.wall_s)
+    desk.setup("queue-set", **dump_properties(properties))
     desk.answer(item.owner, item.request, properties)
 
 
@@ -121,6 +152,11 @@ def _purge_outgoing(outgoing: Outgoing, change: Change) -> None:
 
 def steer(desk: Desk, item: SteerOutgoing) -> None:
     """Pause, resume or resend an outgoing queue (EOD-45, EOD-46)."""
+    if item.action in _WHOLE:
+        desk.answer(item.owner, item.request, _WHOLE[item.action](desk))
+        return
+    if not item.destination:
+        raise UninitializedObject(f"{item.action.value} needs the name of an outgoing queue")
     outgoing = find_outgoing(desk, item.destination)
     if item.action is Steer.PAUSE:
         if not outgoing.paused_s:
@@ -139,3 +175,58 @@ def steer(desk: Desk, item: SteerOutgoing) -> None:
         else:
             stir(desk, outgoing)
     desk.answer(item.owner, item.request, None)
+
+
+def _disconnect(desk: Desk) -> None:
+    """Close every session and make none until ``_connect``: messages gather, and may expire."""
+    if not desk.state.offline_s:
+        desk.setup("offline", since_s=desk.now.wall_s)
+    for peer in desk.peers.values():
+        for number in peer.outgoing:
+            outgoing = desk.state.holders.get(number)
+            if isinstance(outgoing, Outgoing):
+                outgoing.closing = True
+        desk.act(CloseSession(peer.session, "this queue manager was disconnected by an operator"))
+    for outgoing in desk.state.outgoing.values():
+        outgoing.retry_us = 0
+        if not outgoing.session:
+            outgoing.pace.due_us = 0
+
+
+def _connect(desk: Desk) -> None:
+    """Let everything move again."""
+    if desk.state.offline_s:
+        desk.setup("offline", since_s=0)
+    for outgoing in desk.state.outgoing.values():
+        outgoing.retry_us = 0
+        stir(desk, outgoing)
+
+
+def _tidy(desk: Desk) -> int:
+    """Forget the outgoing queues that nothing is in and nobody uses; returns how many."""
+    used = {
+        target.holder.number
+        for tx in desk.transactions.values()
+        for prepared in tx.sends
+        for target in prepared.targets
+    } | {handle.queue for handle in desk.handles.values()}
+    idle = [
+        outgoing
+        for outgoing in desk.state.outgoing.values()
+        if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
+        and not (outgoing.session or outgoing.connecting)
+    ]  # fmt: skip
+    for outgoing in idle:
+        desk.setup("drop-outgoing", number=outgoing.number)
+    if idle:
+        desk.targets.clear()
+        desk.routes.clear()
+        index_by_guid(desk)
+    return len(idle)
+
+
+_WHOLE: dict[Steer, Callable[[Desk], int | None]] = {
+    Steer.DISCONNECT: _disconnect,
+    Steer.CONNECT: _connect,
+    Steer.TIDY: _tidy,
+}

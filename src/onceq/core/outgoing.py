@@ -19,13 +19,25 @@ from onceq.core.lane import Lane
 from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_WANTS, Change, Move, Op
 from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.model.classes import MessageClass
+from onceq.model.connection import ConnectionStatus
+from onceq.model.identity import guid_text
 from onceq.model.names import Kind
 from onceq.packet.acks import FinalAck, OrderAck, order_ack
 
 
+def held(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether nothing may leave: paused, disconnected by an operator, or locked (section 1.3)."""
+    return bool(outgoing.paused_s or desk.state.offline_s) or locked(desk, outgoing)
+
+
+def locked(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether this manager is hardened and the destination not reached over HTTP (Q-7)."""
+    return desk.settings.hardened and outgoing.name.protocol not in ("HTTP", "HTTPS")
+
+
 def stir(desk: Desk, outgoing: Outgoing) -> None:
     """Let an outgoing queue move if it can: transmit, or connect."""
-    if outgoing.paused_s or not outgoing.pending():
+    if held(desk, outgoing) or not outgoing.pending():
         return
     if outgoing.session:
         desk.act(Ready(outgoing.session))
@@ -36,6 +48,8 @@ def stir(desk: Desk, outgoing: Outgoing) -> None:
 def connect(desk: Desk, outgoing: Outgoing) -> None:
     """Ask for a session, or use one that is there."""
     name = outgoing.name
+    where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
+    outgoing.tried(ConnectionStatus.IN_PROGRESS, desk.now.wall_s, where)
     route = desk.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
     if route is not None:
         outgoing.connecting = True
@@ -62,7 +76,10 @@ def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
     if before is not None:
         before.outgoing.discard(outgoing.number)
     outgoing.session = peer.session
-    outgoing.connecting = False
+    outgoing.tried(ConnectionStatus.ESTABLISHED, desk.now.wall_s, peer.address)
+    if outgoing.name.protocol == "OS":
+        desk.names[peer.peer] = outgoing.name.host
+    outgoing.connecting = outgoing.closing = False
     outgoing.retry_us = 0
     outgoing.connected_s = desk.now.wall_s
     outgoing.trouble.reason = ""
@@ -72,12 +89,20 @@ def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
     desk.act(Ready(peer.session))
 
 
-def lost(desk: Desk, outgoing: Outgoing, reason: str, *, idle: bool = False) -> None:
+def lost(
+    desk: Desk,
+    outgoing: Outgoing,
+    reason: str,
+    *,
+    idle: bool = False,
+    status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
+) -> None:
     """No session any more, or none came about: say why, and try again later (Q-9).
 
     A session that was closed for idleness is no trouble: what waits for an order acknowledgment
     goes on waiting until its time, and only then a new session is made (section 4.3).
     """
+    outgoing.closing = False
     if idle and outgoing.pace.due_us and outgoing.sent >= outgoing.ordered_lane.next - 1:
         outgoing.session = 0
         outgoing.connected_s = 0
@@ -91,12 +116,13 @@ def lost(desk: Desk, outgoing: Outgoing, reason: str, *, idle: bool = False) -> 
         trouble.since_s = desk.now.wall_s
     trouble.reason, trouble.last_s = reason, desk.now.wall_s
     trouble.attempts += 1
+    outgoing.tried(status, desk.now.wall_s, "", reason)
     outgoing.session = 0
     outgoing.connecting = False
     outgoing.connected_s = 0
     outgoing.pace.due_us = 0
     outgoing.rewind()
-    if outgoing.pending() and not outgoing.paused_s:
+    if outgoing.pending() and not held(desk, outgoing):
         outgoing.retry_us = desk.later_us(desk.settings.connect_retry_s)
         desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
 
@@ -177,7 +203,7 @@ def room(desk: Desk, item: Room) -> None:
     more = bool(peer.acks)
     for number in sorted(peer.outgoing):
         outgoing = desk.state.holders.get(number)
-        if not isinstance(outgoing, Outgoing) or outgoing.paused_s:
+        if not isinstance(outgoing, Outgoing) or held(desk, outgoing):
             continue
         for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
             if lane not in outgoing.lanes:

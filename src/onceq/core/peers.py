@@ -21,19 +21,33 @@ from onceq.core.records import Change, Move, Op
 
 def opened(desk: Desk, item: SessionOpened) -> None:
     """A session is ready."""
-    if item.peer == desk.identity.guid:
-        desk.act(CloseSession(item.session, "identity-clash: the peer claims our own identity"))
+    outgoing = desk.state.holders.get(item.outgoing)
+    reason = _turned_away(desk, item)
+    if reason:
+        desk.act(CloseSession(item.session, reason))
+        if isinstance(outgoing, Outgoing) and outgoing.connecting:
+            lost(desk, outgoing, reason)
         return
     peer = Peer(item.session, item.peer, item.address)
     desk.peers[item.session] = peer
     desk.sessions_of.setdefault(item.peer, set()).add(item.session)
-    outgoing = desk.state.holders.get(item.outgoing)
     if isinstance(outgoing, Outgoing):
         attach(desk, outgoing, peer)
     for waiting in desk.by_guid.get(item.peer, ()):
         if not waiting.session and waiting is not outgoing:
             attach(desk, waiting, peer)
     desk.act(Ready(item.session))
+
+
+def _turned_away(desk: Desk, item: SessionOpened) -> str:
+    """Why a session is closed as soon as it is there; "" if it is not."""
+    if item.peer == desk.identity.guid:
+        return "identity-clash: the peer claims our own identity"
+    if desk.state.offline_s:
+        return "this queue manager was disconnected by an operator"
+    if desk.settings.hardened:
+        return "this queue manager is hardened: it talks over HTTP only"
+    return ""
 
 
 def closed(desk: Desk, item: SessionClosed) -> None:
@@ -55,7 +69,7 @@ def connect_failed(desk: Desk, item: ConnectFailed) -> None:
     """The destination cannot be reached now."""
     outgoing = desk.state.holders.get(item.outgoing)
     if isinstance(outgoing, Outgoing) and outgoing.connecting:
-        lost(desk, outgoing, item.reason)
+        lost(desk, outgoing, item.reason, status=item.status)
 
 
 def acked(desk: Desk, item: SessionAcked) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from onceq.core.desk import Desk, Prepared, Target, Transaction
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Queue
 from onceq.core.inputs import SendItem
+from onceq.core.quota import check_quota, computer_full
 from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -25,6 +26,7 @@ from onceq.core.records import (
 )
 from onceq.core.resolve import address_of, answer_address, destinations
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.tracing import trace_queue
 from onceq.errors import (
     BodyTooLarge,
     IllegalPropertySize,
@@ -99,7 +101,7 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
         size=size,
     )
     for index, target in enumerate(targets):
-        _check_quota(desk, target, prepared.size_at(index))
+        check_quota(desk, target, prepared.size_at(index))
     return prepared
 
 
@@ -149,19 +151,12 @@ def _checked_size(
     if desk.open_bytes + size > OPEN_SEND_BYTES_MAX:
         raise InsufficientResources("open transactions hold all the memory they may; commit some")
     if desk.state.space.total + size > desk.settings.computer_quota_bytes:
+        computer_full(desk)
         raise InsufficientResources(
             f"the queues of this manager hold their quota of {desk.settings.computer_quota_bytes} "
             "bytes; receive or purge messages, or raise computer_quota_bytes"
         )
     return size
-
-
-def _check_quota(desk: Desk, target: Target, size: int) -> None:
-    holder = target.holder
-    if isinstance(holder, Queue) and (desk.holding(holder) + size > holder.properties.quota_bytes):
-        raise InsufficientResources(
-            f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
-        )
 
 
 def _deadline(sent_s: int, lifetime_s: int) -> int:
@@ -200,6 +195,7 @@ def _template(
         properties=properties,
         sent_time=sent_s,
         transactional=transactional,
+        report_queue=trace_queue(desk) if properties.trace else b"",
     )
 
 

@@ -51,6 +51,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "stamp": state.stamp,
         "ceiling": state.number_ceiling,
+        "offline": state.offline_s,
         "next": [
             state.next_number,
             state.next_message,
@@ -81,6 +82,7 @@ def restore(state: State, checkpoint: bytes) -> None:
     head = json.loads(checkpoint[8 : 8 + size])
     state.stamp = head["stamp"]
     state.number_ceiling = head["ceiling"]
+    state.offline_s = head["offline"]
     for properties in head["queues"]:
         state.make_queue(restore_properties(properties))
     for number, name, stream, base, old, paused_s in head["outgoing"]:

@@ -71,12 +71,14 @@ class Identity:
 
 def restore_properties(values: dict[str, Any]) -> QueueProperties:
     """Queue properties from their JSON form."""
-    return QueueProperties(**{**values, "instance": bytes.fromhex(values["instance"])})
+    guids = {name: bytes.fromhex(values[name]) for name in ("instance", "type")}
+    return QueueProperties(**{**values, **guids})
 
 
 def dump_properties(properties: QueueProperties) -> dict[str, Any]:
     """Queue properties in JSON form."""
-    return {**asdict(properties), "instance": properties.instance.hex()}
+    guids = {"instance": properties.instance.hex(), "type": properties.type.hex()}
+    return {**asdict(properties), **guids}
 
 
 class State:
@@ -100,6 +102,8 @@ class State:
         self.next_transaction = 1
         self.stamp = identity.installed_s
         """High half of new stream identifiers (EOD-14)."""
+        self.offline_s = 0
+        """Since when (seconds since 1970) an operator has disconnected this manager; 0: not."""
         self.next_expiry = NEVER_S
         """No message expires before this second; may be too early, never too late."""
         for number, (key, transactional) in SYSTEM_QUEUES.items():
@@ -269,11 +273,18 @@ class State:
         values = setup.values
         if setup.what == "queue":
             self.make_queue(restore_properties(values))
+        elif setup.what == "queue-set":
+            properties = restore_properties(values)
+            self.queues[queue_key_of(properties)].properties = properties
         elif setup.what == "drop-queue":
             queue = self.queues.pop(values["key"])
             self._drop(queue)
         elif setup.what == "outgoing":
             self.make_outgoing(values["number"], values["name"])
+        elif setup.what == "drop-outgoing":
+            self.drop_outgoing(values["number"])
+        elif setup.what == "offline":
+            self.offline_s = values["since_s"]
         elif setup.what == "pause":
             outgoing = self.holders[values["number"]]
             assert isinstance(outgoing, Outgoing)
@@ -305,6 +316,16 @@ class State:
         self.holders[number] = self.outgoing[outgoing.key] = outgoing
         self.next_number = max(self.next_number, number + 1)
         return outgoing
+
+    def drop_outgoing(self, number: int) -> None:
+        """Forget an outgoing queue in which nothing is; what is sent there next opens another."""
+        outgoing = self.holders[number]
+        assert isinstance(outgoing, Outgoing)
+        assert not len(outgoing), "only an empty outgoing queue goes"
+        for stream in (*outgoing.old, outgoing.stream):
+            self.streams.pop(stream, None)
+        del self.outgoing[outgoing.key]
+        self._drop(outgoing)
 
     def _drop(self, holder: Holder) -> None:
         for lane in holder.lanes.values():

@@ -16,6 +16,7 @@ from onceq.core.ending import ended, purged_meanwhile
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
 from onceq.core.records import Change, Move, Op
 from onceq.core.send import add_puts, prepared_all
+from onceq.core.tracing import trace_sent
 from onceq.errors import InsufficientResources, OperationCancelled, TransactionOver, UsageError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
@@ -58,6 +59,7 @@ def send(desk: Desk, item: Send) -> None:
     change = Change(desk.now.wall_s)
     desk.promise(sends, -1)
     first = add_puts(desk, change, sends, transaction=0)
+    trace_sent(desk, change, sends, first)
     express = all(put.flags & 1 for put in change.puts)
     desk.record(change, forced=not express)
     count = sum(len(p.item.bodies) for p in sends)
@@ -88,6 +90,7 @@ def commit(desk: Desk, item: Commit) -> None:
         number = desk.state.next_transaction
         change.next_transaction = number + 1
         first = add_puts(desk, change, sends, transaction=number)
+        trace_sent(desk, change, sends, first)
         result = Sent(first, sum(len(p.item.bodies) for p in sends), number)
     for lock in tx.receives:
         move = Move(Op.REMOVE, lock.holder, lock.lane, lock.first, lock.count)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
+from onceq.core import management
 from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing, Progress, Queue, lookup_id
+from onceq.core.holders import Attempt, Outgoing, Progress, Queue, lookup_id
 from onceq.core.inputs import Look
 from onceq.core.resolve import find_outgoing, find_queue
 from onceq.errors import InvalidParameter
@@ -48,6 +49,7 @@ class StatusView:
     space_low: bool
     dead_letters: int
     transactional_dead_letters: int
+    offline_since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,38 @@ class QueueView:
     readers_waiting: int
     number: int
     instance: str
+    journal: bool
+    journal_quota_kb: int
+    type: str
+    base_priority: int
+    authenticate: bool
+    priv_level: int
+    modified: int
+    state: str
+    xact: str
+    foreign: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionView:
+    """One attempt to connect (Q-10): ``status`` and ``hresult`` as MSMQ numbers them."""
+
+    status: int
+    status_name: str
+    time: int
+    hresult: int
+    address: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingView:
     """One outgoing queue: its state, and EodGetSendInfo (4.9).
 
-    ``state`` is one of: connected, waiting, disconnected, inactive, onhold (section 1.3).
+    ``state`` is a string of section 1.3 (``core/management.py``). ``messages`` are all that it
+    holds (PRP-6); of them ``unprocessed`` have arrived and await their final acknowledgment, and
+    ``unsent`` are the rest (case 126). ``xact`` is UNKNOWN: nobody here knows what kind of queue
+    another computer has (PRP-5). ``offline_since`` concerns the whole manager.
     ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
     """
 
@@ -111,14 +138,22 @@ class OutgoingView:
     resend_interval_s: float
     resend_count: int
     expires_next: int
+    unprocessed: int
+    unsent: int
+    offline_since: int
+    xact: str
+    foreign: str
+    next_hops: tuple[str, ...]
+    history: tuple[ConnectionView, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
-    """One incoming stream: EodGetReceiveInfo (4.9)."""
+    """One incoming stream: EodGetReceiveInfo (4.9). ``sender`` is "" if not known."""
 
     queue: str
     source: str
+    sender: str
     stream: int
     number: int
     last_access: int
@@ -157,6 +192,12 @@ def look(desk: Desk, item: Look) -> None:
         result = outgoing_view(desk, find_outgoing(desk, item.name))
     elif item.what == "streams":
         result = tuple(stream_view(desk, p) for p in state.progress.values())
+    elif item.what == "eod-send":
+        result = management.send_info(desk, item.name)
+    elif item.what == "eod-receive":
+        result = management.receive_info(desk, item.name)
+    elif item.what == "management":
+        result = management.properties(desk, item.name)
     elif item.what == "transactions":
         result = tuple(
             TransactionView(
@@ -190,6 +231,7 @@ def status(desk: Desk) -> StatusView:
         space_low=desk.space_low,
         dead_letters=len(state.holders[2]),
         transactional_dead_letters=len(state.holders[1]),
+        offline_since=state.offline_s,
     )
 
 
@@ -219,17 +261,26 @@ def queue_view(queue: Queue) -> QueueView:
         readers_waiting=len(queue.waiting),
         number=queue.number,
         instance=properties.instance.hex(),
+        journal=properties.journal,
+        journal_quota_kb=properties.journal_quota_kb,
+        type=guid_text(properties.type),
+        base_priority=properties.base_priority,
+        authenticate=properties.authenticate,
+        priv_level=properties.priv_level,
+        modified=properties.modified,
+        state=management.LOCAL_CONNECTION,
+        xact="YES" if properties.transactional else "NO",
+        foreign="NO",
     )
 
 
-def _state(outgoing: Outgoing) -> str:
-    if outgoing.paused_s:
-        return "onhold"
-    if outgoing.session:
-        return "connected"
-    if outgoing.connecting:
-        return "waiting"
-    return "disconnected" if outgoing.retry_us else "inactive"
+def connection_view(attempt: Attempt) -> ConnectionView:
+    """One attempt to connect."""
+    status = attempt.status
+    return ConnectionView(
+        int(status), status.name.lower().replace("_", " "), attempt.at_s, status.hresult,
+        attempt.address, attempt.reason,
+    )  # fmt: skip
 
 
 def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
@@ -247,7 +298,7 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
     renew = not outgoing.unacknowledged
     return OutgoingView(
         destination=str(outgoing.name),
-        state=_state(outgoing),
+        state=management.state_of(desk, outgoing),
         messages=len(outgoing),
         unacknowledged=outgoing.unacknowledged,
         awaiting_final=lane.awaiting,
@@ -277,6 +328,13 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         resend_interval_s=desk.settings.resend_wait_s(pace.timeouts),
         resend_count=pace.timeouts,
         expires_next=min(lane.next_expiry for lane in outgoing.lanes.values()),
+        unprocessed=lane.awaiting,
+        unsent=len(outgoing) - lane.awaiting,
+        offline_since=desk.state.offline_s,
+        xact="UNKNOWN",
+        foreign="NO",
+        next_hops=management.next_hops(desk, outgoing),
+        history=tuple(map(connection_view, outgoing.history)),
     )
 
 
@@ -285,6 +343,7 @@ def stream_view(desk: Desk, progress: Progress) -> StreamView:
     return StreamView(
         queue=progress.key,
         source=guid_text(progress.source),
+        sender=desk.name_of(progress.source),
         stream=progress.stream,
         number=progress.last,
         last_access=progress.last_access_s,

@@ -109,6 +109,18 @@ OUTCOME_WINDOW: Final = 1_024
 TIME_TO_REACH_QUEUE_DEFAULT_S: Final = 345_600
 """Four days, when the sender set none (section 6.1)."""
 
+NOTICE_EVERY_S: Final = 3_600
+"""A quota that is reached again and again is told of once in this time (PIT-11)."""
+
+REPORTS_MAX: Final = 1_000
+"""Reports on traced messages that one commit or one arriving run makes."""
+
+NOTICES_MAX: Final = 1_000
+"""Different things that were told of and are remembered for that."""
+
+CONNECTION_HISTORY_MAX: Final = 16
+"""Attempts to connect that an outgoing queue remembers; the oldest go first (Q-10)."""
+
 CONNECTIONS_MAX: Final = 4_096
 """Accepted connections of clients, and as many of peers."""
 
@@ -157,6 +169,11 @@ class Settings:
     """Sends are refused while less than this is free, so that receiving and acknowledging go on."""
     outcome_age_s: int = OUTCOME_AGE_S
     """How long outcomes of commits can be asked for."""
+    report_queue: str = ""
+    """Format name of the queue for reports on traced messages that pass here; empty: none."""
+    hardened: bool = False
+    """HTTP only: outgoing queues for other protocols are LOCKED, and managers that connect over
+    TCP 1801 are turned away (Q-7). Taken at the start."""
     forward_messages: bool = False
     """Whether messages for other managers are passed on to them (a routing server)."""
     remote_transactional_receive: bool = True

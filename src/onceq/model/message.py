@@ -88,6 +88,7 @@ class Message:
         first_in_transaction, last_in_transaction: Among the messages of that transaction to
             this queue (SND-10).
         abort_count: How often a transaction that received it was aborted (SND-21).
+        trace: Whether managers that it passes report it.
     """
 
     body: bytes
@@ -120,6 +121,7 @@ class Message:
     final_ack_wanted: bool = False
     hops: int = 0
     abort_count: int = 0
+    trace: bool = False
     source_address: bytes = field(default=b"", repr=False)
 
     @property

@@ -10,7 +10,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onceq.errors import IllegalPathName, IllegalPropertyValue, InvalidParameter
+from onceq.errors import (
+    AuthenticationNotSupported,
+    EncryptionNotSupported,
+    IllegalPathName,
+    IllegalPropertyId,
+    IllegalPropertyValue,
+    MulticastNotSupported,
+    PropertyNotAllowed,
+)
 from onceq.model.caret import Source
 from onceq.model.identity import GUID_BYTES, NO_GUID
 from onceq.model.limits import QUEUE_LABEL_CHARS_MAX, QUEUE_NAME_CHARS_MAX
@@ -22,8 +30,8 @@ PRIVACY_OPTIONAL = 1
 BASE_PRIORITY_MIN, BASE_PRIORITY_MAX = -32_768, 32_767
 CHANGEABLE = frozenset(
     (
-        "label", "journal", "quota_kb", "journal_quota_kb", "authenticate", "privacy",
-        "base_priority",
+        "label", "journal", "quota_kb", "journal_quota_kb", "authenticate", "priv_level",
+        "base_priority", "type",
     )
 )  # fmt: skip
 """What may be changed of a queue that exists; ``transactional`` never (Q-1)."""
@@ -37,7 +45,7 @@ _RANGES = {
     "number": (0, UI4_MAX),
     "quota_kb": (0, QUOTA_UNLIMITED_KB),
     "journal_quota_kb": (0, QUOTA_UNLIMITED_KB),
-    "privacy": (0, PRIVACY_BODY),
+    "priv_level": (0, PRIVACY_BODY),
     "base_priority": (BASE_PRIORITY_MIN, BASE_PRIORITY_MAX),
     "created": (0, UI4_MAX),
     "modified": (0, UI4_MAX),
@@ -58,8 +66,10 @@ class QueueProperties:
         journal: Whether received messages are copied to the queue's journal.
         quota_kb, journal_quota_kb: In KiB; QUOTA_UNLIMITED_KB is none (section 1.5).
         authenticate: Whether messages must be authenticated (section 1.7).
-        privacy: 0 only clear bodies, 1 both, 2 only encrypted ones (section 1.7).
-        base_priority: For routing to public queues (Q-24); 0 for private ones.
+        priv_level: 0 only clear bodies, 1 both, 2 only encrypted ones (section 1.7).
+        base_priority: For routing to public queues (Q-24); 0 for private ones. It never moves a
+            message inside the queue.
+        type: GUID that the application gives to queues of one kind; zeros for none.
         created, modified: Seconds since 1970 UTC.
         instance: GUID of the queue.
 
@@ -77,11 +87,12 @@ class QueueProperties:
     quota_kb: int = QUOTA_UNLIMITED_KB
     journal_quota_kb: int = QUOTA_UNLIMITED_KB
     authenticate: bool = False
-    privacy: int = PRIVACY_OPTIONAL
+    priv_level: int = PRIVACY_OPTIONAL
     base_priority: int = 0
     created: int = 0
     modified: int = 0
     instance: bytes = NO_GUID
+    type: bytes = NO_GUID
 
     def __post_init__(self) -> None:
         for name in _FLAGS:
@@ -95,8 +106,10 @@ class QueueProperties:
             raise IllegalPropertyValue(
                 f"a queue label is a text of at most {QUEUE_LABEL_CHARS_MAX} characters"
             )
-        if not isinstance(self.instance, bytes) or len(self.instance) != GUID_BYTES:
-            raise IllegalPropertyValue(f"an instance is a GUID of {GUID_BYTES} bytes")
+        for name in ("instance", "type"):
+            value = getattr(self, name)
+            if not isinstance(value, bytes) or len(value) != GUID_BYTES:
+                raise IllegalPropertyValue(f"{name} is a GUID of {GUID_BYTES} bytes")
         if self.private and self.base_priority:
             raise IllegalPropertyValue("only public queues have a base priority (Q-24)")
         self._check_name()
@@ -117,17 +130,44 @@ def changed(properties: QueueProperties, values: dict[str, Any], *, now_s: int) 
     """The same queue with other values, as changed at a time (seconds since 1970 UTC).
 
     Raises:
-        InvalidParameter: There is no such property, or it was settled when the queue was made.
+        PropertyNotAllowed: It was settled when the queue was made (Q-1).
+        IllegalPropertyId: There is no such property.
         IllegalPropertyValue: A value has the wrong type or lies outside its range.
+        EncryptionNotSupported, AuthenticationNotSupported, MulticastNotSupported: It could not be
+            kept.
     """
     for name in sorted(values.keys() - CHANGEABLE):
-        known = name in QueueProperties.__slots__
-        raise InvalidParameter(
+        if name == "multicast_address":
+            raise MulticastNotSupported(
+                "a multicast address needs PGM, which onceq does not have; send to a distribution "
+                "list, or to several queues in one send"
+            )
+        if name not in QueueProperties.__slots__:
+            raise IllegalPropertyId(f"there is no queue property {name!r}")
+        raise PropertyNotAllowed(
             f"{name} was settled when the queue was made and never changes; make another queue"
-            if known
-            else f"there is no queue property {name!r}"
         )
-    return replace(properties, **values, modified=now_s)
+    after = replace(properties, **values, modified=now_s)
+    check_supported(after)
+    return after
+
+
+def check_supported(properties: QueueProperties) -> None:
+    """Refuse what this manager could not keep, instead of keeping it silently unkept.
+
+    Raises:
+        EncryptionNotSupported, AuthenticationNotSupported.
+    """
+    if properties.priv_level == PRIVACY_BODY:
+        raise EncryptionNotSupported(
+            "priv_level 2 lets only encrypted messages in, and onceq cannot read those; use 1 "
+            "(optional) or 0 (none), and TLS between the computers"
+        )
+    if properties.authenticate:
+        raise AuthenticationNotSupported(
+            "a queue for authenticated messages only would refuse every message: onceq checks no "
+            "Windows signatures; leave authenticate off, and use TLS with client certificates"
+        )
 
 
 def name_fault(name: str, *, what: str, chars_max: int) -> tuple[int, str] | None:

@@ -44,6 +44,8 @@ class ArrivedRun:
         sent_time: Seconds since 1970 UTC by the sender's clock.
         kind: USER, ORDER_ACK or FINAL_ACK.
         acknowledge: Acknowledgment messages that they ask for (the bits of ``Acknowledge``).
+        trace: GUID of the public report queue if they are traced, empty if they name none; None if
+            they are not traced.
         encrypted: The bodies are not what the sender wrote; never deliver them (section 10).
     """
 
@@ -65,6 +67,7 @@ class ArrivedRun:
     kind: int
     acknowledge: int = 0
     encrypted: bool = False
+    trace: bytes | None = None
 
     @property
     def first_message(self) -> int:
@@ -225,5 +228,11 @@ class _Shape:
             packets, user.source, user.destination_manager, user.destination, self.tx,
             bool(user.flags & at.USER_RECOVERABLE), base.flags & at.BASE_PRIORITY_MASK, *place,
             numbers, 1 if asks else 0, base.time_to_reach_queue, user.time_to_be_received,
-            user.sent_time, kind, props.flags & 0x0F, parts.encrypted,
+            user.sent_time, kind, props.flags & 0x0F, parts.encrypted, _trace(parts),
         )  # fmt: skip
+
+
+def _trace(parts: PacketHeaders) -> bytes | None:
+    if not parts.base.flags & at.BASE_TRACE or parts.properties.message_class:
+        return None
+    return parts.debug.queue if parts.debug is not None else b""

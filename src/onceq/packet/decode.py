@@ -101,6 +101,7 @@ def message_of(
         final_ack_wanted=bool(tx and tx.flags & at.TX_FINAL_ACK),
         hops=user.flags & at.USER_HOPS_MASK,
         abort_count=abort_count,
+        trace=bool(parts.base.flags & at.BASE_TRACE),
     )
 
 

@@ -40,6 +40,7 @@ COLUMNS_FROM: Final = 8
 _ORDER = struct.Struct("<IQII")
 _SIZES = struct.Struct("<II")
 _USER = struct.Struct("<16s16sIIII")
+_DEBUG = struct.Struct("<HH")
 _BASE = struct.Struct("<BBH4sII")
 _PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
 
@@ -85,6 +86,7 @@ def template(
     message_class: int = 0,
     time_to_reach_queue: int | None = None,
     multi: MultiNames | None = None,
+    report_queue: bytes = b"",
 ) -> Template:
     """Make the headers for one destination.
 
@@ -96,13 +98,14 @@ def template(
         sent_time: Seconds since 1970 UTC.
         time_to_reach_queue: Seconds; None: as in the properties.
         multi: Names of all destinations of the send, if it has several.
+        report_queue: GUID of the public queue for reports on a traced message; empty: none.
 
     Raises:
         LabelTooLong, IllegalPropertyValue: The label does not fit into a packet.
     """
     head = bytearray(
         _BASE.pack(
-            at.VERSION, 0, _priority(properties, transactional), at.SIGNATURE, 0,
+            at.VERSION, 0, _base_flags(properties, transactional), at.SIGNATURE, 0,
             properties.time_to_reach_queue if time_to_reach_queue is None else time_to_reach_queue,
         )
     )  # fmt: skip
@@ -123,13 +126,16 @@ def template(
     offset = len(head)
     head += _properties_header(properties, message_class)
     tail = multi.pack() if multi is not None else b""
+    if properties.trace:
+        tail = _DEBUG.pack(1 if report_queue else 0, 0) + report_queue + tail
     return Template(bytes(head), transaction, offset, tx_flags, tail)
 
 
-def _priority(properties: Properties, transactional: bool) -> int:
+def _base_flags(properties: Properties, transactional: bool) -> int:
+    flags = at.BASE_TRACE | at.BASE_DEBUG if properties.trace else 0
     if transactional:
-        return 0
-    return PRIORITY_DEFAULT if properties.priority is None else properties.priority
+        return flags
+    return flags | (PRIORITY_DEFAULT if properties.priority is None else properties.priority)
 
 
 def _user_flags(

@@ -52,6 +52,8 @@ def plain(value: object) -> object:
         }
     if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Enum):

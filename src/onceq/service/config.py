@@ -203,6 +203,11 @@ def _settings(values: object) -> Settings:
                 raise _Bad("settings", key, f"must be true or false, not {value!r}")
             changes[key] = value
             continue
+        if kind == "str":
+            if not isinstance(value, str):
+                raise _Bad("settings", key, f"must be a text, not {value!r}")
+            changes[key] = value
+            continue
         least = "more than 0" if key in POSITIVE else "0 or more"
         wanted = "a whole number" if kind == "int" else "a number"
         good = isinstance(value, int if kind == "int" else (int, float))

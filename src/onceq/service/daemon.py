@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from onceq.errors import StorageFailure
 from onceq.model.limits import CONNECTIONS_MAX
-from onceq.service.clock import SystemClock
+from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
 from onceq.service.directory import manager_of
 from onceq.service.engine import Engine
@@ -43,11 +43,12 @@ class Daemon:
         store: LogStore,
         configuration: Configuration,
         loop: asyncio.AbstractEventLoop,
+        clock: Clock | None = None,
     ) -> None:
         self.path = path
         self._loop = loop
         self._configuration = configuration
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         self._network = AsyncNetwork(loop, self, configuration.peers)
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self.engine = Engine(
@@ -237,21 +238,25 @@ def run(
     store: LogStore,
     configuration: Configuration,
     ready: Callable[[Daemon], None],
+    *,
+    loop: asyncio.AbstractEventLoop | None = None,
+    clock: Clock | None = None,
 ) -> None:
     """Run the queue manager of a directory until it is told to stop.
 
     Args:
         store: Its open store; closed when this returns or raises.
         ready: Called once it listens.
+        loop, clock: In place of those of the machine; both must show the same time.
 
     Raises:
         PortInUse, ConfigurationError, StorageFailure: It cannot start, or had to stop.
     """
-    loop = new_loop()
+    loop = loop or new_loop()
     asyncio.set_event_loop(loop)
 
     async def work() -> None:
-        daemon = Daemon(path, store, configuration, loop)
+        daemon = Daemon(path, store, configuration, loop, clock)
         try:
             await daemon.start()
             notify("READY=1")

@@ -14,6 +14,7 @@ Upholds: I1, I9 (by the order of persisting and acting).
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from onceq.core.decision import (
     Connect,
     Decision,
     Handed,
+    Notice,
     Persisted,
     Piece,
     Ready,
@@ -36,10 +38,12 @@ from onceq.core.decision import (
 from onceq.core.inputs import Input, OwnerGone, Tick
 from onceq.core.manager import Manager
 from onceq.errors import ConfigurationError, StorageFailure
+from onceq.model.connection import ConnectionStatus
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet.decode import set_class
 from onceq.service.clock import Clock
+from onceq.service.logs import event
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
 from onceq.store.contract import Recovered, Store
@@ -127,6 +131,7 @@ class Engine:
             Transmit: self.sessions.transmit,
             Persisted: self.sessions.persisted,
             CloseSession: self.sessions.close,
+            Notice: _notice,
         }
 
     # ---- life -----------------------------------------------------------------------------
@@ -310,9 +315,14 @@ class Engine:
         """A connection asked for is there; returns the number of the session."""
         return self.sessions.connected(outgoing, connection, address)
 
-    def connect_failed(self, outgoing: int, reason: str) -> None:
+    def connect_failed(
+        self,
+        outgoing: int,
+        reason: str,
+        status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
+    ) -> None:
         """A connection asked for cannot be made."""
-        self.sessions.connect_failed(outgoing, reason)
+        self.sessions.connect_failed(outgoing, reason, status)
 
     def data(self, session: int, data: Buffer) -> None:
         """Bytes have come on a session's connection."""
@@ -325,3 +335,7 @@ class Engine:
     def writable(self, session: int) -> None:
         """A connection can take bytes again."""
         self.sessions.writable(session)
+
+
+def _notice(action: Notice) -> None:
+    event(action.what, level=logging.WARNING, **action.values)

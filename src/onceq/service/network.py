@@ -14,11 +14,13 @@ import contextlib
 import errno
 import logging
 import os
+import socket
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from onceq.errors import ConfigurationError, PortInUse
+from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
 from onceq.model.limits import CONNECTIONS_MAX
 from onceq.service.config import split_address
@@ -233,17 +235,32 @@ class AsyncNetwork:
         name = host if protocol else guid_text(peer)
         where = self._peers.get(name.casefold())
         if where is None and not protocol:
-            self._failed(outgoing, f"no address is known for queue manager {name}")
+            self._failed(
+                outgoing,
+                f"no address is known for queue manager {name}",
+                ConnectionStatus.NO_ROUTING_DATA,
+            )
             return
         address, port = split_address(where, PORT) if where is not None else (host, PORT)
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
                 await self.loop.create_connection(lambda: PeerWire(self, outgoing), address, port)
         except (OSError, TimeoutError, UnicodeError) as error:
-            self._failed(outgoing, f"{name} at {address}:{port}: {_said(error)}")
+            self._failed(outgoing, f"{name} at {address}:{port}: {_said(error)}", _status(error))
 
-    def _failed(self, outgoing: int, reason: str) -> None:
-        self.use(None, lambda: self.engine.connect_failed(outgoing, reason))
+    def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
+        self.use(None, lambda: self.engine.connect_failed(outgoing, reason, status))
+
+
+def _status(error: Exception) -> ConnectionStatus:
+    """How an attempt to connect failed (Q-10)."""
+    if isinstance(error, ConnectionRefusedError):
+        return ConnectionStatus.REFUSED
+    if isinstance(error, (socket.gaierror, UnicodeError)):
+        return ConnectionStatus.NAME_RESOLUTION_FAILURE
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS):
+        return ConnectionStatus.LOW_RESOURCES
+    return ConnectionStatus.CONNECT_FAILURE
 
 
 def _said(error: Exception) -> str:

@@ -15,14 +15,16 @@ from typing import Any, Final
 
 from onceq.core import inputs
 from onceq.errors import (
+    IllegalPropertyId,
+    IllegalPropertyType,
     IllegalPropertyValue,
     InvalidParameter,
     MalformedPacket,
     UnsupportedOperation,
 )
-from onceq.model.identity import GUID_BYTES, TransactionId
+from onceq.model.identity import GUID_BYTES, TransactionId, guid_bytes
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
-from onceq.model.queue import QueueProperties
+from onceq.model.queue import QueueProperties, changed
 from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
@@ -43,22 +45,28 @@ _QUEUE_KINDS: Final[Mapping[str, type]] = {
     "transactional": bool,
     "label": str,
     "quota_kb": int,
+    "journal": bool,
+    "journal_quota_kb": int,
+    "type": str,
+    "base_priority": int,
+    "authenticate": bool,
+    "priv_level": int,
 }
-"""What an application may say of a queue that it makes."""
+"""What an application may say of a queue that it makes, or (but for the first two) changes."""
 
 
 def properties_of(values: dict[str, Any]) -> Properties:
     """Message properties from the names and values of a frame.
 
     Raises:
-        InvalidParameter: There is no such property.
+        IllegalPropertyId: There is no such property.
         IllegalPropertyValue: Its value is of a wrong type or out of range.
     """
     if not values:
         return PLAIN
     unknown = values.keys() - _PROPERTY_NAMES
     if unknown:
-        raise InvalidParameter(f"there is no message property {said(min(unknown))}")
+        raise IllegalPropertyId(f"there is no message property {said(min(unknown))}")
     for name, value in values.items():
         if name in _TEXTS:
             good = isinstance(value, str) and is_text(value)
@@ -180,16 +188,39 @@ def _queue(values: dict[str, Any]) -> QueueProperties:
         raise UnsupportedOperation(
             "a public queue needs a directory, and this queue manager runs without one"
         )
-    for name, value in values.items():
-        if name not in _QUEUE_KINDS:
-            raise InvalidParameter(f"there is no queue property {said(name)} that can be set")
-        kind = _QUEUE_KINDS[name]
-        good = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        if not good or (isinstance(value, str) and not is_text(value)):
-            raise IllegalPropertyValue(f"queue property {name} cannot be {said(value)}")
     if "name" not in values:
         raise InvalidParameter("a queue needs a name")
-    return QueueProperties(**values)
+    for name in values.keys() - _QUEUE_KINDS.keys():
+        if name != "multicast_address":
+            raise IllegalPropertyId(f"there is no queue property {said(name)} that can be set")
+    made = QueueProperties(**queue_values({n: v for n, v in values.items() if n in _QUEUE_KINDS}))
+    if "multicast_address" in values:
+        changed(made, values, now_s=0)
+    return made
+
+
+def queue_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Queue properties from a frame, with their types checked; ranges are the model's matter.
+
+    Raises:
+        IllegalPropertyType: A value has a wrong type.
+        IllegalPropertyValue: It is no GUID, or no text that can be encoded.
+    """
+    found = dict(values)
+    for name, value in values.items():
+        kind = _QUEUE_KINDS.get(name)
+        if kind is None:
+            continue
+        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+            raise IllegalPropertyType(f"queue property {name} cannot be {said(value)}")
+        if isinstance(value, str) and not is_text(value):
+            raise IllegalPropertyValue(f"queue property {name} cannot be {said(value)}")
+        if name == "type" and isinstance(value, str):
+            try:
+                found[name] = guid_bytes(value)
+            except ValueError as error:
+                raise IllegalPropertyValue(f"a queue type: {error}") from None
+    return found
 
 
 def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
@@ -212,12 +243,15 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
             return inputs.CancelReceive(owner, request, head.number)
         if code == Code.OUTCOME:
             return inputs.AskOutcome(owner, request, transaction_id(head.session, head.number))
+        if code == Code.SET:
+            return inputs.SetQueue(owner, request, head.name, queue_values(head.values))
         if code == Code.DELETE:
             return inputs.DeleteQueue(owner, request, head.name)
         if code == Code.PURGE:
             return inputs.PurgeQueue(owner, request, head.name)
         if code == Code.STEER:
-            return inputs.SteerOutgoing(owner, request, head.destination, inputs.Steer(head.action))
+            action = head.action.lower().removeprefix("eod_")
+            return inputs.SteerOutgoing(owner, request, head.destination, inputs.Steer(action))
         if code == Code.LOOK:
             return inputs.Look(owner, request, head.what, head.name)
     except ValueError as error:

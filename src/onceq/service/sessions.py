@@ -23,6 +23,7 @@ from onceq.core.inputs import (
     SessionClosed,
     SessionOpened,
 )
+from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.run import Buffer
 from onceq.model.time import Now
@@ -107,14 +108,19 @@ class Sessions:
         peer = self._peers_wanted.pop(outgoing, NO_GUID)
         return self._begin(connection, address, outgoing, peer, initiator=True)
 
-    def connect_failed(self, outgoing: int, reason: str) -> None:
+    def connect_failed(
+        self,
+        outgoing: int,
+        reason: str,
+        status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
+    ) -> None:
         """A connection asked for cannot be made."""
         self._peers_wanted.pop(outgoing, None)
         known = self._failures.get(outgoing) == reason
         self._failures[outgoing] = reason
         level = logging.DEBUG if known else logging.WARNING
         event("peer not reached", level=level, outgoing=outgoing, reason=reason)
-        self.engine.submit(ConnectFailed(outgoing, reason))
+        self.engine.submit(ConnectFailed(outgoing, reason, status))
 
     def _begin(
         self, connection: Connection, address: str, outgoing: int, peer: bytes, *, initiator: bool
@@ -193,7 +199,7 @@ class Sessions:
             idle = link.session.idle(self.engine.clock.read().mono_us)
             self.engine.submit(SessionClosed(link.number, reason, idle))
         elif link.outgoing:
-            self.connect_failed(link.outgoing, reason)
+            self.connect_failed(link.outgoing, reason, ConnectionStatus.NOT_READY)
         else:
             event("peer turned away", session=link.number, address=link.address, reason=reason)
 

@@ -172,7 +172,7 @@ class Operators:
         """Resume everything, then receive everything, again and again."""
         views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
         for view in views:
-            if view.state == "onhold":
+            if view.state == "ONHOLD":
                 yield Ask(_resume(view.destination))
         while not self.drained:
             for place in list(self.world.ledger.places.values()):

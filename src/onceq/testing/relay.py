@@ -18,7 +18,9 @@ from dataclasses import dataclass, field, replace
 
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
+from onceq.packet import layout as at
 from onceq.packet.arrived import ArrivedRun
+from onceq.wire.mqqb.internal import SESSION_ACK_BYTES
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Event, Opened, Session
 
 
@@ -29,12 +31,14 @@ class Passing:
     Attributes:
         direction: 0 from the initiator of the connection, 1 towards it.
         run: What the packet is part of; ``index`` says where.
+        sender: GUID of the queue manager at that end of the connection.
     """
 
     direction: int
     packet: bytes
     run: ArrivedRun
     index: int
+    sender: bytes = b""
 
     @property
     def kind(self) -> int:
@@ -100,6 +104,9 @@ class Relay:
         right.start()
         self._sides = (_Side(left), _Side(right))
         self._policy = policy
+        self._senders = (initiator_id, acceptor_id)
+        self.muted: set[int] = set()
+        """Sides that are sent no session acknowledgments."""
         self._later: list[tuple[int, int, int, Passing]] = []
         self._count = 0
         self.closed = ""
@@ -113,7 +120,8 @@ class Relay:
             if isinstance(event, Arrived):
                 for run in event.runs:
                     for index, packet in enumerate(run.packets):
-                        self._pass(Passing(side, bytes(packet), run, index), now_us)
+                        passing = Passing(side, bytes(packet), run, index, self._senders[side])
+                        self._pass(passing, now_us)
             elif isinstance(event, Acked):
                 self._acked(side, event, now_us)
             elif isinstance(event, Opened):
@@ -189,4 +197,11 @@ class Relay:
 
     def take_output(self, side: int) -> bytes:
         """Bytes for the initiator's (0) or the acceptor's (1) connection."""
-        return b"".join(self._sides[side].session.take_output())
+        pieces = self._sides[side].session.take_output()
+        if side in self.muted:
+            pieces = [piece for piece in pieces if not _is_session_ack(piece)]
+        return b"".join(pieces)
+
+
+def _is_session_ack(piece: Buffer) -> bool:
+    return len(piece) == SESSION_ACK_BYTES and bool(piece[2] & at.BASE_INTERNAL)

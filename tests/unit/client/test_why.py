@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from onceq.client.why import duration, stream_why, why
+from onceq.core.management import STATES
 
 QUIET: dict[str, Any] = {
-    "destination": r"DIRECT=OS:BETA\private$\stock", "state": "inactive", "messages": 0,
+    "destination": r"DIRECT=OS:BETA\private$\stock", "state": "INACTIVE", "messages": 0,
     "unacknowledged": 0, "awaiting_final": 0, "paused_since": 0, "trouble": "",
     "trouble_since": 0, "attempts": 0, "retry_in_s": -1.0, "no_ack_count": 0,
-    "resend_at": 0, "resend_in_s": -1.0, "resend_count": 0,
+    "resend_at": 0, "resend_in_s": -1.0, "resend_count": 0, "offline_since": 0,
 }  # fmt: skip
 THEN = 1_600_000_000
 
@@ -20,7 +21,7 @@ def test_nothing_waits() -> None:
 
 
 def test_paused_says_since_when_and_how_to_go_on() -> None:
-    said = why({**QUIET, "paused_since": THEN, "messages": 1, "state": "onhold"})
+    said = why({**QUIET, "paused_since": THEN, "messages": 1, "state": "ONHOLD"})
     assert "paused by an operator since 2020-09-1" in said
     assert "1 message waits" in said
     assert "outgoing resume" in said
@@ -28,7 +29,7 @@ def test_paused_says_since_when_and_how_to_go_on() -> None:
 
 def test_unreachable_says_since_when_why_and_when_again() -> None:
     view = {
-        **QUIET, "messages": 10, "state": "disconnected", "trouble": "connection refused",
+        **QUIET, "messages": 10, "state": "DISCONNECTED", "trouble": "connection refused",
         "trouble_since": THEN, "attempts": 1, "retry_in_s": 3.2,
     }  # fmt: skip
     said = why(view)
@@ -41,7 +42,7 @@ def test_unreachable_says_since_when_why_and_when_again() -> None:
 
 def test_waiting_for_an_order_acknowledgment() -> None:
     said = why(
-        {**QUIET, "state": "connected", "messages": 5, "no_ack_count": 3, "resend_at": THEN,
+        {**QUIET, "state": "CONNECTED", "messages": 5, "no_ack_count": 3, "resend_at": THEN,
          "resend_in_s": 12.0, "resend_count": 2}
     )  # fmt: skip
     assert "3 of 5 messages" in said
@@ -50,13 +51,49 @@ def test_waiting_for_an_order_acknowledgment() -> None:
 
 
 def test_waiting_for_the_receivers() -> None:
-    said = why({**QUIET, "state": "connected", "messages": 2, "awaiting_final": 2})
+    said = why({**QUIET, "state": "CONNECTED", "messages": 2, "awaiting_final": 2})
     assert "2 messages have arrived" in said
 
 
 def test_being_transmitted_and_being_connected() -> None:
-    assert "being transmitted" in why({**QUIET, "state": "connected", "messages": 2})
-    assert "for the connection" in why({**QUIET, "state": "waiting", "messages": 2})
+    assert "being transmitted" in why({**QUIET, "state": "CONNECTED", "messages": 2})
+    assert "for the connection" in why({**QUIET, "state": "WAITING", "messages": 2})
+
+
+def test_locked_disconnected_and_disconnecting() -> None:
+    assert "hardened" in why({**QUIET, "state": "LOCKED", "messages": 2})
+    said = why({**QUIET, "state": "DISCONNECTED", "messages": 2, "offline_since": THEN})
+    assert "disconnected by an operator" in said
+    assert "qm connect" in said
+    assert "being closed" in why({**QUIET, "state": "DISCONNECTING", "messages": 2})
+    said = why({**QUIET, "state": "DISCONNECTED", "messages": 2, "retry_in_s": 30.0})
+    assert "in 30 s" in said
+    assert "directory" in why({**QUIET, "state": "NEED VALIDATION", "messages": 2})
+
+
+def test_a_queue_of_this_manager() -> None:
+    view = {
+        "state": "LOCAL CONNECTION", "path": r"private$\orders", "messages": 3, "available": 1,
+        "locked": 2, "readers_waiting": 0,
+    }  # fmt: skip
+    said = why(view)
+    assert "1 message can be received" in said
+    assert "2 are held by open transactions" in said
+    assert "readers" not in said
+    assert "3 readers wait" in why({**view, "readers_waiting": 3})
+
+
+def test_every_state_has_its_own_sentence() -> None:
+    local = {"path": "private$\\q", "available": 1, "locked": 0, "readers_waiting": 0}
+    said = {
+        state: why({**QUIET, **local, "state": state, "messages": 2,
+                    "paused_since": THEN if state == "ONHOLD" else 0,
+                    "trouble": "cable pulled" if state == "DISCONNECTED" else ""})
+        for state in STATES
+    }  # fmt: skip
+    assert said["WAITING"] == said["INACTIVE"], "both wait for a connection to be made"
+    assert len(set(said.values())) == len(STATES) - 1
+    assert all(text.count("\n") == 0 for text in said.values())
 
 
 def test_lengths_of_time() -> None:
@@ -67,10 +104,12 @@ def test_lengths_of_time() -> None:
 
 def test_streams() -> None:
     view: dict[str, Any] = {
-        "queue": r"private$\stock", "source": "abc", "number": 7, "last_access": THEN,
+        "queue": r"private$\stock", "source": "abc", "sender": "", "number": 7, "last_access": THEN,
         "connected": True, "duplicates": 0, "gaps": 0, "rejects": 0,
     }  # fmt: skip
     assert "connected; accepted up to number 7" in stream_why(view)
+    assert "from abc" in stream_why(view)
+    assert "from ALPHA" in stream_why({**view, "sender": "ALPHA"})
     said = stream_why({**view, "connected": False, "duplicates": 2, "gaps": 1, "rejects": 3})
     assert "not connected" in said
     for part in ("2 duplicates dropped", "1 that came before", "3 refused"):

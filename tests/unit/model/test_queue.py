@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from onceq.errors import IllegalPathName, IllegalPropertyValue, InvalidParameter
+from onceq.errors import (
+    AuthenticationNotSupported,
+    EncryptionNotSupported,
+    IllegalPathName,
+    IllegalPropertyId,
+    IllegalPropertyValue,
+    MulticastNotSupported,
+    PropertyNotAllowed,
+)
 from onceq.model.limits import QUEUE_LABEL_CHARS_MAX, QUEUE_NAME_CHARS_MAX
 from onceq.model.queue import (
     CHANGEABLE,
@@ -25,14 +33,14 @@ def test_defaults_are_those_of_the_properties_table() -> None:
     queue = QueueProperties("orders")
     assert (queue.journal, queue.authenticate, queue.transactional) == (False, False, False)
     assert (queue.quota_kb, queue.journal_quota_kb) == (0xFFFFFFFF, 0xFFFFFFFF)
-    assert (queue.privacy, queue.base_priority, queue.label) == (1, 0, "")
+    assert (queue.priv_level, queue.base_priority, queue.label) == (1, 0, "")
 
 
 EDGES: list[tuple[str, list[Any], list[Any]]] = [
     ("label", ["", "x" * QUEUE_LABEL_CHARS_MAX], ["x" * (QUEUE_LABEL_CHARS_MAX + 1), b"x", None]),
     ("quota_kb", [0, QUOTA_UNLIMITED_KB], [-1, QUOTA_UNLIMITED_KB + 1, 1.0, "1", True, None]),
     ("journal_quota_kb", [0, QUOTA_UNLIMITED_KB], [-1, QUOTA_UNLIMITED_KB + 1, None]),
-    ("privacy", [0, 1, 2], [-1, 3, "1"]),
+    ("priv_level", [0, 1, 2], [-1, 3, "1"]),
     ("number", [0, 0xFFFF_FFFF], [-1, 1 << 32]),
     ("created", [0, 0xFFFF_FFFF], [-1, 1 << 32]),
     ("modified", [0, 0xFFFF_FFFF], [-1, 1 << 32]),
@@ -41,6 +49,7 @@ EDGES: list[tuple[str, list[Any], list[Any]]] = [
     ("journal", [False, True], [0, 2]),
     ("authenticate", [False, True], [0, 2]),
     ("instance", [bytes(16)], [b"", bytes(15), bytes(17), "x" * 16, bytearray(16)]),
+    ("type", [bytes(16)], [b"", bytes(15), bytes(17), "x" * 16, bytearray(16)]),
 ]
 
 
@@ -121,9 +130,9 @@ def test_quota_in_bytes() -> None:
 
 def test_whether_a_queue_is_transactional_never_changes() -> None:
     """Case 35."""
-    with pytest.raises(InvalidParameter, match="never changes"):
+    with pytest.raises(PropertyNotAllowed, match="never changes"):
         changed(QUEUE, {"transactional": False}, now_s=9)
-    with pytest.raises(InvalidParameter, match="no queue property 'colour'"):
+    with pytest.raises(IllegalPropertyId, match="no queue property 'colour'"):
         changed(QUEUE, {"colour": "red"}, now_s=9)
 
 
@@ -136,3 +145,13 @@ def test_what_changes_is_dated() -> None:
     assert settled == {
         "name", "private", "number", "transactional", "created", "modified", "instance",
     }  # fmt: skip
+
+
+def test_what_could_not_be_kept_is_refused_by_its_own_error() -> None:
+    with pytest.raises(EncryptionNotSupported):
+        changed(QUEUE, {"priv_level": 2}, now_s=9)
+    with pytest.raises(AuthenticationNotSupported):
+        changed(QUEUE, {"authenticate": True}, now_s=9)
+    with pytest.raises(MulticastNotSupported, match="PGM"):
+        changed(QUEUE, {"multicast_address": "224.0.0.1:80"}, now_s=9)
+    assert changed(QUEUE, {"priv_level": 0, "authenticate": False}, now_s=9).priv_level == 0

@@ -67,7 +67,7 @@ def test_every_property_is_described() -> None:
 
 def test_every_call_is_described() -> None:
     for kind in (onceq.QueueManager, onceq.Transaction, onceq.OpenQueue):
-        for name, value in vars(kind).items():
+        for name, value in inspect.getmembers(kind):
             public = not name.startswith("_") and name not in ("live", "run")
             if public and (inspect.isfunction(value) or isinstance(value, property)):
                 assert re.search(rf"`{name}[`(]", LIBRARY), f"{kind.__name__}.{name}"

@@ -35,6 +35,7 @@ HEADS: list[tuple[int, Any]] = [
     (Code.PURGE, frames.Named("q")),
     (Code.STEER, frames.SteerHead("q", "pause")),
     (Code.LOOK, frames.LookHead("queues", "")),
+    (Code.SET, frames.SetHead("q", {"label": "x"})),
 ]
 
 

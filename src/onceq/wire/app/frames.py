@@ -52,6 +52,7 @@ class Code(IntEnum):
     PURGE = 14
     STEER = 15
     LOOK = 16
+    SET = 17
 
 
 ANSWER: Final = 0x100
@@ -159,6 +160,13 @@ class CreateHead(_Head):
     properties: dict[str, Any]
 
 
+class SetHead(_Head):
+    """Change properties of a queue."""
+
+    name: str
+    values: dict[str, Any]
+
+
 class Named(_Head):
     """A queue to delete or purge."""
 
@@ -225,6 +233,7 @@ REQUESTS: Final[dict[int, type[Head]]] = {
     Code.CANCEL: Number,
     Code.OUTCOME: OutcomeHead,
     Code.CREATE: CreateHead,
+    Code.SET: SetHead,
     Code.DELETE: Named,
     Code.PURGE: Named,
     Code.STEER: SteerHead,

@@ -1,0 +1,203 @@
+"""Operating a queue manager through its connection: looking at it, and steering it.
+
+The parts of ``QueueManager`` and ``AsyncQueueManager`` that operators use. Both have the same
+names; what they give is described at the first one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from onceq.client import plans
+from onceq.client.plans import Plan
+from onceq.client.why import why
+from onceq.errors import QueueNotFound
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+
+class Operating:
+    """For threads."""
+
+    def run(self, plan: Plan) -> Any:
+        """Carry a plan out."""
+        raise NotImplementedError
+
+    def queue(self, name: str) -> dict[str, Any]:
+        """One queue; raises QueueNotFound."""
+        return cast(dict[str, Any], self._look("queue", name))
+
+    def _look(self, what: str, name: str = "") -> Any:
+        return self.run(plans.ask(Code.LOOK, frames.LookHead(what, name)))
+
+    def status(self) -> dict[str, Any]:
+        """The manager at a glance."""
+        return cast(dict[str, Any], self._look("status"))
+
+    def outgoing(self) -> list[dict[str, Any]]:
+        """All outgoing queues."""
+        return cast(list[dict[str, Any]], self._look("outgoing"))
+
+    def outgoing_queue(self, destination: str) -> dict[str, Any]:
+        """One outgoing queue; raises QueueNotFound."""
+        return cast(dict[str, Any], self._look("outgoing-queue", destination))
+
+    def why(self, destination: str) -> str:
+        """One sentence: why messages for a destination do or do not move."""
+        try:
+            return why(self.outgoing_queue(destination))
+        except QueueNotFound:
+            return why(self.queue(destination))
+
+    def streams(self) -> list[dict[str, Any]]:
+        """Incoming message streams (EodGetReceiveInfo)."""
+        return cast(list[dict[str, Any]], self._look("streams"))
+
+    def eod_send_info(self, destination: str) -> dict[str, Any]:
+        """EodGetSendInfo of an outgoing queue: its eleven items.
+
+        Raises:
+            NoInterface: It is a local queue.
+            UninitializedObject: No name was given.
+            QueueNotFound.
+        """
+        return cast(dict[str, Any], self._look("eod-send", destination))
+
+    def eod_receive_info(self, queue: str) -> list[dict[str, Any]]:
+        """EodGetReceiveInfo of a local queue: one entry for each sending manager.
+
+        Raises:
+            NoInterface: It is an outgoing queue.
+            UninitializedObject: No name was given.
+            QueueNotFound.
+        """
+        return cast(list[dict[str, Any]], self._look("eod-receive", queue))
+
+    def management(self, name: str = "") -> dict[str, Any]:
+        """PROPID_MGMT_* of a queue or an outgoing queue; without a name, of this manager."""
+        return cast(dict[str, Any], self._look("management", name))
+
+    def transactions(self) -> list[dict[str, Any]]:
+        """Transactions that are open on this manager."""
+        return cast(list[dict[str, Any]], self._look("transactions"))
+
+    def _steer(self, destination: str, action: str) -> Any:
+        return self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
+
+    def pause(self, destination: str) -> None:
+        """Transmit nothing more to a destination; messages gather."""
+        self._steer(destination, "pause")
+
+    def resume(self, destination: str) -> None:
+        """Transmit again."""
+        self._steer(destination, "resume")
+
+    def resend(self, destination: str) -> None:
+        """Transmit at once what is not acknowledged, with unchanged numbers (EOD-45)."""
+        self._steer(destination, "resend")
+
+    def disconnect(self) -> None:
+        """Close every session with other managers and make none, until ``connect``."""
+        self._steer("", "disconnect")
+
+    def connect(self) -> None:
+        """Talk to other managers again after ``disconnect``."""
+        self._steer("", "connect")
+
+    def tidy(self) -> int:
+        """Forget outgoing queues in which nothing is and that nobody uses; returns how many."""
+        return cast(int, self._steer("", "tidy"))
+
+    def action(self, action: str, destination: str = "") -> Any:
+        """MQMgmtAction by its own strings.
+
+        Args:
+            action: PAUSE, RESUME or EOD_RESEND of an outgoing queue; CONNECT, DISCONNECT or TIDY
+                of this manager.
+        """
+        return self._steer(destination, action)
+
+
+class AsyncOperating:
+    """For tasks."""
+
+    async def run(self, plan: Plan) -> Any:
+        """Carry a plan out."""
+        raise NotImplementedError
+
+    async def queue(self, name: str) -> dict[str, Any]:
+        """One queue; raises QueueNotFound."""
+        return cast(dict[str, Any], await self._look("queue", name))
+
+    async def _look(self, what: str, name: str = "") -> Any:
+        return await self.run(plans.ask(Code.LOOK, frames.LookHead(what, name)))
+
+    async def status(self) -> dict[str, Any]:
+        """The manager at a glance."""
+        return cast(dict[str, Any], await self._look("status"))
+
+    async def outgoing(self) -> list[dict[str, Any]]:
+        """All outgoing queues."""
+        return cast(list[dict[str, Any]], await self._look("outgoing"))
+
+    async def outgoing_queue(self, destination: str) -> dict[str, Any]:
+        """One outgoing queue."""
+        return cast(dict[str, Any], await self._look("outgoing-queue", destination))
+
+    async def why(self, destination: str) -> str:
+        """One sentence: why messages for a destination do or do not move."""
+        try:
+            return why(await self.outgoing_queue(destination))
+        except QueueNotFound:
+            return why(await self.queue(destination))
+
+    async def streams(self) -> list[dict[str, Any]]:
+        """Incoming message streams."""
+        return cast(list[dict[str, Any]], await self._look("streams"))
+
+    async def eod_send_info(self, destination: str) -> dict[str, Any]:
+        """EodGetSendInfo of an outgoing queue: its eleven items."""
+        return cast(dict[str, Any], await self._look("eod-send", destination))
+
+    async def eod_receive_info(self, queue: str) -> list[dict[str, Any]]:
+        """EodGetReceiveInfo of a local queue: one entry for each sending manager."""
+        return cast(list[dict[str, Any]], await self._look("eod-receive", queue))
+
+    async def management(self, name: str = "") -> dict[str, Any]:
+        """PROPID_MGMT_* of a queue or an outgoing queue; without a name, of this manager."""
+        return cast(dict[str, Any], await self._look("management", name))
+
+    async def transactions(self) -> list[dict[str, Any]]:
+        """Transactions that are open on this manager."""
+        return cast(list[dict[str, Any]], await self._look("transactions"))
+
+    async def _steer(self, destination: str, action: str) -> Any:
+        return await self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
+
+    async def pause(self, destination: str) -> None:
+        """Transmit nothing more to a destination."""
+        await self._steer(destination, "pause")
+
+    async def resume(self, destination: str) -> None:
+        """Transmit again."""
+        await self._steer(destination, "resume")
+
+    async def resend(self, destination: str) -> None:
+        """Transmit at once what is not acknowledged."""
+        await self._steer(destination, "resend")
+
+    async def disconnect(self) -> None:
+        """Close every session with other managers and make none, until ``connect``."""
+        await self._steer("", "disconnect")
+
+    async def connect(self) -> None:
+        """Talk to other managers again after ``disconnect``."""
+        await self._steer("", "connect")
+
+    async def tidy(self) -> int:
+        """Forget outgoing queues in which nothing is and that nobody uses; returns how many."""
+        return cast(int, await self._steer("", "tidy"))
+
+    async def action(self, action: str, destination: str = "") -> Any:
+        """MQMgmtAction by its own strings."""
+        return await self._steer(destination, action)

@@ -1,0 +1,126 @@
+"""What applications and operators do with a queue manager, wherever it runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from onceq.client.results import Batch
+from onceq.core import inputs
+from onceq.core.decision import Opened, Outcome, Sent
+from onceq.errors import ReceiveTimeout
+from onceq.model.identity import TransactionId
+from onceq.model.message import Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+MESSAGES_MAX = 10_000
+BYTES_MAX = 1 << 25
+
+
+class AnswerLost(Exception):
+    """The queue manager died before it answered."""
+
+
+def item(destination: str, *bodies: bytes, **properties: Any) -> inputs.SendItem:
+    return inputs.SendItem(destination, Properties(**properties), Run.of(bodies))
+
+
+class Applications:
+    """Every request is an input of the core; ``ask`` brings it there and its answer back."""
+
+    world: World
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count(1)
+
+    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+        """One request and its answer; errors are raised. Lets the world run until it comes.
+
+        Args:
+            make: Makes the input from the owner's and the request's number.
+
+        Raises:
+            AnswerLost: The queue manager died instead.
+        """
+        raise NotImplementedError
+
+    def create(self, name: str, *, transactional: bool = True, **more: Any) -> None:
+        properties = QueueProperties(name, transactional=transactional, **more)
+        self.ask(lambda o, r: inputs.CreateQueue(o, r, properties, b"Q" * 16))
+
+    def delete(self, name: str) -> Any:
+        return self.ask(lambda o, r: inputs.DeleteQueue(o, r, name))
+
+    def open(
+        self, name: str, access: inputs.Access, share: inputs.Share = inputs.Share.DENY_NONE
+    ) -> Opened:
+        result = self.ask(lambda o, r: inputs.OpenQueue(o, r, name, access, share))
+        assert isinstance(result, Opened)
+        return result
+
+    def close_handle(self, handle: int) -> None:
+        self.ask(lambda o, r: inputs.CloseQueue(o, r, handle))
+
+    def begin(self) -> int:
+        number = next(self.numbers)
+        self.ask(lambda o, r: inputs.Begin(o, r, number))
+        return number
+
+    def send(self, tx: int, destination: str, *bodies: bytes, **properties: Any) -> Any:
+        """Messages of a transaction, or (0) of none."""
+        items = (item(destination, *bodies, **properties),)
+        return self.ask(lambda o, r: inputs.Send(o, r, tx, items))
+
+    def commit(self, tx: int, id: TransactionId | None = None) -> Sent:
+        result = self.ask(lambda o, r: inputs.Commit(o, r, tx, (), id))
+        assert isinstance(result, Sent)
+        return result
+
+    def abort(self, tx: int) -> None:
+        self.ask(lambda o, r: inputs.Abort(o, r, tx))
+
+    def once(
+        self, destination: str, *bodies: bytes, id: TransactionId | None = None, **properties: Any
+    ) -> Sent:
+        """One transaction that sends these."""
+        items = (item(destination, *bodies, **properties),)
+        result = self.ask(lambda o, r: inputs.Commit(o, r, 0, items, id))
+        assert isinstance(result, Sent)
+        return result
+
+    def outcome(self, id: TransactionId) -> Outcome:
+        result = self.ask(lambda o, r: inputs.AskOutcome(o, r, id))
+        assert isinstance(result, Outcome)
+        return result
+
+    def receive(self, queue: str, *, tx: int = 0, count: int = 1, wait_s: float = 0) -> Batch:
+        until = self.world.now_us + int(wait_s * 1e6) if wait_s else 0
+        result = self.ask(lambda o, r: inputs.Receive(o, r, queue, tx, count, BYTES_MAX, until))
+        assert isinstance(result, Batch)
+        return result
+
+    def messages(self, queue: str) -> Batch:
+        """What is in a queue, by peeking; raises ReceiveTimeout if nothing is."""
+        result = self.ask(
+            lambda o, r: inputs.Receive(o, r, queue, 0, MESSAGES_MAX, BYTES_MAX, 0, True)
+        )
+        assert isinstance(result, Batch)
+        return result
+
+    def bodies(self, queue: str) -> list[bytes]:
+        """The bodies of what is in a queue."""
+        try:
+            return self.messages(queue).bodies()
+        except ReceiveTimeout:
+            return []
+
+    def look(self, what: str, name: str = "") -> Any:
+        return self.ask(lambda o, r: inputs.Look(o, r, what, name))
+
+    def steer(self, destination: str, action: str) -> None:
+        self.ask(lambda o, r: inputs.SteerOutgoing(o, r, destination, inputs.Steer(action)))

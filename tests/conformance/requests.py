@@ -1,0 +1,117 @@
+"""Inputs of the core as requests of an application, and results back: what a client would say.
+
+Nothing is checked on this side, so that the queue manager has to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+from onceq.client.link import result_of
+from onceq.client.results import Batch
+from onceq.core import inputs
+from onceq.core.decision import Opened, Outcome, Sent
+from onceq.errors import OnceqError
+from onceq.model.run import Run
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, Code
+
+
+class View(dict[str, Any]):
+    """What stands under a name is an attribute, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def request_frame(request: int, item: inputs.Input, now_us: int) -> bytes:
+    """The frame in which an application asks for this."""
+    code, head, runs = _request(item, now_us)
+    return b"".join(frames.frame(request, code, head, *frames.pack_runs(runs)))
+
+
+def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
+    runs: list[Run] = []
+    if isinstance(item, (inputs.Send, inputs.Commit)):
+        runs = [part.bodies for part in item.items]
+        heads = [
+            frames.Item(part.destination, changed(part.properties), part.age_s, len(part.bodies))
+            for part in item.items
+        ]
+        if isinstance(item, inputs.Send):
+            return Code.SEND, frames.SendHead(item.transaction, heads), runs
+        session = (item.id.session, item.id.number) if item.id else (b"", 0)
+        return Code.COMMIT, frames.CommitHead(item.transaction, *session, heads), runs
+    if isinstance(item, inputs.Receive):
+        wait_ms = -(-(item.wait_until_us - now_us) // 1000) if item.wait_until_us else 0
+        receive = frames.ReceiveHead(
+            item.queue, item.transaction, item.count_max, item.bytes_max, wait_ms, item.peek,
+            item.after, item.lookup, item.handle,
+        )  # fmt: skip
+        return Code.RECEIVE, receive, runs
+    code, head = _plain(item)
+    return code, head, runs
+
+
+def _plain(item: Any) -> tuple[int, object]:
+    makers: dict[type, Any] = {
+        inputs.OpenQueue: lambda i: (Code.OPEN, frames.Open(i.name, int(i.access), int(i.share))),
+        inputs.CloseQueue: lambda i: (Code.CLOSE, frames.Number(i.handle)),
+        inputs.Begin: lambda i: (Code.BEGIN, frames.Number(i.transaction)),
+        inputs.Abort: lambda i: (Code.ABORT, frames.Number(i.transaction)),
+        inputs.Remove: lambda i: (
+            Code.REMOVE, frames.RemoveHead(i.queue, i.transaction, i.first, i.last)),
+        inputs.CancelReceive: lambda i: (Code.CANCEL, frames.Number(i.waiting)),
+        inputs.AskOutcome: lambda i: (
+            Code.OUTCOME, frames.OutcomeHead(i.id.session, i.id.number)),
+        inputs.CreateQueue: lambda i: (Code.CREATE, frames.CreateHead(changed(i.properties))),
+        inputs.SetQueue: lambda i: (Code.SET, frames.SetHead(i.name, dict(i.values))),
+        inputs.DeleteQueue: lambda i: (Code.DELETE, frames.Named(i.name)),
+        inputs.PurgeQueue: lambda i: (Code.PURGE, frames.Named(i.name)),
+        inputs.SteerOutgoing: lambda i: (
+            Code.STEER, frames.SteerHead(i.destination, i.action.value)),
+        inputs.Look: lambda i: (Code.LOOK, frames.LookHead(i.what, i.name)),
+    }  # fmt: skip
+    return makers[type(item)](item)  # type: ignore[no-any-return]
+
+
+def changed(properties: Any) -> dict[str, Any]:
+    """Properties that are not what they are by default, as plain values."""
+    values = {}
+    for field in fields(properties):
+        value = getattr(properties, field.name)
+        if field.default is MISSING or value != field.default:
+            values[field.name] = (
+                int(value) if isinstance(value, int) and value is not True else value
+            )
+    return values
+
+
+def result(code: int, head: memoryview, data: memoryview) -> object:
+    """What the core has answered; an OnceqError instance is to be raised."""
+    found = result_of(code, head, data)
+    if isinstance(found, (OnceqError, Batch)):
+        return found
+    if isinstance(found, frames.SentHead):
+        return Sent(found.first_message, found.messages, found.transaction)
+    if isinstance(found, frames.OpenedHead):
+        return Opened(found.handle, found.local, found.transactional)
+    if code & ~ANSWER == Code.OUTCOME:
+        return Outcome(found)
+    return view(found)
+
+
+def view(value: Any) -> Any:
+    """A view as the core gives it: attributes (or names) and tuples."""
+    if isinstance(value, dict):
+        return View({name: view(item) for name, item in value.items()})
+    return tuple(map(view, value)) if isinstance(value, list) else value
+
+
+def hello() -> bytes:
+    """What an application says first."""
+    return b"".join(frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "conformance")))

@@ -1,0 +1,132 @@
+"""Queue properties, the management view and actions: on the command line and in the library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import onceq
+import onceq.aio
+from onceq import errors
+from tests.daemon.test_cli import STOCK, Shell, managers, onceq_
+
+__all__ = ["managers", "onceq_"]
+
+GUID = "55ee8f32-cce9-11cf-b108-0020afd61ce9"
+
+
+@pytest.mark.slow
+def test_queue_set_and_show(onceq_: Shell) -> None:
+    onceq_("queue", "create", "private$/props", "--transactional", "--journal", "--quota-kb", "9")
+    said = onceq_(
+        "queue", "set", "private$/props", "--label", "Orders", "--no-journal", "--quota-kb", "100",
+        "--journal-quota-kb", "7", "--type", GUID, "--priv-level", "0",
+    )  # fmt: skip
+    for part in ("Orders", "100 KiB", "7 KiB", GUID, "0 (none)"):
+        assert part in said
+    seen = onceq_.json("queue", "show", "private$/props")
+    assert isinstance(seen, dict)
+    assert (seen["label"], seen["journal"], seen["quota_kb"], seen["journal_quota_kb"],
+            seen["type"], seen["priv_level"]) == ("Orders", False, 100, 7, GUID, 0)  # fmt: skip
+    assert "can be received" in str(seen["why"])
+    onceq_("queue", "set", "private$/props", "--priv-level", "2", code=2)
+    assert "encryption-not-supported" in onceq_.error
+    onceq_("queue", "set", "private$/props", "--authenticate", code=2)
+    assert "authentication-not-supported" in onceq_.error
+    onceq_("queue", "set", "private$/props", code=2)
+    assert "nothing to set" in onceq_.error
+    onceq_("queue", "set", "private$/props", "--type", "no-guid", code=2)
+    assert "illegal-property-value" in onceq_.error
+    onceq_("queue", "delete", "private$/props")
+
+
+@pytest.mark.slow
+def test_disconnect_connect_and_tidy(onceq_: Shell) -> None:
+    onceq_("send", STOCK, "one")
+    assert "disconnected from the network" in onceq_("qm", "disconnect")
+    shown = onceq_.json("outgoing", "show", STOCK)
+    assert isinstance(shown, dict)
+    assert shown["state"] == "DISCONNECTED"
+    assert len(shown["eod"]) == 11
+    assert "qm connect" in shown["why"]
+    assert "disconnected by an operator" in onceq_("qm", "status")
+    assert "connected to the network" in onceq_("qm", "connect")
+    onceq_("queue", "purge", STOCK)
+    assert "connection 1" in onceq_("outgoing", "show", STOCK)
+    done = onceq_.json("qm", "tidy")
+    assert isinstance(done, dict)
+    assert done["action"] == "tidy"
+
+
+@pytest.fixture
+def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
+    with onceq.open(tmp_path / "a", name="ALPHA", listen="") as manager:
+        yield manager
+
+
+def test_properties_and_views_through_the_library(qm: onceq.QueueManager) -> None:
+    made = qm.create_queue("private$\\q", transactional=True, journal=True, type=GUID)
+    assert (made["journal"], made["type"]) == (True, GUID)
+    assert qm.set_queue("private$\\q", label="x", type=bytes(16))["label"] == "x"
+    assert qm.queue("private$\\q")["type"].strip("0-") == ""
+    with pytest.raises(errors.PropertyNotAllowed):
+        qm.set_queue("private$\\q", transactional=False)
+    with pytest.raises(errors.IllegalPropertyType):
+        qm.set_queue("private$\\q", journal=1)
+    with pytest.raises(errors.MulticastNotSupported):
+        qm.create_queue("private$\\m", multicast_address="224.0.0.1:80")
+    assert qm.eod_receive_info("private$\\q") == []
+    assert "can be received" in qm.why("private$\\q")
+    qm.action("DISCONNECT")
+    qm.send("DIRECT=OS:FAR\\private$\\q", b"1", transactional=True)
+    qm.action("EOD_RESEND", "DIRECT=OS:FAR\\private$\\q")
+    info = qm.eod_send_info("DIRECT=OS:FAR\\private$\\q")
+    assert info["eod_next_seq"]["seq_no"] == 2
+    assert qm.management("DIRECT=OS:FAR\\private$\\q")["eod_next_seq"] == info["eod_next_seq"]
+    assert qm.management()["connected"] == "DISCONNECTED"
+    with pytest.raises(errors.UninitializedObject):
+        qm.action("PAUSE")
+    with pytest.raises(errors.InvalidParameter):
+        qm.action("EXPLODE")
+    qm.connect()
+    assert qm.tidy() == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"priv_level": 1}, errors.EncryptionNotSupported),
+        ({"auth_level": 1}, errors.AuthenticationNotSupported),
+        ({"colour": "red"}, errors.IllegalPropertyId),
+    ],
+)
+def test_message_properties_that_could_not_be_kept(
+    qm: onceq.QueueManager, values: dict[str, object], error: type[errors.OnceqError]
+) -> None:
+    qm.create_queue("private$\\q")
+    with pytest.raises(error):
+        qm.send("private$\\q", b"", **values)
+    qm.send("private$\\q", b"", priv_level=0, auth_level=0)
+    assert qm.queue("private$\\q")["messages"] == 1
+
+
+def test_the_same_names_for_tasks(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with await onceq.aio.open(tmp_path / "a", name="ALPHA", listen="") as qm:
+            await qm.create_queue("private$\\q", transactional=True, journal=True)
+            assert (await qm.set_queue("private$\\q", journal=False))["journal"] is False
+            await qm.disconnect()
+            await qm.send("DIRECT=OS:FAR\\private$\\q", b"1", transactional=True)
+            info = await qm.eod_send_info("DIRECT=OS:FAR\\private$\\q")
+            assert info["eod_next_seq"]["seq_no"] == 2
+            assert await qm.eod_receive_info("private$\\q") == []
+            assert (await qm.management())["connected"] == "DISCONNECTED"
+            await qm.connect()
+            assert await qm.tidy() == 0
+            assert await qm.action("TIDY") == 0
+            assert "can be received" in await qm.why("private$\\q")
+
+    asyncio.run(work())

@@ -1,0 +1,143 @@
+"""Which conformance case is run by which test, found in the tests themselves.
+
+A test of cases 4 and 5 is called ``test_case_004_005_...``. Where it runs follows from how it gets
+its queue managers (``tests/conformance/conftest.py``): through the fixture ``worlds`` in both
+kinds of world, unless a mark says otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+CASES = TESTS / "conformance" / "cases.txt"
+NAME = re.compile(r"test_case((?:_\d{3})+)_")
+INSIDE, PROCESSES, CLIENT = "inside", "processes", "client"
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test of one or more cases.
+
+    Attributes:
+        where: ``INSIDE``, ``PROCESSES``, ``CLIENT``: each that it runs in.
+        reason: Why it runs inside only; "" if it need not, or nobody says.
+    """
+
+    name: str
+    file: str
+    cases: tuple[int, ...]
+    where: frozenset[str]
+    reason: str = ""
+
+
+def groups() -> list[tuple[str, dict[int, str]]]:
+    """Headings, and the cases below each."""
+    found: list[tuple[str, dict[int, str]]] = []
+    for line in CASES.read_text().splitlines():
+        if line.startswith("# "):
+            found.append((line[2:], {}))
+        else:
+            number, text = line.split(" ", 1)
+            found[-1][1][int(number)] = text
+    return found
+
+
+def tests() -> list[Test]:
+    """Every test that is named after a case."""
+    return [test for path in sorted(TESTS.rglob("test_*.py")) for test in _tests_of(path)]
+
+
+def _tests_of(path: Path) -> list[Test]:
+    functions = {
+        node.name: node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    found = []
+    for name, node in functions.items():
+        match = NAME.match(name)
+        if match is None:
+            continue
+        marks = _marks(node)
+        if path.parent.name == "daemon":
+            where = {PROCESSES}
+        elif CLIENT in marks:
+            where = {PROCESSES, CLIENT}
+        elif PROCESSES in marks:
+            where = {PROCESSES}
+        elif INSIDE in marks or not _reaches(name, functions):
+            where = {INSIDE}
+        else:
+            where = {INSIDE, PROCESSES}
+        cases = tuple(map(int, match[1].strip("_").split("_")))
+        file = path.relative_to(ROOT).as_posix()
+        found.append(Test(name, file, cases, frozenset(where), marks.get(INSIDE, "")))
+    return found
+
+
+def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+    """Marks of a test, and the first argument of each."""
+    marks = {}
+    for decorator in node.decorator_list:
+        call = decorator if isinstance(decorator, ast.Call) else None
+        mark = call.func if call is not None else decorator
+        if isinstance(mark, ast.Attribute):
+            first = call.args[0] if call is not None and call.args else None
+            marks[mark.attr] = str(first.value) if isinstance(first, ast.Constant) else ""
+    return marks
+
+
+def _reaches(
+    name: str, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef], most: int = 5
+) -> bool:
+    """Whether a test gets its world from ``worlds``, itself or through fixtures of its file."""
+    if name == "worlds":
+        return True
+    node = functions.get(name)
+    if node is None or not most:
+        return False
+    return any(_reaches(item.arg, functions, most - 1) for item in node.args.args)
+
+
+def page(note: str) -> str:
+    """docs/reference/conformance.md."""
+    known = tests()
+    cases = {number for _, group in groups() for number in group}
+    run = {number for test in known for number in test.cases}
+    processes = {n for test in known if PROCESSES in test.where for n in test.cases}
+    lines = [
+        "# Conformance cases", "", note.rstrip(), "",
+        "What a queue manager with transactions has to do, as numbered cases, and the tests that "
+        "run each of them. *Inside*: queue managers with their real core, store, protocol and "
+        "engine in one process, with simulated disks. *Processes*: a daemon process for each, "
+        "with real sockets and disks, killed with `kill -9`. *Client*: asked through the client "
+        "library. In all of them the clock and the links between the managers are in the hands "
+        "of the test: packets are lost, repeated, delayed and put out of order by direction and "
+        "kind. A test of case 4 is called `test_case_004_...`; `make test ARGS='-k case_004'` "
+        "runs it.", "",
+        f"{len(run)} of {len(cases)} cases have tests, {len(processes)} on processes.",
+    ]  # fmt: skip
+    for heading, group in groups():
+        lines += ["", f"## {heading}", "", "| case | | tests | inside | processes | client |"]
+        lines.append("|---|---|---|---|---|---|")
+        lines += [_row(number, text, known) for number, text in group.items()]
+    lines += ["", "## Inside only", "", "Tests that no process can be asked for:", ""]
+    lines += [f"- `{test.name}`: {test.reason}" for test in known if test.reason]
+    return "\n".join(lines) + "\n"
+
+
+def _row(number: int, text: str, known: list[Test]) -> str:
+    mine = [test for test in known if number in test.cases]
+    if not mine:
+        return f"| {number} | {text} | not yet | | | |"
+    names = "<br>".join(f"`{test.name}`" for test in mine)
+    marks = [
+        "yes" if any(where in test.where for test in mine) else ""
+        for where in (INSIDE, PROCESSES, CLIENT)
+    ]
+    return " ".join(f"| {cell}".rstrip() for cell in (number, text, names, *marks)) + " |"
