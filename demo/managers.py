@@ -37,7 +37,8 @@ SETTINGS = {
     "resend_last_s": 2.0,
     "order_ack_delay_s": 0.05,
     "order_ack_delay_s_max": 0.25,
-    "order_ack_messages_max": 2_048,
+    "order_ack_messages_max": 256,
+    "unacknowledged_messages_max": 1_024,
     "connect_retry_s": 0.2,
     "checkpoint_log_bytes": 64 << 20,
 }

@@ -8,10 +8,12 @@ is told why not.
 """
 
 from onceq import errors
+from onceq.client.cursors import Cursor
 from onceq.client.opening import connect, open
 from onceq.client.results import Batch, MessageIds
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue, Transaction
+from onceq.client.whole import SenderTransaction
 from onceq.errors import InDoubt, OnceqError, ReceiveTimeout
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings
@@ -22,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Acknowledge",
     "Batch",
+    "Cursor",
     "Delivery",
     "InDoubt",
     "Journal",
@@ -33,6 +36,7 @@ __all__ = [
     "Properties",
     "QueueManager",
     "ReceiveTimeout",
+    "SenderTransaction",
     "Settings",
     "Transaction",
     "TransactionId",

@@ -12,11 +12,19 @@ from collections.abc import Mapping
 
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
+from onceq.client.cursors import AsyncCursor
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.tasks import AsyncQueueManager
 from onceq.model.limits import Settings
 
-__all__ = ["AsyncOpenQueue", "AsyncQueueManager", "AsyncTransaction", "connect", "open"]
+__all__ = [
+    "AsyncCursor",
+    "AsyncOpenQueue",
+    "AsyncQueueManager",
+    "AsyncTransaction",
+    "connect",
+    "open",
+]
 
 
 async def connect(where: str = ".", *, timeout: float = 10.0) -> AsyncQueueManager:

@@ -221,6 +221,27 @@ class MessageNotFound(UsageError):
     cure = "Peek again: the message was received, has expired, or is locked by a transaction."
 
 
+class IllegalCursorAction(UsageError):
+    """A cursor cannot go on from where it does not stand yet."""
+
+    code, hresult = "illegal-cursor-action", 0xC00E001C
+    cure = "Peek at the cursor's current message first; then go on with the next."
+
+
+class MessageAlreadyReceived(UsageError):
+    """The message was there, and somebody else was faster."""
+
+    code, hresult = "message-already-received", 0xC00E001D
+    cure = "Go on with the next message: a cursor does so with peek_next."
+
+
+class MessageLocked(UsageError):
+    """Another transaction holds the message, and has not ended yet."""
+
+    code, hresult = "message-locked", 0xC00E009C
+    cure = "Try again when that transaction has ended; `transactions` shows who is open."
+
+
 class NotSupported(UsageError):
     """Internal transactions do not support this flag."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from onceq.client.link import result_of
 from onceq.client.results import Batch
-from onceq.core import inputs
+from onceq.core import inputs, places
 from onceq.core.decision import Opened, Outcome, Sent
 from onceq.errors import OnceqError
 from onceq.model.run import Run
@@ -50,7 +50,8 @@ def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
         wait_ms = -(-(item.wait_until_us - now_us) // 1000) if item.wait_until_us else 0
         receive = frames.ReceiveHead(
             item.queue, item.transaction, item.count_max, item.bytes_max, wait_ms, item.peek,
-            item.after, item.lookup, item.handle,
+            item.after, item.lookup, item.handle, int(item.seek), item.cursor, item.allow_peek,
+            *((int(item.pick.by), item.pick.value) if item.pick else ()),
         )  # fmt: skip
         return Code.RECEIVE, receive, runs
     code, head = _plain(item)
@@ -65,6 +66,16 @@ def _plain(item: Any) -> tuple[int, object]:
         inputs.Abort: lambda i: (Code.ABORT, frames.Number(i.transaction)),
         inputs.Remove: lambda i: (
             Code.REMOVE, frames.RemoveHead(i.queue, i.transaction, i.first, i.last)),
+        places.OpenCursor: lambda i: (Code.CURSOR, frames.Number(i.handle)),
+        places.CloseCursor: lambda i: (Code.UNCURSOR, frames.Number(i.cursor)),
+        places.MoveMessage: lambda i: (
+            Code.MOVE, frames.MoveHead(i.queue, i.to, i.lookup, i.transaction, i.handle)),
+        places.Reject: lambda i: (
+            Code.REJECT, frames.RejectHead(i.queue, i.transaction, list(i.lookups), i.keep)),
+        places.Claim: lambda i: (
+            Code.CLAIM, frames.ClaimHead(i.queue, i.transaction, list(i.ranges))),
+        places.Fetch: lambda i: (
+            Code.FETCH, frames.FetchHead(i.queue, i.transaction, i.first, i.last, i.bytes_max)),
         inputs.CancelReceive: lambda i: (Code.CANCEL, frames.Number(i.waiting)),
         inputs.AskOutcome: lambda i: (
             Code.OUTCOME, frames.OutcomeHead(i.id.session, i.id.number)),

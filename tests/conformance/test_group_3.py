@@ -625,3 +625,21 @@ def test_places_of_express_messages_do_not_come_again(world: World) -> None:
         a.start()
         assert a.bodies(name) == []
     assert len(set(seen)) == 3
+
+
+def test_case_131_after_the_commit_messages_wait_for_a_peer_that_cannot_be_reached(
+    world: World,
+) -> None:
+    """The commit has said OK long before; delivery is as good as the network."""
+    world.cut("A", "B")
+    world["A"].once(Q, b"1", b"2")
+    world.run(3600)
+    assert world["B"].bodies(LOCAL) == []
+    assert view(world["A"]).messages == 2  # type: ignore[attr-defined]
+    world["A"].kill()
+    world["A"].start()
+    world.run(60)
+    assert view(world["A"]).messages == 2  # type: ignore[attr-defined]
+    world.mend("A", "B")
+    world.run(60)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2"]

@@ -231,7 +231,10 @@ class Node(Applications):
         if isinstance(result, OnceqError):
             raise result
         if isinstance(result, Delivered):
-            return Batch(result.run, result.lookups, result.arrived, result.aborts)
+            return Batch(
+                result.run, result.lookups, result.arrived, result.aborts, result.moves,
+                result.scanned,
+            )  # fmt: skip
         return result
 
 

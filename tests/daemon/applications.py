@@ -100,7 +100,9 @@ class Blocking:
             return self._wait(_in(self._loop, value))
         if inspect.isasyncgen(value):
             return self._each(value)
-        wrapped = (aio.AsyncQueueManager, aio.AsyncTransaction, aio.AsyncOpenQueue)
+        wrapped = (
+            aio.AsyncQueueManager, aio.AsyncTransaction, aio.AsyncOpenQueue, aio.AsyncCursor,
+        )  # fmt: skip
         return Blocking(value, self._loop) if isinstance(value, wrapped) else value
 
     def _each(self, values: Any) -> Iterator[Any]:
@@ -117,7 +119,13 @@ class Blocking:
         found = getattr(self._inner, name)
         if not callable(found):
             return found
-        return lambda *args, **options: self._wait(found(*args, **options))
+        return lambda *args, **options: self._wait(
+            found(*args, **{name: self._bare(value) for name, value in options.items()})
+        )
+
+    @staticmethod
+    def _bare(value: Any) -> Any:
+        return value._inner if isinstance(value, Blocking) else value
 
     def __enter__(self) -> Blocking:
         _in(self._loop, self._inner.__aenter__())

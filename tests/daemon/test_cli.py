@@ -365,7 +365,8 @@ def test_open_transactions_are_listed_and_outcomes_told(onceq_: Shell) -> None:
         assert onceq_("outcome", tx.id) == "committed\n"
         never = tx.id.rpartition("-")[0] + "-999"
     assert onceq_.json("outcome", never) == {"transaction": never, "outcome": "aborted"}
-    onceq_("outcome", "ff" * 16 + "-1")
+    onceq_("outcome", tx.id[:8] + "ff" * 12 + "-1")
+    onceq_("outcome", "ff" * 16 + "-1", code=2)
     old = "00" * 16 + "-1"
     assert onceq_("outcome", old, code=6) == "unknown\n"
     onceq_("outcome", "nonsense", code=2)

@@ -325,8 +325,10 @@ def test_outcomes_are_true_and_final(qm: Any) -> None:
         qm.outcome(f"{session}-{int(number) + 100}")
     with pytest.raises(errors.InvalidParameter):
         qm.outcome("nonsense")
-    strange = "ff" * 16 + "-1"
+    strange = session[:8] + "ff" * 12 + "-1"
     assert qm.outcome(strange) == "aborted"
+    with pytest.raises(errors.InvalidParameter, match="clock"):
+        qm.outcome("ff" * 16 + "-1")
     assert qm.outcome("00" * 16 + "-1") == "unknown"
 
 

@@ -66,7 +66,9 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         thread.start()
     for thread in threads:
         thread.join(WAIT_S)
-        assert not thread.is_alive(), "a thread hangs"
+        if thread.is_alive():
+            assert not raised, f"a thread hangs, maybe because of this: {raised[0]!r}"
+            pytest.fail("a thread hangs")
     if raised:
         raise raised[0]
 

@@ -26,6 +26,7 @@ from onceq.core.state import State
 from onceq.errors import StorageFailure
 from onceq.model.classes import MessageClass
 from onceq.packet.acks import OrderAck
+from onceq.packet.settle import Memory
 from onceq.service.engine import Engine
 from onceq.service.sessions import Sessions
 from onceq.store.log import LogStore
@@ -158,9 +159,9 @@ def always_not_delivered(patch: pytest.MonkeyPatch) -> None:
 def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
     """12: a dead letter is written twice."""
 
-    def adopt(self: State, lane: Any, move: Move) -> None:
-        original(self, lane, move)
-        original(self, lane, move)
+    def adopt(self: State, lane: Any, move: Move, heir: tuple[int, int, int]) -> None:
+        original(self, lane, move, heir)
+        original(self, lane, move, heir)
 
     original = State._adopt
     patch.setattr(State, "_adopt", adopt)
@@ -255,6 +256,11 @@ UNTRUE = frozenset({"I1", "I1 or I12", "I3", "I3a", "I4", "I7", "I9", "I12", "I1
 """Something was said that a crash made untrue; which of these shows first is chance."""
 
 
+def all_passed_over(patch: pytest.MonkeyPatch) -> None:
+    """Product D6: the receiver says of what it accepted that it passed it over."""
+    patch.setattr(Memory, "arrived", lambda self, number: False)
+
+
 def named(violation: str) -> str:
     """What a violation is called: the invariant at its beginning, exactly."""
     first = violation.strip().splitlines()[0]
@@ -285,6 +291,7 @@ MISTAKES: dict[str, Mistake] = {
     # What it took stays locked: it is neither removed nor ever given back.
     "locks forgotten": Mistake(15, locks_forgotten, frozenset({"I17", "I26"})),
     # What is lost may be what would have made a queue move.
-    "sync tried again": Mistake(18, sync_tried_again, UNTRUE | {"I26"}),
+    "sync tried again": Mistake(18, sync_tried_again, UNTRUE | {"I26", ASSERTED}),
+    "all passed over": Mistake(0, all_passed_over, frozenset({"I11"})),
     "outcome forgotten": Mistake(0, outcome_forgotten, frozenset({"I3a"})),
 }

@@ -197,6 +197,25 @@ def message_not_found(s: Stage) -> None:
     s.qm.peek(N, lookup_id=12345)
 
 
+def illegal_cursor_action(s: Stage) -> None:
+    with s.qm.cursor(T) as cursor:
+        cursor.peek_next()
+
+
+def message_already_received(s: Stage) -> None:
+    s.qm.send(T, b"x", transactional=True)
+    with s.qm.cursor(T) as cursor:
+        cursor.peek_current()
+        s.qm.receive(T)
+        cursor.peek_current()
+
+
+def message_locked(s: Stage) -> None:
+    s.qm.send(T, b"x", transactional=True)
+    with s.qm.transaction() as tx:
+        s.qm.move(T, tx.receive(T), ";retry")
+
+
 def uninitialized_object(s: Stage) -> None:
     s.qm.eod_send_info("")
 
@@ -241,7 +260,10 @@ PROVOKED: dict[int, Callable[[Stage], None]] = {
     0xC00E005A: queue_deleted,
     0xC00E005D: label_too_long,
     0xC00E006A: unsupported_operation,
+    0xC00E001C: illegal_cursor_action,
+    0xC00E001D: message_already_received,
     0xC00E0088: message_not_found,
+    0xC00E009C: message_locked,
     0xC00E0094: uninitialized_object,
     0x80004002: no_interface,
     0x8004D00F: not_supported,

@@ -70,6 +70,10 @@ TimeToBeReceived = Annotated[
     int | None,
     typer.Option("--time-to-be-received", metavar="SECONDS", min=0, help="Or it is removed."),
 ]
+Trace = Annotated[
+    bool,
+    typer.Option("--trace", help="Every manager on the way reports it to its report queue."),
+]
 DeadLetter = Annotated[
     bool, typer.Option("--dead-letter", help="Keep it in a dead-letter queue if it fails.")
 ]

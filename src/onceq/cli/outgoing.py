@@ -58,6 +58,7 @@ def _facts(o: dict[str, Any]) -> list[tuple[str, object]]:
         ("messages", f"{o['messages']:,} ({out.size(o['bytes'])})"),
         ("unsent", o["unsent"]),
         ("arrived, not processed yet", o["unprocessed"]),
+        ("dead letters in doubt", o["in_doubt"]),
         ("transactional there", o["xact"].lower()),
         ("next hop", ", ".join(o["next_hops"]) or "-"),
         ("without order acknowledgment", o["unacknowledged"]),

@@ -169,6 +169,61 @@ def set_(
     out.facts(_properties(view))
 
 
+@app.command("poison")
+def poison(
+    name: QueueName,
+    attempts: Annotated[
+        int,
+        typer.Option("--attempts", metavar="N", min=1, help="So many aborts are too many."),
+    ] = 3,
+    retry_after: Annotated[
+        int,
+        typer.Option(
+            "--retry-after", metavar="SECONDS", min=0,
+            help="Wait so long in QUEUE;retry, then come back; 0 does not.",
+        ),
+    ] = 0,
+    retries: Annotated[
+        int, typer.Option("--retries", metavar="N", min=1, help="Come back so often.")
+    ] = 1,
+    then: Annotated[
+        str,
+        typer.Option(
+            "--then", metavar="WHAT", help="In the end: move:SUBQUEUE, dead-letter or reject."
+        ),
+    ] = "move:poison",
+    off: Annotated[
+        bool, typer.Option("--off", help="Leave them at the head of the queue, as MSMQ does.")
+    ] = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Say what becomes of a message whose receives are undone again and again.
+
+    After so many aborted transactions it waits in the subqueue retry, if it is to be tried again,
+    and in the end goes to a subqueue or to the dead letters. The others keep their order.
+    """
+    with manager(qm, name=name) as connection:
+        view = connection.set_poison_policy(
+            name, attempts=0 if off else attempts, retry_after=retry_after, retries=retries,
+            then=then,
+        )  # fmt: skip
+    if as_json(json):
+        out.dump(view)
+        return
+    out.facts([("queue", view["path"]), ("poison messages", _poison(view))])
+
+
+def _poison(view: dict[str, Any]) -> str:
+    if not view["poison_attempts"]:
+        return "stay at the head of the queue"
+    told = f"after {out.plural(view['poison_attempts'], 'abort')}"
+    if view["poison_retry_after"]:
+        again = out.plural(view["poison_retries"], "more round")
+        told += f" a wait of {view['poison_retry_after']} s, {again}, and then"
+    return f"{told} {view['poison_then'].replace(':', ' to ;')}"
+
+
 def _quota(kb: int) -> str:
     return "none" if kb == NO_QUOTA else f"{kb:,} KiB"
 
@@ -184,6 +239,7 @@ def _properties(view: dict[str, Any]) -> list[tuple[str, object]]:
         ("type", "-" if not view["type"].strip("0-") else view["type"]),
         ("base priority", str(view["base_priority"])),
         ("authenticate", view["authenticate"]),
+        ("poison messages", _poison(view)),
         ("privacy level", f"{view['priv_level']} ({PRIVACY[view['priv_level']]})"),
         ("created", out.when(view["created"])),
         ("modified", out.when(view["modified"])),

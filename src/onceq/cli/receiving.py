@@ -19,6 +19,14 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
+from onceq.cli.choosing import (
+    Correlation,
+    LookupId,
+    MessageIdText,
+    SeekWord,
+    choice_of,
+    take_some,
+)
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.client.results import Batch
@@ -83,20 +91,24 @@ class Writer:
         self._end = b"" if raw else b"\0" if nul else b"\n"
         self._safe = not sys.stdout.isatty()
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch | list[Message]) -> None:
         """Put messages out, as far as the system that reads our output; raises BrokenPipeError."""
         if self._json:
             lines = (json.dumps(as_map(message), ensure_ascii=False) for message in batch)
             data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
         elif self._safe:
-            data = b"".join(body + self._end for body in batch.bodies())
+            data = b"".join(body + self._end for body in _bodies(batch))
         else:
-            bodies = (out.clean(body.decode("utf-8", "replace")) for body in batch.bodies())
+            bodies = (out.clean(body.decode("utf-8", "replace")) for body in _bodies(batch))
             data = "".join(body + "\n" for body in bodies).encode()
         sys.stdout.flush()
         view = memoryview(data)
         while view:
             view = view[os.write(sys.stdout.fileno(), view) :]
+
+
+def _bodies(batch: Batch | list[Message]) -> list[bytes]:
+    return batch.bodies() if isinstance(batch, Batch) else [message.body for message in batch]
 
 
 class Receiver:
@@ -186,19 +198,41 @@ def receive(
             "--batch", "-b", metavar="N", min=1, max=10_000, help="Messages of a transaction."
         ),
     ] = 1000,
+    lookup: LookupId = 0,
+    seek: SeekWord = "current",
+    correlation: Correlation = None,
+    message_id: MessageIdText = None,
+    reject: Annotated[
+        bool, typer.Option("--reject", help="Refuse what was taken: its sender is told 0xC004.")
+    ] = False,
+    move_to: Annotated[
+        str | None,
+        typer.Option(
+            "--move-to", metavar="SUBQUEUE", show_default=False,
+            help="Move what was taken, such as to ;retry, instead of removing it.",
+        ),
+    ] = None,
     raw: Raw = False,
     nul: Nul = False,
     qm: Where = None,
     json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Take messages out of a queue and print their bodies, a line each: all that are there.
 
     From a transactional queue they are taken in transactions that commit once their output was
     flushed; Ctrl-C or a reader that closes the pipe puts back what was not committed. From other
     queues a message is gone when it is handed out. --json prints a line of JSON for each message.
+    --lookup, --seek, --correlation and --message-id take one certain message; with --reject
+    and --move-to one is taken, or --count, in a transaction.
     Exit code 4: with --count or --timeout, fewer came than asked for (none, without --count).
     """
     writer = Writer(as_json=as_json(json), raw=raw, nul=nul)
+    choice = choice_of(lookup, seek, correlation, message_id)
+    if choice or reject or move_to is not None:
+        with manager(qm, name=queue) as connection:
+            take_some(connection, queue, choice, count or 1, timeout, writer.write,
+                      reject=reject, move_to=move_to)  # fmt: skip
+        return
     with manager(qm, name=queue) as connection, Interruptible() as guard:
         receiver = Receiver(connection, queue, writer, guard)
         try:
@@ -233,6 +267,10 @@ def peek(
     after: Annotated[
         int, typer.Option("--after", metavar="LOOKUP_ID", min=0, help="Only what stands behind it.")
     ] = 0,
+    lookup: LookupId = 0,
+    seek: SeekWord = "current",
+    correlation: Correlation = None,
+    message_id: MessageIdText = None,
     table: Annotated[
         bool, typer.Option("--table", help="A row for each message: identifiers, label, size.")
     ] = False,
@@ -247,6 +285,11 @@ def peek(
     nothing was there in time.
     """
     writer = Writer(as_json=as_json(json), raw=raw, nul=nul)
+    choice = choice_of(lookup, seek, correlation, message_id)
+    if choice:
+        with manager(qm, name=queue) as connection:
+            writer.write([connection.peek(queue, timeout=timeout, **choice)])
+        return
     seen: list[tuple[object, ...]] = []
     done, wait = 0, timeout
     with manager(qm, name=queue) as connection:

@@ -186,7 +186,7 @@ class Sender:
 def _values(
     label: str, priority: int | None, delivery: str | None, app_specific: int | None,
     correlation_id: str, response_queue: str, admin_queue: str, reach: int | None,
-    received: int | None, dead_letter: bool,
+    received: int | None, dead_letter: bool, trace: bool,
 ) -> dict[str, Any]:  # fmt: skip
     try:
         correlation = bytes.fromhex(correlation_id) if correlation_id else None
@@ -199,7 +199,7 @@ def _values(
         "app_specific": app_specific, "correlation_id": correlation,
         "response_queue": response_queue or None, "admin_queue": admin_queue or None,
         "time_to_reach_queue": reach, "time_to_be_received": received,
-        "journal": 1 if dead_letter else None,
+        "journal": 1 if dead_letter else None, "trace": True if trace else None,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
@@ -243,6 +243,7 @@ def send(
     time_to_reach_queue: options.TimeToReachQueue = None,
     time_to_be_received: options.TimeToBeReceived = None,
     dead_letter: options.DeadLetter = False,
+    trace: options.Trace = False,
     qm: Where = None,
     json: Json = False,
 ) -> None:
@@ -259,7 +260,7 @@ def send(
         )  # fmt: skip
         values = _values(
             label, priority, delivery, app_specific, correlation_id, response_queue, admin_queue,
-            time_to_reach_queue, time_to_be_received, dead_letter,
+            time_to_reach_queue, time_to_be_received, dead_letter, trace,
         )  # fmt: skip
         sender = Sender(connection, destination, values, transactional=in_transactions)
         with _source(texts, file, nul=nul) as source, Interruptible() as guard:

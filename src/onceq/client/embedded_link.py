@@ -31,7 +31,10 @@ def _nothing(result: object) -> None:
 def translated(result: object) -> object:
     """A result of the core as a client sees it."""
     if isinstance(result, Delivered):
-        return Batch(result.run, result.lookups, result.arrived, result.aborts)
+        return Batch(
+            result.run, result.lookups, result.arrived, result.aborts, result.moves,
+            result.scanned,
+        )  # fmt: skip
     if isinstance(result, Sent):
         return frames.SentHead(result.first_message, result.messages, result.transaction)
     if isinstance(result, Opened):
@@ -64,6 +67,14 @@ class _Shared:
             self._alive = False
             raise ServiceNotAvailable(error.text) from error
 
+    def _tell(self, request: Request) -> None:
+        """Submit what nobody wants to hear an answer of."""
+        try:
+            self._host.tell(request.code, request.head, request.runs)
+        except StorageFailure as error:
+            self._alive = False
+            raise ServiceNotAvailable(error.text) from error
+
     def _cancel(self, number: int) -> None:
         cancel = Request(Code.CANCEL, frames.Number(number))
         with contextlib.suppress(OnceqError):
@@ -85,7 +96,7 @@ class EmbeddedLink(_Shared):
     def call(self, request: Request) -> object:
         """See Link."""
         if not request.waits:
-            self._submit(request, _nothing)
+            self._tell(request)
             if not request.lazy:
                 self._host.pump()
             return None

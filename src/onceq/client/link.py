@@ -41,7 +41,7 @@ class Request:
         if not isinstance(error, LinkLost):
             return True  # It was never sent.
         if self.code == Code.RECEIVE:
-            return bool(self.head.peek) and not self.head.handle
+            return bool(self.head.peek) and not (self.head.handle or self.head.cursor)
         return self.code in (Code.LOOK, Code.OUTCOME)
 
     def missed(self, result: object) -> None:
@@ -104,6 +104,8 @@ class AsyncAsking(Protocol):
 
 
 _ERRORS = every()
+_SENT: Any = frames.SentHead | None
+"""A send inside a transaction is answered with nothing."""
 
 
 def failure(head: Any) -> OnceqError:
@@ -124,15 +126,15 @@ def result_of(code: int, head: memoryview, data: memoryview) -> object:
     if code & FAILED:
         return failure(head)
     asked = code & ~ANSWER
-    if asked == Code.RECEIVE:
+    if asked in (Code.RECEIVE, Code.FETCH):
         handed = frames.decode_head(head, frames.HandedHead)
         lookups, arrived, aborts = frames.tables(handed.lookups, handed.arrived, handed.aborts)
         run = frames.unpack_run(data, handed.count)
         if not len(lookups) == len(arrived) == len(aborts) == handed.count:
             raise MalformedPacket("an answer whose tables differ in length")
-        return Batch(run, lookups, arrived, aborts)
+        return Batch(run, lookups, arrived, aborts, handed.moves, handed.scanned)
     if asked in (Code.SEND, Code.COMMIT):
-        return frames.decode_head(head, frames.SentHead | None)
+        return frames.decode_head(head, _SENT)
     if asked == Code.OPEN:
         return frames.decode_head(head, frames.OpenedHead)
     return frames.decode_head(head, Any)

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from onceq.client.link import Request
 from onceq.client.results import Batch
 from onceq.client.session import Session
-from onceq.errors import InDoubt, InvalidParameter, LinkLost, StorageFailure
+from onceq.errors import InDoubt, InvalidParameter, LinkLost, StorageFailure, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.run import Run
@@ -28,7 +28,7 @@ RECEIVE_BYTES: Final = 8 << 20
 """Packets of one answer to a receive of many."""
 WAIT_S_MAX: Final = 1e9
 """A longer timeout waits for ever."""
-ACCESS: Final = {"receive": 1, "send": 2, "peek": 0x20}
+ACCESS: Final = {"receive": 1, "send": 2, "move": 4, "peek": 0x20}
 SHARE: Final = {"none": 0, "deny-receive": 1}
 
 
@@ -112,6 +112,9 @@ def commit(
             "send again only if it says aborted",
             transaction=str(id),
         ) from error
+    except TransactionOver:
+        session.barred(id)
+        raise
     session.committed()
     return result
 

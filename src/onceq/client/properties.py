@@ -143,4 +143,6 @@ def _extension(value: Any) -> bytes:
 
 def weight(values: dict[str, Any]) -> int:
     """About how many bytes properties take in a frame."""
+    if not values:
+        return 64
     return 64 + sum(len(value) for value in values.values() if isinstance(value, (str, bytes)))

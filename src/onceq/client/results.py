@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from onceq.model.identity import MessageId
@@ -19,17 +19,26 @@ class Batch(Sequence[Message]):
     Attributes:
         lookup_ids: Lookup identifier of each message.
         run: Their packets, for those who pass them on.
+        scanned: Of a search: the lookup identifier up to which it has come; else 0.
     """
 
-    __slots__ = ("_aborts", "_arrived", "_starts", "lookup_ids", "run")
+    __slots__ = ("_aborts", "_arrived", "_moves", "_starts", "lookup_ids", "run", "scanned")
 
     def __init__(
-        self, run: Run, lookups: array[int], arrived: array[int], aborts: array[int]
+        self,
+        run: Run,
+        lookups: array[int],
+        arrived: array[int],
+        aborts: array[int],
+        moves: Iterable[tuple[int, int, int]] = (),
+        scanned: int = 0,
     ) -> None:
         self.run = run
         self.lookup_ids = lookups
         self._arrived = arrived
         self._aborts = aborts
+        self._moves = {index: (count, at_s) for index, count, at_s in moves} if moves else {}
+        self.scanned = scanned
         self._starts: list[int] = []
 
     def __len__(self) -> int:
@@ -58,6 +67,7 @@ class Batch(Sequence[Message]):
             arrived_time=self._arrived[index],
             lookup_id=self.lookup_ids[index],
             abort_count=self._aborts[index],
+            moves=self._moves.get(index, (0, 0)),
         )
 
     def __iter__(self) -> Iterator[Message]:
@@ -67,6 +77,16 @@ class Batch(Sequence[Message]):
     def arrived_times(self) -> Sequence[int]:
         """Seconds since 1970 UTC at which each message entered the queue."""
         return self._arrived
+
+    @property
+    def abort_counts(self) -> Sequence[int]:
+        """How often a transaction that received each was aborted."""
+        return self._aborts
+
+    @property
+    def moves(self) -> list[tuple[int, int, int]]:
+        """(index, how often, second of the last) of those moved between subqueues."""
+        return [(index, *moved) for index, moved in self._moves.items()]
 
     def bodies(self) -> list[bytes]:
         """All bodies, without decoding anything else: the fast way through a large batch."""
@@ -80,6 +100,7 @@ class Batch(Sequence[Message]):
             self.lookup_ids[first:end],
             self._arrived[first:end],
             self._aborts[first:end],
+            [(i - first, *moved) for i, moved in self._moves.items() if first <= i < end],
         )
 
     def __repr__(self) -> str:

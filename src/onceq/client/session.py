@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 
 from onceq.client.link import Greeting
 from onceq.client.results import Batch
@@ -48,7 +49,7 @@ class Session:
         self._random = random
         self._lock = threading.Lock()
         self._late: dict[str, deque[Batch]] = {}
-        self._transactions = 0
+        self._transactions = count(1)
         self.heard(greeting)
         self._begin()
 
@@ -68,6 +69,10 @@ class Session:
         self._id = began.to_bytes(4, "little") + self._random(GUID_BYTES - 4)
         self._commits = 0
 
+    def now_s(self) -> int:
+        """Seconds since 1970 by the manager's clock, about."""
+        return int(self.clock() + self._ahead)
+
     def next_commit(self) -> TransactionId:
         """Under which the outcome of the next commit can be asked for."""
         with self._lock:
@@ -80,11 +85,15 @@ class Session:
         """A commit was answered: the manager knows this session from now on."""
         self._used = self.clock()
 
+    def barred(self, id: TransactionId) -> None:
+        """A commit was refused, maybe because its session is barred: number anew."""
+        with self._lock:
+            if id.session == self._id:
+                self._begin()
+
     def next_transaction(self) -> int:
         """Number of the next unit of work."""
-        with self._lock:
-            self._transactions += 1
-            return self._transactions
+        return next(self._transactions)
 
     def check(self, id: TransactionId) -> None:
         """Refuse to ask for commits of this session that were never begun.

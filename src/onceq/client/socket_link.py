@@ -9,8 +9,11 @@ on itself.
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import socket
 import threading
+import time
 from collections.abc import Sequence
 
 from onceq.client.address import Address
@@ -23,6 +26,9 @@ from onceq.wire.app.frames import ANSWER, FAILED, Code
 READ_BYTES_MIN = 1 << 16
 READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64
+LINGER_S = 1e-4
+"""Who was answered within this time the last time looks for the answer this long before it
+sleeps: to be woken would cost about as much again."""
 BUFFER_BYTES = 1 << 20
 """Wanted of the kernel in each direction; it may give less."""
 
@@ -59,6 +65,8 @@ class SocketLink:
         """Connect and greet; raises ServiceNotAvailable, UnknownVersion."""
         self._address = address
         self._socket = _connected(address, timeout)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
         self._parser = frames.Parser()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -66,6 +74,7 @@ class SocketLink:
         self._held: list[Buffer] = []
         self._number = 0
         self._lost: LinkLost | None = None
+        self._quick: set[int] = set()
         try:
             self.greeting = self._greet()
             self._socket.settimeout(None)
@@ -149,7 +158,7 @@ class SocketLink:
 
     def _send(self, slot: _Slot) -> None:
         request = slot.request
-        data = frames.pack_runs(list(request.runs)) if request.runs else []
+        data = frames.pack_runs(request.runs) if request.runs else ()
         with self._writing:
             if self._lost is not None:
                 raise ServiceNotAvailable(str(self._lost))
@@ -175,6 +184,8 @@ class SocketLink:
         if len(pieces) > PIECES_MAX:
             pieces = [b"".join(pieces)]
         done = self._socket.sendmsg(pieces)
+        if done == sum(map(len, pieces)):
+            return
         for piece in pieces:
             size = len(piece)
             if done < size:
@@ -187,9 +198,12 @@ class SocketLink:
 
     def _wait(self, slot: _Slot) -> None:
         slot.waits = True
+        code, began = slot.request.code, time.perf_counter()
         while not slot.done:
             if self._reading.acquire(blocking=False):
                 try:
+                    if code in self._quick:
+                        self._linger(began + LINGER_S)
                     while not slot.done:
                         self._read()
                 finally:
@@ -197,9 +211,21 @@ class SocketLink:
                     self._hand_on()
             else:
                 slot.lock.acquire()
+        if time.perf_counter() - began <= LINGER_S:
+            self._quick.add(code)
+        else:
+            self._quick.discard(code)
+
+    def _linger(self, until: float) -> None:
+        """Look for something to read without sleeping, and let others use the processor."""
+        with contextlib.suppress(OSError):  # reading will say what is wrong
+            while not self._poll.poll(0) and time.perf_counter() < until:
+                os.sched_yield()
 
     def _hand_on(self) -> None:
         """Let another waiting thread read."""
+        if not self._slots:
+            return
         for slot in list(self._slots.values()):
             if slot.waits and not slot.done:
                 slot.nudge()

@@ -14,10 +14,13 @@ from typing import Any, cast
 
 from onceq.client import plans
 from onceq.client.bodies import Body
+from onceq.client.current import current
+from onceq.client.cursors import Cursor
 from onceq.client.link import Link
 from onceq.client.operating import Operating
 from onceq.client.plans import Plan
 from onceq.client.queues import create_plan, set_plan
+from onceq.client.reading import Reading
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
@@ -34,7 +37,7 @@ REPEATS_MAX = 3
 """How often a request that may be repeated is, when connections break under it."""
 
 
-class QueueManager(Operating):
+class QueueManager(Reading, Operating):
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
@@ -199,7 +202,7 @@ class QueueManager(Operating):
         """Hold a queue open (MQOpenQueue).
 
         Args:
-            access: "receive", "peek" or "send".
+            access: "receive", "peek", "send" or "move" (messages into it).
             share: "none", or "deny-receive" to keep others from receiving.
 
         Raises:
@@ -208,6 +211,19 @@ class QueueManager(Operating):
         link = self.live()
         opened = self.run(plans.open_queue(name, access, share), link)
         return OpenQueue(self, self._session, link, name, opened)
+
+    def cursor(self, queue: str, *, access: str = "receive") -> Cursor:
+        """A cursor of its own: the queue is open as long as the cursor.
+
+        Args:
+            access: "receive", or "peek" for one that only looks.
+        """
+        opened = self.open_queue(queue, access=access)
+        try:
+            return opened.cursor(alone=True)
+        except BaseException:
+            opened.close()
+            raise
 
     # ---- messages -------------------------------------------------------------------------
 
@@ -242,30 +258,26 @@ class QueueManager(Operating):
         )
         return cast(MessageIds, self.run(plan))
 
-    def receive(self, queue: str, *, timeout: float | None = None, lookup_id: int = 0) -> Message:
-        """Take one message, at once and for good.
+    def send_current(self, destination: str, body: Body, **properties: Any) -> MessageId | None:
+        """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
 
-        Args:
-            timeout: Seconds to wait for one; None: for ever.
+        Where there is none the message is sent now, and not transactionally: a transactional
+        queue refuses it (class 0x800A).
 
-        Raises:
-            ReceiveTimeout: There was none in time.
+        Returns:
+            Its identifier; None if it goes with the transaction's commit.
         """
-        plan = plans.receive_many(self._session, queue, count=1, timeout=timeout, lookup=lookup_id)
-        return cast(Message, self.run(plans.one(plan)))
+        tx = current(self)
+        if tx is None:
+            return self.send(destination, body, **properties)
+        tx.send(destination, body, **properties)
+        return None
 
     def receive_many(self, queue: str, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take what is there, at least one message and at most ``max``, at once and for good."""
         return cast(
             Batch, self.run(plans.receive_many(self._session, queue, count=max, timeout=timeout))
         )
-
-    def peek(self, queue: str, *, timeout: float | None = 0.0, lookup_id: int = 0) -> Message:
-        """Look at the first message, or at one by its lookup identifier."""
-        plan = plans.receive_many(
-            self._session, queue, count=1, timeout=timeout, peek=True, lookup=lookup_id
-        )
-        return cast(Message, self.run(plans.one(plan)))
 
     def peek_many(
         self, queue: str, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0

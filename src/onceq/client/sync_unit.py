@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from onceq.client import plans
 from onceq.client.bodies import Body
+from onceq.client.choosing import chosen, which
+from onceq.client.current import Chain, entered, left
+from onceq.client.cursors import Cursor
 from onceq.client.link import Link
 from onceq.client.plans import Plan
+from onceq.client.reading import Taking
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.unit import Unit
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from onceq.client.sync import QueueManager
 
 
-class Transaction:
+class Transaction(Taking):
     """A unit of work. Made by ``QueueManager.transaction``.
 
     Attributes:
@@ -36,8 +40,10 @@ class Transaction:
         self._manager = manager
         self._unit = Unit(session)
         self._link: Link | None = None
+        self._around: Chain = None
 
     def __enter__(self) -> Transaction:
+        self._around = entered(self, self._manager, self._unit)
         return self
 
     def __exit__(
@@ -46,6 +52,7 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        left(self._around)
         if self._unit.over:
             return
         if kind is not None:
@@ -81,16 +88,21 @@ class Transaction:
 
     def send(self, destination: str, body: Body, **properties: Any) -> None:
         """Send one message with the commit."""
-        self._run(self._unit.send(destination, (body,), properties))
+        self._send(destination, (body,), properties)
 
     def send_many(self, destination: str, bodies: Iterable[Body], **properties: Any) -> None:
         """Send several messages with the commit, in this order."""
-        self._run(self._unit.send(destination, bodies, properties))
+        self._send(destination, bodies, properties)
 
-    def receive(self, queue: str, *, timeout: float | None = None) -> Message:
-        """Take one message; it goes back to its place if the transaction aborts."""
-        return cast(Message, self._run(
-            plans.one(self._unit.receive(queue, count=1, timeout=timeout))))  # fmt: skip
+    def _send(self, destination: str, bodies: Iterable[Body], values: dict[str, Any]) -> None:
+        """Gather them; ask the manager only if something must be asked, and on its connection."""
+        unit = self._unit
+        if unit.begun and self._link is not None and not self._link.look():
+            unit.check_open()
+            raise unit.lost()
+        more = unit.offer(destination, bodies, values)
+        if more is not None:
+            self._run(more)
 
     def receive_many(self, queue: str, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take at least one message and at most ``max``."""
@@ -146,7 +158,8 @@ class OpenQueue:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _run(self, plan: Plan) -> Any:
+    def run(self, plan: Plan) -> Any:
+        """Carry a plan out on the connection of the handle (for the classes of this package)."""
         if self.handle and not self._link.look():
             self.handle = 0
         if not self.handle:
@@ -161,27 +174,41 @@ class OpenQueue:
             after=after,
         )  # fmt: skip
 
-    def receive(self, *, timeout: float | None = None) -> Message:
-        """Take one message, at once and for good."""
-        plan = plans.one(self._asking(1, timeout, peek=False))
-        return cast(Message, self._run(plan))
+    def receive(self, *, timeout: float | None = None, **choice: Any) -> Message:
+        """Take one message, at once and for good; chosen as in ``QueueManager.receive``."""
+        plan = chosen(
+            self._session, self.name, which(**choice), timeout=timeout, handle=self.handle
+        )
+        return cast(Message, self.run(plans.one(plan)))
 
     def receive_many(self, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take at least one message and at most ``max``, at once and for good."""
-        return cast(Batch, self._run(self._asking(max, timeout, peek=False)))
+        return cast(Batch, self.run(self._asking(max, timeout, peek=False)))
 
-    def peek(self, *, timeout: float | None = 0.0) -> Message:
-        """Look at the first message."""
-        plan = plans.one(self._asking(1, timeout, peek=True))
-        return cast(Message, self._run(plan))
+    def peek(self, *, timeout: float | None = 0.0, **choice: Any) -> Message:
+        """Look at one message."""
+        plan = chosen(
+            self._session, self.name, which(**choice), timeout=timeout, handle=self.handle,
+            peek=True,
+        )  # fmt: skip
+        return cast(Message, self.run(plans.one(plan)))
 
     def peek_many(self, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0) -> Batch:
         """Look at messages behind the lookup identifier ``after``."""
-        return cast(Batch, self._run(self._asking(max, timeout, peek=True, after=after)))
+        return cast(Batch, self.run(self._asking(max, timeout, peek=True, after=after)))
 
     def send(self, body: Body, *, transactional: bool = False, **properties: Any) -> MessageId:
         """Send one message now."""
         return self._manager.send(self.name, body, transactional=transactional, **properties)
+
+    def cursor(self, *, alone: bool = False) -> Cursor:
+        """A place in the queue that moves from message to message; see ``onceq.Cursor``.
+
+        Args:
+            alone: Close the queue with the cursor.
+        """
+        number = self.run(plans.ask(Code.CURSOR, frames.Number(self.handle)))
+        return Cursor(self, self._session, cast(int, number), alone=alone)
 
     def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""

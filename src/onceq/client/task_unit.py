@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from onceq.client import plans
 from onceq.client.bodies import Body
+from onceq.client.choosing import chosen, which
+from onceq.client.current import Chain, entered, left
+from onceq.client.cursors import AsyncCursor
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import Plan
+from onceq.client.reading import AsyncTaking
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.unit import Unit
@@ -24,15 +28,17 @@ if TYPE_CHECKING:
     from onceq.client.tasks import AsyncQueueManager
 
 
-class AsyncTransaction:
+class AsyncTransaction(AsyncTaking):
     """A unit of work; see ``onceq.Transaction``."""
 
     def __init__(self, manager: AsyncQueueManager, session: Session) -> None:
         self._manager = manager
         self._unit = Unit(session)
         self._link: AsyncAsking | None = None
+        self._around: Chain = None
 
     async def __aenter__(self) -> AsyncTransaction:
+        self._around = entered(self, self._manager, self._unit)
         return self
 
     async def __aexit__(
@@ -41,6 +47,7 @@ class AsyncTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        left(self._around)
         if self._unit.over:
             return
         if kind is not None:
@@ -81,11 +88,6 @@ class AsyncTransaction:
     async def send_many(self, destination: str, bodies: Iterable[Body], **properties: Any) -> None:
         """Send several messages with the commit, in this order."""
         await self._run(self._unit.send(destination, bodies, properties))
-
-    async def receive(self, queue: str, *, timeout: float | None = None) -> Message:
-        """Take one message; it goes back to its place if the transaction aborts."""
-        plan = plans.one(self._unit.receive(queue, count=1, timeout=timeout))
-        return cast(Message, await self._run(plan))
 
     async def receive_many(
         self, queue: str, max: int = 1000, *, timeout: float | None = None
@@ -138,7 +140,8 @@ class AsyncOpenQueue:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _run(self, plan: Plan) -> Any:
+    async def run(self, plan: Plan) -> Any:
+        """Carry a plan out on the connection of the handle (for the classes of this package)."""
         if self.handle and not await self._link.look():
             self.handle = 0
         if not self.handle:
@@ -153,31 +156,45 @@ class AsyncOpenQueue:
             after=after,
         )  # fmt: skip
 
-    async def receive(self, *, timeout: float | None = None) -> Message:
-        """Take one message, at once and for good."""
-        plan = plans.one(self._asking(1, timeout, peek=False))
-        return cast(Message, await self._run(plan))
+    async def receive(self, *, timeout: float | None = None, **choice: Any) -> Message:
+        """Take one message, at once and for good; chosen as in ``QueueManager.receive``."""
+        plan = chosen(
+            self._session, self.name, which(**choice), timeout=timeout, handle=self.handle
+        )
+        return cast(Message, await self.run(plans.one(plan)))
 
     async def receive_many(self, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take at least one message and at most ``max``, at once and for good."""
-        return cast(Batch, await self._run(self._asking(max, timeout, peek=False)))
+        return cast(Batch, await self.run(self._asking(max, timeout, peek=False)))
 
-    async def peek(self, *, timeout: float | None = 0.0) -> Message:
-        """Look at the first message."""
-        plan = plans.one(self._asking(1, timeout, peek=True))
-        return cast(Message, await self._run(plan))
+    async def peek(self, *, timeout: float | None = 0.0, **choice: Any) -> Message:
+        """Look at one message."""
+        plan = chosen(
+            self._session, self.name, which(**choice), timeout=timeout, handle=self.handle,
+            peek=True,
+        )  # fmt: skip
+        return cast(Message, await self.run(plans.one(plan)))
 
     async def peek_many(
         self, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0
     ) -> Batch:
         """Look at messages behind the lookup identifier ``after``."""
-        return cast(Batch, await self._run(self._asking(max, timeout, peek=True, after=after)))
+        return cast(Batch, await self.run(self._asking(max, timeout, peek=True, after=after)))
 
     async def send(
         self, body: Body, *, transactional: bool = False, **properties: Any
     ) -> MessageId:
         """Send one message now."""
         return await self._manager.send(self.name, body, transactional=transactional, **properties)
+
+    async def cursor(self, *, alone: bool = False) -> AsyncCursor:
+        """A place in the queue that moves from message to message; see ``onceq.Cursor``.
+
+        Args:
+            alone: Close the queue with the cursor.
+        """
+        number = await self.run(plans.ask(Code.CURSOR, frames.Number(self.handle)))
+        return AsyncCursor(self, self._session, cast(int, number), alone=alone)
 
     async def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""

@@ -11,10 +11,13 @@ from typing import Any, cast
 
 from onceq.client import plans
 from onceq.client.bodies import Body
+from onceq.client.current import current
+from onceq.client.cursors import AsyncCursor
 from onceq.client.link import AsyncAsking
 from onceq.client.operating import AsyncOperating
 from onceq.client.plans import Plan
 from onceq.client.queues import create_plan, set_plan
+from onceq.client.reading import AsyncReading
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync import RECONNECT_S, REPEATS_MAX
@@ -27,7 +30,7 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 
-class AsyncQueueManager(AsyncOperating):
+class AsyncQueueManager(AsyncReading, AsyncOperating):
     """See ``onceq.QueueManager``: every method of that name does the same, awaited."""
 
     def __init__(
@@ -168,6 +171,15 @@ class AsyncQueueManager(AsyncOperating):
         opened = await self.run(plans.open_queue(name, access, share), link)
         return AsyncOpenQueue(self, self._session, link, name, opened)
 
+    async def cursor(self, queue: str, *, access: str = "receive") -> AsyncCursor:
+        """A cursor of its own: the queue is open as long as the cursor."""
+        opened = await self.open_queue(queue, access=access)
+        try:
+            return await opened.cursor(alone=True)
+        except BaseException:
+            await opened.close()
+            raise
+
     # ---- messages -------------------------------------------------------------------------
 
     async def send(
@@ -191,12 +203,22 @@ class AsyncQueueManager(AsyncOperating):
         )
         return cast(MessageIds, await self.run(plan))
 
-    async def receive(
-        self, queue: str, *, timeout: float | None = None, lookup_id: int = 0
-    ) -> Message:
-        """Take one message, at once and for good."""
-        plan = plans.receive_many(self._session, queue, count=1, timeout=timeout, lookup=lookup_id)
-        return cast(Message, await self.run(plans.one(plan)))
+    async def send_current(
+        self, destination: str, body: Body, **properties: Any
+    ) -> MessageId | None:
+        """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
+
+        Where there is none the message is sent now, and not transactionally: a transactional
+        queue refuses it (class 0x800A).
+
+        Returns:
+            Its identifier; None if it goes with the transaction's commit.
+        """
+        tx = current(self)
+        if tx is None:
+            return await self.send(destination, body, **properties)
+        await tx.send(destination, body, **properties)
+        return None
 
     async def receive_many(
         self, queue: str, max: int = 1000, *, timeout: float | None = None
@@ -206,13 +228,6 @@ class AsyncQueueManager(AsyncOperating):
             Batch,
             await self.run(plans.receive_many(self._session, queue, count=max, timeout=timeout)),
         )
-
-    async def peek(self, queue: str, *, timeout: float | None = 0.0, lookup_id: int = 0) -> Message:
-        """Look at the first message, or at one by its lookup identifier."""
-        plan = plans.receive_many(
-            self._session, queue, count=1, timeout=timeout, peek=True, lookup=lookup_id
-        )
-        return cast(Message, await self.run(plans.one(plan)))
 
     async def peek_many(
         self, queue: str, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0

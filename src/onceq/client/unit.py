@@ -18,11 +18,13 @@ from typing import Any, Final
 
 from onceq.client import plans
 from onceq.client.bodies import Body, parts, run_of
+from onceq.client.choosing import FIRST, Which, chosen, move
 from onceq.client.link import Request
 from onceq.client.plans import Plan, know_destination, receive_many
 from onceq.client.properties import checked, weight
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
+from onceq.client.whole import receive_transaction
 from onceq.errors import (
     InDoubt,
     InvalidParameter,
@@ -34,7 +36,8 @@ from onceq.errors import (
 )
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.message import Message
+from onceq.model.run import Buffer, Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -52,12 +55,12 @@ class _Gathered:
 
     __slots__ = ("destination", "lengths", "pieces", "second", "values")
 
-    def __init__(self, destination: str, values: dict[str, Any], second: int) -> None:
+    def __init__(self, destination: str, values: dict[str, Any], second: int, run: Run) -> None:
         self.destination = destination
         self.values = values
         self.second = second
-        self.pieces: list[Buffer] = []
-        self.lengths = array(LENGTH_TYPE)
+        self.pieces: list[Buffer] = [run.data]
+        self.lengths = run.lengths
 
     def fits(self, destination: str, values: dict[str, Any], second: int) -> bool:
         """Whether another message of this kind belongs to these."""
@@ -87,6 +90,7 @@ class Unit:
         self.over = ""
         self.id: TransactionId | None = None
         self.sent: MessageIds | None = None
+        self._from: dict[str, list[array[int]]] = {}
         self._items: list[_Gathered] = []
         self._bytes = 0
         self._messages = 0
@@ -127,10 +131,30 @@ class Unit:
 
     def send(self, destination: str, bodies: Iterable[Body], values: dict[str, Any]) -> Plan:
         """Add messages; if this raises anything else than TransactionOver, none was added."""
+        more = self.offer(destination, bodies, values)
+        if more is not None:
+            yield from more
+
+    def offer(
+        self, destination: str, bodies: Iterable[Body], values: dict[str, Any]
+    ) -> Plan | None:
+        """The same, done at once if that asks nothing of the manager; else what is still to do."""
         self.check_open()
         if not isinstance(destination, str):
             raise InvalidParameter(f"a destination is a name, not {destination!r}")
-        yield from self.add(destination, run_of(bodies), checked(values))
+        run, values = run_of(bodies), checked(values)
+        size = len(run.data) + weight(values)
+        count = len(run.lengths)
+        if (
+            not count
+            or size > PACKET_BYTES_MAX - HEADERS_BYTES
+            or self._bytes + size > FLUSH_BYTES
+            or self._messages + count > FLUSH_MESSAGES
+            or not self.session.knows(destination)
+        ):
+            return self.add(destination, run, values)
+        self._gather(destination, values, run, size)
+        return None
 
     def add(self, destination: str, run: Run, values: dict[str, Any]) -> Plan:
         """The same, with everything checked."""
@@ -146,27 +170,28 @@ class Unit:
             self._gather(destination, values, run, size)
 
     def _gather(self, destination: str, values: dict[str, Any], run: Run, size: int) -> None:
-        second = self._second()
-        last = self._items[-1] if self._items else None
-        if last is None or not last.fits(destination, values, second):
-            last = _Gathered(destination, values, second)
-            self._items.append(last)
-        last.pieces.append(run.data)
-        last.lengths += run.lengths
+        second = int(self.session.clock())
         self._bytes += size
-        self._messages += len(run)
-
-    def _second(self) -> int:
-        return int(self.session.clock())
+        self._messages += len(run.lengths)
+        if self._items:
+            last = self._items[-1]
+            if last.fits(destination, values, second):
+                last.pieces.append(run.data)
+                last.lengths += run.lengths
+                return
+        self._items.append(_Gathered(destination, values, second, run))
 
     def _offer(self) -> tuple[list[frames.Item], list[Run]]:
         """What was gathered, for a frame; it stays gathered."""
-        now = self._second()
+        if not self._items:
+            return [], []
+        now = int(self.session.clock())
         runs = [gathered.run() for gathered in self._items]
         items = [
-            frames.Item(gathered.destination, gathered.values, now - gathered.second, len(run))
-            for gathered, run in zip(self._items, runs, strict=True)
-        ]
+            frames.Item(gathered.destination, gathered.values, now - gathered.second,
+                        len(gathered.lengths))
+            for gathered in self._items
+        ]  # fmt: skip
         return items, runs
 
     def _clear(self) -> None:
@@ -205,7 +230,10 @@ class Unit:
 
     # ---- receiving ------------------------------------------------------------------------
 
-    def receive(self, queue: str, *, count: int, timeout: float | None, handle: int = 0) -> Plan:
+    def receive(
+        self, queue: str, *, count: int, timeout: float | None, handle: int = 0,
+        wanted: Which = FIRST, cursor: int = 0,
+    ) -> Plan:  # fmt: skip
         """Take messages; they go back if the transaction aborts.
 
         A receive that is interrupted (a cancelled task) aborts the transaction: it may have taken
@@ -213,18 +241,68 @@ class Unit:
         """
         self.check_open()
         yield from self._begin()
-        asked = receive_many(
-            self.session, queue, count=count, timeout=timeout, transaction=self.number,
-            handle=handle,
+        if count == 1:
+            asked = chosen(
+                self.session, queue, wanted, timeout=timeout, transaction=self.number,
+                handle=handle, cursor=cursor,
+            )  # fmt: skip
+        else:
+            asked = receive_many(
+                self.session, queue, count=count, timeout=timeout, transaction=self.number,
+                handle=handle,
+            )  # fmt: skip
+        return (yield from self._holding(queue, asked))
+
+    def receive_transaction(
+        self, queue: str, *, timeout: float | None, deadline: float | None, incomplete: str
+    ) -> Plan:
+        """Take all messages of one transaction of a sender."""
+        self.check_open()
+        yield from self._begin()
+        asked = receive_transaction(
+            self.session, queue, self.number, timeout=timeout, deadline=deadline,
+            incomplete=incomplete,
         )  # fmt: skip
+        return (yield from self._holding(queue, asked))
+
+    def _holding(self, queue: str, asked: Plan) -> Plan:
+        """A receive, and a note of what it took from where."""
         try:
-            return (yield from self._guard(asked))
+            batch = yield from self._guard(asked)
+            self._from.setdefault(queue, []).append(batch.lookup_ids)
+            return batch
         except (OnceqError, GeneratorExit):
             raise
         except BaseException:
             self.over = INTERRUPTED
             yield from self._undo()
             raise
+
+    def reject(self, message: Message, queue: str | None) -> Plan:
+        """Refuse a message that was received here."""
+        self.check_open()
+        name = self._queue_of(message.lookup_id) if queue is None else queue
+        yield from self._begin()
+        head = frames.RejectHead(name, self.number, [message.lookup_id], False)
+        return (yield from self._guard(plans.ask(Code.REJECT, head)))
+
+    def move(self, message: Message | int, to: str, queue: str | None) -> Plan:
+        """Move a message with the commit."""
+        self.check_open()
+        lookup = message if isinstance(message, int) else message.lookup_id
+        name = self._queue_of(lookup) if queue is None else queue
+        yield from self._begin()
+        yield from self._guard(move(name, lookup, to, transaction=self.number))
+
+    def _queue_of(self, lookup: int) -> str:
+        """Where this transaction has received a message from."""
+        names = [name for name, ids in self._from.items() if any(lookup in part for part in ids)]
+        if len(names) != 1:
+            raise InvalidParameter(
+                "say in which queue it is: this transaction has received no message with that "
+                "lookup identifier" + (", or several of different queues" if names else "")
+            )
+        return names[0]
 
     def remove(self, queue: str, first: int, last: int) -> Plan:
         """Take a range that was peeked before, without its bytes."""

@@ -53,6 +53,13 @@ def why(view: Mapping[str, Any]) -> str:
         )
     if not waiting:
         link = "connected; " if state == "CONNECTED" else ""
+        doubt = view["in_doubt"]
+        if doubt:
+            some = f"{doubt} message{'s' if doubt != 1 else ''}"
+            return (
+                f"{name}: {link}nothing waits; {some} in doubt: expired after transmission, and "
+                "whether they arrived is asked of the receiver"
+            )
         return f"{name}: {link}nothing waits; everything sent was acknowledged"
     return _waiting(view, state, name, some, they_wait)
 

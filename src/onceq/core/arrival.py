@@ -14,9 +14,11 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 
+from onceq.core.acknowledge import on_arrival
 from onceq.core.decision import CloseSession, Persisted, Ready
 from onceq.core.desk import Desk, Timer
-from onceq.core.ending import tell_sender
+from onceq.core.doubts import settled_by, settling
+from onceq.core.ending import ack_flags, tell_sender
 from onceq.core.filter import Verdict, judge
 from onceq.core.forward import forward
 from onceq.core.holders import Peer, Progress, Queue
@@ -24,6 +26,7 @@ from onceq.core.inputs import Arrived
 from onceq.core.outgoing import final_acked, order_acked
 from onceq.core.quota import computer_full, queue_full
 from onceq.core.records import (
+    PUT_DEADLETTER,
     PUT_EXPRESS,
     PUT_FINAL,
     PUT_WANTS,
@@ -33,7 +36,7 @@ from onceq.core.records import (
     Seen,
 )
 from onceq.core.resolve import arrival_key
-from onceq.core.state import DEAD_XACT
+from onceq.core.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.tracing import trace_arrival
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
@@ -41,7 +44,8 @@ from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.acks import parse_final_ack, parse_order_ack
-from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun
+from onceq.packet.address import DIRECT
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun
 
 
 def arrived(desk: Desk, item: Arrived) -> None:
@@ -60,7 +64,11 @@ def arrived(desk: Desk, item: Arrived) -> None:
             order_acked(desk, parse_order_ack(packet))
     elif run.kind == FINAL_ACK:
         for packet in run.packets:
-            final_acked(desk, parse_final_ack(packet))
+            ack = parse_final_ack(packet)
+            if not settled_by(desk, ack):
+                final_acked(desk, ack)
+    elif run.kind == SETTLING:
+        settling(desk, peer, run)
     elif not _room_for(desk, run):
         desk.act(
             CloseSession(item.session, "no room for more messages now; the sender will try again")
@@ -92,6 +100,8 @@ def _room_for(desk: Desk, run: ArrivedRun) -> bool:
 def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     """Judge a run of a stream and store or refuse what is next; False if there is no place."""
     key, queue = arrival_key(desk, run.destination)
+    direct = run.destination.kind == DIRECT
+    desk.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
     progress = desk.state.progress.get((run.source, key))
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     count = len(run.packets)
@@ -116,7 +126,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
             progress.stale += count
     if progress is not None:
         progress.session = peer.session
-        progress.direct = run.destination.kind == 7
+        progress.direct = direct
         progress.last_access_s = desk.now.wall_s
         progress.since_ack += count
         schedule_ack(desk, progress)
@@ -129,23 +139,27 @@ def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip:
     number = run.first_number + skip
     change = Change(desk.now.wall_s)
     last = run.first_number + count - 1
-    change.advances.append(Advance(run.source, key, run.stream, last))
+    change.advances.append(Advance(run.source, key, run.stream, last, number))
     refusal = _refusal(desk, run, queue, len(packets.data))
     if refusal:
         _refuse(desk, change, run, packets, number, skip, refusal)
     else:
         assert queue is not None
         _store(change, run, queue, packets, number, skip)
+    on_arrival(desk, change, packets, run.acknowledge, refusal)
     trace_arrival(desk, change, run, skip=skip, refusal=refusal)
     desk.record(change)
 
 
 def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int:
-    """Why messages that are next in order cannot enter their queue; 0 if they can."""
+    """Why messages cannot enter their queue, the transactional ones being next in order; 0 if
+    they can."""
     if queue is None:
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
-    if not queue.properties.transactional:
-        return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+    if queue.properties.transactional != run.transactional:
+        if run.transactional:
+            return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+        return MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
     if run.encrypted:
         return MessageClass.NACK_BAD_ENCRYPTION
     if _too_late(desk, run):
@@ -194,8 +208,9 @@ def _store(
     if run.time_to_be_received < NEVER_S - 1:
         expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
     at = 0
+    flags = PUT_WANTS | PUT_FINAL if run.wants else 0
+    flags |= ack_flags(run.acknowledge, arrived=True)
     for size in _wanted_parts(run.message_numbers[skip:], wants=bool(run.wants)):
-        flags = PUT_WANTS | PUT_FINAL if run.wants else 0
         change.puts.append(
             Put(
                 queue.number, 0, first + at, packets.part(at, size), run.stream, number + at,
@@ -288,20 +303,29 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
     if len(new) != len(numbers):
         every = list(packets)
         packets = Run.of([every[i] for i in new])
-    if (
-        queue is not None
-        and not queue.properties.transactional
-        and not run.encrypted
-        and not _too_late(desk, run)
-        and desk.holding(queue) + len(packets.data) <= queue.properties.quota_bytes
-    ):
+    flags = 0 if run.recoverable else PUT_EXPRESS
+    refusal = _refusal(desk, run, queue, len(packets.data))
+    if refusal:
+        if run.dead_letter:
+            # A message that is not transactional has its dead letter where it died (Q-16).
+            grave = desk.state.holders[DEAD_LETTER]
+            change.puts.append(
+                Put(DEAD_LETTER, 0, grave.lane(0).next, packets, flags=flags, reason=refusal)
+            )
+    else:
+        assert queue is not None
         expires = NEVER_S
         if run.time_to_be_received < NEVER_S - 1:
             expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
-        flags = 0 if run.recoverable else PUT_EXPRESS
-        first = queue.lane(run.priority).next
+        flags |= ack_flags(run.acknowledge, arrived=True)
+        if run.dead_letter:
+            flags |= PUT_WANTS | PUT_DEADLETTER
         change.puts.append(
-            Put(queue.number, run.priority, first, packets, expires=expires, flags=flags)
-        )
-        trace_arrival(desk, change, run)
+            Put(
+                queue.number, run.priority, queue.lane(run.priority).next, packets,
+                expires=expires, flags=flags, source=source,
+            )
+        )  # fmt: skip
+    on_arrival(desk, change, packets, run.acknowledge, refusal)
+    trace_arrival(desk, change, run, refusal=refusal)
     desk.record(change, forced=run.recoverable)

@@ -53,11 +53,11 @@ class Chunk:
 def scan_expired(chunk: Chunk, now_s: int, states: tuple[int, ...], found: list[Range]) -> int:
     """Add the ranges whose time is over to ``found``; returns when the next one's is.
 
-    A locked message is looked at again a second later: its expiry waits for the outcome (CNF-3).
+    The expiry of a locked message waits for the outcome (CNF-3): an abort makes it due again.
     """
     soonest = NEVER_S
     for index, (expires, state) in enumerate(zip(chunk.expires, chunk.states, strict=True)):
-        if state == REMOVED:
+        if state in (REMOVED, LOCKED, PURGING):
             continue
         if expires > now_s:
             soonest = min(soonest, expires)
@@ -67,6 +67,4 @@ def scan_expired(chunk: Chunk, now_s: int, states: tuple[int, ...], found: list[
                 found[-1] = (found[-1][0], found[-1][1] + 1)
             else:
                 found.append((counter, 1))
-        elif state == LOCKED:
-            soonest = min(soonest, now_s + 1)
     return soonest

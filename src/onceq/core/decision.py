@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from onceq.core.places import Pick
 from onceq.model.run import Buffer, Extent
 
 Piece = Extent | bytes
@@ -65,6 +66,8 @@ class Handed:
         aborts: Abort count of each.
         classes: (index, message class) of those whose class is no longer the one in the packet:
             dead letters, whose class is the reason (Q-15).
+        moves: (index, count, second of the last) of those that were moved to or from subqueues.
+        pick: Hand out less than these (RCV-10); None: all.
     """
 
     pieces: tuple[Piece, ...]
@@ -73,6 +76,8 @@ class Handed:
     arrived: array[int]
     aborts: array[int]
     classes: tuple[tuple[int, int], ...] = ()
+    moves: tuple[tuple[int, int, int], ...] = ()
+    pick: Pick | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,17 @@ from heapq import heappush
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
 from onceq.core.holders import Handle, Outgoing, Peer, Queue
 from onceq.core.inputs import Receive, SendItem
+from onceq.core.outcomes import Fences
 from onceq.core.records import Change, Move, Op, Setup
 from onceq.core.state import Identity, State
-from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
+from onceq.errors import OnceqError
+from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, RETURN_ADDRESSES_MAX, Settings
 from onceq.model.log import frame_size
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet.encode import Template
+
+_GIVES_BACK = frozenset((int(Op.UNLOCK), int(Op.RETURN)))
 
 
 class Timer(IntEnum):
@@ -31,6 +35,8 @@ class Timer(IntEnum):
     ORDER_ACK = 2
     RESEND = 3
     CONNECT = 4
+    INQUIRE = 5
+    RETRY = 6
 
 
 @dataclass(slots=True)
@@ -62,6 +68,31 @@ class Prepared:
 
 
 @dataclass(slots=True)
+class Held(Move):
+    """A range that a transaction holds, and what its commit does with it.
+
+    ``to``: move it there; ``reason``: end it so; neither: it is received.
+
+    Attributes:
+        keep: Put what ends into the dead-letter queue of this computer, too.
+    """
+
+    keep: bool = False
+
+
+@dataclass(slots=True)
+class Cursor:
+    """A place in a queue: lookup identifier of the message that it stands at, or of the one that
+    was received through it; 0 and 0: fresh."""
+
+    owner: int
+    queue: int
+    handle: int
+    at: int = 0
+    behind: int = 0
+
+
+@dataclass(slots=True)
 class Transaction:
     """A unit of work that is not decided yet; it does not survive (SND-8)."""
 
@@ -69,7 +100,7 @@ class Transaction:
     number: int
     began_s: int
     sends: list[Prepared] = field(default_factory=list)
-    receives: list[Move] = field(default_factory=list)
+    receives: list[Held] = field(default_factory=list)
     bytes: int = 0
     messages: int = 0
     lifetimes: tuple[int, int] | None = None
@@ -98,6 +129,8 @@ class Desk:
         self.decision = Decision()
         # what runs
         self.transactions: dict[tuple[int, int], Transaction] = {}
+        self.refused: dict[tuple[int, int], OnceqError] = {}
+        """Why transactions could not be begun, for whatever is asked of them next."""
         self.open_bytes = 0
         self.promised: dict[int, int] = {}
         """Bytes that open transactions will put into queues of this manager: they count towards
@@ -107,10 +140,16 @@ class Desk:
         """Heap of (monotonic us, what, whom); whoever it wakes looks whether it still holds."""
         self.handles: dict[int, Handle] = {}
         self.next_handle = 1
+        self.cursors: dict[int, Cursor] = {}
+        self.retries: dict[int, int] = {}
+        """When (monotonic us) the next message of a queue has waited long enough in ``;retry``."""
+        self.emptied: dict[int, None] = {}
+        """Numbers of subqueues that may have become empty, or unused."""
         self.peers: dict[int, Peer] = {}
         self.sessions_of: dict[bytes, set[int]] = {}
-        self.fences: dict[bytes, int] = {}
+        self.fences = Fences()
         self.targets: dict[str, tuple[Target, ...]] = {}
+        self.sources: dict[str, Queue] = {}
         self.routes: dict[object, tuple[tuple[Target, ...], tuple[Template, ...]]] = {}
         self.by_guid: dict[bytes, list[Outgoing]] = {}
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
@@ -118,6 +157,8 @@ class Desk:
         """Numbers of queues and outgoing queues in which something has become available."""
         self.names: dict[bytes, str] = {}
         """Computer names of other managers, as far as a session has shown them."""
+        self.return_to: dict[bytes, str] = {}
+        """Address of the session with a manager whose messages came under direct names."""
         self.told: dict[tuple[str, str], int] = {}
         """What the operator was told of, and until when he is not told of it again."""
         self.space_low = False
@@ -132,10 +173,14 @@ class Desk:
         self.state.apply(change, position, offsets)
         for put in change.puts:
             self.touched[put.holder] = None
+        if self.state.subqueues:
+            for move in change.moves:
+                if move.holder in self.state.subqueues:
+                    self.emptied[move.holder] = None
         for move in change.moves:
             if move.to:
                 self.touched[move.to] = None
-            if move.op in (Op.UNLOCK, Op.RETURN):
+            if move.op in _GIVES_BACK:
                 self.touched[move.holder] = None
 
     def setup(self, what: str, *, forced: bool = True, **values: object) -> None:
@@ -146,7 +191,8 @@ class Desk:
 
     def _append(self, parts: Sequence[Buffer], *, forced: bool) -> int:
         position = self.position
-        self.position += frame_size(sum(map(len, parts)))
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        self.position = position + frame_size(size)
         self.decision.records.append(Record(tuple(parts), position, forced))
         return position
 
@@ -171,8 +217,9 @@ class Desk:
         self.act(Notice(what, values))
 
     def holding(self, queue: Queue) -> int:
-        """Bytes in a queue, and those promised to it."""
-        return queue.bytes + self.promised.get(queue.number, 0)
+        """Bytes in a queue and its subqueues (Q-31), and those promised to it."""
+        bytes = queue.bytes + self.promised.get(queue.number, 0)
+        return bytes + sum(sub.bytes for sub in queue.subs.values()) if queue.subs else bytes
 
     def promise(self, sends: Sequence[Prepared], sign: int) -> None:
         """Count sends to local queues as promised (1), or not any more (-1)."""
@@ -189,6 +236,18 @@ class Desk:
     def name_of(self, guid: bytes) -> str:
         """Computer name of a manager, or "" where it is not known."""
         return self.identity.name if guid == self.identity.guid else self.names.get(guid, "")
+
+    def came_from(self, source: bytes, address: str) -> None:
+        """Note where acknowledgments to a manager go: an address, or "" for its identity only."""
+        known = self.return_to
+        if known.get(source, "") == address:
+            return
+        if not address:
+            del known[source]
+            return
+        if len(known) >= RETURN_ADDRESSES_MAX:
+            del known[next(iter(known))]
+        known[source] = address
 
     def passing_number(self) -> int:
         """A message number for what is never stored: unlike any other of the last weeks.

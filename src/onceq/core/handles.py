@@ -7,8 +7,9 @@ from onceq.core.desk import Desk
 from onceq.core.holders import Handle, Outgoing, Queue
 from onceq.core.inputs import Access, CloseQueue, OpenQueue, Receive, Share
 from onceq.core.resolve import check_send, destinations, find_source, one_name
+from onceq.core.subqueues import ensure
 from onceq.core.transaction import close_handle
-from onceq.errors import InvalidHandle, SharingViolation, UnsupportedAccessMode
+from onceq.errors import InvalidHandle, QueueDeleted, SharingViolation, UnsupportedAccessMode
 from onceq.model.names import may_receive, parse_any
 
 
@@ -26,7 +27,13 @@ def open_queue(desk: Desk, item: OpenQueue) -> None:
 def _open_to_send(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
     if item.share is not Share.DENY_NONE:
         raise UnsupportedAccessMode("a queue opened for sending cannot deny others to receive")
-    for element in parse_any(item.name):
+    elements = parse_any(item.name)
+    if len(elements) == 1 and elements[0].subqueue:
+        raise UnsupportedAccessMode(
+            f"{item.name}: a subqueue is opened for receive, peek or move; messages enter it only "
+            "by a move (Q-31)"
+        )
+    for element in elements:
         check_send(element, transactional=False)
     targets = destinations(desk, item.name, transactional=False)
     number = targets[0].holder.number if len(targets) == 1 else 0
@@ -41,7 +48,10 @@ def _open_to_send(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
 def _open_to_receive(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
     (element,) = one_name(item.name)
     may_receive(element)
-    holder = find_source(desk, item.name)
+    if item.access is Access.MOVE and item.share is not Share.DENY_NONE:
+        raise UnsupportedAccessMode("a queue opened for move cannot deny others to receive")
+    sub = ensure(desk, item.name)
+    holder = find_source(desk, item.name) if sub is None else sub
     if isinstance(holder, Outgoing):
         if item.access is not Access.PEEK:
             raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
@@ -56,7 +66,7 @@ def _open_to_receive(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
 def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
     """The table of section 1.8, for the one that comes later."""
     for held in queue.handles.values():
-        if held.access is Access.SEND:
+        if held.access in (Access.SEND, Access.MOVE):
             continue
         excluded = held.share is Share.DENY_RECEIVE and (
             access is Access.RECEIVE
@@ -77,6 +87,8 @@ def check_receive(desk: Desk, queue: Queue, item: Receive) -> None:
         held = desk.handles.get(item.handle)
         if held is None or held.owner != item.owner or held.queue != queue.number:
             raise InvalidHandle("the queue is not open, or was closed")
+        if item.peek and held.access not in (Access.RECEIVE, Access.PEEK):
+            raise InvalidHandle("the queue is not open for receive or peek")
         if not item.peek and held.access is not Access.RECEIVE:
             raise InvalidHandle("the queue is not open for receiving")
         return
@@ -86,6 +98,13 @@ def check_receive(desk: Desk, queue: Queue, item: Receive) -> None:
                 raise SharingViolation(
                     f"queue {queue.properties.name} is open elsewhere, which denies receiving"
                 )
+
+
+def check_alive(desk: Desk, item: Receive) -> None:
+    """A handle to a queue that was deleted can only be closed (Q-37)."""
+    held = desk.handles.get(item.handle)
+    if held is not None and held.owner == item.owner and held.deleted:
+        raise QueueDeleted(f"{item.queue} was deleted; close it, and open it again if it is there")
 
 
 def close_queue(desk: Desk, item: CloseQueue) -> None:

@@ -57,6 +57,8 @@ class Handle:
     queue: int
     access: Access
     share: Share
+    deleted: bool = False
+    """The queue was deleted under it: it can only be closed (Q-37)."""
 
 
 class Holder:
@@ -80,6 +82,10 @@ class Holder:
     def __len__(self) -> int:
         return sum(map(len, self.lanes.values()))
 
+    def __bool__(self) -> bool:
+        """It is there, however empty."""
+        return True
+
     @property
     def bytes(self) -> int:
         """Packets held, in bytes."""
@@ -89,16 +95,38 @@ class Holder:
 class Queue(Holder):
     """A queue of this manager: application queue or system queue."""
 
-    __slots__ = ("handles", "properties", "system", "waiting")
+    __slots__ = (
+        "handles", "journal", "parent", "properties", "shown", "sub", "subs", "system", "waiting",
+    )  # fmt: skip
 
     def __init__(
-        self, number: int, space: Space, properties: QueueProperties, *, system: bool = False
+        self,
+        number: int,
+        space: Space,
+        properties: QueueProperties,
+        *,
+        system: bool = False,
+        parent: Queue | None = None,
+        sub: str = "",
     ) -> None:
         super().__init__(number, space)
+        self.parent = parent
+        self.sub = sub
+        """Name of a subqueue; its properties are those of its parent (Q-31)."""
+        self.subs: dict[str, Queue] = {}
         self.properties = properties
+        self.journal: Queue | None = None
+        """Where copies of received messages go, if its property says so (Q-11)."""
         self.system = system
         self.waiting: deque[Receive] = deque()
         self.handles: dict[int, Handle] = {}
+        self.shown: set[tuple[int, int]] = set()
+        """Lane and counter of what is locked, and may be peeked at all the same (RCV-9)."""
+
+    @property
+    def title(self) -> str:
+        """Its name, with that of the subqueue."""
+        return f"{self.properties.name};{self.sub}" if self.sub else self.properties.name
 
     @property
     def available(self) -> int:
@@ -156,6 +184,8 @@ class Outgoing(Holder):
         "connecting",
         "ever_sent",
         "history",
+        "inquiries",
+        "inquiry_us",
         "key",
         "last_ack",
         "last_ack_count",
@@ -186,6 +216,8 @@ class Outgoing(Holder):
         self.last_ack_count = 0
         self.session = 0
         self.connecting = False
+        self.inquiry_us = 0
+        self.inquiries = 0
         self.closing = False
         self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
         self.sent = 0
@@ -211,6 +243,13 @@ class Outgoing(Holder):
         """Sequence number of a position of the current stream."""
         return counter - self.base
 
+    def place_of(self, counter: int) -> tuple[int, int]:
+        """Stream and number of a position, which may belong to a stream left behind."""
+        if counter > self.base:
+            return self.stream, counter - self.base
+        base, stream = max((b, s) for s, b in self.old.items() if b < counter)
+        return stream, counter - base
+
     def pending(self) -> bool:
         """Whether anything waits here that the peer has not acknowledged."""
         return any(lane.available for lane in self.lanes.values())
@@ -235,8 +274,8 @@ class Outgoing(Holder):
 class Progress:
     """What this receiver knows of one sender's messages to one queue.
 
-    The first three are durable (EOD-21); the rest is for the order acknowledgment and for
-    operators (4.9).
+    ``stream``, ``last``, ``since``, ``passed`` and ``vague`` are durable (EOD-21, product D6); the
+    rest is for the order acknowledgment and for operators (4.9).
     """
 
     source: bytes
@@ -253,6 +292,12 @@ class Progress:
     due_us: int = 0
     acked_us: int = 0
     since_ack: int = 0
+    since: int = 1
+    """In the stream that it is in, everything from this number on is remembered."""
+    passed: tuple[tuple[int, int], ...] = ()
+    """Ranges (both ends included) of numbers that were never accepted and never will be."""
+    vague: bool = False
+    """The store was restored from a backup: what came between is not known."""
 
 
 @dataclass(slots=True)
@@ -266,6 +311,9 @@ class Peer:
     messages: int = 0
     recoverable: int = 0
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
+    extended: bool = False
+    notes: deque[bytes] = field(default_factory=deque)
+    """Packets about doubts that wait to be sent."""
     plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)
     """(messages so far, recoverable so far, outgoing, lane, first, count) of what was sent
     outside transactions, oldest first; both counts include the range."""

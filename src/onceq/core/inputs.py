@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from onceq.core import places
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
@@ -26,6 +27,7 @@ class Access(IntEnum):
 
     RECEIVE = 1
     SEND = 2
+    MOVE = 4
     PEEK = 0x20
 
 
@@ -136,8 +138,13 @@ class Receive:
         wait_until_us: Monotonic time until which to wait when nothing is there; 0: not at all.
         peek: Leave them where they are.
         after: Peek only messages behind this lookup identifier (a cursor); 0: from the front.
-        lookup: Exactly this message; 0: in order. Never waits (RCV-8).
+        lookup: Exactly this message, or as ``seek`` says from it on; 0: in order. Never waits
+            (RCV-8).
         handle: Opened before, or 0.
+        seek: With a lookup identifier or a cursor. FIRST and LAST need neither.
+        cursor: Opened before, or 0.
+        allow_peek: Others may still peek at it until the transaction ends (RCV-9).
+        pick: Of what a peek has found, hand out less; None: all of it.
     """
 
     owner: int
@@ -151,6 +158,10 @@ class Receive:
     after: int = 0
     lookup: int = 0
     handle: int = 0
+    seek: places.Seek = places.Seek.CURRENT
+    cursor: int = 0
+    allow_peek: bool = False
+    pick: places.Pick | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +301,14 @@ class SessionOpened:
         peer: GUID of the other queue manager.
         address: Its address as text, without port.
         outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
+        extended: Whether both sides understand packets about doubts (product D6).
     """
 
     session: int
     peer: bytes
     address: str
     outgoing: int
+    extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +388,14 @@ class Relocate:
     packets: Run
 
 
+@dataclass(frozen=True, slots=True)
+class Compose:
+    """Messages whose acknowledgments are owed, read by the engine (``core/acknowledge.py``)."""
+
+    counters: tuple[int, ...]
+    packets: Run
+
+
 Input = (
     OpenQueue
     | CloseQueue
@@ -383,6 +404,12 @@ Input = (
     | Commit
     | Abort
     | Receive
+    | places.OpenCursor
+    | places.CloseCursor
+    | places.MoveMessage
+    | places.Reject
+    | places.Claim
+    | places.Fetch
     | Remove
     | CancelReceive
     | AskOutcome
@@ -402,4 +429,5 @@ Input = (
     | Tick
     | Space
     | Relocate
+    | Compose
 )

@@ -8,6 +8,9 @@ thousand messages costs little more than one of ten.
 
 Upholds: I17 (give-back: an entry never moves), I18 (lookup identifiers never change or repeat),
 I24 (no object for each waiting message).
+
+LONG: one set of tables and everything that changes them, for ranges and for single messages, is
+read beside each other: a short cut that left one of the counts out would be seen.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ class Lane:
         "cursor",
         "head",
         "locked",
+        "moved",
         "next",
         "next_expiry",
         "space",
@@ -66,6 +70,8 @@ class Lane:
         self.next_expiry = NEVER_S
         self.aborts: dict[int, int] = {}
         self.classes: dict[int, int] = {}
+        self.moved: dict[int, tuple[int, int]] = {}
+        """Of those that came by a move: how many moves, and the second of the last (SND-22)."""
 
     # ---- adding -------------------------------------------------------------------------
 
@@ -84,6 +90,9 @@ class Lane:
             The counter of the first.
         """
         count, first = len(lengths), self.next
+        if count == 1 and not express:
+            self._append_one(address, lengths[0], arrived, expires)
+            return first
         size = sum(lengths)
         addresses = array("Q", accumulate(lengths, initial=address))
         addresses.pop()
@@ -114,6 +123,30 @@ class Lane:
             self.next_expiry = expires
         self.space.add(address, size)
         return first
+
+    def _append_one(self, address: int, size: int, arrived: int, expires: int) -> None:
+        """What ``append`` does, for the one message that many transactions consist of."""
+        counter = self.next
+        chunk = self._chunks.get(counter >> CHUNK_SHIFT)
+        if chunk is None:
+            chunk = self._chunks[counter >> CHUNK_SHIFT] = Chunk(counter)
+        addresses = chunk.addresses
+        if addresses and address < addresses[-1]:
+            chunk.rising = False
+        addresses.append(address)
+        chunk.lengths.append(size)
+        chunk.arrived.append(arrived)
+        chunk.expires.append(expires)
+        chunk.states.append(AVAILABLE)
+        chunk.live += 1
+        if expires < chunk.next_expiry:
+            chunk.next_expiry = expires
+        self.next = counter + 1
+        self.available += 1
+        self.bytes += size
+        if expires < self.next_expiry:
+            self.next_expiry = expires
+        self.space.add(address, size)
 
     def skip_to(self, counter: int) -> None:
         """Give no counter below this one any more; it begins a chunk."""
@@ -169,6 +202,12 @@ class Lane:
 
     def take(self, *, count_max: int, bytes_max: int, start: int = 0) -> list[Range]:
         """Available messages in order: at most so many and so large, but one at least."""
+        if count_max == 1:
+            for first, _ in self.ranges(AVAILABLE, max(self.cursor, start), count_max=1):
+                if start <= self.cursor:
+                    self.cursor = first
+                return [(first, 1)]
+            return []
         found: list[Range] = []
         left = bytes_max
         for first, count in self.ranges(AVAILABLE, max(self.cursor, start), count_max=count_max):
@@ -185,6 +224,13 @@ class Lane:
             left -= size
             found.append((first, count))
         return found
+
+    def first_available(self) -> int:
+        """The first available position; ``next`` if there is none."""
+        for first, _ in self.ranges(AVAILABLE, self.cursor, count_max=1):
+            self.cursor = first
+            return first
+        return self.next
 
     def _fitting(self, first: int, count: int, size: int) -> int:
         """How many messages of a range (inside one chunk) fit into ``size`` bytes."""
@@ -255,6 +301,12 @@ class Lane:
             at = ((at >> CHUNK_SHIFT) << CHUNK_SHIFT) - 1
         return 0
 
+    def place_in_log(self, counter: int) -> tuple[int, int, int]:
+        """Address and length of a packet, and when it arrived."""
+        chunk = self._chunks[counter >> CHUNK_SHIFT]
+        at = counter - chunk.base
+        return chunk.addresses[at], chunk.lengths[at], chunk.arrived[at]
+
     def expires(self, counter: int) -> int:
         """Second in which a message expires."""
         chunk = self._chunks[counter >> CHUNK_SHIFT]
@@ -282,13 +334,27 @@ class Lane:
 
     def set_state(self, first: int, count: int, old: int, new: int) -> None:
         """Move a range from one state to another that keeps it."""
-        for chunk, a, b in self._parts(first, count):
-            assert chunk.states.count(old, a, b) == b - a, "positions are not in that state"
-            chunk.states[a:b] = bytes((new,)) * (b - a)
+        if count == 1:
+            chunk = self._chunks[first >> CHUNK_SHIFT]
+            at = first - chunk.base
+            assert chunk.states[at] == old, "a position is not in that state"
+            chunk.states[at] = new
+        else:
+            for chunk, a, b in self._parts(first, count):
+                assert chunk.states.count(old, a, b) == b - a, "positions are not in that state"
+                chunk.states[a:b] = bytes((new,)) * (b - a)
         self._count(old, -count)
         self._count(new, count)
         if new == AVAILABLE and first < self.cursor:
             self.cursor = first
+
+    def expiry_due(self, first: int, count: int) -> None:
+        """A range is no longer locked: what has expired meanwhile ends soon (CNF-3)."""
+        for chunk, a, b in self._parts(first, count):
+            soonest = min(chunk.expires[a:b])
+            if soonest != NEVER_S:
+                chunk.next_expiry = min(chunk.next_expiry, soonest)
+                self.next_expiry = min(self.next_expiry, soonest)
 
     def _count(self, state: int, change: int) -> None:
         if state == AVAILABLE:
@@ -304,6 +370,9 @@ class Lane:
         Args:
             keep_bytes: The packets live on elsewhere (a dead-letter queue took them over).
         """
+        if count == 1:
+            self._remove_one(first, keep_bytes)
+            return
         for chunk, a, b in self._parts(first, count):
             states = chunk.states
             here = states.count(REMOVED, a, b)
@@ -318,11 +387,39 @@ class Lane:
                 self._free(chunk, a, b, size)
             if chunk.express is not None:
                 chunk.express -= set(range(chunk.base + a, chunk.base + b))
-        if self.aborts or self.classes:
+        if self.aborts or self.classes or self.moved:
             for counter in range(first, first + count):
                 self.aborts.pop(counter, None)
                 self.classes.pop(counter, None)
+                self.moved.pop(counter, None)
         self._trim(first, count)
+
+    def _remove_one(self, counter: int, keep_bytes: bool) -> None:
+        """What ``remove`` does, for one message."""
+        key = counter >> CHUNK_SHIFT
+        chunk = self._chunks[key]
+        at = counter - chunk.base
+        states, size = chunk.states, chunk.lengths[at]
+        assert states[at] != REMOVED, "removed twice"
+        self._count(states[at], -1)
+        states[at] = REMOVED
+        chunk.live -= 1
+        self.bytes -= size
+        if not keep_bytes:
+            self.space.sub(chunk.addresses[at], size)
+        if chunk.express is not None:
+            chunk.express.discard(counter)
+        if self.moved:
+            self.moved.pop(counter, None)
+        if self.aborts or self.classes:
+            self.aborts.pop(counter, None)
+            self.classes.pop(counter, None)
+        after = at + 1
+        if chunk.live and counter == self.head and states[after] != REMOVED:
+            self.head = counter + 1
+            self.cursor = max(self.cursor, self.head)
+        else:
+            self._trim(counter, 1)
 
     def _free(self, chunk: Chunk, a: int, b: int, size: int) -> None:
         start = chunk.addresses[a]

@@ -13,14 +13,22 @@ from heapq import heappop
 from typing import Any
 
 from onceq.core import (
+    acknowledge,
     arrival,
+    claims,
+    cursors,
+    doubts,
     handles,
+    moving,
     operate,
     outgoing,
     peers,
+    poison,
     receive,
     snapshot,
+    subqueues,
     transaction,
+    transmit,
     views,
 )
 from onceq.core.chunk import CHUNK, LOCKED, PURGING
@@ -36,6 +44,7 @@ from onceq.core.inputs import (
     CancelReceive,
     CloseQueue,
     Commit,
+    Compose,
     ConnectFailed,
     CreateQueue,
     DeleteQueue,
@@ -57,6 +66,7 @@ from onceq.core.inputs import (
     SteerOutgoing,
     Tick,
 )
+from onceq.core.places import Claim, CloseCursor, Fetch, MoveMessage, OpenCursor, Reject
 from onceq.core.records import Change, Move, Moved, Op, Setup, decode
 from onceq.core.resolve import index_by_guid
 from onceq.core.state import Identity, State
@@ -94,19 +104,26 @@ class Manager:
             AskOutcome: transaction.outcome,
             Begin: transaction.begin,
             CancelReceive: receive.cancel,
+            Claim: claims.claim,
+            CloseCursor: cursors.close_cursor,
             CloseQueue: handles.close_queue,
             Commit: transaction.commit,
+            Compose: acknowledge.pay,
             ConnectFailed: peers.connect_failed,
             CreateQueue: operate.create,
             DeleteQueue: operate.delete,
+            Fetch: claims.fetch,
             Look: views.look,
+            MoveMessage: moving.move,
+            OpenCursor: cursors.open_cursor,
             OpenQueue: handles.open_queue,
             OwnerGone: transaction.owner_gone,
             PurgeQueue: operate.purge,
             Receive: receive.receive,
+            Reject: claims.reject,
             Relocate: _relocate,
             Remove: receive.remove,
-            Room: outgoing.room,
+            Room: transmit.room,
             Send: transaction.send,
             SetQueue: operate.set_queue,
             SessionAcked: peers.acked,
@@ -197,9 +214,13 @@ class Manager:
         _skip_unrecorded(desk)
         desk.touched.clear()
         index_by_guid(desk)
+        poison.sift_all(desk)
+        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
+        subqueues.tidy(desk)
         for waiting in desk.state.outgoing.values():
             waiting.ever_sent = waiting.ordered_lane.next - 1
             outgoing.stir(desk, waiting)
+            doubts.inquire(desk, waiting)
 
     def snapshot(self) -> list[Buffer]:
         """The durable state, for a checkpoint that covers every record before ``position``."""
@@ -221,6 +242,8 @@ class Manager:
             desk.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
         if desk.touched:
             _tell_news(desk)
+        if desk.emptied:
+            subqueues.tidy(desk)
         return decision
 
     def _wrapped(self, now: Now, work: Callable[[Desk], None]) -> Decision:
@@ -243,6 +266,10 @@ class Manager:
             at = desk.now.mono_us + wall
             soonest = at if soonest is None else min(soonest, at)
         return soonest
+
+    def owed(self, bytes_max: int) -> views.Live | None:
+        """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
+        return acknowledge.owed(self._desk, bytes_max)
 
     # ---- space --------------------------------------------------------------------------
 
@@ -303,6 +330,7 @@ def _expire(desk: Desk) -> None:
         if any(lane.next_expiry <= desk.now.wall_s for lane in holder.lanes.values()):
             if isinstance(holder, Outgoing):
                 outgoing.expire(desk, holder)
+                doubts.inquire(desk, holder)
             elif isinstance(holder, Queue):
                 receive.expire(desk, holder)
     desk.state.next_expiry = min(
@@ -315,6 +343,8 @@ _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
     Timer.ORDER_ACK: arrival.ack_due,
     Timer.RESEND: outgoing.resend,
     Timer.CONNECT: outgoing.retry,
+    Timer.INQUIRE: doubts.ring,
+    Timer.RETRY: poison.ring,
 }
 
 

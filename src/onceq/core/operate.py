@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED
+from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
 from onceq.core.ending import ended
-from onceq.core.holders import Holder, Outgoing
+from onceq.core.handles import check_sharing
+from onceq.core.holders import Holder, Outgoing, Queue
 from onceq.core.inputs import (
     CreateQueue,
     DeleteQueue,
@@ -23,6 +24,8 @@ from onceq.core.inputs import (
     SteerOutgoing,
 )
 from onceq.core.outgoing import end_waiting, stir
+from onceq.core.poison import bring_back, sift, waits
+from onceq.core.properties import dump_properties
 from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import (
     find_outgoing,
@@ -31,8 +34,7 @@ from onceq.core.resolve import (
     local_queue,
     one_name,
 )
-from onceq.core.state import dump_properties, queue_key_of
-from onceq.core.transaction import close_handle
+from onceq.core.state import queue_key_of
 from onceq.errors import (
     IllegalPathName,
     InsufficientResources,
@@ -44,6 +46,7 @@ from onceq.errors import (
 from onceq.model.classes import MessageClass
 from onceq.model.limits import QUEUES_MAX
 from onceq.model.queue import changed, check_supported
+from onceq.model.time import NEVER_S
 
 RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 """Queues that only queue managers use (section 1.1)."""
@@ -84,8 +87,14 @@ def set_queue(desk: Desk, item: SetQueue) -> None:
     queue = local_queue(desk, name)
     if queue.system:
         raise UnsupportedFormatName(f"{item.name} is a system queue: its properties are fixed")
+    if queue.sub:
+        raise UnsupportedFormatName(f"{item.name} is a subqueue: it has its parent's properties")
+    waited = waits(queue)
     properties = changed(queue.properties, dict(item.values), now_s=desk.now.wall_s)
     desk.setup("queue-set", **dump_properties(properties))
+    if waited and not waits(queue):
+        bring_back(desk, queue, before_s=NEVER_S)
+    sift(desk, queue)
     desk.answer(item.owner, item.request, properties)
 
 
@@ -95,17 +104,24 @@ def delete(desk: Desk, item: DeleteQueue) -> None:
     queue = local_queue(desk, name)
     if queue.system:
         raise UnsupportedFormatName(f"{item.name} is a system queue: it cannot be deleted")
-    count = len(queue)
-    _end_all(desk, queue, MessageClass.NACK_QUEUE_DELETED)
+    if queue.sub:
+        raise UnsupportedFormatName(
+            f"{item.name} is a subqueue: it goes by itself when it is empty and nobody has it open"
+        )
+    subs = list(queue.subs.values())
+    count = sum(map(len, (queue, *subs)))
+    for holder in (queue, *subs):
+        _end_all(desk, holder, MessageClass.NACK_QUEUE_DELETED)
     desk.setup("drop-queue", key=queue_key_of(queue.properties))
-    for number in list(queue.handles):
-        close_handle(desk, number)
-    for receive in queue.waiting:
-        if desk.waiting.pop((receive.owner, receive.request), None) is not None:
-            desk.answer(
-                receive.owner, receive.request, QueueDeleted(f"{item.name} was deleted meanwhile")
-            )
-    queue.waiting.clear()
+    for gone in (queue, *subs):
+        for handle in gone.handles.values():
+            handle.deleted = True
+        for receive in gone.waiting:
+            if desk.waiting.pop((receive.owner, receive.request), None) is not None:
+                error = QueueDeleted(f"{receive.queue} was deleted meanwhile")
+                desk.answer(receive.owner, receive.request, error)
+        gone.waiting.clear()
+    desk.sources.clear()
     desk.targets.clear()
     desk.routes.clear()
     desk.answer(item.owner, item.request, count)
@@ -114,7 +130,7 @@ def delete(desk: Desk, item: DeleteQueue) -> None:
 def _end_all(desk: Desk, holder: Holder, reason: MessageClass) -> None:
     change = Change(desk.now.wall_s)
     for index, lane in holder.lanes.items():
-        for state in (AVAILABLE, LOCKED):
+        for state in (AVAILABLE, LOCKED, PURGING):
             for first, count in lane.ranges(state, 0):
                 ended(desk, change, Move(Op.END, holder.number, index, first, count), reason)
     if change.moves:
@@ -124,6 +140,8 @@ def _end_all(desk: Desk, holder: Holder, reason: MessageClass) -> None:
 def purge(desk: Desk, item: PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends."""
     holder = find_source(desk, item.name)
+    if isinstance(holder, Queue):
+        check_sharing(holder, item.owner)
     change = Change(desk.now.wall_s)
     count = len(holder)
     if isinstance(holder, Outgoing):
@@ -215,6 +233,7 @@ def _tidy(desk: Desk) -> int:
         for outgoing in desk.state.outgoing.values()
         if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
         and not (outgoing.session or outgoing.connecting)
+        and not desk.state.doubts.streams_of(outgoing.number)
     ]  # fmt: skip
     for outgoing in idle:
         desk.setup("drop-outgoing", number=outgoing.number)

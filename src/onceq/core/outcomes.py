@@ -6,6 +6,12 @@ bytes answers for all commits of a session that can still be in doubt, however m
 
 The first four bytes of a session identifier are the second in which it began, by this manager's
 clock; that is how a session that was forgotten is told from one that never committed.
+
+Once somebody was told that a commit did not happen, it must not happen any more, although it may
+still be on its way in the buffers of a broken connection: ``Fences`` bar it. They need not be
+durable, because a restart breaks every connection.
+
+Upholds: I3a, I24 (both tables are bounded, however many sessions somebody makes up).
 """
 
 from __future__ import annotations
@@ -14,8 +20,10 @@ from collections import OrderedDict
 from typing import Any
 
 from onceq.core.decision import Outcome
+from onceq.errors import InsufficientResources, InvalidParameter
 from onceq.model.identity import TransactionId
-from onceq.model.limits import OUTCOME_AGE_S, OUTCOME_SESSIONS_MAX, OUTCOME_WINDOW
+from onceq.model.limits import FENCES_MAX, OUTCOME_AGE_S, OUTCOME_SESSIONS_MAX, OUTCOME_WINDOW
+from onceq.model.time import SECOND_US, Now
 
 _MASK = (1 << OUTCOME_WINDOW) - 1
 
@@ -32,6 +40,10 @@ class Outcomes:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __contains__(self, session: object) -> bool:
+        """Whether anything that this session committed is remembered."""
+        return session in self._sessions
 
     def committed(self, id: TransactionId, wall_s: int) -> None:
         """That commit is durable."""
@@ -91,6 +103,69 @@ class Outcomes:
         self.forgotten_s, sessions = values
         for session, last, bits, at in sessions:
             self._sessions[bytes.fromhex(session)] = (last, int(bits, 16), at)
+
+
+class Fences:
+    """Commits that must not happen any more, by session: those up to a number.
+
+    An entry goes when its session is long out of the time for which outcomes are kept; from then
+    on every session as old as that, and without any commit, is barred as a whole. A session that
+    has committed keeps its entry as long as its outcomes are remembered. So nothing that was told
+    is ever taken back, and no entry can be made to stay for good.
+    """
+
+    __slots__ = ("_barred", "barred_s")
+
+    def __init__(self) -> None:
+        self._barred: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
+        """Session: highest number barred, and when (monotonic us) that was last told; in the
+        order of that."""
+        self.barred_s = 0
+        """Sessions that began up to this second are barred unless they have committed."""
+
+    def __len__(self) -> int:
+        return len(self._barred)
+
+    def bars(self, id: TransactionId, outcomes: Outcomes) -> bool:
+        """Whether that commit must not happen any more."""
+        found = self._barred.get(id.session)
+        if found is not None and id.number <= found[0]:
+            return True
+        return began_s(id.session) <= self.barred_s and id.session not in outcomes
+
+    def told(self, id: TransactionId, outcomes: Outcomes, now: Now, age_s: int) -> None:
+        """Somebody is about to be told that this commit did not happen, or is not remembered.
+
+        Raises:
+            InsufficientResources: There are too many such commits; nothing may be told.
+            InvalidParameter: Its session claims to begin long after now.
+        """
+        if began_s(id.session) > now.wall_s + age_s:
+            raise InvalidParameter(f"the session of {id} is yet to begin; its clock is wrong")
+        known = self._barred.pop(id.session, None)
+        if known is None:
+            if self.bars(id, outcomes):
+                return
+            self._drop_old(outcomes, now.mono_us, age_s)
+            if len(self._barred) >= FENCES_MAX:
+                raise InsufficientResources(
+                    f"outcomes of commits that never came were asked for in {FENCES_MAX} client "
+                    "sessions; ask again later"
+                )
+        number = max(id.number, known[0] if known is not None else 0)
+        self._barred[id.session] = (number, now.mono_us)
+
+    def _drop_old(self, outcomes: Outcomes, now_us: int, age_s: int) -> None:
+        """Sessions last asked about two ages ago began at least one age ago."""
+        while self._barred:
+            session, (number, told_us) = next(iter(self._barred.items()))
+            if told_us + 2 * age_s * SECOND_US > now_us:
+                return
+            del self._barred[session]
+            if session in outcomes:
+                self._barred[session] = (number, now_us)
+            else:
+                self.barred_s = max(self.barred_s, began_s(session))
 
 
 def began_s(session: bytes) -> int:

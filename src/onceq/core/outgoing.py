@@ -1,28 +1,29 @@
 """Outgoing queues: what waits for one destination, when it leaves, when it may be forgotten.
 
 A message is transmitted when its session has room, and again, from the head on, after a new
-connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16). Its number was
-given at its commit; only the previous number is written anew: the head carries 0, and the
-successor of a message that has gone the one before that (EOD-6, EOD-7).
+connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16). What goes into
+the packets of one session then is in ``transmit.py``.
 
-Upholds: I8 (true links), I10 (release only on truth), I26 (liveness).
+Upholds: I10 (release only on truth), I26 (liveness).
 """
 
 from __future__ import annotations
 
 from onceq.core.chunk import AVAILABLE, AWAITING
-from onceq.core.decision import Connect, Piece, Ready, Transmit
+from onceq.core.decision import Connect, Ready
 from onceq.core.desk import Desk, Timer
+from onceq.core.ending import owes
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
-from onceq.core.inputs import Room
-from onceq.core.lane import Lane
-from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_WANTS, Change, Move, Op
-from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
+from onceq.core.records import PUT_DEADLETTER, PUT_FINAL, PUT_JOURNAL, PUT_WANTS, Change, Move, Op
+from onceq.core.state import ACKS_OWED, DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
 from onceq.model.names import Kind
-from onceq.packet.acks import FinalAck, OrderAck, order_ack
+from onceq.packet.acks import FinalAck, OrderAck
+
+PROBE_MESSAGES = 64
+"""Sent at a time after a time-out, until anything is acknowledged (a window of MSMQ's)."""
 
 
 def held(desk: Desk, outgoing: Outgoing) -> bool:
@@ -103,7 +104,7 @@ def lost(
     goes on waiting until its time, and only then a new session is made (section 4.3).
     """
     outgoing.closing = False
-    if idle and outgoing.pace.due_us and outgoing.sent >= outgoing.ordered_lane.next - 1:
+    if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(desk, outgoing):
         outgoing.session = 0
         outgoing.connected_s = 0
         outgoing.retry_us = outgoing.pace.due_us
@@ -140,7 +141,11 @@ def retry(desk: Desk, number: int) -> None:
 
 
 def resend(desk: Desk, number: int) -> None:
-    """The resend timer of a stream rings: everything unacknowledged goes out again (EOD-16)."""
+    """The resend timer of a stream rings: everything unacknowledged is to go out again (EOD-16).
+
+    How much of it the receiver has is not known; maybe all, and only acknowledgments were lost. So
+    the first few go alone, and what they are answered with says where to go on.
+    """
     outgoing = desk.state.holders.get(number)
     if not isinstance(outgoing, Outgoing):
         return
@@ -173,131 +178,38 @@ def start_clock(desk: Desk, outgoing: Outgoing) -> None:
         desk.timer(pace.due_us, Timer.RESEND, outgoing.number)
 
 
-# ---- transmitting ------------------------------------------------------------------------
+def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
+    """Up to where a stream may be transmitted before an order acknowledgment comes.
 
-
-class _Load:
-    """What goes into one Transmit."""
-
-    __slots__ = ("bytes", "count", "messages", "pieces", "recoverable", "relink", "size")
-
-    def __init__(self, room: Room) -> None:
-        self.messages = room.messages
-        self.bytes = room.bytes
-        self.pieces: list[Piece] = []
-        self.relink: list[tuple[int, int]] = []
-        self.count = self.recoverable = self.size = 0
-
-    @property
-    def full(self) -> bool:
-        return self.count >= self.messages or self.size >= self.bytes
-
-
-def room(desk: Desk, item: Room) -> None:
-    """A session can take more: order acknowledgments first, then what waits."""
-    peer = desk.peers.get(item.session)
-    if peer is None:
-        return
-    load = _Load(item)
-    _load_acks(desk, peer, load)
-    more = bool(peer.acks)
-    for number in sorted(peer.outgoing):
-        outgoing = desk.state.holders.get(number)
-        if not isinstance(outgoing, Outgoing) or held(desk, outgoing):
-            continue
-        for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
-            if lane not in outgoing.lanes:
-                continue
-            if load.full:
-                more = True
-                break
-            if lane == TRANSACTIONAL_LANE:
-                more |= _load_ordered(desk, outgoing, load)
-            else:
-                more |= _load_plain(peer, outgoing, lane, load)
-    if load.count:
-        peer.messages += load.count
-        peer.recoverable += load.recoverable
-        desk.act(
-            Transmit(
-                item.session, tuple(load.pieces), load.count, load.recoverable,
-                tuple(load.relink), more,
-            )
-        )  # fmt: skip
-
-
-def _load_acks(desk: Desk, peer: Peer, load: _Load) -> None:
-    while peer.acks and not load.full:
-        key = next(iter(peer.acks))
-        del peer.acks[key]
-        progress = desk.state.progress.get(key)
-        if progress is None or not progress.last:
-            continue
-        packet = order_ack(
-            own=desk.identity.guid,
-            own_message=desk.passing_number(),
-            sent_time=desk.now.wall_s,
-            address=peer.address if progress.direct else "",
-            destination_manager=progress.source,
-            stream=progress.stream,
-            number=progress.last,
-        )
-        load.pieces.append(packet)
-        load.count += 1
-        load.size += len(packet)
-
-
-def _take(lane: Lane, start: int, load: _Load) -> list[tuple[int, int]]:
-    return lane.take(
-        count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1), start=start
-    )
-
-
-def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
-    """Transactional messages from where we are; whether more would follow."""
+    A receiver takes nothing behind a message that was lost, so whatever is sent meanwhile is sent
+    in vain; ``unacknowledged_messages_max`` says how much that may be.
+    """
     lane = outgoing.ordered_lane
-    if not lane.available:
-        return False
-    for first, count in _take(lane, outgoing.sent + 1, load):
-        if lane.state(first - 1) != AVAILABLE:
-            earlier = lane.last_before(first)
-            previous = outgoing.number_of(earlier) if earlier else 0
-            load.relink.append((load.size, previous))
-        size = lane.size(first, count)
-        load.pieces += lane.extents(first, count)
-        load.count += count
-        load.recoverable += count
-        load.size += size
-        outgoing.sent = first + count - 1
-        outgoing.ever_sent = max(outgoing.ever_sent, outgoing.sent)
-        if not outgoing.pace.due_us:
-            start_clock(desk, outgoing)
-    return outgoing.sent < lane.next - 1
-
-
-def _load_plain(peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool:
-    """Other messages of one priority; whether more would follow."""
-    lane = outgoing.lanes[index]
-    start = outgoing.plain_sent.get(index, 0) + 1
-    for first, count in _take(lane, start, load):
-        for counter in range(first, first + count) if lane.has_express(first, count) else (first,):
-            part = 1 if lane.has_express(first, count) else count
-            express = lane.is_express(counter)
-            load.pieces += lane.extents(counter, part)
-            load.count += part
-            load.recoverable += 0 if express else part
-            load.size += lane.size(counter, part)
-            peer.plain.append(
-                (
-                    peer.messages + load.count, -1 if express else peer.recoverable +
-                    load.recoverable, outgoing.number, index, counter, part,
-                )
-            )  # fmt: skip
-        outgoing.plain_sent[index] = first + count - 1
-    return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0
+    window = desk.settings.unacknowledged_messages_max
+    if outgoing.pace.timeouts:
+        window = min(window, PROBE_MESSAGES)
+    return min(lane.first_available() + window, lane.next) - 1
 
 
 # ---- acknowledgments ---------------------------------------------------------------------
+
+
+def delivered(outgoing: Outgoing, change: Change, lane: int, first: int, count: int) -> None:
+    """A range that is not transactional has arrived: forget it, but for the copies that the
+    computer journal shall have (Q-12)."""
+    at, end = first, first + count
+    for w in outgoing.wanting.get(lane, ()):
+        start, stop = max(at, w.first), min(end, w.first + w.count)
+        if start >= stop or not w.flags & PUT_JOURNAL:
+            continue
+        if start > at:
+            change.moves.append(Move(Op.RELEASE, outgoing.number, lane, at, start - at))
+        change.moves.append(
+            Move(Op.RELEASE, outgoing.number, lane, start, stop - start, to=JOURNAL)
+        )
+        at = stop
+    if at < end:
+        change.moves.append(Move(Op.RELEASE, outgoing.number, lane, at, end - at))
 
 
 def order_acked(desk: Desk, ack: OrderAck) -> None:
@@ -328,8 +240,11 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
     desk.record(change, forced=False)
     pace = outgoing.pace
     pace.timeouts = 0
+    outgoing.sent = max(outgoing.sent, end - 1)
     if lane.available and outgoing.session:
         start_clock(desk, outgoing)
+        if outgoing.sent < lane.next - 1:
+            stir(desk, outgoing)
     else:
         pace.due_us = 0
 
@@ -340,7 +255,7 @@ def _release(outgoing: Outgoing, change: Change, first: int, count: int) -> None
     at, end = first, first + count
     for w in outgoing.wanting.get(lane, ()):
         start, stop = max(at, w.first), min(end, w.first + w.count)
-        if start >= stop:
+        if start >= stop or not w.flags & PUT_FINAL:
             continue
         if start > at:
             change.moves.append(Move(Op.RELEASE, number, lane, at, start - at))
@@ -399,6 +314,8 @@ def expire(desk: Desk, outgoing: Outgoing) -> None:
         desk.record(change)
         if outgoing.unacknowledged == 0:
             outgoing.pace.due_us = outgoing.pace.timeouts = 0
+        elif outgoing.session:
+            stir(desk, outgoing)
 
 
 def _expire_one(outgoing: Outgoing, index: int, counter: int, change: Change) -> None:
@@ -413,14 +330,18 @@ def end_waiting(
 ) -> None:
     """End one message of an outgoing queue; a dead letter if it asked for one (section 6.5)."""
     to = 0
-    if _flags_of(outgoing, index, counter) & PUT_DEADLETTER:
+    flags = _flags_of(outgoing, index, counter)
+    if flags & PUT_DEADLETTER:
         to = DEAD_XACT if index == TRANSACTIONAL_LANE else DEAD_LETTER
+    heirs = ((ACKS_OWED, 0, int(reason)),) if owes(flags, reason) else ()
     last = change.moves[-1] if change.moves else None
     if (
         last is not None
-        and (last.lane, last.reason, last.to) == (index, reason, to)
+        and (last.lane, last.reason, last.to, last.heirs) == (index, reason, to, heirs)
         and last.first + last.count == counter
     ):
         last.count += 1
     else:
-        change.moves.append(Move(Op.END, outgoing.number, index, counter, 1, reason, to))
+        change.moves.append(
+            Move(Op.END, outgoing.number, index, counter, 1, reason, to, heirs=heirs)
+        )

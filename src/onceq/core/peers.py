@@ -13,10 +13,11 @@ from __future__ import annotations
 from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
+from onceq.core.doubts import inquire
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
-from onceq.core.outgoing import attach, lost
-from onceq.core.records import Change, Move, Op
+from onceq.core.outgoing import attach, delivered, lost
+from onceq.core.records import Change
 
 
 def opened(desk: Desk, item: SessionOpened) -> None:
@@ -28,7 +29,7 @@ def opened(desk: Desk, item: SessionOpened) -> None:
         if isinstance(outgoing, Outgoing) and outgoing.connecting:
             lost(desk, outgoing, reason)
         return
-    peer = Peer(item.session, item.peer, item.address)
+    peer = Peer(item.session, item.peer, item.address, extended=item.extended)
     desk.peers[item.session] = peer
     desk.sessions_of.setdefault(item.peer, set()).add(item.session)
     if isinstance(outgoing, Outgoing):
@@ -36,6 +37,10 @@ def opened(desk: Desk, item: SessionOpened) -> None:
     for waiting in desk.by_guid.get(item.peer, ()):
         if not waiting.session and waiting is not outgoing:
             attach(desk, waiting, peer)
+    for number in sorted(peer.outgoing):
+        served = desk.state.holders[number]
+        assert isinstance(served, Outgoing)
+        inquire(desk, served)
     desk.act(Ready(item.session))
 
 
@@ -88,20 +93,18 @@ def acked(desk: Desk, item: SessionAcked) -> None:
             kept.append(entry)
             continue
         holder = desk.state.holders.get(number)
-        if holder is None:
+        if not isinstance(holder, Outgoing):
             continue
         lane = holder.lane(index)
         gone = released.setdefault((number, index), set())
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
             # What was transmitted twice on this session stands here twice (after a resume).
             if gone.isdisjoint(range(at, at + size)):
-                change.moves.append(Move(Op.RELEASE, number, index, at, size))
+                delivered(holder, change, index, at, size)
             else:
-                change.moves += [
-                    Move(Op.RELEASE, number, index, counter, 1)
-                    for counter in range(at, at + size)
-                    if counter not in gone
-                ]
+                for counter in range(at, at + size):
+                    if counter not in gone:
+                        delivered(holder, change, index, counter, 1)
             gone.update(range(at, at + size))
     if len(kept) != len(peer.plain):
         peer.plain.clear()

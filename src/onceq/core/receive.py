@@ -16,22 +16,29 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
+from onceq.core import cursors, subqueues
 from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.decision import Handed, Piece
-from onceq.core.desk import Desk, Timer
+from onceq.core.desk import Desk, Held, Timer
 from onceq.core.ending import ended
-from onceq.core.handles import check_receive, check_sharing
+from onceq.core.handles import check_alive, check_receive, check_sharing
 from onceq.core.holders import Holder, Outgoing, Queue, lookup_id, place_of
 from onceq.core.inputs import CancelReceive, Receive, Remove
-from onceq.core.lane import Lane
+from onceq.core.places import Seek
+from onceq.core.poison import alone
 from onceq.core.records import Change, Move, Op
-from onceq.core.resolve import find_source
+from onceq.core.resolve import find_source, is_local, one_name
+from onceq.core.seeking import Place, ordered, visible, with_shown
+from onceq.core.seeking import find as find_place
 from onceq.core.transaction import find
 from onceq.errors import (
     InsufficientResources,
+    InvalidParameter,
+    MessageAlreadyReceived,
     MessageNotFound,
     OnceqError,
     OperationCancelled,
+    QueueNotFound,
     ReceiveTimeout,
     TransactionUsage,
     UnsupportedFormatName,
@@ -43,17 +50,14 @@ from onceq.model.limits import (
     TRANSACTION_MESSAGES_MAX,
     WAITING_READERS_MAX,
 )
-from onceq.model.run import LENGTH_TYPE
-
-Place = tuple[int, int, int]
-"""Lane, first counter, count."""
+from onceq.model.run import LENGTH_TYPE, Extent
 
 
 def receive(desk: Desk, item: Receive) -> None:
     """Answer a receive or peek now, or let it wait."""
     holder = _checked(desk, item)
-    if item.lookup:
-        _exactly(desk, item, holder)
+    if not item.cursor and (item.lookup or item.seek):
+        _by_lookup(desk, item, holder)
         return
     if isinstance(holder, Queue):
         expire(desk, holder)
@@ -68,13 +72,19 @@ def receive(desk: Desk, item: Receive) -> None:
     if len(desk.waiting) >= WAITING_READERS_MAX:
         raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
     assert isinstance(holder, Queue)
+    if holder.number not in desk.state.holders:
+        made = subqueues.ensure(desk, item.queue)
+        assert made is not None, "only a subqueue can be missing"
+        holder = made
     desk.waiting[item.owner, item.request] = item
     holder.waiting.append(item)
     desk.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
 
 
 def _checked(desk: Desk, item: Receive) -> Holder:
-    holder = find_source(desk, item.queue)
+    if item.handle:
+        check_alive(desk, item)
+    holder = _source(desk, item)
     if isinstance(holder, Outgoing) and not item.peek:
         raise UnsupportedFormatName(f"{item.queue} is an outgoing queue: it can only be peeked")
     if item.transaction:
@@ -88,12 +98,42 @@ def _checked(desk: Desk, item: Receive) -> Holder:
             )
     if isinstance(holder, Queue):
         check_receive(desk, holder, item)
+    if item.cursor:
+        cursors.check(desk, item, holder)
+    if item.allow_peek and (item.peek or not item.transaction):
+        raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
     return holder
+
+
+def _source(desk: Desk, item: Receive) -> Holder:
+    """Where to take from. In a transaction that is never another computer (RCV-11)."""
+    try:
+        return find_source(desk, item.queue)
+    except QueueNotFound:
+        (name,) = one_name(item.queue)
+        if not is_local(desk, name):
+            if item.transaction:
+                raise TransactionUsage(
+                    f"{item.queue} is not a queue of {desk.identity.name}: only a local queue can "
+                    "be received from in a transaction"
+                ) from None
+            raise
+        if not name.subqueue:
+            raise
+        # A subqueue that is not there is empty (Q-30); it is made if anybody waits at it.
+        parent = subqueues.parent_of(desk, name)
+        return Queue(0, desk.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 
 def _serve(desk: Desk, item: Receive, holder: Holder) -> bool:
     """Hand out what is there, if anything is."""
-    count_max = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
+    if item.cursor:
+        found = cursors.place(desk, item, holder)
+        if found is not None:
+            _hand_out(desk, item, holder, [found])
+            cursors.stand(desk, item, found)
+        return found is not None
+    count_max = asked = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
     bytes_max = min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
     places: list[Place] = []
     after_lane, after = place_of(item.after) if item.after else (-1, 0)
@@ -109,26 +149,31 @@ def _serve(desk: Desk, item: Receive, holder: Holder) -> bool:
         for first, count in lane.take(count_max=count_max, bytes_max=bytes_max, start=start):
             places.append((index, first, count))
             count_max -= count
-            bytes_max -= lane.size(first, count)
+            if count_max > 0:
+                bytes_max -= lane.size(first, count)
         if count_max <= 0 or (places and bytes_max <= 0):
             break
+    if isinstance(holder, Queue):
+        if item.peek and holder.shown:
+            places = with_shown(holder, places, after=item.after, count_max=asked)
+        elif item.transaction and asked > 1 and holder.properties.poison_attempts:
+            places = alone(holder, places)
     if not places:
         return False
     _hand_out(desk, item, holder, places)
     return True
 
 
-def ordered(holder: Holder) -> list[tuple[int, Lane]]:
-    """Lanes in the order of their lookup identifiers."""
-    return sorted(holder.lanes.items(), key=lambda pair: lookup_id(pair[0], 0))
-
-
 def _hand_out(desk: Desk, item: Receive, holder: Holder, places: list[Place]) -> None:
     answer = handed(holder, places)
+    if item.pick is not None and item.peek:
+        answer.pick = item.pick
     if not item.peek:
         change = Change(desk.now.wall_s)
         if item.transaction:
-            _lock(desk, item.owner, item.transaction, holder, places, change)
+            lock(desk, item.owner, item.transaction, holder, places, change)
+            if item.allow_peek and isinstance(holder, Queue):
+                holder.shown.update((index, first) for index, first, _ in places)
             desk.record(change, forced=False)
         else:
             _take_out(desk, holder, places, change)
@@ -138,16 +183,23 @@ def _hand_out(desk: Desk, item: Receive, holder: Holder, places: list[Place]) ->
 
 def handed(holder: Holder, places: list[Place]) -> Handed:
     """Where the packets of some places lie, and what is known beside them."""
+    if len(places) == 1 and places[0][2] == 1:
+        return _handed_one(holder, places[0])
     pieces: list[Piece] = []
     lengths, lookups = array(LENGTH_TYPE), array("Q")
     arrived, aborts = array("I"), array("I")
     classes: list[tuple[int, int]] = []
+    moves: list[tuple[int, int, int]] = []
     for index, first, count in places:
         lane = holder.lanes[index]
         pieces += lane.extents(first, count)
         lengths += lane.lengths(first, count)
         arrived += lane.arrived(first, count)
         base = lookup_id(index, first)
+        if lane.moved:
+            at = len(lookups)
+            marks = ((i, lane.moved.get(first + i)) for i in range(count))
+            moves += [(at + i, *moved) for i, moved in marks if moved is not None]
         if lane.classes:
             at = len(lookups)
             for i in range(count):
@@ -159,12 +211,32 @@ def handed(holder: Holder, places: list[Place]) -> Handed:
             aborts.extend(lane.aborts.get(c, 0) for c in range(first, first + count))
         else:
             aborts.frombytes(bytes(count * aborts.itemsize))
-    return Handed(tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes))
+    return Handed(
+        tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves)
+    )  # fmt: skip
 
 
-def _lock(
+def _handed_one(holder: Holder, place: Place) -> Handed:
+    """The same for one message."""
+    index, counter, _ = place
+    lane = holder.lanes[index]
+    address, size, arrived = lane.place_in_log(counter)
+    reason = lane.classes.get(counter) if lane.classes else None
+    return Handed(
+        (Extent(address, size),),
+        array(LENGTH_TYPE, (size,)),
+        array("Q", (lookup_id(index, counter),)),
+        array("I", (arrived,)),
+        array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
+        ((0, reason),) if reason is not None else (),
+        ((0, *lane.moved[counter]),) if counter in lane.moved else (),
+    )
+
+
+def lock(
     desk: Desk, owner: int, number: int, holder: Holder, places: list[Place], change: Change
 ) -> None:
+    """Let a transaction hold what is at some places."""
     tx = find(desk, owner, number)
     count = sum(place[2] for place in places)
     if tx.messages + count > TRANSACTION_MESSAGES_MAX:
@@ -173,7 +245,7 @@ def _lock(
         )
     tx.messages += count
     for index, first, size in places:
-        move = Move(Op.LOCK, holder.number, index, first, size)
+        move = Held(Op.LOCK, holder.number, index, first, size)
         change.moves.append(move)
         tx.receives.append(move)
 
@@ -184,14 +256,26 @@ def _take_out(desk: Desk, holder: Holder, places: list[Place], change: Change) -
         ended(desk, change, move, MessageClass.ACK_RECEIVE)
 
 
-def _exactly(desk: Desk, item: Receive, holder: Holder) -> None:
-    """The message with one lookup identifier; never waits (RCV-8)."""
+def _by_lookup(desk: Desk, item: Receive, holder: Holder) -> None:
+    """The message that a lookup identifier leads to; never waits (RCV-8)."""
+    if isinstance(holder, Queue):
+        expire(desk, holder)
+    if item.seek is not Seek.CURRENT:
+        if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
+            raise InvalidParameter("0 is no lookup identifier")
+        found = find_place(holder, item.seek, item.lookup, peek=item.peek)
+        if found is None:
+            raise MessageNotFound(f"there is no such message in {item.queue}")
+        _hand_out(desk, item, holder, [found])
+        return
     index, counter = place_of(item.lookup)
     lane = holder.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
     if state == REMOVED:
+        if desk.cursors and cursors.referenced(desk, holder, item.lookup):
+            raise MessageAlreadyReceived("somebody else has received that message")
         raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
-    if state != AVAILABLE:
+    if state != AVAILABLE and (index, counter) not in visible(holder, peek=item.peek):
         if item.peek:
             raise TransactionUsage("that message is locked by a transaction")
         raise MessageNotFound("that message is locked by a transaction")
@@ -216,7 +300,7 @@ def remove(desk: Desk, item: Remove) -> None:
             places += [(index, a, b) for a, b in lane.ranges(AVAILABLE, low, end=high)]
     change = Change(desk.now.wall_s)
     if item.transaction:
-        _lock(desk, item.owner, item.transaction, holder, places, change)
+        lock(desk, item.owner, item.transaction, holder, places, change)
     else:
         _take_out(desk, holder, places, change)
     if change.moves:
@@ -230,6 +314,7 @@ def remove(desk: Desk, item: Remove) -> None:
 def serve_waiting(desk: Desk, queue: Queue) -> None:
     """Give what has become available to those who wait for it."""
     if queue.waiting:
+        expire(desk, queue)
         _serve_round(desk, queue, lambda item: item.peek)
         _serve_round(desk, queue, lambda item: not item.peek)
 
@@ -240,7 +325,7 @@ def _serve_round(desk: Desk, queue: Queue, chosen: Callable[[Receive], bool]) ->
         key = (item.owner, item.request)
         if desk.waiting.get(key) is not item:
             continue
-        if not chosen(item) or not queue.available:
+        if not chosen(item) or not (queue.available or queue.shown):
             still.append(item)
             continue
         try:
@@ -260,14 +345,23 @@ def timed_out(desk: Desk, key: tuple[int, int]) -> None:
     if item is None or item.wait_until_us > desk.now.mono_us:
         return
     del desk.waiting[key]
+    _unused(desk, item)
     desk.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
 
 
 def cancel(desk: Desk, item: CancelReceive) -> None:
     """Stop waiting."""
-    if desk.waiting.pop((item.owner, item.waiting), None) is not None:
+    waiting = desk.waiting.pop((item.owner, item.waiting), None)
+    if waiting is not None:
+        _unused(desk, waiting)
         desk.answer(item.owner, item.waiting, OperationCancelled("the receive was cancelled"))
     desk.answer(item.owner, item.request, None)
+
+
+def _unused(desk: Desk, item: Receive) -> None:
+    """Nobody waits here any more: a subqueue may go."""
+    if ";" in item.queue:
+        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
 
 
 # ---- expiry ------------------------------------------------------------------------------
@@ -275,7 +369,13 @@ def cancel(desk: Desk, item: CancelReceive) -> None:
 
 def expire(desk: Desk, queue: Queue) -> None:
     """Take out what was not received in time (TTBR); locked messages wait for their outcome."""
-    change = Change(desk.now.wall_s)
+    now_s = desk.now.wall_s
+    for lane in queue.lanes.values():
+        if lane.next_expiry <= now_s:
+            break
+    else:
+        return
+    change = Change(now_s)
     for index, lane in queue.lanes.items():
         for first, count in lane.expired(desk.now.wall_s, (AVAILABLE,)):
             move = Move(

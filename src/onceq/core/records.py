@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
 from typing import Any
 
 from onceq.errors import DamagedRecord, NewerFormat
@@ -49,11 +50,21 @@ class Op(IntEnum):
     """It ended otherwise: expired or refused, with the class in ``reason``."""
     RETURN = 8
     """Unlocked without counting: the receive was never handed out."""
+    SHIFT = 30
+    """Moved between a queue and its subqueues, or between two of those; ``to`` is the target."""
+    SETTLE = 20
+    """A dead letter in doubt has become certain: its class is now ``reason``; 0xC003 again says
+    that it arrived, and only its end is not known."""
 
 
 @dataclass(slots=True)
 class Move:
-    """Something that happens to a range; ``to`` takes the packets over if it is not 0."""
+    """Something that happens to a range; ``to`` takes the packets over if it is not 0.
+
+    Attributes:
+        heirs: Further takers, each as (holder, lane, class): one message may leave a dead letter, a
+            journal copy and an acknowledgment that is owed, all in the record that ends it.
+    """
 
     op: int
     holder: int
@@ -63,6 +74,7 @@ class Move:
     reason: int = 0
     to: int = 0
     to_lane: int = 0
+    heirs: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,16 +113,26 @@ PUT_DEADLETTER = 4
 PUT_JOURNAL = 8
 PUT_FINAL = 16
 """What they want to know: the journaling asked for, and a final acknowledgment."""
+PUT_ACK_RECEIVE = 32
+PUT_NACK_RECEIVE = 64
+PUT_NACK_ARRIVAL = 128
+"""Acknowledgment messages that are wanted of ends still to come (section 5.2)."""
+PUT_ACKS = PUT_ACK_RECEIVE | PUT_NACK_RECEIVE | PUT_NACK_ARRIVAL
 
 
 @dataclass(slots=True)
 class Advance:
-    """The receiver's memory of one stream: who sends, to which queue, up to where (EOD-21)."""
+    """The receiver's memory of one stream: who sends, to which queue, up to where (EOD-21).
+
+    ``first`` is the number that it goes on with: those between the last one before and this one
+    were passed over. ``last`` one less than ``first`` accepts nothing (``core/doubts.py``).
+    """
 
     source: bytes
     key: str
     stream: int
     last: int
+    first: int
 
 
 @dataclass(slots=True)
@@ -152,15 +174,14 @@ class Change:
 
     def carriers(self) -> Iterator[Put | Moved]:
         """Everything in it that brings packets, in the order of their bytes."""
-        yield from self.puts
-        yield from self.moved
+        return chain(self.puts, self.moved)
 
     def encode(self) -> tuple[list[Buffer], list[int]]:
         """Bytes of the record.
 
         Returns:
-            The pieces of the payload, and for each put and then each moved the offset of its
-            packets in the payload.
+            The payload (the store copies it no more), and for each put and then each moved the
+            offset of its packets in the payload.
         """
         outcome = self.outcome
         parts: list[Buffer] = [
@@ -182,10 +203,14 @@ class Change:
         ]
         add = parts.append
         for m in self.moves:
-            add(_MOVE.pack(m.op, m.lane, m.to_lane, 0, m.reason, m.holder, m.first, m.count, m.to))
+            heirs = m.heirs
+            add(_MOVE.pack(m.op, m.lane, m.to_lane, len(heirs), m.reason, m.holder, m.first,
+                           m.count, m.to))  # fmt: skip
+            for heir in heirs:
+                add(_HEIR.pack(*heir))
         for a in self.advances:
             key = a.key.encode()
-            add(_ADVANCE.pack(a.source, a.stream, a.last, len(key)) + key)
+            add(_ADVANCE.pack(a.source, a.stream, a.last, a.first, len(key)) + key)
         for s in self.seen:
             key = s.key.encode()
             add(_SEEN.pack(s.source, len(s.numbers), len(key)) + key)
@@ -202,18 +227,21 @@ class Change:
             add(_MOVED.pack(v.holder, v.lane, len(v.counters)))
             add(v.counters.tobytes())
             add(v.packets.lengths.tobytes())
+        if not (self.puts or self.moved):
+            return [b"".join(parts)], []
         at = sum(map(len, parts))
         offsets: list[int] = []
         for item in self.carriers():
             offsets.append(at)
             at += len(item.packets.data)
             add(item.packets.data)
-        return parts, offsets
+        return [b"".join(parts)], offsets
 
 
 _HEAD = struct.Struct("<BBHIIIIIIIIQ16s")
 _MOVE = struct.Struct("<BBBBIIQII")
-_ADVANCE = struct.Struct("<16sQIH")
+_HEIR = struct.Struct("<IBH")
+_ADVANCE = struct.Struct("<16sQIIH")
 _SEEN = struct.Struct("<16sIH")
 _PUT = struct.Struct("<BBHIQQIIIII16s")
 _MOVED = struct.Struct("<IBI")
@@ -259,12 +287,13 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     if number:
         change.outcome = TransactionId(session, number)
     for _ in range(moves):
-        op, lane, to_lane, _, reason, holder, first, count, to = reader.unpack(_MOVE)
-        change.moves.append(Move(op, holder, lane, first, count, reason, to, to_lane))
+        op, lane, to_lane, more, reason, holder, first, count, to = reader.unpack(_MOVE)
+        heirs = tuple(reader.unpack(_HEIR) for _ in range(more))
+        change.moves.append(Move(op, holder, lane, first, count, reason, to, to_lane, heirs))
     for _ in range(advances):
-        source, stream, last, size = reader.unpack(_ADVANCE)
+        source, stream, last, first, size = reader.unpack(_ADVANCE)
         key = bytes(reader.take(size)).decode()
-        change.advances.append(Advance(source, key, stream, last))
+        change.advances.append(Advance(source, key, stream, last, first))
     for _ in range(seen):
         source, count, size = reader.unpack(_SEEN)
         key = bytes(reader.take(size)).decode()

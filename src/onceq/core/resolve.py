@@ -7,6 +7,8 @@ refused, and with it the whole send (FN-11).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onceq.core.desk import Desk, Target
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.state import (
@@ -51,10 +53,15 @@ def is_local(desk: Desk, name: FormatName) -> bool:
 def local_queue(desk: Desk, name: FormatName) -> Queue:
     """The queue of this manager that a local name means; raises QueueNotFound."""
     state = desk.state
-    if name.kind is Kind.MACHINE or (name.suffix in _SYSTEM and not name.queue):
+    of_computer = name.kind is Kind.DIRECT and not name.queue
+    if name.kind is Kind.MACHINE or (of_computer and name.suffix in _SYSTEM):
         holder = state.holders.get(_SYSTEM.get(name.suffix, 0))
-    elif name.suffix is not Suffix.NONE or name.subqueue:
+    elif name.suffix is Suffix.JOURNAL:
+        holder = local_queue(desk, replace(name, suffix=Suffix.NONE)).journal
+    elif name.suffix is not Suffix.NONE:
         raise QueueNotFound(f"{name}: this queue manager keeps no such queue")
+    elif name.subqueue:
+        holder = local_queue(desk, replace(name, subqueue="")).subs.get(name.subqueue.casefold())
     elif name.kind is Kind.PRIVATE:
         holder = state.holders.get(name.number)
         if isinstance(holder, Queue) and holder.system:
@@ -147,10 +154,17 @@ def find_outgoing(desk: Desk, text: str) -> Outgoing:
 
 def find_source(desk: Desk, text: str) -> Queue | Outgoing:
     """What to receive or peek from: a local queue, or an outgoing queue to look into."""
+    known = desk.sources.get(text)
+    if known is not None and desk.state.holders.get(known.number) is known:
+        return known
     (element,) = one_name(text)
     may_receive(element)
     if is_local(desk, element):
-        return local_queue(desk, element)
+        queue = local_queue(desk, element)
+        if len(desk.sources) >= TARGETS_MAX:
+            desk.sources.clear()
+        desk.sources[text] = queue
+        return queue
     outgoing = desk.state.outgoing.get(element.key())
     if outgoing is None:
         raise QueueNotFound(

@@ -11,21 +11,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from onceq.core.acknowledge import on_arrival
 from onceq.core.desk import Desk, Prepared, Target, Transaction
-from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Queue
+from onceq.core.ending import ack_flags
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
 from onceq.core.inputs import SendItem
+from onceq.core.numbers import take_numbers
 from onceq.core.quota import check_quota, computer_full
 from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
     PUT_FINAL,
     PUT_JOURNAL,
+    PUT_NACK_ARRIVAL,
     PUT_WANTS,
     Change,
     Put,
 )
 from onceq.core.resolve import address_of, answer_address, destinations
-from onceq.core.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.tracing import trace_queue
 from onceq.errors import (
     BodyTooLarge,
@@ -41,7 +45,6 @@ from onceq.model.identity import NO_GUID
 from onceq.model.limits import (
     EXTENSION_BYTES_MAX,
     LABEL_CHARS_MAX,
-    MESSAGE_NUMBER_MAX,
     OPEN_SEND_BYTES_MAX,
     PACKET_BYTES_MAX,
     TRANSACTION_BYTES_MAX,
@@ -55,17 +58,21 @@ from onceq.model.message import (
     Journal,
     Properties,
 )
+from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template, encode_run, template
 
 ROUTES_MAX = 1_024
-NUMBERS_RESERVED = 1 << 16
-"""Message numbers that one durable reservation covers."""
+ACKNOWLEDGE_MAX = 0x0F
+JOURNAL_MAX = 3
 TRANSACTION_NUMBERS = 1 << 20
 
 
-def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
+def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional: bool) -> Prepared:
     """Check one batch and find its destinations; nothing is stored yet.
+
+    Args:
+        tx: The transaction that it is added to; None: it is all that there is.
 
     Raises:
         OnceqError: Whatever is wrong with it; the whole batch is refused.
@@ -86,7 +93,7 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
             properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
             item = replace(item, properties=properties)
     sent_s = desk.now.wall_s - item.age_s
-    targets, templates = _route(desk, item, sent_s, transactional=tx is not None)
+    targets, templates = _route(desk, item, sent_s, transactional)
     size = _checked_size(desk, item, templates, tx)
     receive_by = _deadline(sent_s, properties.time_to_be_received)
     reach_s = properties.time_to_reach_queue
@@ -100,6 +107,9 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None) -> Prepared:
         receive_by=receive_by,
         size=size,
     )
+    if len(targets) == 1:
+        check_quota(desk, targets[0], size)
+        return prepared
     for index, target in enumerate(targets):
         check_quota(desk, target, prepared.size_at(index))
     return prepared
@@ -117,6 +127,14 @@ def _check(properties: Properties) -> None:
         )
     if properties.priority is not None and not 0 <= properties.priority <= 7:
         raise IllegalPropertyValue(f"priority is 0 to 7, not {properties.priority}")
+    if not 0 <= properties.acknowledge <= ACKNOWLEDGE_MAX:
+        raise IllegalPropertyValue(
+            f"acknowledge is made of the bits of onceq.Acknowledge, not {properties.acknowledge:#x}"
+        )
+    if not 0 <= properties.journal <= JOURNAL_MAX:
+        raise IllegalPropertyValue(
+            f"journal is made of the bits of onceq.Journal, not {properties.journal:#x}"
+        )
     if len(properties.extension) > EXTENSION_BYTES_MAX:
         raise IllegalPropertySize(f"an extension has at most {EXTENSION_BYTES_MAX} bytes")
     for name in ("app_specific", "body_type", "time_to_reach_queue", "time_to_be_received"):
@@ -129,7 +147,11 @@ def _checked_size(
 ) -> int:
     """Bytes of all packets of the batch over all destinations, within every limit."""
     lengths = item.bodies.lengths
-    largest, total = max(lengths, default=0), sum(lengths)
+    count = len(lengths)
+    if count == 1:
+        largest = total = lengths[0]
+    else:
+        largest, total = max(lengths, default=0), sum(lengths)
     size = 0
     for made in templates:
         if made.packet_bytes(largest) > PACKET_BYTES_MAX:
@@ -137,14 +159,14 @@ def _checked_size(
                 f"a body of {largest} bytes with {made.overhead} bytes of headers is larger than "
                 f"the {PACKET_BYTES_MAX} bytes of a packet; send it in parts"
             )
-        size += total + len(lengths) * (made.overhead + 3)
+        size += total + count * (made.overhead + 3)
     held, messages = (tx.bytes, tx.messages) if tx is not None else (0, 0)
     if held + size > TRANSACTION_BYTES_MAX:
         raise InsufficientResources(
             f"one transaction may send {TRANSACTION_BYTES_MAX} bytes; this would make "
             f"{held + size}; commit in smaller steps"
         )
-    if messages + len(lengths) > TRANSACTION_MESSAGES_MAX:
+    if messages + count > TRANSACTION_MESSAGES_MAX:
         raise InsufficientResources(
             f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
         )
@@ -164,7 +186,7 @@ def _deadline(sent_s: int, lifetime_s: int) -> int:
 
 
 def _route(
-    desk: Desk, item: SendItem, sent_s: int, *, transactional: bool
+    desk: Desk, item: SendItem, sent_s: int, transactional: bool
 ) -> tuple[tuple[Target, ...], tuple[Template, ...]]:
     """Destinations and the headers for each; those of one second serve all its batches."""
     properties = None if item.properties is PLAIN else item.properties
@@ -202,39 +224,26 @@ def _template(
 # ---- taking effect -----------------------------------------------------------------------
 
 
-def message_numbers(desk: Desk, count: int) -> tuple[int, int]:
-    """The first of ``count`` consecutive message numbers, and the next one after them.
-
-    Zero means "not assigned" on the wire (wire-mqqb 13), so a block never contains it.
-    """
-    state = desk.state
-    first = state.next_message
-    if first + count - 1 > MESSAGE_NUMBER_MAX:
-        first = 1
-        state.number_ceiling = 0
-    after = first + count
-    if after > state.number_ceiling:
-        # What is sent express stands in no record that anybody waits for, but its numbers must
-        # not come again: the receiver would take the next message for a repetition.
-        desk.setup("numbers", ceiling=after + NUMBERS_RESERVED)
-    return first, after if after <= MESSAGE_NUMBER_MAX else 1
-
-
 def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: int) -> int:
     """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
 
     Returns:
         The number of the first message.
     """
-    total = sum(len(p.item.bodies) for p in sends)
-    first_message, change.next_message = message_numbers(desk, total)
     if len(sends) == 1 and len(sends[0].targets) == 1:
         (p,) = sends
+        count = len(p.item.bodies.lengths)
+        first_message = take_numbers(desk, change, count)
+        numbering = _Numbering(desk, change)
         _add_put(
-            _Numbering(desk, change), p, p.targets[0], p.templates[0], message=first_message,
+            numbering, p, p.targets[0], p.templates[0], message=first_message,
             transaction=transaction, first=True, last=True,
         )  # fmt: skip
+        if numbering.acks:
+            numbering.acknowledge()
         return first_message
+    total = sum(len(p.item.bodies) for p in sends)
+    first_message = take_numbers(desk, change, total)
     order = [(p, target, made) for p in sends for target, made in zip(p.targets, p.templates,
              strict=True)]  # fmt: skip
     firsts: dict[int, int] = {}
@@ -256,19 +265,30 @@ def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: 
             first=firsts[number] == index,
             last=lasts[number] == index,
         )  # fmt: skip
+    numbering.acknowledge()
     return first_message
 
 
 class _Numbering:
     """Streams, numbers and counters of several puts that stand in one change."""
 
+    __slots__ = ("acks", "ahead", "change", "desk", "streams")
+
     def __init__(self, desk: Desk, change: Change) -> None:
         self.desk = desk
         self.change = change
         self.ahead: dict[tuple[int, int], int] = {}
         self.streams: dict[int, tuple[int, int]] = {}
+        self.acks: list[tuple[Run, Properties, int]] = []
+        """What has arrived here, or was refused, and shall be acknowledged (behind all puts)."""
 
-    def counter(self, holder: Queue | Outgoing, lane: int, count: int) -> int:
+    def acknowledge(self) -> None:
+        """Tell of arrivals and refusals on this computer (section 5)."""
+        for packets, properties, reason in self.acks:
+            if properties.admin_queue:
+                on_arrival(self.desk, self.change, packets, properties.acknowledge, reason)
+
+    def counter(self, holder: Holder, lane: int, count: int) -> int:
         """Counter of the first of ``count`` messages."""
         key = (holder.number, lane)
         first = self.ahead.get(key)
@@ -304,29 +324,32 @@ def _add_put(
     first: bool,
     last: bool,
 ) -> None:
-    holder, properties = target.holder, p.item.properties
+    properties = p.item.properties
+    holder: Queue | Outgoing | None = target.holder
     lane = _lane(properties, transactional=bool(transaction))
     reason, stream, number = 0, 0, 0
     expires = p.receive_by
-    flags = _flags(properties, transactional=bool(transaction))
+    flags = _flags(properties, target, transactional=bool(transaction))
     if isinstance(holder, Queue):
+        buried = True
         if holder.number not in numbering.desk.state.holders:
-            grave, lane, reason = _deleted(numbering.desk, flags, bool(transaction))
-            if grave is None:
-                return
-            holder = grave
-            expires, flags = NEVER_S, flags & PUT_EXPRESS
+            reason, holder = _deleted(numbering.desk, flags, bool(transaction))
         elif holder.properties.transactional != bool(transaction):
-            grave, lane, reason = _misfit(numbering.desk, properties, bool(transaction))
-            if grave is None:
-                return
-            holder = grave
-            expires, flags = NEVER_S, flags & PUT_EXPRESS
+            reason, holder = _misfit(numbering.desk, flags, bool(transaction))
+        else:
+            buried = False
+        if buried:
+            expires, lane, flags = NEVER_S, 0, flags & PUT_EXPRESS
     else:
         expires = p.expires
         if transaction:
             lane = TRANSACTIONAL_LANE
-    counter = numbering.counter(holder, lane, len(p.item.bodies))
+    if holder is None:
+        if properties.acknowledge:
+            packets = encode_run(made, p.item.bodies, first_message=message)
+            numbering.acks.append((packets, properties, reason))
+        return
+    counter = numbering.counter(holder, lane, len(p.item.bodies.lengths))
     if isinstance(holder, Outgoing) and transaction:
         stream, number = numbering.stream(holder, counter)
     packets = encode_run(
@@ -339,6 +362,14 @@ def _add_put(
             reason, message, NO_GUID,
         )
     )  # fmt: skip
+    if isinstance(holder, Queue) and properties is not PLAIN:
+        if properties.acknowledge:
+            numbering.acks.append((packets, properties, reason))
+        if not transaction and not reason and properties.journal & Journal.JOURNAL:
+            # Delivered: the computer journal has its copy now (Q-12).
+            journal = numbering.desk.state.holders[JOURNAL]
+            counter = numbering.counter(journal, 0, len(packets))
+            numbering.change.puts.append(Put(JOURNAL, 0, counter, packets, message=message))
 
 
 def _lane(properties: Properties, *, transactional: bool) -> int:
@@ -347,32 +378,39 @@ def _lane(properties: Properties, *, transactional: bool) -> int:
     return PRIORITY_DEFAULT if properties.priority is None else properties.priority
 
 
-def _flags(properties: Properties, *, transactional: bool) -> int:
+def _flags(properties: Properties, target: Target, *, transactional: bool) -> int:
+    if properties is PLAIN:
+        return 0
     flags = 0
+    local = isinstance(target.holder, Queue)
+    if properties.acknowledge and properties.admin_queue:
+        flags |= ack_flags(properties.acknowledge, arrived=local)
+        if not local:
+            flags &= PUT_WANTS | PUT_NACK_ARRIVAL
+            flags = flags if flags & PUT_NACK_ARRIVAL else 0
     if not transactional and properties.delivery == Delivery.EXPRESS:
         flags |= PUT_EXPRESS
     if properties.journal & Journal.DEADLETTER:
         flags |= PUT_WANTS | PUT_DEADLETTER
-    if transactional and properties.journal & Journal.JOURNAL:
+    if properties.journal & Journal.JOURNAL and (transactional or not local):
         flags |= PUT_WANTS | PUT_JOURNAL
-    if transactional and flags & PUT_WANTS:
+    if transactional and properties.journal:
         flags |= PUT_FINAL
     return flags
 
 
-def _deleted(desk: Desk, flags: int, transactional: bool) -> tuple[Queue | None, int, int]:
+def _deleted(desk: Desk, flags: int, transactional: bool) -> tuple[int, Queue | None]:
     """Where a message goes whose local queue was deleted before its commit: a dead letter, if it
     asked for one (all sends of a transaction are accounted for, I2)."""
+    reason = MessageClass.NACK_QUEUE_DELETED
     if not flags & PUT_DEADLETTER:
-        return None, 0, 0
+        return reason, None
     queue = desk.state.holders[DEAD_XACT if transactional else DEAD_LETTER]
     assert isinstance(queue, Queue)
-    return queue, 0, int(MessageClass.NACK_QUEUE_DELETED)
+    return reason, queue
 
 
-def _misfit(
-    desk: Desk, properties: Properties, transactional: bool
-) -> tuple[Queue | None, int, int]:
+def _misfit(desk: Desk, flags: int, transactional: bool) -> tuple[int, Queue | None]:
     """Where a message goes whose kind is not the local queue's (Q-4, D5).
 
     A transactional one to this computer's transactional dead-letter queue, whatever it asked; the
@@ -381,13 +419,11 @@ def _misfit(
     if transactional:
         queue = desk.state.holders[DEAD_XACT]
         reason = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
-    elif properties.journal & Journal.DEADLETTER:
+    else:
         queue = desk.state.holders[DEAD_LETTER]
         reason = MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
-    else:
-        return None, 0, 0
     assert isinstance(queue, Queue)
-    return queue, 0, int(reason)
+    return reason, queue if transactional or flags & PUT_DEADLETTER else None
 
 
 def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None) -> list[Prepared]:
@@ -399,7 +435,7 @@ def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None
     made: list[Prepared] = []
     try:
         for item in items:
-            p = prepare(desk, item, tx)
+            p = prepare(desk, item, tx, transactional=tx is not None)
             if tx is not None:
                 tx.bytes += p.size
                 tx.messages += len(item.bodies)

@@ -14,9 +14,11 @@ from typing import Any
 
 from onceq.core.chunk import Chunk
 from onceq.core.holders import Progress, Wanting
-from onceq.core.state import State, dump_properties, restore_properties
+from onceq.core.properties import dump_properties, restore_properties
+from onceq.core.state import State
 from onceq.errors import DamagedRecord
 from onceq.model.run import LENGTH_TYPE, Buffer
+from onceq.packet.settle import Memory
 
 CHECKPOINT_VERSION = 1
 
@@ -34,6 +36,7 @@ def snapshot(state: State) -> list[Buffer]:
                 "next": lane.next,
                 "aborts": list(lane.aborts.items()),
                 "classes": list(lane.classes.items()),
+                "moved": [[counter, *moves] for counter, moves in lane.moved.items()],
                 "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
                 "wanting": [_dump_wanting(w) for w in holder.wanting.get(index, ())],
             }
@@ -59,14 +62,31 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             state.next_transaction,
         ],
         "queues": [dump_properties(q.properties) for q in state.queues.values() if not q.system],
+        "subqueues": [
+            [q.number, q.parent.number, q.sub] for q in state.subqueues.values() if q.parent
+        ],
         "outgoing": [
             [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
             for o in state.outgoing.values()
         ],
         "progress": [
-            [p.source.hex(), p.key, p.stream, p.last, p.last_access_s]
+            [
+                p.source.hex(),
+                p.key,
+                p.stream,
+                p.last,
+                p.last_access_s,
+                p.since,
+                p.passed,
+                p.vague,
+            ]
             for p in state.progress.values()
         ],
+        "left": [
+            [source.hex(), key, m.stream, m.since, m.last, m.passed]
+            for (source, key, _), m in state.memories
+        ],
+        "doubts": state.doubts.dump(),
         "outcomes": state.outcomes.dump(),
         "seen": [[s.hex(), k, n, at] for (s, k, n), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
@@ -85,6 +105,8 @@ def restore(state: State, checkpoint: bytes) -> None:
     state.offline_s = head["offline"]
     for properties in head["queues"]:
         state.make_queue(restore_properties(properties))
+    for number, parent, name in head["subqueues"]:
+        state.make_subqueue(number, parent, name)
     for number, name, stream, base, old, paused_s in head["outgoing"]:
         outgoing = state.make_outgoing(number, name)
         outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
@@ -93,11 +115,16 @@ def restore(state: State, checkpoint: bytes) -> None:
             state.streams[known] = outgoing
     (state.next_number, state.next_message, state.next_ordinal,
      state.next_transaction) = head["next"]  # fmt: skip
-    for source, key, stream, last, access in head["progress"]:
+    for source, key, stream, last, access, since, passed, vague in head["progress"]:
         raw = bytes.fromhex(source)
         state.progress[raw, key] = Progress(
-            raw, key, stream=stream, last=last, last_access_s=access
-        )
+            raw, key, stream=stream, last=last, last_access_s=access, since=since,
+            passed=tuple(map(tuple, passed)), vague=vague,
+        )  # fmt: skip
+    for source, key, stream, since, last, passed in head["left"]:
+        memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
+        state.memories.load(bytes.fromhex(source), key, memory)
+    state.doubts.load(head["doubts"])
     state.outcomes.load(head["outcomes"])
     for source, key, number, at in head["seen"]:
         state.seen[bytes.fromhex(source), key, number] = at
@@ -125,6 +152,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.next = values["next"]
         lane.aborts = dict(map(tuple, values["aborts"]))
         lane.classes = dict(map(tuple, values["classes"]))
+        lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
         if values["wanting"]:
             holder.wanting[index] = deque(_load_wanting(w) for w in values["wanting"])
         for base, count, express in values["chunks"]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.doubt_table import Doubt, Doubts, Memories
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue, Wanting
 from onceq.core.lane import Lane
 from onceq.core.outcomes import Outcomes
+from onceq.core.properties import journal_of, restore_properties
 from onceq.core.records import (
     PUT_EXPRESS,
     PUT_WANTS,
@@ -30,15 +31,24 @@ from onceq.core.records import (
     Seen,
     Setup,
 )
+from onceq.core.shifting import shift
 from onceq.core.space import Space
 from onceq.errors import DamagedRecord
+from onceq.model.classes import MessageClass
 from onceq.model.limits import DUPLICATE_IDS_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
 from onceq.model.time import NEVER_S
+from onceq.packet.settle import Memory
 
+IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
+ACKS_OWED = 5
+"""Hidden queue of messages that have ended and whose acknowledgment messages are still to be made:
+the core has their bytes only after the engine has read them (``core/acknowledge.py``)."""
+JOURNAL_BIT = 1 << 31
+"""The journal of a queue has the number of the queue, and this bit."""
 SYSTEM_QUEUES = {
     DEAD_XACT: ("system$;deadxact", True),
     DEAD_LETTER: ("system$;deadletter", False),
@@ -69,18 +79,6 @@ class Identity:
         return cls(bytes(raw[:16]), bytes(raw[20:]).decode(), struct.unpack_from("<I", raw, 16)[0])
 
 
-def restore_properties(values: dict[str, Any]) -> QueueProperties:
-    """Queue properties from their JSON form."""
-    guids = {name: bytes.fromhex(values[name]) for name in ("instance", "type")}
-    return QueueProperties(**{**values, **guids})
-
-
-def dump_properties(properties: QueueProperties) -> dict[str, Any]:
-    """Queue properties in JSON form."""
-    guids = {"instance": properties.instance.hex(), "type": properties.type.hex()}
-    return {**asdict(properties), **guids}
-
-
 class State:
     """Queues, outgoing queues, streams, outcomes and counters of one manager."""
 
@@ -89,10 +87,13 @@ class State:
         self.space = Space()
         self.holders: dict[int, Holder] = {}
         self.queues: dict[str, Queue] = {}
+        self.subqueues: dict[int, Queue] = {}
         self.outgoing: dict[str, Outgoing] = {}
         self.streams: dict[int, Outgoing] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
         self.outcomes = Outcomes()
+        self.doubts = Doubts()
+        self.memories = Memories()
         self.seen: OrderedDict[tuple[bytes, str, int], int] = OrderedDict()
         self.next_number = FIRST_NUMBER
         self.next_message = 1
@@ -112,6 +113,8 @@ class State:
             )
             queue = Queue(number, self.space, properties, system=True)
             self.holders[number] = self.queues[key] = queue
+        owed = QueueProperties(name="system$;owed", private=False, number=ACKS_OWED)
+        self.holders[ACKS_OWED] = Queue(ACKS_OWED, self.space, owed, system=True)
 
     # ---- records ------------------------------------------------------------------------
 
@@ -129,13 +132,19 @@ class State:
         for put, offset in zip(change.puts, offsets, strict=False):
             self._put(put, payload + offset, change.wall_s)
         for move in change.moves:
-            self._move(move)
+            if move.op == Op.SHIFT:
+                shift(self, move, change.wall_s)
+            else:
+                self._move(move)
         for advance in change.advances:
             key = (advance.source, advance.key)
             progress = self.progress.get(key)
             if progress is None:
                 progress = self.progress[key] = Progress(advance.source, advance.key)
-            progress.stream, progress.last = advance.stream, advance.last
+            self.memories.advance(
+                progress, advance.stream, advance.first, advance.last,
+                surely_new=self.stamp == self.identity.installed_s,
+            )  # fmt: skip
             progress.last_access_s = change.wall_s
         for seen in change.seen:
             self._see(seen, change.wall_s)
@@ -205,7 +214,7 @@ class State:
                 lane.set_state(part, size, LOCKED, PURGING)
             for state in (AVAILABLE, AWAITING):
                 for part, size in list(lane.ranges(state, first, end=first + count)):
-                    self._take_out(holder, move.lane, part, size)
+                    self.take_out(holder, move.lane, part, size)
         elif move.op == Op.AWAIT:
             lane.set_state(first, count, AVAILABLE, AWAITING)
             for w in holder.wanting.get(move.lane, ()):
@@ -214,24 +223,33 @@ class State:
                     stop = min(first + count, w.first + w.count)
                     lane.set_expiry(start, stop - start, w.receive_by)
                     self.next_expiry = min(self.next_expiry, w.receive_by)
+        elif move.op == Op.SETTLE:
+            self._settle(lane, move)
         else:
             if move.to:
-                self._adopt(lane, move)
-            self._take_out(holder, move.lane, first, count)
+                self._doubt(holder, lane, move)
+                self._adopt(lane, move, (move.to, move.to_lane, move.reason))
+            for heir in move.heirs:
+                self._adopt(lane, move, heir)
+            self.take_out(holder, move.lane, first, count)
 
     def _unlock(self, holder: Holder, move: Move, lane: Lane) -> None:
         end = move.first + move.count
         counted = move.op == Op.UNLOCK
         for first, count in list(lane.ranges(PURGING, move.first, end=end)):
-            self._take_out(holder, move.lane, first, count)
+            self.take_out(holder, move.lane, first, count)
         for first, count in list(lane.ranges(LOCKED, move.first, end=end)):
             lane.set_state(first, count, LOCKED, AVAILABLE)
+            lane.expiry_due(first, count)
+            self.next_expiry = min(self.next_expiry, lane.next_expiry)
             if counted:
                 for counter in range(first, first + count):
                     lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
 
-    def _take_out(self, holder: Holder, index: int, first: int, count: int) -> None:
+    def take_out(self, holder: Holder, index: int, first: int, count: int) -> None:
         holder.lanes[index].remove(first, count)
+        if self.doubts:
+            self.doubts.forget(holder.number, index, first, count)
         wanting = holder.wanting.get(index)
         if wanting is None:
             return
@@ -241,9 +259,38 @@ class State:
         if not wanting:
             del holder.wanting[index]
 
-    def _adopt(self, lane: Lane, move: Move) -> None:
+    def _doubt(self, holder: Holder, lane: Lane, move: Move) -> None:
+        """Dead letters in doubt are remembered by stream and number."""
+        if move.reason != IN_DOUBT or move.lane != TRANSACTIONAL_LANE:
+            return
+        assert isinstance(holder, Outgoing)
+        place = self.holders[move.to].lane(move.to_lane).next
+        for at in range(move.count):
+            counter = move.first + at
+            arrived = lane.state(counter) == AWAITING
+            doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived)
+            self.doubts.add(*holder.place_of(counter), doubt)
+
+    def _settle(self, lane: Lane, move: Move) -> None:
+        for counter in range(move.first, move.first + move.count):
+            doubt = self.doubts.at((move.holder, move.lane, counter))
+            if doubt is not None and move.reason == IN_DOUBT:
+                doubt.arrived = True
+            elif doubt is not None:
+                lane.classes[counter] = move.reason
+                self.doubts.forget(move.holder, move.lane, counter, 1)
+
+    def memory_of(self, source: bytes, key: str, stream: int) -> Memory | None:
+        """What is known of a stream to a queue here; None: nothing any more."""
+        progress = self.progress.get((source, key))
+        if progress is not None and progress.stream == stream:
+            return self.memories.current(progress)
+        return self.memories.left(source, key, stream)
+
+    def _adopt(self, lane: Lane, move: Move, heir: tuple[int, int, int]) -> None:
         """Another queue takes packets over where they lie: a dead letter costs no copy."""
-        target = self.holders[move.to].lane(move.to_lane)
+        number, index, reason = heir
+        target = self.holders[number].lane(index)
         lengths = lane.lengths(move.first, move.count)
         arrived = lane.arrived(move.first, move.count)
         at = 0
@@ -254,7 +301,8 @@ class State:
                 size += lengths[at]
                 at += 1
             first = target.append(extent.address, lengths[start:at], arrived=arrived[start])
-            target.classes.update(dict.fromkeys(range(first, first + at - start), move.reason))
+            if reason:
+                target.classes.update(dict.fromkeys(range(first, first + at - start), reason))
 
     def _see(self, seen: Seen, wall_s: int) -> None:
         known, source, key = self.seen, seen.source, seen.key
@@ -275,10 +323,22 @@ class State:
             self.make_queue(restore_properties(values))
         elif setup.what == "queue-set":
             properties = restore_properties(values)
-            self.queues[queue_key_of(properties)].properties = properties
+            queue = self.queues[queue_key_of(properties)]
+            for holder in (queue, *queue.subs.values()):
+                holder.properties = properties
+            assert queue.journal is not None
+            queue.journal.properties = journal_of(properties)
         elif setup.what == "drop-queue":
             queue = self.queues.pop(values["key"])
+            for sub in list(queue.subs.values()):
+                self.drop_subqueue(sub.number)
+            assert queue.journal is not None
+            self._drop(queue.journal)
             self._drop(queue)
+        elif setup.what == "subqueue":
+            self.make_subqueue(values["number"], values["parent"], values["name"])
+        elif setup.what == "drop-subqueue":
+            self.drop_subqueue(values["number"])
         elif setup.what == "outgoing":
             self.make_outgoing(values["number"], values["name"])
         elif setup.what == "drop-outgoing":
@@ -298,6 +358,9 @@ class State:
             self.next_message = max(self.next_message, values["message"])
         elif setup.what == "stamp":
             self.stamp = values["stamp"]
+            self.memories.lost()
+            for progress in self.progress.values():
+                progress.vague = True
         else:
             raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
 
@@ -307,7 +370,26 @@ class State:
         self.holders[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
         self.next_number = max(self.next_number, queue.number + 1)
+        number = queue.number | JOURNAL_BIT
+        queue.journal = Queue(number, self.space, journal_of(properties), system=True)
+        self.holders[number] = queue.journal
         return queue
+
+    def make_subqueue(self, number: int, parent: int, name: str) -> Queue:
+        """A subqueue as a record or a checkpoint describes it."""
+        above = self.holders[parent]
+        assert isinstance(above, Queue)
+        queue = Queue(number, self.space, above.properties, parent=above, sub=name)
+        self.holders[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
+        self.next_number = max(self.next_number, number + 1)
+        return queue
+
+    def drop_subqueue(self, number: int) -> None:
+        """Forget a subqueue, and what is in it."""
+        queue = self.subqueues.pop(number)
+        assert queue.parent is not None
+        del queue.parent.subs[queue.sub.casefold()]
+        self._drop(queue)
 
     def make_outgoing(self, number: int, name: str) -> Outgoing:
         """An outgoing queue as a record or a checkpoint describes it."""

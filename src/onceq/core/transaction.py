@@ -10,29 +10,49 @@ Upholds: I2, I3, I3a, I5, I16, I17.
 
 from __future__ import annotations
 
+from onceq.core.chunk import PURGING
 from onceq.core.decision import Outcome, Sent
-from onceq.core.desk import Desk, Transaction
-from onceq.core.ending import ended, purged_meanwhile
+from onceq.core.desk import Desk, Held, Transaction
+from onceq.core.ending import ended, purged_meanwhile, refuse
+from onceq.core.holders import Queue
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
+from onceq.core.poison import given_back
 from onceq.core.records import Change, Move, Op
-from onceq.core.send import add_puts, prepared_all
+from onceq.core.send import add_puts, prepare, prepared_all
 from onceq.core.tracing import trace_sent
 from onceq.errors import InsufficientResources, OperationCancelled, TransactionOver, UsageError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
 
+REFUSED_MAX = 1_024
+"""Transactions that could not be begun of which it is remembered why; the oldest go first."""
+
 
 def find(desk: Desk, owner: int, number: int) -> Transaction:
-    """An open transaction; raises TransactionOver."""
+    """An open transaction; raises TransactionOver, or why it could not be begun."""
     tx = desk.transactions.get((owner, number))
     if tx is None:
+        refused = desk.refused.get((owner, number))
+        if refused is not None:
+            raise refused
         raise TransactionOver("this transaction is over, or was never begun")
     return tx
 
 
 def begin(desk: Desk, item: Begin) -> None:
-    """Open a transaction."""
-    _open(desk, item.owner, item.transaction)
+    """Open a transaction.
+
+    Clients do not wait for the answer; so why it was refused is said again to whatever they ask
+    of it next.
+    """
+    key = (item.owner, item.transaction)
+    try:
+        _open(desk, *key)
+    except InsufficientResources as error:
+        desk.refused[key] = error
+        if len(desk.refused) > REFUSED_MAX:
+            del desk.refused[next(iter(desk.refused))]
+        raise
     desk.answer(item.owner, item.request, None)
 
 
@@ -68,22 +88,27 @@ def send(desk: Desk, item: Send) -> None:
 
 def commit(desk: Desk, item: Commit) -> None:
     """Add the last sends and make the whole of it happen, in one record."""
-    if item.id is not None and item.id.number <= desk.fences.get(item.id.session, 0):
+    if item.id is not None and desk.fences.bars(item.id, desk.state.outcomes):
         late = desk.transactions.get((item.owner, item.transaction))
         if late is not None:
             undo(desk, late)
         raise TransactionOver("this commit came after its outcome was told; it was aborted")
-    single = item.transaction == 0
-    if single:
-        tx = Transaction(item.owner, 0, desk.now.wall_s)
-    else:
+    receives: list[Held] = []
+    if item.transaction:
         tx = find(desk, item.owner, item.transaction)
-    before = tx.bytes
-    sends = tx.sends + prepared_all(desk, item.items, tx)
-    desk.open_bytes -= before
-    desk.promise(sends, -1)
-    if not single:
+        before = tx.bytes
+        sends = tx.sends + (prepared_all(desk, item.items, tx) if item.items else [])
+        desk.open_bytes -= before
+        if sends:
+            desk.promise(sends, -1)
         del desk.transactions[item.owner, item.transaction]
+        receives = tx.receives
+    elif len(item.items) == 1:
+        # Nothing is promised that takes effect here and now, and all of it.
+        sends = [prepare(desk, item.items[0], None, transactional=True)]
+    else:
+        sends = prepared_all(desk, item.items, Transaction(item.owner, 0, desk.now.wall_s))
+        desk.promise(sends, -1)
     result = Sent()
     change = Change(desk.now.wall_s, outcome=item.id)
     if sends:
@@ -91,19 +116,40 @@ def commit(desk: Desk, item: Commit) -> None:
         change.next_transaction = number + 1
         first = add_puts(desk, change, sends, transaction=number)
         trace_sent(desk, change, sends, first)
-        result = Sent(first, sum(len(p.item.bodies) for p in sends), number)
-    for lock in tx.receives:
-        move = Move(Op.REMOVE, lock.holder, lock.lane, lock.first, lock.count)
-        if lock.holder in desk.state.holders:
-            ended(desk, change, move, MessageClass.ACK_RECEIVE)
+        result = Sent(first, sum([len(p.item.bodies.lengths) for p in sends]), number)
+    for held in receives:
+        if held.holder in desk.state.holders:
+            _done(desk, change, held)
     if change.puts or change.moves or item.id is not None:
         desk.record(change)
     desk.answer(item.owner, item.request, result)
 
 
+def _done(desk: Desk, change: Change, held: Held) -> None:
+    """What a transaction held is received, or moved, or refused (RCV-15)."""
+    holder, index, first, count = held.holder, held.lane, held.first, held.count
+    if held.to:
+        desk.emptied[held.to] = None
+        move = Move(Op.SHIFT, holder, index, first, count, to=held.to)
+        if desk.state.holders[holder].lane(index).state(first) == PURGING:
+            move = Move(Op.END, holder, index, first, count)
+            ended(desk, change, move, MessageClass.NACK_QUEUE_PURGED)
+        else:
+            change.moves.append(move)
+    elif held.reason:
+        refuse(desk, change, held, MessageClass(held.reason), keep=held.keep)
+    else:
+        move = Move(Op.REMOVE, holder, index, first, count)
+        ended(desk, change, move, MessageClass.ACK_RECEIVE)
+    queue = desk.state.holders[holder]
+    if isinstance(queue, Queue) and queue.shown:
+        queue.shown.difference_update((index, at) for at in range(first, first + count))
+
+
 def abort(desk: Desk, item: Abort) -> None:
     """Undo a transaction."""
-    undo(desk, find(desk, item.owner, item.transaction))
+    if desk.refused.pop((item.owner, item.transaction), None) is None:
+        undo(desk, find(desk, item.owner, item.transaction))
     desk.answer(item.owner, item.request, None)
 
 
@@ -113,12 +159,21 @@ def undo(desk: Desk, tx: Transaction) -> None:
     desk.open_bytes -= tx.bytes
     desk.promise(tx.sends, -1)
     change = Change(desk.now.wall_s)
-    for lock in tx.receives:
-        if lock.holder in desk.state.holders:
-            purged_meanwhile(desk, change, lock)
-            change.moves.append(Move(Op.UNLOCK, lock.holder, lock.lane, lock.first, lock.count))
+    back: list[Held] = []
+    for held in tx.receives:
+        queue = desk.state.holders.get(held.holder)
+        if isinstance(queue, Queue):
+            purged_meanwhile(desk, change, held)
+            change.moves.append(Move(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
+            back.append(held)
+            if held.to:
+                desk.emptied[held.to] = None
+            if queue.shown:
+                places = range(held.first, held.first + held.count)
+                queue.shown.difference_update((held.lane, at) for at in places)
     if change.moves:
         desk.record(change, forced=False)
+        given_back(desk, back)
 
 
 def owner_gone(desk: Desk, item: OwnerGone) -> None:
@@ -126,8 +181,11 @@ def owner_gone(desk: Desk, item: OwnerGone) -> None:
     owner = item.owner
     for key in [key for key in desk.transactions if key[0] == owner]:
         undo(desk, desk.transactions[key])
+    for key in [key for key in desk.refused if key[0] == owner]:
+        del desk.refused[key]
     for key in [key for key in desk.waiting if key[0] == owner]:
         del desk.waiting[key]
+        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
     for number in [n for n, handle in desk.handles.items() if handle.owner == owner]:
         close_handle(desk, number)
 
@@ -136,22 +194,21 @@ def close_handle(desk: Desk, number: int) -> None:
     """Give up a handle; receives that wait through it end (RCV-4)."""
     handle = desk.handles.pop(number)
     holder = desk.state.holders.get(handle.queue)
-    for_this = getattr(holder, "handles", {})
-    for_this.pop(number, None)
+    if isinstance(holder, Queue):
+        holder.handles.pop(number, None)
+        if holder.parent is not None:
+            desk.emptied[holder.number] = None
+    for cursor in [n for n, cursor in desk.cursors.items() if cursor.handle == number]:
+        del desk.cursors[cursor]
     for key in [k for k, receive in desk.waiting.items() if receive.handle == number]:
         desk.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
         del desk.waiting[key]
 
 
 def outcome(desk: Desk, item: AskOutcome) -> None:
-    """Tell what became of a commit, and see to it that this stays true.
-
-    The commit may still be on its way in a broken connection's buffers; once somebody was told
-    "aborted" it must not happen any more, so it is fenced off. The fence need not be durable: a
-    restart breaks every connection.
-    """
-    answer = desk.state.outcomes.ask(item.id, desk.now.wall_s, desk.settings.outcome_age_s)
-    if answer is Outcome.ABORTED:
-        fences = desk.fences
-        fences[item.id.session] = max(fences.get(item.id.session, 0), item.id.number)
+    """Tell what became of a commit, and see to it that this stays true (``Fences``)."""
+    now, age_s = desk.now, desk.settings.outcome_age_s
+    answer = desk.state.outcomes.ask(item.id, now.wall_s, age_s)
+    if answer is not Outcome.COMMITTED:
+        desk.fences.told(item.id, desk.state.outcomes, now, age_s)
     desk.answer(item.owner, item.request, answer)

@@ -54,7 +54,7 @@ class StatusView:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """One queue."""
+    """One queue. A subqueue has its ``parent``'s properties and its own messages."""
 
     name: str
     path: str
@@ -82,6 +82,11 @@ class QueueView:
     state: str
     xact: str
     foreign: str
+    parent: str
+    poison_attempts: int
+    poison_retry_after: int
+    poison_retries: int
+    poison_then: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,8 @@ class OutgoingView:
     ``state`` is a string of section 1.3 (``core/management.py``). ``messages`` are all that it
     holds (PRP-6); of them ``unprocessed`` have arrived and await their final acknowledgment, and
     ``unsent`` are the rest (case 126). ``xact`` is UNKNOWN: nobody here knows what kind of queue
-    another computer has (PRP-5). ``offline_since`` concerns the whole manager.
+    another computer has (PRP-5). ``in_doubt`` are dead letters of which it is not known whether
+    they arrived. ``offline_since`` concerns the whole manager.
     ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
     """
 
@@ -140,6 +146,7 @@ class OutgoingView:
     expires_next: int
     unprocessed: int
     unsent: int
+    in_doubt: int
     offline_since: int
     xact: str
     foreign: str
@@ -183,7 +190,11 @@ def look(desk: Desk, item: Look) -> None:
     if item.what == "status":
         result = status(desk)
     elif item.what == "queues":
-        result = tuple(queue_view(queue) for queue in state.queues.values())
+        result = tuple(
+            queue_view(part)
+            for queue in state.queues.values()
+            for part in (queue, *queue.subs.values())
+        )
     elif item.what == "queue":
         result = queue_view(find_queue(desk, item.name))
     elif item.what == "outgoing":
@@ -245,8 +256,8 @@ def queue_view(queue: Queue) -> QueueView:
         for counter in (lane.head, lane.next - 1)
     ]
     return QueueView(
-        name=properties.name,
-        path=f"private$\\{properties.name}" if properties.private else properties.name,
+        name=queue.title,
+        path=f"private$\\{queue.title}" if properties.private else queue.title,
         transactional=properties.transactional,
         system=queue.system,
         label=properties.label,
@@ -271,6 +282,11 @@ def queue_view(queue: Queue) -> QueueView:
         state=management.LOCAL_CONNECTION,
         xact="YES" if properties.transactional else "NO",
         foreign="NO",
+        parent=properties.name if queue.sub else "",
+        poison_attempts=properties.poison_attempts,
+        poison_retry_after=properties.poison_retry_after,
+        poison_retries=properties.poison_retries,
+        poison_then=properties.poison_then,
     )
 
 
@@ -330,6 +346,7 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         expires_next=min(lane.next_expiry for lane in outgoing.lanes.values()),
         unprocessed=lane.awaiting,
         unsent=len(outgoing) - lane.awaiting,
+        in_doubt=desk.state.doubts.unsettled(outgoing.number),
         offline_since=desk.state.offline_s,
         xact="UNKNOWN",
         foreign="NO",

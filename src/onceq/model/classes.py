@@ -24,11 +24,18 @@ class MessageClass(IntEnum):
     NACK_NOT_TRANSACTIONAL_QUEUE = 0x8009
     NACK_NOT_TRANSACTIONAL_MESSAGE = 0x800A
     NACK_UNSUPPORTED_CRYPTO_PROVIDER = 0x800B
+    NACK_SOURCE_COMPUTER_GUID_CHANGED = 0x800C
+    NACK_MESSAGE_TOO_LARGE = 0x800D
     NACK_QUEUE_DELETED = 0xC000
     NACK_QUEUE_PURGED = 0xC001
     NACK_RECEIVE_TIMEOUT = 0xC002
     NACK_RECEIVE_TIMEOUT_AT_SENDER = 0xC003
     NACK_RECEIVE_REJECTED = 0xC004
+
+    @property
+    def on_receive(self) -> bool:
+        """Whether it concerns what happened after the arrival."""
+        return bool(self & 0x4000)
 
     @property
     def negative(self) -> bool:

@@ -70,12 +70,19 @@ CLIENT_RECEIVES_MAX: Final = 1_024
 CLIENT_ANSWERS_BYTES_MAX: Final = 256 << 20
 """Packets of the answers to them, shared evenly (at least one message is always given)."""
 
+CLIENT_PEEKS_MAX: Final = 64
+"""Of these, peeks that wait: one message answers them all, and each answer is a copy of it."""
+
 RECEIVE_MESSAGES_MAX: Final = 10_000
 """Messages of one receive or peek request; clients ask again for more."""
 
 RECEIVE_BYTES_MAX: Final = 32 << 20
 """Packets of one receive or peek answer (at least one message is always given)."""
 
+SUBQUEUES_MAX: Final = 16_384
+"""Subqueues of one queue manager."""
+CURSORS_MAX: Final = 65_536
+"""Cursors that are open at one time."""
 WAITING_READERS_MAX: Final = 10_000
 """Receive requests that wait at one time on one queue manager."""
 
@@ -106,11 +113,35 @@ OUTCOME_SESSIONS_MAX: Final = 100_000
 OUTCOME_WINDOW: Final = 1_024
 """Commits of one session whose outcomes are remembered; also the most that may be under way."""
 
+RETURN_ADDRESSES_MAX: Final = 10_000
+"""Managers whose addresses are remembered for final acknowledgments; the oldest go first."""
+
+FENCES_MAX: Final = 20_000
+"""Client sessions of which somebody was told that a commit had not happened; it is barred then."""
+
 TIME_TO_REACH_QUEUE_DEFAULT_S: Final = 345_600
 """Four days, when the sender set none (section 6.1)."""
 
 NOTICE_EVERY_S: Final = 3_600
 """A quota that is reached again and again is told of once in this time (PIT-11)."""
+
+DOUBTS_MAX: Final = 50_000
+"""Dead letters in doubt that a manager asks about; others stay in doubt (product D6)."""
+
+LEFT_STREAMS_MAX: Final = 10_000
+"""Streams that a receiver has left and can still be asked about; the oldest go first."""
+
+PASSED_RANGES_MAX: Final = 64
+"""Ranges of numbers that a receiver remembers as passed over in one stream."""
+
+INQUIRY_STREAMS_MAX: Final = 16
+"""Streams in one packet that asks or tells about doubts."""
+
+NOTES_MAX: Final = 256
+"""Such packets that wait to be sent on one session."""
+
+ACKS_AT_ONCE: Final = 256
+"""Acknowledgment messages of ends that are made in one step; the others follow in the next."""
 
 REPORTS_MAX: Final = 1_000
 """Reports on traced messages that one commit or one arriving run makes."""
@@ -147,6 +178,8 @@ class Settings:
     """Quiet time after a transactional message before its order acknowledgment (EOD-33)."""
     order_ack_delay_s_max: float = 10.0
     """Longest time between order acknowledgments while messages arrive (SeqMaxAckDelay)."""
+    unacknowledged_messages_max: int = 16_384
+    """Messages of one stream that may be under way without an order acknowledgment."""
     order_ack_messages_max: int = 4_096
     """Messages after which an order acknowledgment goes out at once."""
     connect_retry_s: float = 5.0
@@ -169,6 +202,8 @@ class Settings:
     """Sends are refused while less than this is free, so that receiving and acknowledging go on."""
     outcome_age_s: int = OUTCOME_AGE_S
     """How long outcomes of commits can be asked for."""
+    settle_doubts: bool = True
+    """Ask other onceq managers about messages that expired after transmission, and answer them."""
     report_queue: str = ""
     """Format name of the queue for reports on traced messages that pass here; empty: none."""
     hardened: bool = False
@@ -176,6 +211,8 @@ class Settings:
     TCP 1801 are turned away (Q-7). Taken at the start."""
     forward_messages: bool = False
     """Whether messages for other managers are passed on to them (a routing server)."""
+    permit_insecure_nacks: bool = True
+    """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
     remote_transactional_receive: bool = True
     """Applications are local to the manager they connect to (product D7); False: strict 2003."""
 

@@ -88,6 +88,8 @@ class Message:
         first_in_transaction, last_in_transaction: Among the messages of that transaction to
             this queue (SND-10).
         abort_count: How often a transaction that received it was aborted (SND-21).
+        move_count: How often it was moved to or from a subqueue (SND-22).
+        last_move_time: Seconds since 1970 UTC of the last time; 0: never.
         trace: Whether managers that it passes report it.
     """
 
@@ -121,6 +123,8 @@ class Message:
     final_ack_wanted: bool = False
     hops: int = 0
     abort_count: int = 0
+    move_count: int = 0
+    last_move_time: int = 0
     trace: bool = False
     source_address: bytes = field(default=b"", repr=False)
 

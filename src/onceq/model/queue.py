@@ -21,7 +21,11 @@ from onceq.errors import (
 )
 from onceq.model.caret import Source
 from onceq.model.identity import GUID_BYTES, NO_GUID
-from onceq.model.limits import QUEUE_LABEL_CHARS_MAX, QUEUE_NAME_CHARS_MAX
+from onceq.model.limits import (
+    QUEUE_LABEL_CHARS_MAX,
+    QUEUE_NAME_CHARS_MAX,
+    SUBQUEUE_NAME_CHARS_MAX,
+)
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
 UI4_MAX = 0xFFFF_FFFF
@@ -32,6 +36,7 @@ CHANGEABLE = frozenset(
     (
         "label", "journal", "quota_kb", "journal_quota_kb", "authenticate", "priv_level",
         "base_priority", "type",
+        "poison_attempts", "poison_retry_after", "poison_retries", "poison_then",
     )
 )  # fmt: skip
 """What may be changed of a queue that exists; ``transactional`` never (Q-1)."""
@@ -49,7 +54,11 @@ _RANGES = {
     "base_priority": (BASE_PRIORITY_MIN, BASE_PRIORITY_MAX),
     "created": (0, UI4_MAX),
     "modified": (0, UI4_MAX),
+    "poison_attempts": (0, UI4_MAX),
+    "poison_retry_after": (0, UI4_MAX),
+    "poison_retries": (0, UI4_MAX),
 }
+POISON_MOVE, POISON_DEAD_LETTER, POISON_REJECT = "move:", "dead-letter", "reject"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,13 @@ class QueueProperties:
             message inside the queue.
         type: GUID that the application gives to queues of one kind; zeros for none.
         created, modified: Seconds since 1970 UTC.
+        poison_attempts: How often a message may be received in transactions that abort before it
+            is moved aside; 0: as often as it likes, as in MSMQ (Q-36).
+        poison_retry_after: Seconds that it then waits in the subqueue ``retry`` before it comes
+            back to be tried again; 0: it does not.
+        poison_retries: How often it comes back, before ``poison_then``.
+        poison_then: In the end: ``move:SUBQUEUE``, ``dead-letter`` (refused, and kept in the
+            dead-letter queue of this computer) or ``reject`` (refused; its sender is told).
         instance: GUID of the queue.
 
     Raises:
@@ -93,6 +109,10 @@ class QueueProperties:
     modified: int = 0
     instance: bytes = NO_GUID
     type: bytes = NO_GUID
+    poison_attempts: int = 0
+    poison_retry_after: int = 0
+    poison_retries: int = 1
+    poison_then: str = "move:poison"
 
     def __post_init__(self) -> None:
         for name in _FLAGS:
@@ -112,7 +132,24 @@ class QueueProperties:
                 raise IllegalPropertyValue(f"{name} is a GUID of {GUID_BYTES} bytes")
         if self.private and self.base_priority:
             raise IllegalPropertyValue("only public queues have a base priority (Q-24)")
+        self._check_poison()
         self._check_name()
+
+    def _check_poison(self) -> None:
+        then = self.poison_then
+        if isinstance(then, str) and then.startswith(POISON_MOVE):
+            name = then.removeprefix(POISON_MOVE)
+            fault = name_fault(name, what="subqueue", chars_max=SUBQUEUE_NAME_CHARS_MAX)
+            if fault is not None:
+                raise IllegalPropertyValue(f"poison_then {then!r}: {fault[1]}")
+        elif then not in (POISON_DEAD_LETTER, POISON_REJECT):
+            raise IllegalPropertyValue(
+                f"poison_then is {POISON_DEAD_LETTER}, {POISON_REJECT} or {POISON_MOVE}SUBQUEUE"
+            )
+        if self.poison_attempts and not self.transactional:
+            raise IllegalPropertyValue(
+                "only in a transactional queue can a receive be undone, and counted"
+            )
 
     def _check_name(self) -> None:
         if not isinstance(self.name, str):

@@ -249,14 +249,8 @@ _GROUPS: Final[tuple[tuple[str, str], ...]] = (
         "C00E0092 C00E0093",
     ),
     (
-        "A cursor is a lookup identifier on the client's side; a message that another took "
-        "meanwhile is 0xC00E0088.",
-        "C00E001C C00E001D",
-    ),
-    (
-        "A message that a transaction holds is passed over, or is 0xC00E0050 to who looks for "
-        "just that one.",
-        "C00E009C C000000D",
+        "A move between queues that are not parts of one queue is 0xC00E0006.",
+        "C000000D",
     ),
     (
         "The property that it belongs to says itself what is wrong (0xC00E0018, 0xC00E0039).",

@@ -74,8 +74,8 @@ def order_ack(
     """
     assert number > 0, "nothing was accepted yet, so there is nothing to acknowledge"
     body = _ORDER_BODY.pack(stream, number, number - 1)
-    return _packet(own, own_message, sent_time, address, destination_manager,
-                   MessageClass.ORDER_ACK, Delivery.EXPRESS, body)  # fmt: skip
+    return packed(own, own_message, sent_time, address, destination_manager,
+                  MessageClass.ORDER_ACK, Delivery.EXPRESS, body)  # fmt: skip
 
 
 def final_ack(
@@ -101,14 +101,15 @@ def final_ack(
     """
     assert message_class >= MessageClass.ACK_RECEIVE, "not the class of a final acknowledgment"
     body = _FINAL_BODY.pack(stream, number, previous, source, message)
-    return _packet(own, own_message, sent_time, address, destination_manager, message_class,
-                   Delivery.RECOVERABLE, body)  # fmt: skip
+    return packed(own, own_message, sent_time, address, destination_manager, message_class,
+                  Delivery.RECOVERABLE, body)  # fmt: skip
 
 
-def _packet(
+def packed(
     own: bytes, message: int, sent_time: int, address: str, manager: bytes, message_class: int,
     delivery: Delivery, body: bytes,
 ) -> bytes:  # fmt: skip
+    """A packet for the order queue of another manager."""
     if address:
         destination, manager = Address(DIRECT, direct=f"TCP:{address}\\{ORDER_QUEUE}"), NO_GUID
     else:

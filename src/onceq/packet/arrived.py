@@ -23,8 +23,9 @@ from onceq.packet import layout as at
 from onceq.packet.acks import ack_class, is_order_queue
 from onceq.packet.address import Address
 from onceq.packet.headers import PacketHeaders, headers
+from onceq.packet.settle import is_settling
 
-USER, ORDER_ACK, FINAL_ACK = 0, 1, 2
+USER, ORDER_ACK, FINAL_ACK, SETTLING = 0, 1, 2, 3
 _TX_ASKS: Final = at.TX_FINAL_ACK | at.TX_CONNECTOR
 _USER_ASKS: Final = at.USER_DEADLETTER | at.USER_JOURNAL
 
@@ -42,10 +43,12 @@ class ArrivedRun:
         wants: 1 if the sender asks how they end (JN, JP or FA), else 0.
         time_to_reach_queue, time_to_be_received: Seconds from ``sent_time``.
         sent_time: Seconds since 1970 UTC by the sender's clock.
-        kind: USER, ORDER_ACK or FINAL_ACK.
-        acknowledge: Acknowledgment messages that they ask for (the bits of ``Acknowledge``).
+        kind: USER, ORDER_ACK, FINAL_ACK or SETTLING.
+        acknowledge: Acknowledgment messages that they ask for (the bits of ``Acknowledge``); 0 if
+            they name no queue for them (ACK-1).
         trace: GUID of the public report queue if they are traced, empty if they name none; None if
             they are not traced.
+        dead_letter: Whether a dead letter is wanted (JN).
         encrypted: The bodies are not what the sender wrote; never deliver them (section 10).
     """
 
@@ -68,6 +71,7 @@ class ArrivedRun:
     acknowledge: int = 0
     encrypted: bool = False
     trace: bytes | None = None
+    dead_letter: bool = False
 
     @property
     def first_message(self) -> int:
@@ -223,12 +227,15 @@ class _Shape:
         kind = USER
         if acked:
             kind = ORDER_ACK if acked == MessageClass.ORDER_ACK else FINAL_ACK
+        elif is_settling(parts):
+            kind = SETTLING
         asks = user.flags & _USER_ASKS or (tx is not None and tx.flags & at.TX_FINAL_ACK)
         return ArrivedRun(
             packets, user.source, user.destination_manager, user.destination, self.tx,
             bool(user.flags & at.USER_RECOVERABLE), base.flags & at.BASE_PRIORITY_MASK, *place,
             numbers, 1 if asks else 0, base.time_to_reach_queue, user.time_to_be_received,
-            user.sent_time, kind, props.flags & 0x0F, parts.encrypted, _trace(parts),
+            user.sent_time, kind, props.flags & 0x0F if user.admin.kind else 0, parts.encrypted,
+            _trace(parts), bool(user.flags & at.USER_DEADLETTER),
         )  # fmt: skip
 
 

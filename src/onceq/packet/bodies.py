@@ -15,6 +15,10 @@ from onceq.packet.decode import headers
 
 _SIZES = struct.Struct("<II")
 
+_Layout = tuple[bytes, bytes, bytes, int, int, int]
+_layouts: list[_Layout] = [(b"", b"", b"", 0, 0, 0)]
+"""Of the packet parsed last: a caller that takes one message at a time finds it here again."""
+
 
 def bodies(run: Run) -> list[bytes]:
     """The body of each packet; raises MalformedPacket."""
@@ -22,18 +26,22 @@ def bodies(run: Run) -> list[bytes]:
     found: list[bytes] = []
     add = found.append
     start = 0
-    shape, label, names_end, prop, body_at = b"", b"", 0, 0, 0
+    base, shape, label, names_end, prop, body_at = _layouts[0]
     sizes, u32 = _SIZES.unpack_from, at.U32.unpack_from
     for length in run.lengths:
         known = (
             names_end
             and length >= body_at
+            and data[start : start + at.OFF_PACKET_SIZE] == base
+            and u32(data, start + at.OFF_PACKET_SIZE)[0] == length
             and data[start + at.OFF_USER_FLAGS : start + names_end] == shape
             and data[start + prop + 1 : start + prop + 2] == label
             and not u32(data, start + prop + at.OFF_EXTENSION_SIZE)[0]
         )
         if known:
-            size, _ = sizes(data, start + prop + at.OFF_BODY_SIZE)
+            size, allocated = sizes(data, start + prop + at.OFF_BODY_SIZE)
+            known = size == allocated and body_at + size <= length
+        if known:
             add(data[start + body_at : start + body_at + size])
         else:
             parts = headers(data[start : start + length])
@@ -47,5 +55,7 @@ def bodies(run: Run) -> list[bytes]:
                 shape = data[start + at.OFF_USER_FLAGS : start + names_end]
                 label = data[start + prop + 1 : start + prop + 2]
                 body_at = prop + at.PROPERTIES_HEADER + 2 * label[0]
+                base = data[start : start + at.OFF_PACKET_SIZE]
+                _layouts[0] = (base, shape, label, names_end, prop, body_at)
         start += length
     return found

@@ -43,19 +43,21 @@ def decode(
     lookup_id: int = 0,
     abort_count: int = 0,
     message_class: int | None = None,
+    moves: tuple[int, int] = (0, 0),
 ) -> Message:
     """The message of a packet, as an application sees it.
 
     Args:
         arrived_time: Seconds since 1970 UTC, when it entered its queue; 0: it has not.
         message_class: What it became, if the packet does not say (dead letters).
+        moves: How often it was moved between subqueues, and the second of the last time.
 
     Raises:
         MalformedPacket: It is not a packet; the text names field and offset.
     """
     return message_of(
         headers(packet), arrived_time=arrived_time, lookup_id=lookup_id,
-        abort_count=abort_count, message_class=message_class,
+        abort_count=abort_count, message_class=message_class, moves=moves,
     )  # fmt: skip
 
 
@@ -66,6 +68,7 @@ def message_of(
     lookup_id: int = 0,
     abort_count: int = 0,
     message_class: int | None = None,
+    moves: tuple[int, int] = (0, 0),
 ) -> Message:
     """As ``decode``, for a packet already taken apart."""
     user, props, tx = parts.user, parts.properties, parts.transaction
@@ -101,6 +104,8 @@ def message_of(
         final_ack_wanted=bool(tx and tx.flags & at.TX_FINAL_ACK),
         hops=user.flags & at.USER_HOPS_MASK,
         abort_count=abort_count,
+        move_count=moves[0],
+        last_move_time=moves[1],
         trace=bool(parts.base.flags & at.BASE_TRACE),
     )
 

@@ -38,6 +38,13 @@ COLUMNS_FROM: Final = 8
 """From so many packets on, writing numbers by columns is faster than one by one."""
 
 _ORDER = struct.Struct("<IQII")
+_ENDS: Final = {
+    (False, False): 0,
+    (True, False): at.TX_FIRST,
+    (False, True): at.TX_LAST,
+    (True, True): at.TX_FIRST | at.TX_LAST,
+}
+"""Flags by whether a packet is the first, and the last, of its transaction to its queue."""
 _SIZES = struct.Struct("<II")
 _USER = struct.Struct("<16s16sIIII")
 _DEBUG = struct.Struct("<HH")
@@ -219,6 +226,9 @@ def encode_run(
         return Run(b"", array(LENGTH_TYPE))
     assert not stream or 0 < first_number <= NUMBER_MAX - count + 1, "numbers are 1 to 2^32 - 1"
     _check_sizes(made, lengths)
+    if count == 1:
+        flags = (transaction << at.TX_NUMBER_SHIFT) | _ENDS[first, last]
+        return _one(made, bodies, first_message, stream, first_number if stream else 0, flags)
     head = bytearray(made.head)
     if made.transaction:
         flags = made.flags | transaction << at.TX_NUMBER_SHIFT
@@ -239,6 +249,21 @@ def encode_run(
         if last:
             out[len(out) - packets[-1] + made.transaction] |= at.TX_LAST
     return Run(out, packets)
+
+
+def _one(made: Template, bodies: Run, message: int, stream: int, number: int, flags: int) -> Run:
+    """A single packet, which many transactions consist of: no columns, no tables."""
+    head, size = bytearray(made.head), bodies.lengths[0]
+    padding = PADDING[(len(head) + size) % 4]
+    packet = len(head) + size + len(padding) + len(made.tail)
+    at.U32.pack_into(head, at.OFF_PACKET_SIZE, packet)
+    at.U32.pack_into(head, at.OFF_MESSAGE_NUMBER, message)
+    _SIZES.pack_into(head, made.properties + at.OFF_BODY_SIZE, size, size)
+    if made.transaction:
+        before = max(number - 1, 0)
+        _ORDER.pack_into(head, made.transaction, made.flags | flags, stream, number, before)
+    whole = b"".join((head, bodies.data, padding, made.tail))
+    return Run(whole, array(LENGTH_TYPE, (packet,)))
 
 
 def _check_sizes(made: Template, lengths: array[int]) -> None:
@@ -262,10 +287,6 @@ def _join_equal(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray
     _set_size(head, made, size)
     after = PADDING[(len(head) + size) % 4] + made.tail
     packets = array(LENGTH_TYPE, (made.packet_bytes(size),)) * count
-    if count == 1:
-        head += bodies.data
-        head += after
-        return head, packets
     if size:
         pieces = list(map(itemgetter(0), struct.Struct(f"{size}s").iter_unpack(bodies.data)))
     else:

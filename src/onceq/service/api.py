@@ -1,10 +1,11 @@
 """An application on one connection: frames in, inputs to the core, answers out as frames.
 
 An ``ApiConnection`` knows bytes and frames, not sockets. An application that asks faster than it
-is answered, or does not read its answers, is read no further (back-pressure): neither what it has
-asked nor what it is to be told gathers here without a bound. One that is lost takes its open
-transactions with it. Any malformed frame ends the connection; what came whole before it stands,
-and nothing of it has happened.
+is answered, or does not read its answers, is read no further (back-pressure), and its receives
+wait no longer but begin anew when it reads again: neither what it has asked nor what it is to be
+told gathers here without a bound. One that is lost takes its open transactions with it. Any
+malformed frame ends the connection; what came whole before it stands, and nothing of it has
+happened.
 
 Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 """
@@ -18,14 +19,22 @@ from enum import Enum
 from typing import Final, Protocol
 
 from onceq.core.decision import Opened, Sent
-from onceq.core.inputs import CancelReceive
-from onceq.errors import InsufficientResources, MalformedPacket, OnceqError, UnknownVersion
+from onceq.core.inputs import CancelReceive, Receive
+from onceq.errors import (
+    InsufficientResources,
+    MalformedPacket,
+    OnceqError,
+    OperationCancelled,
+    UnknownVersion,
+)
 from onceq.model.limits import (
     CLIENT_ANSWERS_BYTES_MAX,
     CLIENT_FRAME_BYTES_MAX,
+    CLIENT_PEEKS_MAX,
     CLIENT_RECEIVES_MAX,
     CLIENT_UNANSWERED_BYTES_MAX,
     CLIENT_UNANSWERED_MAX,
+    PACKET_BYTES_MAX,
     RECEIVE_BYTES_MAX,
 )
 from onceq.model.run import Buffer
@@ -40,7 +49,10 @@ MARK: Final = 1 << 32
 """Request number of our own, no application's: asked last in a pump, to hear of its end."""
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
-_QUIET: Final = frozenset((Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL))
+_HELLO = int(Code.HELLO)
+_RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
+_SENDS: Final = frozenset((int(Code.SEND), int(Code.COMMIT)))
+_QUIET: Final = frozenset((Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL, Code.UNCURSOR))
 """What may be asked with request number 0, which asks for no answer."""
 
 
@@ -64,6 +76,8 @@ def plain(value: object) -> object:
 def answer_frame(request: int, code: int, result: object) -> list[Buffer]:
     """An answer as a frame; one that is too large for a frame becomes an error."""
     pieces = _answer_frame(request, code, result)
+    if len(pieces) == 1 and len(pieces[0]) <= CLIENT_FRAME_BYTES_MAX:
+        return pieces
     size = sum(map(len, pieces))
     if size > CLIENT_FRAME_BYTES_MAX:
         return _answer_frame(
@@ -75,18 +89,18 @@ def answer_frame(request: int, code: int, result: object) -> list[Buffer]:
 
 
 def _answer_frame(request: int, code: int, result: object) -> list[Buffer]:
+    if isinstance(result, Sent):
+        sent = frames.SentHead(result.first_message, result.messages, result.transaction)
+        return frames.frame(request, code | ANSWER, sent)
     if isinstance(result, OnceqError):
         failure = frames.Failure(result.code, result.text[:TEXT_CHARS_MAX])
         return frames.frame(request, code | FAILED, failure)
     if isinstance(result, Delivered):
         head = frames.HandedHead(
             len(result.run), result.lookups.tobytes(), result.arrived.tobytes(),
-            result.aborts.tobytes(),
+            result.aborts.tobytes(), list(result.moves), result.scanned,
         )  # fmt: skip
-        return frames.frame(request, code | ANSWER, head, *frames.pack_runs([result.run]))
-    if isinstance(result, Sent):
-        sent = frames.SentHead(result.first_message, result.messages, result.transaction)
-        return frames.frame(request, code | ANSWER, sent)
+        return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
     if isinstance(result, Opened):
         opened = frames.OpenedHead(result.handle, result.local, result.transactional)
         return frames.frame(request, code | ANSWER, opened)
@@ -125,6 +139,12 @@ class ApiConnection:
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0
+        self._waits: dict[int, Receive] = {}
+        """Receives and peeks that may wait, by request."""
+        self._withdrawn: set[int] = set()
+        """Of these, the ones taken back because the application does not read its answers."""
+        self._parked: list[int] = []
+        """And of these, the ones that the engine has let go."""
         self._pending: deque[tuple[int, int, memoryview, memoryview]] = deque()
         self._turn = 0
         self._stalled = False
@@ -158,12 +178,12 @@ class ApiConnection:
 
     def _request(self, request: int, code: int, raw: memoryview, rest: memoryview) -> None:
         head = frames.decode_request(code, raw)
-        if (code == Code.HELLO) is self.greeted:
+        if (code == _HELLO) is self.greeted:
             raise MalformedPacket("a hello comes first, and once")
-        if code == Code.HELLO:
+        if code == _HELLO:
             self._hello(request, head)
             return
-        sends = code in (Code.SEND, Code.COMMIT)
+        sends = code in _SENDS
         if rest and not sends:
             raise MalformedPacket(f"a frame with code {code} carries no data")
         if request in self._asked or (not request and code not in _QUIET):
@@ -174,24 +194,26 @@ class ApiConnection:
             self._asked[request] = (code, size)
             self._bytes += size
         try:
-            if code == Code.RECEIVE:
+            if code in _RECEIVES:
                 self._bound(head)
             item = to_input(
                 self._owner, request, code, head, runs,
-                now_us=self._engine.clock.read().mono_us, random=self._random,
+                clock=self._engine.clock, random=self._random,
             )  # fmt: skip
         except OnceqError as error:
             if request:
                 self._answer(request, error)
             return
+        if isinstance(item, Receive) and item.wait_until_us:
+            self._waits[request] = item
         self._engine.submit(item)
-        if code == Code.RECEIVE:
+        if code in _RECEIVES:
             self._turn += 1
             if self._turn >= TURN_RECEIVES_MAX:
                 self._stalled = True
                 self._engine.submit(CancelReceive(self._owner, MARK, 0))
 
-    def _bound(self, head: frames.ReceiveHead) -> None:
+    def _bound(self, head: frames.ReceiveHead | frames.FetchHead) -> None:
         """Share what the answers to all receives under way may hold; raises when they are many.
 
         Receives do not count towards the requests at which reading stops: they may wait for what
@@ -202,8 +224,14 @@ class ApiConnection:
             raise InsufficientResources(
                 f"{CLIENT_RECEIVES_MAX} receives are under way on this connection"
             )
-        fair = CLIENT_ANSWERS_BYTES_MAX // self._receives
-        head.bytes_max = min(head.bytes_max, RECEIVE_BYTES_MAX, fair)
+        fair = min(CLIENT_ANSWERS_BYTES_MAX // self._receives, RECEIVE_BYTES_MAX)
+        if isinstance(head, frames.ReceiveHead) and head.peek and head.wait_ms:
+            if sum([item.peek for item in self._waits.values()]) >= CLIENT_PEEKS_MAX:
+                raise InsufficientResources(
+                    f"{CLIENT_PEEKS_MAX} peeks wait on this connection; use another one for more"
+                )
+            fair = min(fair, PACKET_BYTES_MAX)
+        head.bytes_max = min(head.bytes_max, fair)
 
     def _hello(self, request: int, head: frames.Hello) -> None:
         if head.version != frames.VERSION:
@@ -234,9 +262,18 @@ class ApiConnection:
             if not self._gone:
                 self._work()
             return
+        if self._withdrawn and request in self._withdrawn:
+            self._withdrawn.discard(request)
+            if isinstance(result, OperationCancelled) and not self._gone:
+                if self._blocked:
+                    self._parked.append(request)
+                else:
+                    self._engine.submit(self._waits[request])
+                return
         code, size = self._asked.pop(request)
         self._bytes -= size
-        if code == Code.RECEIVE:
+        self._waits.pop(request, None)
+        if code in _RECEIVES:
             self._receives -= 1
         if not self._gone:
             self._transport.writelines(answer_frame(request, code, result))
@@ -256,16 +293,27 @@ class ApiConnection:
     def pause_writing(self) -> None:
         """The application does not read its answers: read nothing more from it."""
         self._blocked = True
+        for request in self._waits:
+            if request not in self._withdrawn and request not in self._parked:
+                self._withdrawn.add(request)
+                self._engine.submit(CancelReceive(self._owner, 0, request))
         self._throttle()
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._blocked = False
         if not self._gone:
+            parked, self._parked = self._parked, []
+            for request in parked:
+                self._engine.submit(self._waits[request])
             self._work()
 
     def stop(self) -> None:
         """This manager stops in order: receives that still wait are answered so."""
+        parked, self._parked = self._parked, []
+        self._withdrawn.clear()
+        for request in parked:
+            self._answer(request, OperationCancelled("the queue manager stops"))
         for request, (code, _) in list(self._asked.items()):
             if code == Code.RECEIVE:
                 self._engine.submit(CancelReceive(self._owner, 0, request))
@@ -275,4 +323,7 @@ class ApiConnection:
         if not self._gone:
             self._gone = True
             self._pending.clear()
+            self._waits.clear()
+            self._withdrawn.clear()
+            self._parked.clear()
             self._engine.owner_gone(self._owner)

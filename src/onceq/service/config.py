@@ -29,8 +29,8 @@ POSITIVE = frozenset(
     {
         "resend_first_s", "resend_second_s", "resend_third_s", "resend_last_s",
         "connect_retry_s", "session_idle_s", "session_init_s", "session_ack_wait_s",
-        "session_window_messages", "order_ack_messages_max", "time_to_reach_queue_s",
-        "checkpoint_log_bytes",
+        "session_window_messages", "order_ack_messages_max", "unacknowledged_messages_max",
+        "time_to_reach_queue_s", "checkpoint_log_bytes",
     }
 )  # fmt: skip
 """Settings with which nothing would work if they were 0."""

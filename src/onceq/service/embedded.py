@@ -141,15 +141,21 @@ class EmbeddedHost:
             raise self._failure
         request = next(self._numbers)
         item = to_input(
-            self._owner, request, code, head, runs, now_us=self._clock.read().mono_us,
-            random=os.urandom,
-        )  # fmt: skip
+            self._owner, request, code, head, runs, clock=self._clock, random=os.urandom
+        )
         self._answers[request] = answer
         self.engine.submit(item)
         if self._failure is not None:
             # It stopped meanwhile: whoever stopped it may not have seen this request any more.
             self._fail_all()
         return request
+
+    def tell(self, code: int, head: Any, runs: Sequence[Run]) -> None:
+        """Ask for something whose answer nobody wants to hear; see ``submit``."""
+        if self._failure is not None:
+            raise self._failure
+        item = to_input(self._owner, 0, code, head, runs, clock=self._clock, random=os.urandom)
+        self.engine.submit(item)
 
     def call(self, code: int, head: Any, runs: Sequence[Run] = ()) -> object:
         """Ask and wait for the answer; an OnceqError result is raised."""
@@ -215,15 +221,17 @@ class EmbeddedHost:
     def run(self, work: Callable[[], None]) -> None:
         """See Gate: for the background loop. Callers who pump let it go before them."""
         self._visitor = True
-        with self._pumping:
-            self._visitor = False
-            try:
-                work()
-            finally:
-                self._network.say()
-                self._pump_locked()
-        if self.engine.has_work:
-            self._loop.call_soon(self._go_on)
+        try:
+            with self._pumping:
+                self._visitor = False
+                try:
+                    work()
+                finally:
+                    self._network.say()
+                    self._pump_locked()
+        finally:
+            if self.engine.has_work:
+                self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         """In the loop: pump for whoever waits."""

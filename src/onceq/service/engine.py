@@ -35,7 +35,7 @@ from onceq.core.decision import (
     Ready,
     Transmit,
 )
-from onceq.core.inputs import Input, OwnerGone, Tick
+from onceq.core.inputs import Compose, Input, OwnerGone, Tick
 from onceq.core.manager import Manager
 from onceq.errors import ConfigurationError, StorageFailure
 from onceq.model.connection import ConnectionStatus
@@ -44,11 +44,15 @@ from onceq.model.run import Buffer, Run
 from onceq.packet.decode import set_class
 from onceq.service.clock import Clock
 from onceq.service.logs import event
+from onceq.service.picking import picked
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
 from onceq.store.contract import Recovered, Store
 
 T = TypeVar("T")
+
+OWED_BYTES = 4 << 20
+"""Bytes of messages read at once in order to acknowledge them."""
 
 AnswerTo = Callable[[int, object], None]
 """Takes a request number and its result; an OnceqError instance is to be raised."""
@@ -76,12 +80,16 @@ class Delivered:
     Attributes:
         run: Their packets.
         lookups, arrived, aborts: One number for each.
+        moves: (index, count, second of the last) of those that were moved between subqueues.
+        scanned: Of a search: the lookup identifier up to which it has come; else 0.
     """
 
     run: Run
     lookups: array[int]
     arrived: array[int]
     aborts: array[int]
+    moves: tuple[tuple[int, int, int], ...] = ()
+    scanned: int = 0
 
 
 class Engine:
@@ -122,6 +130,7 @@ class Engine:
         self._next_owner = 1
         self.pumping = False
         self.stopped = False
+        self._behind = False
         self.sessions = Sessions(self, network)
         self._upkeep = Upkeep(self)
         self._perform: dict[type[object], Callable[[Any], None]] = {
@@ -152,7 +161,9 @@ class Engine:
             self.clock.read(), found.checkpoint, self.store.records(), self.store.position
         )
         self.settle([decision])
+        self._catch_up()
         self._upkeep.started()
+        self._pay()
 
     def stop(self) -> None:
         """Finish what is in the inbox, make a checkpoint, close the store.
@@ -214,6 +225,9 @@ class Engine:
             if self._said is not None:
                 self._said()
             self._upkeep.work(now)
+            self._pay()
+            if self._behind:
+                self._catch_up()
         except StorageFailure as error:
             self.stopped = True
             self._fatal(error)
@@ -225,6 +239,13 @@ class Engine:
             self.pumping = False
         return bool(inbox) or self.sessions.waiting
 
+    def _pay(self) -> None:
+        """Read messages of which acknowledgments are owed; the next pump makes these (I13)."""
+        found = self.manager.owed(OWED_BYTES)
+        if found is not None:
+            packets = Run(self.fetch(found.extents), found.lengths)
+            self.submit(Compose(found.counters, packets))
+
     def nudge(self) -> None:
         """There is something to do although nothing was put into the inbox."""
         if not self.pumping:
@@ -232,6 +253,9 @@ class Engine:
 
     def settle(self, decisions: Sequence[Decision]) -> None:
         """Make the records of decisions durable, all together; then perform their actions.
+
+        Records that promise nothing (``forced=False``) are written at the end of the pump: who
+        waits for an answer does not wait for them.
 
         Raises:
             StorageFailure: Nothing of it was performed, nor may be, ever.
@@ -248,12 +272,18 @@ class Engine:
                 forced = forced or record.forced
         if forced:
             self.store.sync()
+            self._behind = False
         elif any_record:
-            self.store.flush()
+            self._behind = True
         perform = self._perform
         for decision in decisions:
             for action in decision.actions:
                 perform[type(action)](action)
+
+    def _catch_up(self) -> None:
+        """Write what stands in the log but is not written yet."""
+        self._behind = False
+        self.store.flush()
 
     def _answer(self, action: Answer) -> None:
         to = self._owners.get(action.owner)
@@ -267,13 +297,21 @@ class Engine:
     def delivered(self, handed: Handed) -> Delivered:
         """Fetch the bytes of messages."""
         data = self.fetch(handed.pieces)
+        if handed.pick is not None:
+            run, part, scanned = picked(handed, data)
+            return Delivered(
+                run, handed.lookups[part], handed.arrived[part], handed.aborts[part],
+                scanned=scanned,
+            )  # fmt: skip
         if handed.classes:
             changed = bytearray(data)
             starts = list(accumulate(handed.lengths, initial=0))
             for index, value in handed.classes:
                 set_class(changed, starts[index], handed.lengths[index], value)
             data = bytes(changed)
-        return Delivered(Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts)
+        return Delivered(
+            Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts, handed.moves
+        )
 
     def fetch(self, pieces: Sequence[Piece]) -> Buffer:
         """Bytes from the log or from the core, joined."""

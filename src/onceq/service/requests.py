@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from onceq.core import inputs
+from onceq.core import inputs, places
 from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertyType,
@@ -23,9 +23,10 @@ from onceq.errors import (
     UnsupportedOperation,
 )
 from onceq.model.identity import GUID_BYTES, TransactionId, guid_bytes
-from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import CORRELATION_BYTES, PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties, changed
 from onceq.model.run import Run
+from onceq.service.clock import Clock
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -37,6 +38,10 @@ COMMITS_MAX: Final = 1 << 62
 _WORDS_MAX: Final = 200
 """Characters of a wrong value that an error repeats."""
 
+MESSAGE_ID_BYTES: Final = GUID_BYTES + 4
+_OF_PLACES: Final = frozenset(
+    (Code.CURSOR, Code.UNCURSOR, Code.MOVE, Code.REJECT, Code.CLAIM, Code.FETCH)
+)
 _PROPERTY_NAMES = frozenset(field.name for field in dataclasses.fields(Properties))
 _TEXTS = ("label", "admin_queue", "response_queue")
 _BYTES = ("correlation_id", "extension")
@@ -51,6 +56,10 @@ _QUEUE_KINDS: Final[Mapping[str, type]] = {
     "base_priority": int,
     "authenticate": bool,
     "priv_level": int,
+    "poison_attempts": int,
+    "poison_retry_after": int,
+    "poison_retries": int,
+    "poison_then": str,
 }
 """What an application may say of a queue that it makes, or (but for the first two) changes."""
 
@@ -113,23 +122,25 @@ def said(value: object) -> str:
 def items_of(heads: Sequence[frames.Item], runs: Sequence[Run]) -> tuple[inputs.SendItem, ...]:
     """Batches to send."""
     return tuple(
-        inputs.SendItem(
-            head.destination,
-            properties_of(head.properties),
-            run,
-            min(max(head.age_s, 0), AGE_S_MAX),
-        )
-        for head, run in zip(heads, runs, strict=True)
+        [
+            inputs.SendItem(
+                head.destination,
+                properties_of(head.properties) if head.properties else PLAIN,
+                run,
+                min(max(head.age_s, 0), AGE_S_MAX) if head.age_s else 0,
+            )
+            for head, run in zip(heads, runs, strict=True)
+        ]
     )
 
 
 def split_items(heads: Sequence[frames.Item], data: memoryview) -> list[Run]:
     """The bodies of several batches out of one frame; raises MalformedPacket."""
+    if len(heads) == 1 and heads[0].count >= 0:
+        return [frames.unpack_run(data, heads[0].count)]
     if any(head.count < 0 for head in heads):
         raise MalformedPacket("a batch of less than no messages")
     whole = frames.unpack_run(data, sum(head.count for head in heads))
-    if len(heads) == 1:
-        return [whole]
     lengths, view = whole.lengths, memoryview(whole.data)
     runs: list[Run] = []
     first = start = 0
@@ -142,7 +153,7 @@ def split_items(heads: Sequence[frames.Item], data: memoryview) -> list[Run]:
 
 
 def to_input(
-    owner: int, request: int, code: int, head: Any, runs: Sequence[Run], *, now_us: int,
+    owner: int, request: int, code: int, head: Any, runs: Sequence[Run], *, clock: Clock,
     random: Callable[[int], bytes],
 ) -> inputs.Input:  # fmt: skip
     """One request of an application as an input of the core; raises OnceqError."""
@@ -154,16 +165,39 @@ def to_input(
         if head.wait_ms:
             until = FOR_EVER_US
             if head.wait_ms > 0:
-                until = min(now_us + head.wait_ms * 1000, FOR_EVER_US)
+                until = min(clock.read().mono_us + head.wait_ms * 1000, FOR_EVER_US)
         return inputs.Receive(
             owner, request, head.queue, head.transaction, head.count_max, head.bytes_max, until,
             head.peek, _place(head.after), _place(head.lookup), head.handle,
+            *(_more(head) if head.cursor or head.seek or head.allow_peek or head.pick else ()),
         )  # fmt: skip
     if code == Code.SEND:
         return inputs.Send(owner, request, head.transaction, items_of(head.items, runs))
     if code == Code.CREATE:
         return inputs.CreateQueue(owner, request, _queue(head.properties), random(GUID_BYTES))
     return _simple(owner, request, code, head)
+
+
+def _of_place(owner: int, request: int, code: int, head: Any) -> inputs.Input:
+    """What concerns single messages in queues."""
+    if code == Code.CURSOR:
+        return places.OpenCursor(owner, request, head.number)
+    if code == Code.UNCURSOR:
+        return places.CloseCursor(owner, request, head.number)
+    if code == Code.MOVE:
+        return places.MoveMessage(
+            owner, request, head.queue, head.to, _place(head.lookup), head.transaction, head.handle
+        )
+    if code == Code.REJECT:
+        lookups = tuple(_place(lookup) for lookup in head.lookups)
+        return places.Reject(owner, request, head.queue, head.transaction, lookups, head.keep)
+    if code == Code.CLAIM:
+        ranges = tuple((_place(first), _place(last)) for first, last in head.ranges)
+        return places.Claim(owner, request, head.queue, head.transaction, ranges)
+    return places.Fetch(
+        owner, request, head.queue, head.transaction, _place(head.first), _place(head.last),
+        head.bytes_max,
+    )  # fmt: skip
 
 
 def transaction_id(session: bytes, number: int) -> TransactionId:
@@ -174,6 +208,21 @@ def transaction_id(session: bytes, number: int) -> TransactionId:
             f"{COMMITS_MAX}"
         )
     return TransactionId(session, number)
+
+
+def _more(head: frames.ReceiveHead) -> tuple[places.Seek, int, bool, places.Pick | None]:
+    """What few receives ask for; raises InvalidParameter."""
+    try:
+        seek = places.Seek(head.seek)
+        pick = places.Pick(places.PickBy(head.pick), head.value) if head.pick else None
+    except ValueError as error:
+        raise InvalidParameter(str(error)) from None
+    if pick is not None and not head.peek:
+        raise InvalidParameter("a search looks, and takes nothing")
+    sizes = {places.PickBy.CORRELATION: CORRELATION_BYTES, places.PickBy.MESSAGE: MESSAGE_ID_BYTES}
+    if pick is not None and len(pick.value) != sizes.get(pick.by, 0):
+        raise InvalidParameter(f"an identifier of {len(pick.value)} bytes")
+    return seek, head.cursor, head.allow_peek, pick
 
 
 def _place(lookup: int) -> int:
@@ -239,6 +288,8 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
             return inputs.Remove(
                 owner, request, head.queue, head.transaction, _place(head.first), _place(head.last)
             )
+        if code in _OF_PLACES:
+            return _of_place(owner, request, code, head)
         if code == Code.CANCEL:
             return inputs.CancelReceive(owner, request, head.number)
         if code == Code.OUTCOME:

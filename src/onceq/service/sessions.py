@@ -184,7 +184,12 @@ class Sessions:
                     "session opened", session=link.number, peer=guid_text(happened.peer_id),
                     address=link.address, outgoing=link.outgoing,
                 )  # fmt: skip
-                submit(SessionOpened(link.number, happened.peer_id, link.address, link.outgoing))
+                submit(
+                    SessionOpened(
+                        link.number, happened.peer_id, link.address, link.outgoing,
+                        happened.extended,
+                    )
+                )  # fmt: skip
             else:
                 self._links.pop(link.number, None)
                 self._over(link, happened.reason)
@@ -265,8 +270,11 @@ class Sessions:
 
     @property
     def waiting(self) -> bool:
-        """Whether a pump would transmit something although the inbox may be empty."""
-        for number in self._wanting:
+        """Whether a pump would transmit something although the inbox may be empty.
+
+        Threads of an application ask this while another one pumps.
+        """
+        for number in list(self._wanting):
             link = self._links.get(number)
             if link is not None and link.session.room and link.connection.writable:
                 return True

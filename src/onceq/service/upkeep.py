@@ -37,7 +37,10 @@ SMALL_STATE_LOG_BYTES = 64 << 20
 STATE_SHARE = 8
 """... and so many times the state's own size more; never more than the setting allows."""
 IDLE_LOG_BYTES = 16 << 20
-"""Log after which a checkpoint is made when nothing has happened for CHECK_US."""
+"""Log after which a checkpoint is made when nothing has happened for CHECK_US..."""
+WASTED_BYTES = 32 << 20
+"""... and segments that nothing needs any more, after which it is made for their sake alone: a
+drained queue writes little log and leaves much behind."""
 SPARSE_SHARE = 4
 """A segment is emptied if less than one byte in so many is needed..."""
 SLACK_BYTES = 64 << 20
@@ -67,6 +70,9 @@ class OnDisk(Protocol):
     def prepare(self) -> bool:
         """See to it that a segment lies ready before the log needs it; does not wait for it."""
 
+    def trim(self) -> None:
+        """Give back segments that lie ready beyond the reserve."""
+
 
 class Upkeep:
     """See the module."""
@@ -81,6 +87,7 @@ class Upkeep:
         self._looked_at = 0
         self._low = False
         self._moved = False
+        self._quiet_at = -1
         self._writing: tuple[Future[Any], Callable[[], None]] | None = None
         self._full_at = -1
         self._barren: dict[int, int] = {}
@@ -94,12 +101,16 @@ class Upkeep:
             torn_bytes=found.torn_bytes,
         )  # fmt: skip
         self._look(self._engine.clock.read())
+        if self._covered == self._engine.store.position:
+            self._quiet_at = self._covered
 
     def next_timer(self) -> int | None:
-        """When a look is wanted although nothing else happens, or None."""
-        position = self._engine.store.position
-        checkpoint = position - self._covered >= IDLE_LOG_BYTES and position != self._full_at
-        if self._low or self._moved or (checkpoint and self._writing is None):
+        """When a look is wanted although nothing else happens, or None.
+
+        After the last thing that happened there are two: only the second one sees that all is
+        quiet, and that there is time for what was put off.
+        """
+        if self._low or self._moved or self._engine.store.position != self._quiet_at:
             return self._looked_us + CHECK_US
         return None
 
@@ -112,10 +123,14 @@ class Upkeep:
             return
         quiet = position == self._looked_at
         self._look(now)
-        since = position - self._covered
-        due = since >= self._due_bytes() or (quiet and since >= IDLE_LOG_BYTES)
-        if due and self._writing is None and position != self._full_at:
-            self._begin_checkpoint()
+        if self._writing is None:
+            due = position - self._covered >= self._due_bytes()
+            if quiet:
+                self._quiet_at = position
+                due = due or self._worth_it(position)
+                self._trim()
+            if due and position != self._full_at:
+                self._begin_checkpoint()
         self._moved = self._empty_sparse(now)
 
     def _due_bytes(self) -> int:
@@ -123,7 +138,20 @@ class Upkeep:
         wanted = SMALL_STATE_LOG_BYTES + STATE_SHARE * self._state_bytes
         return max(min(most, wanted), 4 * self._state_bytes)
 
+    def _worth_it(self, position: int) -> bool:
+        """Whether a checkpoint gains something now that there is time for one."""
+        if position == self._covered:
+            return False
+        live = self._engine.manager.live
+        old = self._engine.store.segments()[:-1]
+        waste = sum(s.disk_bytes for s in old if not live(s.base, s.end))
+        return position - self._covered >= IDLE_LOG_BYTES or waste >= WASTED_BYTES
+
     # ---- space ------------------------------------------------------------------------------
+
+    def _trim(self) -> None:
+        if self._disk is not None:
+            self._disk.trim()
 
     def _look(self, now: Now) -> None:
         engine = self._engine
@@ -154,11 +182,15 @@ class Upkeep:
         self._covers(position)
 
     def stop(self) -> None:
-        """The last checkpoint of an orderly end; a full disk leaves the one before in force."""
+        """The last checkpoint of an orderly end, and nothing left ready that is not needed.
+
+        A full disk leaves the checkpoint before in force.
+        """
         self._collect(wait=True)
         if self._engine.store.position != self._covered:
             self._begin_checkpoint()
             self._collect(wait=True)
+        self._trim()
 
     def _begin_checkpoint(self) -> None:
         store, disk = self._engine.store, self._disk
@@ -199,6 +231,8 @@ class Upkeep:
         engine = self._engine
         self._covered = position
         freed = engine.store.reclaim(engine.manager.live)
+        if self._quiet_at == engine.store.position:
+            self._trim()
         event(
             "checkpoint", level=logging.DEBUG, position=position, bytes=self._state_bytes,
             freed_bytes=freed,

@@ -142,8 +142,9 @@ class PeerWire(Wire):
             return False
         if self.queued_bytes < HIGH_WATER_BYTES:
             return True
+        # Noted before the look that counts: the loop may be writing it all just now.
         self._full = True
-        return False
+        return self.queued_bytes < HIGH_WATER_BYTES
 
     def flush(self) -> None:
         """See Wire."""

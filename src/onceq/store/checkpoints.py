@@ -17,7 +17,7 @@ import os.path
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,24 @@ class Head:
     position: int
     epoch: int
     segments: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCheckpoint:
+    """A checkpoint on its way: ``write`` it in any thread, then let the store install it."""
+
+    head: Head
+    state: Sequence[Buffer]
+    writer: Callable[[PendingCheckpoint], None]
+
+    def write(self) -> None:
+        """The slow half: write the file and wait for the disk; the old checkpoint still counts.
+
+        Raises:
+            NoSpace: The disk is full, also without the reserve. The store lives on.
+            StorageFailure: The disk failed, and the store is dead.
+        """
+        self.writer(self)
 
 
 def name_of(position: int) -> str:

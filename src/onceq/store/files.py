@@ -102,6 +102,9 @@ class RealFiles:
     def write(self, file: int, offset: int, pieces: Sequence[Buffer]) -> None:
         """See Files."""
         try:
+            if len(pieces) <= IOV_MAX and os.pwritev(file, pieces, offset) == sum(map(len, pieces)):
+                return
+            # Cut short or in many pieces: from the beginning, the same bytes to the same places.
             for start in range(0, len(pieces), IOV_MAX):
                 part = pieces[start : start + IOV_MAX]
                 size = sum(map(len, part))

@@ -33,6 +33,8 @@ from onceq.model.log import FRAME_ALIGN, FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 
 _HEADER = struct.Struct("<IIQQQ")
+_REST = struct.Struct("<IQQQ")
+"""All of a header behind its checksum."""
 _CRC = struct.Struct("<I")
 _PADDING: Final = [bytes(n) for n in range(FRAME_ALIGN)]
 _WINDOW_BITS: Final = 24
@@ -85,7 +87,7 @@ class Framing:
     def encode(self, payload: Buffer, *, position: int, synced: int, epoch: int) -> list[Buffer]:
         """The pieces of a frame."""
         size = len(payload)
-        rest = _HEADER.pack(0, size, position ^ self._mask, synced, epoch)[4:]
+        rest = _REST.pack(size, position ^ self._mask, synced, epoch)
         crc = zlib.crc32(payload, zlib.crc32(rest, self._seed))
         if size % FRAME_ALIGN:
             return [_CRC.pack(crc) + rest, payload, _PADDING[-size % FRAME_ALIGN]]

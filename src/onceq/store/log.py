@@ -27,7 +27,6 @@ import os.path
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
@@ -35,6 +34,7 @@ from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 from onceq.store import checkpoints, identification, recovery, scan
+from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing
@@ -48,24 +48,6 @@ SEGMENT_BYTES: Final = 16 << 20
 """Size of a segment file; a record that needs more gets a segment of its own."""
 CACHE_BYTES: Final = 64 << 20
 """Payload bytes of the last records that are kept in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCheckpoint:
-    """A checkpoint on its way: ``write`` it in any thread, then let the store install it."""
-
-    store: LogStore
-    head: checkpoints.Head
-    state: Sequence[Buffer]
-
-    def write(self) -> None:
-        """The slow half: write the file and wait for the disk; the old checkpoint still counts.
-
-        Raises:
-            NoSpace: The disk is full, also without the reserve. The store lives on.
-            StorageFailure: The disk failed, and the store is dead.
-        """
-        self.store._write_checkpoint(self)
 
 
 class LogStore:
@@ -353,7 +335,8 @@ class LogStore:
         assert position >= self._checkpoint.position, "a checkpoint older than the last one"
         epoch = self._epoch if position >= self._opened_at else self._checkpoint.epoch
         ends = tuple((s.base, s.end) for s in self._table[1] if s.end <= position)
-        return PendingCheckpoint(self, checkpoints.Head(position, epoch, ends), state)
+        head = checkpoints.Head(position, epoch, ends)
+        return PendingCheckpoint(head, state, self._write_checkpoint)
 
     def _write_checkpoint(self, pending: PendingCheckpoint) -> None:
         try:
@@ -406,6 +389,15 @@ class LogStore:
         except StorageFailure as error:
             self._die(error)
         return sum(segment.size for segment in gone)
+
+    def trim(self) -> None:
+        """Give segments that lie ready beyond the reserve back to the file system."""
+        self._alive()
+        try:
+            if self._pool.trim():
+                self._files.sync_directory(self.path)
+        except StorageFailure as error:
+            self._die(error)
 
     def segments(self) -> tuple[SegmentUse, ...]:
         """See the contract."""

@@ -125,6 +125,17 @@ class Pool:
         self._files.rename(path, ready)
         self._ready.append(ready)
 
+    def trim(self) -> bool:
+        """Remove ready segments beyond READY_MIN; the caller syncs the directory.
+
+        Returns:
+            Whether there were any.
+        """
+        before = len(self._ready)
+        while len(self._ready) > READY_MIN:
+            self._files.unlink(self._ready.popleft())
+        return len(self._ready) < before
+
     def sacrifice(self, count: int) -> None:
         """Give so many ready segments back to a full disk."""
         for _ in range(count):

@@ -17,6 +17,7 @@ from onceq.core.inputs import (
     Look,
     PurgeQueue,
     Receive,
+    SetQueue,
     Steer,
     SteerOutgoing,
 )
@@ -90,6 +91,8 @@ class Operators:
             return self.purge(app, rng.choice(there))
         if draw <= 10:
             return self.steer(app, draw)
+        if draw == 11:
+            return self.network(app)
         return self.look(app)
 
     def create_late(self, app: App, place: Place) -> Program:
@@ -138,6 +141,18 @@ class Operators:
             yield Sleep(app.rng.choice([SECOND, MINUTE, 30 * MINUTE]))
             yield Ask(lambda o, r: SteerOutgoing(o, r, name, Steer.RESUME))
 
+    def network(self, app: App) -> Program:
+        """Tidy up, take the manager off the network for a while, rename the label of a queue."""
+        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.TIDY))
+        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.DISCONNECT))
+        yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
+        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.CONNECT))
+        views: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
+        for view in views:
+            if not view.system:
+                name, label = view.path, f"seen at {self.world.now}"
+                yield Ask(lambda o, r, n=name, t=label: SetQueue(o, r, n, {"label": t}))  # type: ignore[misc]
+
     def _place(self, destination: str) -> Place | None:
         for place in self.world.ledger.places.values():
             if destination.casefold() in map(str.casefold, place.spellings):
@@ -170,6 +185,7 @@ class Operators:
 
     def drain(self, app: App) -> Program:
         """Resume everything, then receive everything, again and again."""
+        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.CONNECT))
         views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
         for view in views:
             if view.state == "ONHOLD":

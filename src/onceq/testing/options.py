@@ -117,4 +117,5 @@ def _settings(rng: Random, safety_us: int) -> Settings:
         order_ack_delay_s=rng.choice([0.05, 0.5]),
         disk_reserve_bytes=64 << 10,
         time_to_reach_queue_s=30 * 86_400,
+        unacknowledged_messages_max=rng.choice([1, 20, 16_384]),
     )

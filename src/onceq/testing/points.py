@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from onceq.model.run import Buffer
-from onceq.store.log import LogStore, PendingCheckpoint
+from onceq.store.checkpoints import PendingCheckpoint
+from onceq.store.log import LogStore
 
 BEFORE_APPEND: Final = "before-append"
 """Something was decided; nothing of it is written."""

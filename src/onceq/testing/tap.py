@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 _U16, _U32 = struct.Struct("<H"), struct.Struct("<I")
 _ORDER = struct.Struct("<QII")
 _ACK = struct.Struct("<QI")
+_SETTLING = struct.Struct("<4sBBHIH")
 NAME_BYTES = (0, 0, 4, 4, 4, 16, 20)
 INTERNAL, TRANSACTION, SECURITY = 0x08, 0x0010_0000, 0x0008_0000
 ORDER_ACK_CLASS, FINAL_ACK_FROM = 0x00FF, 0x4000
+ORDER_ACK_BYTES = 36
+SETTLING_MAGIC = b"OQX1"
+INQUIRY = 1
 
 
 def names_end(packet: Buffer, start: int) -> tuple[int, int]:
@@ -66,6 +70,8 @@ class Tap:
         self._places: dict[tuple[int, int, int], int] = {}
         """(sender, stream, message number): number."""
         self._previous: dict[tuple[int, int, int], int] = {}
+        self._gone: dict[tuple[int, int], int] = {}
+        """(sender, stream): it has said that nothing before this number will ever be sent."""
         self._acks: dict[tuple[int, int, int], int] = {}
         """(acknowledging, sending manager, stream): number."""
         self.newest: dict[tuple[int, str], int] = {}
@@ -98,8 +104,10 @@ class Tap:
             end.streams.add(stream)
             return
         message_class, body = body_of(piece, start)
-        if message_class == ORDER_ACK_CLASS:
+        if message_class == ORDER_ACK_CLASS and len(body) == ORDER_ACK_BYTES:
             self._order_ack(source, target, *_ACK.unpack_from(body))
+        elif message_class == ORDER_ACK_CLASS:
+            self._settling(source, target, body)
         elif message_class >= FINAL_ACK_FROM:
             stream, number = _ACK.unpack_from(body)
             self.world.note(
@@ -136,6 +144,20 @@ class Tap:
                 world.marks[marks.RELINKED] += 1
         world.note("send", source.name, stream & 0xFFFF, number, previous)
 
+    def _settling(self, source: Node, target: Node, body: bytes) -> None:
+        """Two onceq managers settle what is in doubt (docs/reference/formats/mqqb.md)."""
+        magic, what, _, streams, _, _ = _SETTLING.unpack_from(body)
+        if magic != SETTLING_MAGIC:
+            self.world.wrong(f"{source.name} sends {body[:4]!r} to an order queue")
+        self.world.note("settling", source.name, target.name, what, streams)
+        if what != INQUIRY:
+            self.world.marks[marks.SETTLED] += 1
+            return
+        for k in range(streams):
+            stream, live_from = _ACK.unpack_from(body, _SETTLING.size + k * _ACK.size)
+            key = (source.index, stream)
+            self._gone[key] = max(self._gone.get(key, 0), live_from)
+
     def _order_ack(self, source: Node, target: Node, stream: int, number: int) -> None:
         key = (source.index, target.index, stream)
         before = self._acks.get(key, 0)
@@ -148,7 +170,8 @@ class Tap:
         if number == before:
             self.world.marks[marks.REACKED] += 1
         self._acks[key] = number
-        if (target.index, stream, number) not in self._numbers:
+        gone = self._gone.get((target.index, stream), 0)
+        if (target.index, stream, number) not in self._numbers and number >= gone:
             self.world.wrong(
                 f"I9: {source.name} acknowledges {stream:#x}.{number}, which never left "
                 f"{target.name}"

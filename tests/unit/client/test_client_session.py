@@ -8,12 +8,13 @@ from array import array
 
 import pytest
 
+from onceq.client import plans
 from onceq.client.link import Greeting
 from onceq.client.results import Batch
 from onceq.client.session import DESTINATIONS_MAX, Session
 from onceq.core.decision import Outcome
 from onceq.core.outcomes import Outcomes, began_s
-from onceq.errors import InvalidParameter, ServiceNotAvailable
+from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.run import Run
 
@@ -139,3 +140,16 @@ def test_late_messages_are_given_to_the_next_receive_in_order() -> None:
     while (taken := mine.take("q", 2)) is not None:
         found.append([bytes(body) for body in taken.run])
     assert found == [[b"1", b"2"], [b"3"], [b"4"]]
+
+
+def test_a_session_whose_commit_was_refused_as_too_late_numbers_anew() -> None:
+    mine = session()
+    id = mine.next_commit()
+    plan = plans.commit(mine, 0, [], [], id)
+    next(plan)
+    with pytest.raises(TransactionOver):
+        plan.throw(TransactionOver("too late"))
+    fresh = mine.next_commit()
+    assert fresh.session != id.session
+    mine.barred(id)
+    assert mine.next_commit() == TransactionId(fresh.session, 2), "that was another session's"

@@ -85,7 +85,7 @@ def test_against_a_list(seed: int) -> None:
                 states[first + offset], sizes[first + offset] = AVAILABLE, size
             address += sum(lengths) + rng.choice((0, 40))
         elif action == "take":
-            count = rng.randint(1, 2000)
+            count = rng.choice((1, rng.randint(1, 2000)))
             expected = [c for c, state in sorted(states.items()) if state == AVAILABLE][:count]
             assert flat(made.take(count_max=count, bytes_max=1 << 40)) == expected
         else:
@@ -93,8 +93,10 @@ def test_against_a_list(seed: int) -> None:
             chosen = [c for c, state in sorted(states.items()) if state == old]
             if not chosen:
                 continue
-            start = rng.choice(chosen)
-            ranges = list(made.ranges(old, start, count_max=rng.randint(1, 900)))
+            start = rng.choice((chosen[0], rng.choice(chosen)))
+            ranges = list(
+                made.ranges(old, start, count_max=rng.choice((1, 1, rng.randint(1, 900))))
+            )
             for first, count in ranges:
                 new = {"lock": LOCKED, "unlock": AVAILABLE, "remove": REMOVED}[action]
                 if new == REMOVED:

@@ -37,7 +37,7 @@ moves = st.builds(Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u32, 
 puts = st.builds(
     Put, u32, byte, u64, runs, u64, u32, u32, u32, byte, st.integers(0, 0xFFFF), u32, guid
 )
-advances = st.builds(Advance, guid, key, u64, u32)
+advances = st.builds(Advance, guid, key, u64, u32, u32)
 seens = st.builds(Seen, guid, key, st.lists(u32, max_size=5).map(lambda n: array("I", n)))
 moveds = runs.flatmap(
     lambda run: st.builds(Moved, u32, byte, st.just(array("Q", range(len(run)))), st.just(run))

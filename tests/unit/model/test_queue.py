@@ -49,6 +49,10 @@ EDGES: list[tuple[str, list[Any], list[Any]]] = [
     ("journal", [False, True], [0, 2]),
     ("authenticate", [False, True], [0, 2]),
     ("instance", [bytes(16)], [b"", bytes(15), bytes(17), "x" * 16, bytearray(16)]),
+    ("poison_attempts", [0], [-1, 1 << 32, "1", None]),
+    ("poison_retry_after", [0, 60], [-1, 1 << 32]),
+    ("poison_retries", [0, 5], [-1, 1 << 32]),
+    ("poison_then", ["reject", "dead-letter", "move:x"], ["", "move:", "move:a b", 1, None]),
     ("type", [bytes(16)], [b"", bytes(15), bytes(17), "x" * 16, bytearray(16)]),
 ]
 

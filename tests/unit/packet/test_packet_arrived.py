@@ -13,7 +13,7 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.acks import final_ack, order_ack
-from onceq.packet.address import DIRECT, Address
+from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER, ArrivedRun, cut
 from onceq.packet.decode import decode, headers, properties_offset, set_previous, tx_offset
 from onceq.packet.encode import encode_run, template
@@ -34,8 +34,10 @@ def packets(
     number: int = 1,
     message: int = 50,
     sizes: Sequence[int] = (10,),
+    admin: Address = NOWHERE,
 ) -> list[bytes]:
     made = template(
+        admin=admin,
         source=SOURCE, destination=destination, properties=properties, sent_time=sent_time,
         transactional=transactional,
     )  # fmt: skip
@@ -190,8 +192,12 @@ def test_bytes_after_the_headers_part_runs() -> None:
     ],
 )
 def test_wants(properties: Properties, transactional: bool, wants: int, acknowledge: int) -> None:
-    (run,) = runs(*packets(3, properties=properties, transactional=transactional))
+    admin = Address(7, direct=r"OS:A\private$\adm")
+    (run,) = runs(*packets(3, properties=properties, transactional=transactional, admin=admin))
     assert (run.wants, run.acknowledge) == (wants, acknowledge)
+    assert run.dead_letter == bool(properties.journal & Journal.DEADLETTER)
+    (run,) = runs(*packets(3, properties=properties, transactional=transactional))
+    assert run.acknowledge == 0, "nobody could be told (ACK-1)"
 
 
 def test_final_acknowledgment_flag_alone() -> None:

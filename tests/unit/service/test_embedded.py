@@ -452,3 +452,35 @@ def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot listen at 192\.0\.2\.1:0"):
         EmbeddedHost(str(tmp_path), store, replace(QUIET, listen="192.0.2.1:0"))
     store.close()
+
+
+def test_what_comes_while_the_network_makes_a_mistake_is_seen_to_all_the_same(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He who had the lock looks again, also if what he had to do failed."""
+    host = app.host
+    answered = threading.Event()
+    pump, late = host.engine.pump, [True]
+
+    def submit() -> None:
+        item = frames.Item(Q, {}, 0, 1)
+        head = frames.CommitHead(0, b"", 0, [item])
+        host.submit(Code.COMMIT, head, [Run.of([b"x"])], lambda result: answered.set())
+        host.pump()
+
+    def pump_and_more() -> bool:
+        more = pump()
+        if late:
+            late.clear()
+            thread = threading.Thread(target=submit)
+            thread.start()
+            thread.join()
+            assert not answered.is_set(), "the lock was taken"
+        return more
+
+    def mistake() -> None:
+        monkeypatch.setattr(host.engine, "pump", pump_and_more)
+        raise ValueError("planted")
+
+    host._network.in_loop(lambda: host._network.use(None, mistake))
+    assert answered.wait(60)

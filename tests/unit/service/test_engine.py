@@ -38,12 +38,12 @@ def test_a_batch_is_appended_in_order_synced_once_and_then_acted_upon() -> None:
     assert house.store.syncs == 1
 
 
-def test_a_lazy_record_is_written_but_nobody_waits_for_the_disk() -> None:
+def test_a_lazy_record_is_written_but_nobody_waits_for_it() -> None:
     house = House().start()
     done = Answer(house.owner, 7, None)
     house.core.decide = lambda item: house.core.decision(done, records="count", forced=False)
     house.pump(ask(7))
-    assert house.notes == ["append count", "flush", "answer 7"]
+    assert house.notes == ["append count", "answer 7", "flush"]
 
 
 def test_one_forced_record_makes_all_wait_also_those_before_it() -> None:
@@ -96,7 +96,9 @@ def test_a_failed_flush_of_lazy_records_is_fatal_too() -> None:
     house.store.fail["flush"] = StorageFailure("EIO")
     house.pump(ask(1))
     assert len(house.failures) == 1
-    assert house.answers == []
+    assert house.engine.stopped
+    house.pump(ask(2))
+    assert len(house.answers) == 1, "what rests on nothing was answered, and nothing after it"
 
 
 def test_a_record_at_another_position_than_the_core_believes_stops_everything() -> None:

@@ -302,6 +302,38 @@ def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said() -> None:
     run(work)
 
 
+def test_a_wire_that_is_emptied_while_somebody_asks_whether_it_is_full() -> None:
+    """Whoever is told "full" must hear of it when it is full no more."""
+
+    async def work() -> None:
+        host = Host()
+        told: list[int] = []
+        host.house.engine.writable = told.append  # type: ignore[method-assign]
+
+        class Hurried(PeerWire):
+            """The loop writes everything just after another thread has looked."""
+
+            emptied = False
+
+            @property
+            def queued_bytes(self) -> int:
+                found = super().queued_bytes
+                if not self.emptied:
+                    self.emptied = True
+                    self.flush()
+                return found
+
+        wire, sink = Hurried(host.network, 0), Sink()
+        wire.connection_made(sink)
+        wire.write([bytes(HIGH_WATER_BYTES)])
+        if not wire.writable:
+            await asyncio.sleep(0)
+            assert told
+        wire.connection_lost(None)
+
+    run(work)
+
+
 def test_an_end_that_does_not_take_its_last_bytes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         monkeypatch.setattr(wires, "CLOSE_S_MAX", 0.01)

@@ -77,8 +77,8 @@ def test_both_roles_open_and_the_core_is_told() -> None:
     Peer(made).open()
     Peer(made, outgoing=5).open()
     assert kinds(made, SessionOpened) == [
-        SessionOpened(1, PEER, "10.0.0.2", 0),
-        SessionOpened(2, PEER, "10.0.0.2", 5),
+        SessionOpened(1, PEER, "10.0.0.2", 0, True),
+        SessionOpened(2, PEER, "10.0.0.2", 5, True),
     ]
 
 
@@ -160,6 +160,25 @@ def test_a_connection_that_takes_nothing_is_not_written_to() -> None:
     made.pump()
     assert len(kinds(made, Room)) == 1
     assert peer.wire.take() == bytes(packets.data)
+
+
+def test_sessions_may_begin_to_want_while_another_thread_looks() -> None:
+    """Threads of an application look without the lock whether there is anything to do."""
+    made = house()
+    one, other = Peer(made).open(), Peer(made).open()
+
+    class Changing:
+        """A connection during whose look another session begins to want."""
+
+        @property
+        def writable(self) -> bool:
+            made.engine.sessions.ready(Ready(other.number))
+            return False
+
+    other.wire.writable = False
+    made.engine.sessions._links[one.number].connection = Changing()  # type: ignore[assignment]
+    made.engine.sessions.ready(Ready(one.number))
+    assert made.engine.has_work is False
 
 
 def test_several_sessions_share_the_sync_of_what_they_are_to_transmit() -> None:

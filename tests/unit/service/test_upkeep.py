@@ -26,6 +26,7 @@ from onceq.service.engine import Delivered, Engine
 from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
+from onceq.store.pool import READY_MIN
 from onceq.testing.disk import SimFiles
 from tests.unit.service.fakes import Calls, Clock, Diary, House
 
@@ -59,6 +60,9 @@ class Disk(Diary):
     def prepare(self) -> bool:
         self._note("prepare")
         return False
+
+    def trim(self) -> None:
+        self._note("trim")
 
     def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> Disk:
         self._note("begin", position)
@@ -99,6 +103,12 @@ def write(house: House, size: int) -> None:
     house.pass_s(2)
     house.pump(Tick())
     house.core.decide = lambda item: None
+
+
+def look_on(house: House) -> None:
+    """The look that finds that nothing happens any more."""
+    house.pass_s(1)
+    house.pump(Tick())
 
 
 def test_a_checkpoint_is_made_when_enough_log_was_written() -> None:
@@ -155,6 +165,7 @@ def test_an_idle_manager_makes_a_checkpoint_of_what_it_wrote(
     settings = Settings(disk_reserve_bytes=100, checkpoint_log_bytes=1 << 30)
     house = House(settings=settings).start()
     write(house, 100)
+    look_on(house)
     assert house.engine.next_timer() is None, "too little to bother"
     write(house, 100)
     due = house.engine.next_timer()
@@ -251,6 +262,7 @@ def test_the_core_learns_of_a_disk_nearly_full_and_of_room_again() -> None:
     write(house, 1)
     house.pump()
     assert Space(low=False) in house.core.seen
+    look_on(house)
     assert house.engine.next_timer() is None
 
 
@@ -297,6 +309,7 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     house.pass_s(2)
     house.pump(Tick())
     assert not [item for item in house.core.seen if isinstance(item, Relocate)]
+    look_on(house)
     assert house.engine.next_timer() is None
 
 
@@ -377,3 +390,45 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
     kept = real.take("old", 100)
     assert len(kept) == 40
     assert all(b"precious" * 20 in packet for packet in kept)
+
+
+def test_a_drained_store_shrinks_although_little_is_written_and_nothing_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Removals are short: the log hardly grows, but the segments behind them are all waste."""
+    monkeypatch.setattr(upkeep, "WASTED_BYTES", 1 << 18)
+    real = Real()
+    real.create("q")
+    for _ in range(40):
+        real.send("q", b"x" * 1_000, 100)
+    real.engine.stop()
+    real.start()
+    left = 4_000
+    while left:
+        left -= len(real.take("q", 1_000))
+    assert real.store.disk_bytes() > 4 << 20
+    for _ in range(10):
+        due = real.engine.next_timer()
+        if due is None:
+            break
+        real.clock.now_us = max(real.clock.now_us, due)
+        real.engine.tick()
+        real.pump(0)
+    else:
+        pytest.fail("it wakes up for ever")
+    ready = READY_MIN * (1 << 17)
+    assert real.store.disk_bytes() < ready + (1 << 18)
+
+
+def test_an_orderly_end_leaves_no_more_ready_than_the_next_start_needs() -> None:
+    real = Real()
+    real.create("q")
+    for _ in range(40):
+        real.send("q", b"x" * 1_000, 100)
+    left = 4_000
+    while left:
+        left -= len(real.take("q", 1_000))
+    real.engine.stop()
+    real.start()
+    ready = READY_MIN * (1 << 17)
+    assert real.store.disk_bytes() < ready + (1 << 18)

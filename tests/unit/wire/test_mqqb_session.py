@@ -36,7 +36,7 @@ def test_handshake(step: int) -> None:
     assert (pair.a.opened, pair.b.opened, pair.a.room) == (False, False, 0)
     pair.a.start()
     pair.run()
-    assert pair.told == {pair.a: [Opened(B)], pair.b: [Opened(A)]}
+    assert pair.told == {pair.a: [Opened(B, True)], pair.b: [Opened(A, True)]}
     assert (pair.a.peer_id, pair.b.peer_id) == (B, A)
     assert pair.a.opened
     assert pair.b.opened
@@ -46,7 +46,10 @@ def test_handshake(step: int) -> None:
 def test_what_the_initiator_sends() -> None:
     session = Session(initiator=True, own_id=A, settings=SETTINGS, now_us=5_000_000)
     session.start()
-    assert parse(joined(session)) == Establish(A, NO_GUID, 5000)
+    asked = parse(joined(session))
+    assert isinstance(asked, Establish)
+    assert asked.extended
+    assert replace(asked, padding=bytes(512)) == Establish(A, NO_GUID, 5000)
     session.receive(Establish(A, B, 5000).encode(), 5_200_000)
     assert parse(joined(session)) == Parameters(8 * 200, 20_000, 64)
 
@@ -62,6 +65,23 @@ def test_recoverable_acknowledgments_take_eight_round_trips(trip_ms: int, expect
     packet = parse(joined(session))
     assert isinstance(packet, Parameters)
     assert packet.recoverable_ack_ms == expected
+
+
+@pytest.mark.parametrize("who", ["initiator", "acceptor"])
+def test_the_extension_is_used_only_if_both_know_it(who: str) -> None:
+    plain = replace(SETTINGS, settle_doubts=False)
+    pair = Pair(*((plain, SETTINGS) if who == "initiator" else (SETTINGS, plain)))
+    pair.a.start()
+    pair.run()
+    assert pair.told == {pair.a: [Opened(B, False)], pair.b: [Opened(A, False)]}
+
+
+def test_a_peer_that_does_not_ask_sees_only_what_is_published() -> None:
+    session = Session(initiator=False, own_id=B, settings=SETTINGS, now_us=0)
+    session.receive(Establish(A, B, 77, padding=b"\x11" * 512).encode(), 0)
+    answer = parse(joined(session))
+    assert isinstance(answer, Establish)
+    assert answer.padding == b"\x5a" * 512
 
 
 def test_what_the_acceptor_answers() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from onceq.core import inputs
 from onceq.core.decision import Opened, Sent
-from onceq.errors import QueueNotFound, ReceiveTimeout
+from onceq.errors import InsufficientResources, OperationCancelled, QueueNotFound, ReceiveTimeout
 from onceq.model import limits
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.model.time import Now
@@ -150,7 +150,7 @@ def test_messages_are_handed_out_with_their_tables() -> None:
     ((_, code, head),) = talk.transport.sent
     assert code == Code.RECEIVE | ANSWER
     assert head == [2, array("Q", [1, 2]).tobytes(), numbers.tobytes(),
-                    array("I", [0, 3]).tobytes()]  # fmt: skip
+                    array("I", [0, 3]).tobytes(), [], 0]  # fmt: skip
 
 
 def test_a_wrong_request_is_answered_and_the_connection_goes_on() -> None:
@@ -354,3 +354,88 @@ def test_views_become_plain_values() -> None:
     assert api.plain([Opened(1, True, None), (b"\x01", inputs.Steer.PAUSE)]) == [
         {"handle": 1, "local": True, "transactional": None}, ["01", "pause"]]  # fmt: skip
     assert api.plain(run)["data"] == "78"  # type: ignore[index]
+
+
+# ---- receives that wait, and an application that does not read --------------------------------
+
+
+def peek(talk: Talk, request: int, wait_ms: int = -1) -> None:
+    head = frames.ReceiveHead("q", 0, 1, limits.RECEIVE_BYTES_MAX, wait_ms, True, 0, 0, 0)
+    talk.ask(request, Code.RECEIVE, head)
+
+
+def asked_for(talk: Talk) -> list[inputs.Receive]:
+    return [item for item in talk.engine.items if isinstance(item, inputs.Receive)]
+
+
+def end_of_pump(talk: Talk) -> None:
+    talk.engine.answer(api.MARK, None)
+
+
+def test_one_message_for_all_peeks_that_wait_is_copied_a_bounded_number_of_times() -> None:
+    talk = Talk()
+    for request in range(2, 2 + 2 * limits.CLIENT_PEEKS_MAX):
+        peek(talk, request)
+        end_of_pump(talk)
+    waiting = asked_for(talk)
+    assert len(waiting) == limits.CLIENT_PEEKS_MAX
+    most = sum(max(item.bytes_max, limits.PACKET_BYTES_MAX) for item in waiting)
+    assert most <= limits.CLIENT_ANSWERS_BYTES_MAX
+    refused = [sent for sent in talk.transport.sent if sent[1] & FAILED]
+    assert len(refused) == limits.CLIENT_PEEKS_MAX
+    assert {head[0] for _, _, head in refused} == {InsufficientResources.code}
+    peek(talk, 1_000, wait_ms=0)
+    talk.receive(1_001)
+    assert len(asked_for(talk)) == limits.CLIENT_PEEKS_MAX + 2, "what does not wait is not meant"
+    talk.engine.answer(2, ReceiveTimeout("none"))
+    peek(talk, 1_002)
+    assert len(asked_for(talk)) == limits.CLIENT_PEEKS_MAX + 3
+
+
+def test_what_waits_for_one_that_does_not_read_begins_anew_when_it_reads() -> None:
+    talk = Talk()
+    talk.receive(2)
+    talk.receive(3)
+    talk.receive(4, wait_ms=0)
+    first = asked_for(talk)
+    talk.engine.items.clear()
+    talk.api.pause_writing()
+    assert talk.engine.items == [
+        inputs.CancelReceive(5, 0, 2), inputs.CancelReceive(5, 0, 3)]  # fmt: skip
+    talk.api.pause_writing()
+    assert len(talk.engine.items) == 2
+    talk.engine.items.clear()
+    talk.engine.answer(2, OperationCancelled("the receive was cancelled"))
+    tables = array("Q", [1]), array("I", [1]), array("I", [0])
+    talk.engine.answer(3, Delivered(Run.of([b"meanwhile"]), *tables))
+    talk.engine.answer(4, ReceiveTimeout("none"))
+    assert [(request, code) for request, code, _ in talk.transport.sent] == [
+        (3, Code.RECEIVE | ANSWER), (4, Code.RECEIVE | FAILED)]  # fmt: skip
+    talk.api.resume_writing()
+    assert talk.engine.items == first[:1]
+    talk.engine.answer(2, OperationCancelled("somebody meant it"))
+    assert talk.transport.sent[-1][:2] == (2, Code.RECEIVE | FAILED)
+
+
+def test_reading_again_before_the_wait_was_ended() -> None:
+    talk = Talk()
+    talk.receive(2)
+    (first,) = asked_for(talk)
+    talk.api.pause_writing()
+    talk.api.resume_writing()
+    talk.engine.items.clear()
+    talk.engine.answer(2, OperationCancelled("the receive was cancelled"))
+    assert talk.engine.items == [first]
+    assert not talk.transport.sent
+
+
+def test_an_orderly_stop_while_an_application_does_not_read() -> None:
+    talk = Talk()
+    talk.receive(2)
+    talk.receive(3)
+    talk.api.pause_writing()
+    talk.engine.answer(2, OperationCancelled("the receive was cancelled"))
+    talk.api.stop()
+    talk.engine.answer(3, OperationCancelled("the receive was cancelled"))
+    assert sorted(sent[0] for sent in talk.transport.sent) == [2, 3]
+    assert {sent[1] for sent in talk.transport.sent} == {Code.RECEIVE | FAILED}

@@ -25,6 +25,7 @@ ANSWERS = {
     Code.COMMIT: frames.SentHead,
     Code.RECEIVE: frames.HandedHead,
 }
+"""Where the answer has fields of its own; fetch is answered as receive."""
 
 
 def fields(kind: type) -> str:

@@ -36,6 +36,12 @@ HEADS: list[tuple[int, Any]] = [
     (Code.STEER, frames.SteerHead("q", "pause")),
     (Code.LOOK, frames.LookHead("queues", "")),
     (Code.SET, frames.SetHead("q", {"label": "x"})),
+    (Code.CURSOR, frames.Number(3)),
+    (Code.UNCURSOR, frames.Number(4)),
+    (Code.MOVE, frames.MoveHead("q", "q;retry", 17, 1, 0)),
+    (Code.REJECT, frames.RejectHead("q", 1, [17, 18], True)),
+    (Code.CLAIM, frames.ClaimHead("q", 1, [(17, 18), (20, 20)])),
+    (Code.FETCH, frames.FetchHead("q", 1, 17, 20, 1 << 20)),
 ]
 
 

@@ -17,6 +17,7 @@ from onceq.errors import (
 )
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal
 from onceq.model.run import Run
+from onceq.model.time import Now
 from onceq.service import requests
 from onceq.service.requests import properties_of, split_items, to_input
 from onceq.wire.app import frames
@@ -25,8 +26,15 @@ from onceq.wire.app.frames import Code
 SESSION = bytes(range(16))
 
 
+class _Clock:
+    """Stands still."""
+
+    def read(self) -> Now:
+        return Now(0, 1_000)
+
+
 def made(code: int, head: object, runs: tuple[Run, ...] = ()) -> Any:
-    return to_input(3, 9, code, head, runs, now_us=1_000, random=lambda size: b"\x07" * size)
+    return to_input(3, 9, code, head, runs, clock=_Clock(), random=lambda size: b"\x07" * size)
 
 
 def test_a_commit_carries_its_items_and_its_name() -> None:

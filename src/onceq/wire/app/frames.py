@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -53,6 +54,12 @@ class Code(IntEnum):
     STEER = 15
     LOOK = 16
     SET = 17
+    CURSOR = 18
+    UNCURSOR = 19
+    MOVE = 20
+    REJECT = 21
+    CLAIM = 22
+    FETCH = 23
 
 
 ANSWER: Final = 0x100
@@ -136,6 +143,48 @@ class ReceiveHead(_Head):
     after: int
     lookup: int
     handle: int
+    seek: int = 0
+    cursor: int = 0
+    allow_peek: bool = False
+    pick: int = 0
+    value: bytes = b""
+
+
+class MoveHead(_Head):
+    """Move a message between a queue and its subqueues."""
+
+    queue: str
+    to: str
+    lookup: int
+    transaction: int
+    handle: int
+
+
+class RejectHead(_Head):
+    """Mark messages that a transaction has received as rejected."""
+
+    queue: str
+    transaction: int
+    lookups: list[int]
+    keep: bool
+
+
+class ClaimHead(_Head):
+    """Receive exactly these ranges (first and last of each), all or none."""
+
+    queue: str
+    transaction: int
+    ranges: list[tuple[int, int]]
+
+
+class FetchHead(_Head):
+    """The bytes of what a transaction holds of a queue."""
+
+    queue: str
+    transaction: int
+    first: int
+    last: int
+    bytes_max: int
 
 
 class RemoveHead(_Head):
@@ -196,12 +245,18 @@ class SentHead(_Head):
 
 
 class HandedHead(_Head):
-    """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32."""
+    """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32.
+
+    ``moves``: (index, how often, second of the last) of those moved between subqueues.
+    ``scanned``: how far a search has come.
+    """
 
     count: int
     lookups: bytes
     arrived: bytes
     aborts: bytes
+    moves: list[tuple[int, int, int]] = []
+    scanned: int = 0
 
 
 class OpenedHead(_Head):
@@ -238,23 +293,36 @@ REQUESTS: Final[dict[int, type[Head]]] = {
     Code.PURGE: Named,
     Code.STEER: SteerHead,
     Code.LOOK: LookHead,
+    Code.CURSOR: Number,
+    Code.UNCURSOR: Number,
+    Code.MOVE: MoveHead,
+    Code.REJECT: RejectHead,
+    Code.CLAIM: ClaimHead,
+    Code.FETCH: FetchHead,
 }
 
 _SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 """What decoding raises: for wrong types, broken text, dates out of range, and deep nesting."""
 _encoder = msgspec.msgpack.Encoder()
+_answer_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+"""By kind of answer, made when first needed."""
 _decoders = {code: msgspec.msgpack.Decoder(kind) for code, kind in REQUESTS.items()}
 
 
 def frame(request: int, code: int, head: object, *data: Buffer) -> list[Buffer]:
     """The pieces of a frame."""
     raw = _encoder.encode(head)
-    size = HEADER.size - 4 + len(raw) + sum(map(len, data))
+    size = HEADER.size - 4 + len(raw)
+    if not data:
+        return [HEADER.pack(size, request, code, 0, len(raw)) + raw]
+    size += sum(map(len, data))
     return [HEADER.pack(size, request, code, 0, len(raw)) + raw, *data]
 
 
-def pack_runs(runs: list[Run]) -> list[Buffer]:
+def pack_runs(runs: Sequence[Run]) -> list[Buffer]:
     """The data of a frame with messages: one table of lengths, then the bytes."""
+    if len(runs) == 1:
+        return [runs[0].lengths.tobytes(), runs[0].data]
     return [*(run.lengths.tobytes() for run in runs), *(run.data for run in runs)]
 
 
@@ -271,7 +339,7 @@ def unpack_run(data: memoryview, count: int) -> Run:
     lengths.frombytes(data[:table])
     if sum(lengths) != len(data) - table:
         raise MalformedPacket("the lengths in a frame do not add up to its data")
-    bodies = data[table:]
+    bodies = data[table:] if table else data
     return Run(bodies if len(bodies) >= VIEW_BYTES_MIN else bytes(bodies), lengths)
 
 
@@ -292,6 +360,14 @@ class Parser:
 
     def feed(self, data: Buffer) -> list[tuple[int, int, memoryview, memoryview]]:
         """More bytes; the whole frames that they complete. Raises MalformedPacket."""
+        if not self._have and len(data) >= HEADER.size:
+            # One whole frame and nothing else, as in a dialogue of small transactions.
+            size, request, code, zero, head = HEADER.unpack_from(data)
+            whole = size + 4 == len(data) <= CLIENT_FRAME_BYTES_MAX
+            if whole and not zero and HEADER.size - 4 + head <= size:
+                view = memoryview(bytes(data))
+                end = HEADER.size + head
+                return [(request, code, view[HEADER.size : end], view[end:])]
         self._chunks.append(bytes(data))
         self._have += len(data)
         if self._have < self._need:
@@ -335,7 +411,10 @@ def decode_request(code: int, head: Buffer) -> Any:
 def decode_head(head: Buffer, kind: Any) -> Any:
     """The head of an answer, as ``kind``; raises MalformedPacket."""
     try:
-        return msgspec.msgpack.decode(head, type=kind)
+        decoder = _answer_decoders.get(kind)
+        if decoder is None:
+            decoder = _answer_decoders[kind] = msgspec.msgpack.Decoder(kind)
+        return decoder.decode(head)
     except _SENSELESS as error:
         raise MalformedPacket(f"an answer makes no sense: {error}") from None
 

@@ -10,9 +10,10 @@ from onceq.packet.arrived import ArrivedRun
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Set-up is done; both sides may send."""
+    """Set-up is done; both sides may send. ``extended``: both understand packet/settle.py."""
 
     peer_id: bytes
+    extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

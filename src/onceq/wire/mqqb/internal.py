@@ -35,6 +35,11 @@ _PARAMETERS = struct.Struct("<IIHH")
 _SESSION = struct.Struct("<HHIHHHH")
 
 
+EXTENSION_MARK: Final = b"onceq extension 1\0"
+"""At the beginning of the padding of EstablishConnection, whose bytes mean nothing to others:
+this side understands the packets of ``packet/settle.py``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Establish:
     """EstablishConnection. ``stamp_ms``: the initiator's clock, echoed for the round trip."""
@@ -46,6 +51,11 @@ class Establish:
     refused: bool = False
     padding: bytes = bytes(512)
     reserved: tuple[int, int] = (0, 0)
+
+    @property
+    def extended(self) -> bool:
+        """Whether the mark stands in the padding."""
+        return self.padding.startswith(EXTENSION_MARK)
 
     def encode(self) -> bytes:
         """The packet."""

@@ -24,7 +24,7 @@ from onceq.model.run import Buffer, Run
 from onceq.packet.arrived import cut
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
+from onceq.wire.mqqb.internal import EXTENSION_MARK, Establish, Parameters, SessionHeader, parse
 
 __all__ = ["Acked", "Arrived", "Closed", "Event", "Opened", "Session"]
 
@@ -81,6 +81,7 @@ class Session:
         self._ack_ms = min(max(int(settings.session_ack_wait_s * 1000), ACK_MS[0]), ACK_MS[1])
         self._recoverable_ack_ms = RECOVERABLE_ACK_MS[0]
         self.peer_id = NO_GUID
+        self.extended = False
         # sent by us
         self._sent = self._sent_recoverable = 0
         self._acked = self._acked_recoverable = 0
@@ -134,7 +135,10 @@ class Session:
         """Initiator: ask for the session."""
         assert self._state is _State.NEW, "only a new initiator starts"
         stamp = self._now // MS_US & 0xFFFF_FFFF
-        self._output.append(Establish(self._own, self._expected, stamp).encode())
+        padding = bytes(512)
+        if self._settings.settle_doubts:
+            padding = EXTENSION_MARK.ljust(512, b"\0")
+        self._output.append(Establish(self._own, self._expected, stamp, padding=padding).encode())
         self._state = _State.WAITING_ESTABLISH
 
     def _establish(self, packet: Establish) -> list[Event]:
@@ -144,8 +148,10 @@ class Session:
         clash = packet.client == self._own
         refused = clash or packet.server not in (NO_GUID, self._own)
         system = 0x10 | packet.system & 0x100
+        self.extended = packet.extended and self._settings.settle_doubts
+        mark = EXTENSION_MARK if self.extended else b""
         answer = Establish(
-            packet.client, self._own, packet.stamp_ms, system, refused, b"\x5a" * 512
+            packet.client, self._own, packet.stamp_ms, system, refused, mark.ljust(512, b"\x5a")
         )
         self._output.append(answer.encode())
         if clash:
@@ -165,6 +171,7 @@ class Session:
         if self._expected != NO_GUID and packet.server != self._expected:
             return [self._fail(ProtocolState("another queue manager answers at this address"))]
         self.peer_id = packet.server
+        self.extended = packet.extended and self._settings.settle_doubts
         trip_ms = (self._now // MS_US - packet.stamp_ms) & 0xFFFF_FFFF
         low, high = RECOVERABLE_ACK_MS
         self._recoverable_ack_ms = min(max(8 * trip_ms, low), high)
@@ -197,7 +204,7 @@ class Session:
         self._state = _State.OPEN
         self._init_due = 0
         self._idle_due = self._now + int(self._settings.session_idle_s * 1_000_000)
-        return [Opened(self.peer_id)]
+        return [Opened(self.peer_id, self.extended)]
 
     # ---- receiving ------------------------------------------------------------------------
 

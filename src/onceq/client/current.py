@@ -1,0 +1,39 @@
+"""The transaction that a thread or task is in: what MQ_MTS_TRANSACTION means here (section 3.1).
+
+A ``with`` block of a transaction makes it the current one until the block ends; blocks may be
+nested. Threads and tasks started inside inherit what was current then, as context variables do.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Final
+
+from onceq.client.unit import Unit
+
+Chain = tuple[Any, object, Unit, "Chain"] | None
+"""The innermost transaction, its queue manager and unit of work, and the chain around it."""
+
+_CHAIN: Final[ContextVar[Chain]] = ContextVar("onceq transactions", default=None)
+
+
+def entered(transaction: object, manager: object, unit: Unit) -> Chain:
+    """A block begins; returns what ``left`` needs at its end."""
+    around = _CHAIN.get()
+    _CHAIN.set((transaction, manager, unit, around))
+    return around
+
+
+def left(around: Chain) -> None:
+    """The block has ended."""
+    _CHAIN.set(around)
+
+
+def current(manager: object) -> Any:
+    """The innermost open transaction of this queue manager, or None."""
+    chain = _CHAIN.get()
+    while chain is not None:
+        transaction, its_manager, unit, chain = chain
+        if its_manager is manager and not unit.over:
+            return transaction
+    return None

@@ -1,0 +1,176 @@
+"""Which dead letters are in doubt, and what a receiver remembers of streams that it has left.
+
+Durable tables of ``State``, changed by ``apply`` only; the rules are in ``core/doubts.py``.
+
+Upholds: I24 (both tables are bounded; what falls out stays in doubt).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onceq.core.holders import Progress
+from onceq.model.limits import DOUBTS_MAX, LEFT_STREAMS_MAX, PASSED_RANGES_MAX
+from onceq.packet.settle import Memory
+
+Place = tuple[int, int, int]
+"""Queue, lane and counter of a dead letter."""
+
+
+@dataclass(slots=True)
+class Doubt:
+    """A dead letter with class 0xC003.
+
+    Attributes:
+        outgoing: Number of the outgoing queue that it came from.
+        holder, lane, counter: Where it is.
+        arrived: Whether the receiver has said that it accepted it; only how it ended there is
+            not known then.
+    """
+
+    outgoing: int
+    holder: int
+    lane: int
+    counter: int
+    arrived: bool
+
+
+class Doubts:
+    """Dead letters in doubt, by stream and number."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, dict[int, Doubt]] = {}
+        self._places: dict[Place, tuple[int, int]] = {}
+        self._of: dict[int, dict[int, None]] = {}
+        """Outgoing queue to the streams of its doubts."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, stream: int, number: int, doubt: Doubt) -> None:
+        """One more; it is not remembered if there are too many already."""
+        if len(self) < DOUBTS_MAX:
+            self._streams.setdefault(stream, {})[number] = doubt
+            self._of.setdefault(doubt.outgoing, {})[stream] = None
+            self._places[doubt.holder, doubt.lane, doubt.counter] = (stream, number)
+
+    def find(self, stream: int, number: int) -> Doubt | None:
+        """The doubt about a message."""
+        return self._streams.get(stream, {}).get(number)
+
+    def of_stream(self, stream: int) -> list[tuple[int, Doubt]]:
+        """Numbers and doubts of one stream."""
+        return list(self._streams.get(stream, {}).items())
+
+    def streams_of(self, outgoing: int) -> dict[int, int]:
+        """Streams of an outgoing queue with the largest number about which nothing is known."""
+        found: dict[int, int] = {}
+        for stream in self._of.get(outgoing, ()):
+            for number, doubt in self._streams[stream].items():
+                if not doubt.arrived:
+                    found[stream] = max(found.get(stream, 0), number)
+        return found
+
+    def unsettled(self, outgoing: int) -> int:
+        """How many dead letters of an outgoing queue nothing is known about."""
+        return sum(
+            not doubt.arrived
+            for stream in self._of.get(outgoing, ())
+            for doubt in self._streams[stream].values()
+        )
+
+    def at(self, place: Place) -> Doubt | None:
+        """The doubt about a dead letter."""
+        key = self._places.get(place)
+        return self.find(*key) if key is not None else None
+
+    def forget(self, holder: int, lane: int, first: int, count: int) -> None:
+        """These dead letters are gone, or certain."""
+        if count > len(self._places):
+            gone = [p for p in self._places if p[:2] == (holder, lane)]
+            places = [p for p in gone if first <= p[2] < first + count]
+        else:
+            places = [(holder, lane, counter) for counter in range(first, first + count)]
+        for place in places:
+            key = self._places.pop(place, None)
+            if key is not None:
+                numbers = self._streams[key[0]]
+                outgoing = numbers.pop(key[1]).outgoing
+                if not numbers:
+                    del self._streams[key[0]]
+                    del self._of[outgoing][key[0]]
+                    if not self._of[outgoing]:
+                        del self._of[outgoing]
+
+    def dump(self) -> list[list[int]]:
+        """As JSON."""
+        return [
+            [stream, number, d.outgoing, d.holder, d.lane, d.counter, int(d.arrived)]
+            for stream, numbers in self._streams.items()
+            for number, d in numbers.items()
+        ]
+
+    def load(self, values: list[list[int]]) -> None:
+        """From JSON."""
+        for stream, number, outgoing, holder, lane, counter, arrived in values:
+            self.add(stream, number, Doubt(outgoing, holder, lane, counter, bool(arrived)))
+
+
+class Memories:
+    """What was accepted of streams, for senders that ask: the current one stands in Progress."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[tuple[bytes, str, int], Memory] = OrderedDict()
+
+    def advance(
+        self, progress: Progress, stream: int, first: int, last: int, *, surely_new: bool
+    ) -> None:
+        """A stream goes on with the numbers from ``first`` to ``last``.
+
+        Args:
+            surely_new: Whether this manager has never lost what it knew of streams.
+        """
+        if stream != progress.stream:
+            if progress.stream and not progress.vague:
+                self._leave(progress)
+            known = progress.stream and not progress.vague
+            progress.since = 1 if known or (surely_new and not progress.stream) else first
+            progress.stream, progress.last, progress.passed = stream, progress.since - 1, ()
+        elif progress.vague:
+            progress.since, progress.last, progress.passed = first, first - 1, ()
+        progress.vague = False
+        if first > progress.last + 1:
+            progress.passed = (*progress.passed, (progress.last + 1, first - 1))
+            if len(progress.passed) > PASSED_RANGES_MAX:
+                progress.since = progress.passed[0][1] + 1
+                progress.passed = progress.passed[1:]
+        progress.last = last
+
+    def _leave(self, progress: Progress) -> None:
+        left = self._left
+        left[progress.source, progress.key, progress.stream] = self.current(progress, closed=True)
+        while len(left) > LEFT_STREAMS_MAX:
+            left.popitem(last=False)
+
+    @staticmethod
+    def current(progress: Progress, *, closed: bool = False) -> Memory:
+        """What is known of the stream that a receiver is in."""
+        since = progress.last + 1 if progress.vague else progress.since
+        return Memory(progress.stream, since, progress.last, closed, progress.passed)
+
+    def left(self, source: bytes, key: str, stream: int) -> Memory | None:
+        """What is known of a stream that was left."""
+        return self._left.get((source, key, stream))
+
+    def lost(self) -> None:
+        """The store was restored from a backup: nothing is known of what was left."""
+        self._left.clear()
+
+    def __iter__(self) -> Iterator[tuple[tuple[bytes, str, int], Memory]]:
+        return iter(self._left.items())
+
+    def load(self, source: bytes, key: str, memory: Memory) -> None:
+        """From a checkpoint."""
+        self._left[source, key, memory.stream] = memory

@@ -1,0 +1,174 @@
+"""Messages in doubt: transmitted, expired before anything was heard; and how they become certain.
+
+Their dead letters have class 0xC003 (CNF-12). Between two onceq managers doubt ends (product D6):
+the sender asks the receiver about the streams concerned, saying from which number on anything is
+still alive; the receiver takes note of that, durably, as if the next message had come, and answers
+with what it accepted and what it passed over. What was passed over was never delivered: its dead
+letter gets class 0x8002. What arrived waits for its final acknowledgment, which settles it even
+now, late: received, and the dead letter goes; or else, and its class becomes the true reason.
+
+Asking is repeated, with growing pauses, until there is an answer; both sides remember over a crash,
+within bounds. Managers without this extension are never asked.
+
+Upholds: I6, I11 (a dead letter changes its reason once, on record), I24 (bounded tables).
+"""
+
+from __future__ import annotations
+
+from onceq.core.chunk import AVAILABLE
+from onceq.core.decision import Ready
+from onceq.core.desk import Desk, Timer
+from onceq.core.doubt_table import Doubt
+from onceq.core.holders import Outgoing, Peer
+from onceq.core.outgoing import connect, held
+from onceq.core.records import Advance, Change, Move, Op
+from onceq.core.resolve import arrival_key
+from onceq.model.classes import MessageClass
+from onceq.model.limits import INQUIRY_STREAMS_MAX, NOTES_MAX, STREAMS_MAX
+from onceq.model.names import Kind
+from onceq.packet.acks import FinalAck
+from onceq.packet.address import Address
+from onceq.packet.arrived import ArrivedRun
+from onceq.packet.settle import Inquiry, Memory, inquiry, parse_settling, settlement
+
+IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+
+
+def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
+    """A packet about doubts has come."""
+    if not peer.extended or run.source != peer.peer:
+        return
+    for packet in run.packets:
+        said = parse_settling(packet)
+        if isinstance(said, Inquiry):
+            _answer(desk, peer, said)
+        else:
+            _settle(desk, said)
+
+
+# ---- the sender ----------------------------------------------------------------------------
+
+
+def inquire(desk: Desk, outgoing: Outgoing) -> None:
+    """Ask about what is in doubt, if anything is: now if there is a session, else later."""
+    streams = desk.state.doubts.streams_of(outgoing.number)
+    if not streams:
+        outgoing.inquiry_us = outgoing.inquiries = 0
+        return
+    peer = desk.peers.get(outgoing.session)
+    if peer is not None and not peer.extended:
+        outgoing.inquiry_us = outgoing.inquiries = 0
+        return
+    if peer is not None:
+        entries = [(s, _live_from(outgoing, s, last)) for s, last in sorted(streams.items())]
+        for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
+            asked = Inquiry(_address(outgoing), tuple(entries[at : at + INQUIRY_STREAMS_MAX]))
+            _note(desk, peer, inquiry(
+                asked, own=desk.identity.guid, own_message=desk.passing_number(),
+                sent_time=desk.now.wall_s, destination_manager=peer.peer,
+            ))  # fmt: skip
+    outgoing.inquiry_us = desk.later_us(desk.settings.resend_wait_s(outgoing.inquiries))
+    desk.timer(outgoing.inquiry_us, Timer.INQUIRE, outgoing.number)
+
+
+def ring(desk: Desk, number: int) -> None:
+    """Nothing was answered in time: ask again, over a new session if need be."""
+    outgoing = desk.state.holders.get(number)
+    if not isinstance(outgoing, Outgoing):
+        return
+    if not outgoing.inquiry_us or outgoing.inquiry_us > desk.now.mono_us:
+        return
+    outgoing.inquiries += 1
+    idle = not (outgoing.session or outgoing.connecting or outgoing.retry_us)
+    if idle and not held(desk, outgoing) and desk.state.doubts.streams_of(number):
+        connect(desk, outgoing)
+    inquire(desk, outgoing)
+
+
+def _live_from(outgoing: Outgoing, stream: int, last: int) -> int:
+    """The first number of a stream that may still be sent; no smaller one ever will be."""
+    if stream != outgoing.stream:
+        return last + 1
+    lane = outgoing.ordered_lane
+    for first, _ in lane.ranges(AVAILABLE, lane.head):
+        return outgoing.number_of(first)
+    return max(outgoing.number_of(lane.next), last + 1)
+
+
+def _address(outgoing: Outgoing) -> Address:
+    name = outgoing.name
+    if name.kind is Kind.DIRECT:
+        return Address(7, direct=name.direct)
+    return Address(3, number=name.number)
+
+
+def _note(desk: Desk, peer: Peer, packet: bytes) -> None:
+    if len(peer.notes) < NOTES_MAX:
+        peer.notes.append(packet)
+        desk.act(Ready(peer.session))
+
+
+def _settle(desk: Desk, told: list[Memory]) -> None:
+    doubts = desk.state.doubts
+    change = Change(desk.now.wall_s)
+    concerned: set[int] = set()
+    for memory in told:
+        for number, doubt in doubts.of_stream(memory.stream):
+            concerned.add(doubt.outgoing)
+            arrived = memory.arrived(number)
+            if arrived is not None and not doubt.arrived:
+                reason = IN_DOUBT if arrived else MessageClass.NACK_REACH_QUEUE_TIMEOUT
+                change.moves.append(_move(doubt, Op.SETTLE, reason))
+    if change.moves:
+        desk.record(change)
+    for number in concerned:
+        outgoing = desk.state.holders.get(number)
+        if isinstance(outgoing, Outgoing) and not doubts.streams_of(number):
+            outgoing.inquiry_us = outgoing.inquiries = 0
+
+
+def _move(doubt: Doubt, op: Op, reason: int) -> Move:
+    return Move(op, doubt.holder, doubt.lane, doubt.counter, 1, reason)
+
+
+def settled_by(desk: Desk, ack: FinalAck) -> bool:
+    """Whether a final acknowledgment, come late, is about a message in doubt: it settles it."""
+    doubt = desk.state.doubts.find(ack.stream, ack.number)
+    if doubt is None or ack.source != desk.identity.guid:
+        return False
+    change = Change(desk.now.wall_s)
+    state = desk.state.holders[doubt.holder].lane(doubt.lane).state(doubt.counter)
+    if ack.message_class & 0x8000:
+        change.moves.append(_move(doubt, Op.SETTLE, ack.message_class))
+    elif state == AVAILABLE:
+        change.moves.append(_move(doubt, Op.REMOVE, 0))
+    if change.moves:
+        desk.record(change)
+    return True
+
+
+# ---- the receiver --------------------------------------------------------------------------
+
+
+def _answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
+    """Take note of what will never come, then say what did."""
+    state = desk.state
+    key, _ = arrival_key(desk, asked.destination)
+    told = []
+    for stream, live_from in sorted(asked.streams):
+        progress = state.progress.get((peer.peer, key))
+        if progress is None and len(state.progress) >= STREAMS_MAX:
+            continue
+        here, last = (progress.stream, progress.last) if progress is not None else (0, 0)
+        if live_from and (stream > here or (stream == here and live_from - 1 > last)):
+            change = Change(desk.now.wall_s)
+            change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
+            desk.record(change)
+        memory = state.memory_of(peer.peer, key, stream)
+        if memory is not None:
+            told.append(memory)
+    if told:
+        _note(desk, peer, settlement(
+            told, own=desk.identity.guid, own_message=desk.passing_number(),
+            sent_time=desk.now.wall_s, destination_manager=peer.peer,
+        ))  # fmt: skip

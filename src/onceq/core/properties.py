@@ -1,0 +1,25 @@
+"""Properties of queues in records and checkpoints, and those of a queue's journal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from onceq.model.queue import QueueProperties
+
+
+def restore_properties(values: dict[str, Any]) -> QueueProperties:
+    """Queue properties from their JSON form."""
+    guids = {name: bytes.fromhex(values[name]) for name in ("instance", "type")}
+    return QueueProperties(**{**values, **guids})
+
+
+def dump_properties(properties: QueueProperties) -> dict[str, Any]:
+    """Queue properties in JSON form."""
+    guids = {"instance": properties.instance.hex(), "type": properties.type.hex()}
+    return {**asdict(properties), **guids}
+
+
+def journal_of(properties: QueueProperties) -> QueueProperties:
+    """Properties of the journal of a queue: it keeps copies, and nothing is copied from it."""
+    return replace(properties, journal=False, quota_kb=properties.journal_quota_kb)

@@ -1,0 +1,83 @@
+"""What a search or a survey needs of a packet: small records instead of whole messages.
+
+Read at fixed offsets, from packets that were checked when they arrived (section 4 of the format).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from itertools import accumulate
+
+from onceq.model.run import Buffer, Run
+from onceq.packet import layout as at
+from onceq.packet.decode import glance, properties_offset
+
+HEAD = struct.Struct("<16sIIQII")
+"""Source, message number, TransactionHeader flags, stream, number, packet size."""
+_CORRELATION = (4, 24)
+"""Where the correlation identifier is, from the start of the MessagePropertiesHeader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a message comes from, and to which transaction it belongs."""
+
+    source: bytes
+    message: int
+    flags: int
+    stream: int
+    number: int
+    size: int
+
+    @property
+    def transaction(self) -> int:
+        """Number of the sending transaction (SND-11)."""
+        return (self.flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first of its transaction to this queue (SND-10)."""
+        return bool(self.flags & at.TX_FIRST)
+
+    @property
+    def last(self) -> bool:
+        """Whether it is the last one."""
+        return bool(self.flags & at.TX_LAST)
+
+    @classmethod
+    def unpack(cls, raw: Buffer) -> Head:
+        """From a record; raises struct.error."""
+        return cls(*HEAD.unpack(raw))
+
+
+def head_of(packet: Buffer, start: int) -> bytes:
+    """The record of the packet that begins at ``start``; raises MalformedPacket."""
+    seen = glance(packet, start)
+    flags = at.U32.unpack_from(packet, start + seen.tx_offset)[0] if seen.tx_offset else 0
+    return HEAD.pack(seen.source, seen.message, flags, seen.stream, seen.number, seen.size)
+
+
+def first_with_correlation(run: Run, value: bytes) -> int:
+    """Index of the first packet with a correlation identifier; -1 if there is none."""
+    low, high = _CORRELATION
+    data = bytes(run.data)
+    if value not in data:
+        return -1
+    for index, start in enumerate(accumulate(run.lengths[:-1], initial=0)):
+        offset = start + properties_offset(data, start)
+        if data[offset + low : offset + high] == value:
+            return index
+    return -1
+
+
+def first_with_id(run: Run, source: bytes, number: int) -> int:
+    """Index of the first packet with a message identifier; -1 if there is none."""
+    data = memoryview(run.data)
+    for index, start in enumerate(accumulate(run.lengths[:-1], initial=0)):
+        if (
+            at.U32.unpack_from(data, start + at.OFF_MESSAGE_NUMBER)[0] == number
+            and data[start + at.OFF_SOURCE : start + at.OFF_SOURCE + 16] == source
+        ):
+            return index
+    return -1

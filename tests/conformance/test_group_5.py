@@ -1,0 +1,366 @@
+"""Conformance cases of group 5: acknowledgments, journals and dead letters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceq.core import inputs
+from onceq.errors import IllegalPropertyValue, ReceiveTimeout
+from onceq.model.classes import MessageClass as C
+from onceq.model.message import Acknowledge, Delivery, Journal
+from tests.conformance.world import Node, World, Worlds, fast
+
+Q = r"DIRECT=OS:B\private$\q"
+N = r"DIRECT=OS:B\private$\n"
+LOCAL, PLAIN = r"private$\q", r"private$\n"
+ADMIN = r"private$\adm"
+DEAD, DEAD_PLAIN = "SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER"
+JOURNAL = "SYSTEM$;JOURNAL"
+FULL_REACH = Acknowledge.POSITIVE_ARRIVAL | Acknowledge.NEGATIVE_ARRIVAL
+FULL_RECEIVE = (
+    Acknowledge.POSITIVE_RECEIVE | Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE
+)
+EVERYTHING = Acknowledge(15)
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    world = worlds("A", "B")
+    world["B"].create("q")
+    world["B"].create("n", transactional=False)
+    world["A"].create("adm", transactional=False)
+    return world
+
+
+def asking(level: Acknowledge, **more: Any) -> dict[str, Any]:
+    return {"acknowledge": level, "admin_queue": ADMIN, **more}
+
+
+def classes(node: Node, queue: str = ADMIN) -> list[int]:
+    """Classes of what is in a queue."""
+    try:
+        return [message.message_class for message in node.messages(queue)]
+    except ReceiveTimeout:
+        return []
+
+
+# ---- acknowledgment messages ---------------------------------------------------------------
+
+
+def test_case_086_reach_queue_is_acknowledged_on_arrival_and_not_when_received(
+    world: World,
+) -> None:
+    world["A"].once(Q, b"m", **asking(FULL_REACH))
+    world["A"].send(0, N, b"n", **asking(FULL_REACH))
+    world.run(2)
+    assert classes(world["A"]) == [C.ACK_REACH_QUEUE] * 2
+    world["B"].receive(LOCAL)
+    world["B"].receive(PLAIN)
+    world.run(5)
+    assert classes(world["A"]) == [C.ACK_REACH_QUEUE] * 2
+
+
+def test_case_087_receive_is_acknowledged_at_the_commit_and_not_before(world: World) -> None:
+    b = world["B"]
+    world["A"].once(Q, b"m", **asking(FULL_RECEIVE))
+    world.run(2)
+    assert classes(world["A"]) == []
+    tx = b.begin()
+    b.receive(LOCAL, tx=tx)
+    world.run(2)
+    assert classes(world["A"]) == [], "not while the transaction is open"
+    b.abort(tx)
+    world.run(2)
+    assert classes(world["A"]) == [], "not for what was given back"
+    tx = b.begin()
+    b.receive(LOCAL, tx=tx)
+    b.commit(tx)
+    world.run(2)
+    assert classes(world["A"]) == [C.ACK_RECEIVE]
+
+
+def test_case_088_what_an_acknowledgment_looks_like(world: World) -> None:
+    sent = world["A"].once(
+        Q, b"good", label="of mine", app_specific=7, correlation_id=b"c" * 20, **asking(EVERYTHING)
+    )
+    world.run(2)
+    (ack,) = world["A"].messages(ADMIN)
+    assert ack.message_class == C.ACK_REACH_QUEUE
+    original = world["B"].messages(LOCAL)[0]
+    assert original.id.number == sent.first_message
+    assert ack.correlation_id == original.id.pack()
+    assert ack.response_queue == Q
+    assert (ack.label, ack.app_specific, ack.body) == ("of mine", 7, b"")
+    assert ack.delivery is Delivery.RECOVERABLE, "as the original"
+    assert (ack.admin_queue, ack.acknowledge, ack.journal) == ("", 0, 0)
+    assert not ack.transactional
+    world["A"].receive(ADMIN)
+    world["A"].send(0, N, b"to go", priority=6, delivery=Delivery.EXPRESS, **asking(EVERYTHING))
+    world.run(2)
+    world["A"].receive(ADMIN)
+    world["B"].ask(lambda o, r: inputs.PurgeQueue(o, r, PLAIN))
+    world.run(2)
+    (nack,) = world["A"].messages(ADMIN)
+    assert (nack.message_class, nack.body) == (C.NACK_QUEUE_PURGED, b"to go")
+    assert (nack.priority, nack.delivery) == (6, Delivery.EXPRESS)
+    assert nack.response_queue == N
+
+
+def test_case_089_level_and_queue_must_both_be_set(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"1", acknowledge=EVERYTHING)
+    a.once(Q, b"2", admin_queue=ADMIN)
+    a.send(0, N, b"3", acknowledge=EVERYTHING)
+    a.once(r"DIRECT=OS:B\private$\nowhere", b"4", acknowledge=EVERYTHING)
+    world.run(2)
+    b.receive(LOCAL, count=2)
+    b.receive(PLAIN)
+    world.run(5)
+    assert classes(a) == []
+
+
+def test_case_090_a_transactional_administration_queue_gets_nothing(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.create("t")
+    world.run(1)
+    far = r"DIRECT=OS:A\private$\t"
+    a.once(Q, b"m", acknowledge=EVERYTHING, admin_queue=far)
+    a.create("here")
+    a.once(r"private$\here", b"local", acknowledge=EVERYTHING, admin_queue=r"private$\t")
+    world.run(2)
+    b.receive(LOCAL)
+    a.receive(r"private$\here")
+    world.run(5)
+    assert a.bodies(r"private$\t") == []
+    assert a.look("status").messages == 0
+
+
+def test_undefined_bits_of_the_level_are_refused(world: World) -> None:
+    with pytest.raises(IllegalPropertyValue):
+        world["A"].once(Q, b"m", acknowledge=16, admin_queue=ADMIN)
+    assert world["B"].bodies(LOCAL) == []
+
+
+def test_acknowledgments_on_one_computer(world: World) -> None:
+    b = world["B"]
+    b.create("adm", transactional=False)
+    b.once(LOCAL, b"1", b"2", **asking(EVERYTHING))
+    b.send(0, PLAIN, b"3", **asking(EVERYTHING))
+    assert classes(b) == [C.ACK_REACH_QUEUE] * 3
+    tx = b.begin()
+    b.receive(LOCAL, tx=tx)
+    b.commit(tx)
+    b.receive(PLAIN)
+    b.ask(lambda o, r: inputs.PurgeQueue(o, r, LOCAL))
+    world.run(1)
+    assert sorted(classes(b)) == [C.ACK_REACH_QUEUE] * 3 + [
+        C.ACK_RECEIVE, C.ACK_RECEIVE, C.NACK_QUEUE_PURGED,
+    ]  # fmt: skip
+
+
+def test_what_was_owed_at_a_crash_is_acknowledged_once_after_it(world: World) -> None:
+    a, b = world["A"], world["B"]
+    world.cut("A", "B")
+    a.send(0, N, b"lost", time_to_reach_queue=5, **asking(EVERYTHING, journal=Journal.DEADLETTER))
+    for _ in range(3):
+        world.run(4)
+        a.crash()
+        a.start()
+    world.mend("A", "B")
+    world.run(60)
+    assert classes(a) == [C.NACK_REACH_QUEUE_TIMEOUT]
+    assert classes(a, DEAD_PLAIN) == [C.NACK_REACH_QUEUE_TIMEOUT]
+    assert b.bodies(PLAIN) == []
+
+
+# ---- what does not fit ---------------------------------------------------------------------
+
+
+def test_case_031_a_plain_message_to_a_transactional_queue(world: World) -> None:
+    world["A"].send(0, Q, b"m", **asking(Acknowledge.NEGATIVE_ARRIVAL))
+    world.run(3)
+    assert world["B"].bodies(LOCAL) == []
+    assert classes(world["A"]) == [C.NACK_NOT_TRANSACTIONAL_MESSAGE]
+
+
+def test_case_032_a_transactional_message_to_another_queue(world: World) -> None:
+    world["A"].once(N, b"m", **asking(Acknowledge.NEGATIVE_ARRIVAL))
+    world.run(3)
+    assert world["B"].bodies(PLAIN) == []
+    assert classes(world["B"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    assert classes(world["A"]) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    assert classes(world["A"], DEAD) == []
+
+
+def test_case_033_the_same_with_a_dead_letter_wanted(world: World) -> None:
+    world["A"].once(N, b"m", **asking(FULL_REACH, journal=Journal.DEADLETTER))
+    world.run(3)
+    assert classes(world["B"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    assert classes(world["A"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    assert classes(world["A"]) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+
+
+def test_case_034_the_same_with_nothing_asked_for(world: World) -> None:
+    world["A"].once(N, b"m")
+    world.run(3)
+    assert classes(world["B"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    assert (classes(world["A"]), classes(world["A"], DEAD)) == ([], [])
+
+
+def test_a_plain_message_that_is_refused_dies_where_it_is_refused(world: World) -> None:
+    world["A"].send(0, Q, b"m", journal=Journal.DEADLETTER)
+    world["A"].send(0, r"DIRECT=OS:B\private$\gone", b"g", **asking(EVERYTHING))
+    world.run(3)
+    assert classes(world["B"], DEAD_PLAIN) == [C.NACK_NOT_TRANSACTIONAL_MESSAGE]
+    assert classes(world["A"]) == [C.NACK_BAD_DESTINATION_QUEUE]
+    assert classes(world["A"], DEAD_PLAIN) == []
+
+
+def test_strangers_are_told_nothing_where_that_is_set(worlds: Worlds) -> None:
+    world = worlds("A", "B", settings=fast(permit_insecure_nacks=False))
+    world["A"].create("adm", transactional=False)
+    world["B"].create("n", transactional=False)
+    world["A"].once(r"DIRECT=OS:B\private$\gone", b"g", **asking(EVERYTHING))
+    world["A"].once(N, b"m", **asking(EVERYTHING))
+    world.run(5)
+    assert classes(world["A"]) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+
+
+# ---- confirmation and dead letters -----------------------------------------------------------
+
+
+def test_case_091_a_receive_that_commits_leaves_no_dead_letter(world: World) -> None:
+    world["A"].once(Q, b"m", journal=Journal.DEADLETTER, time_to_be_received=60)
+    world.run(2)
+    tx = world["B"].begin()
+    world["B"].receive(LOCAL, tx=tx)
+    world["B"].commit(tx)
+    world.run(3600)
+    assert classes(world["A"], DEAD) == []
+    assert world["A"].look("outgoing-queue", Q).messages == 0
+
+
+def test_case_092_what_nobody_receives_in_time_is_a_dead_letter(world: World) -> None:
+    world["A"].once(Q, b"m", **asking(EVERYTHING, journal=Journal.DEADLETTER,
+                                      time_to_be_received=60))  # fmt: skip
+    world.run(120)
+    assert world["B"].bodies(LOCAL) == []
+    assert classes(world["A"], DEAD) == [C.NACK_RECEIVE_TIMEOUT]
+    assert classes(world["A"]) == [C.ACK_REACH_QUEUE, C.NACK_RECEIVE_TIMEOUT]
+
+
+@pytest.mark.parametrize("level", [Acknowledge.NONE, FULL_RECEIVE])
+def test_case_093_a_purged_message(world: World, level: Acknowledge) -> None:
+    world["A"].once(Q, b"m", **asking(level, journal=Journal.DEADLETTER))
+    world.run(2)
+    world["B"].ask(lambda o, r: inputs.PurgeQueue(o, r, LOCAL))
+    world.run(5)
+    assert classes(world["A"], DEAD) == [C.NACK_QUEUE_PURGED]
+    assert classes(world["A"]) == ([C.NACK_QUEUE_PURGED] if level else [])
+
+
+def test_case_094_a_deleted_queue(world: World) -> None:
+    world["A"].once(Q, b"m", **asking(FULL_RECEIVE, journal=Journal.DEADLETTER))
+    world.run(2)
+    world["B"].delete(LOCAL)
+    world.run(5)
+    assert classes(world["A"], DEAD) == [C.NACK_QUEUE_DELETED]
+    assert classes(world["A"]) == [C.NACK_QUEUE_DELETED]
+
+
+def test_case_095_no_final_acknowledgment_comes(world: World) -> None:
+    world.link("A", "B").policy = lambda p: [] if p.kind == 2 else [(0, p)]
+    world["A"].once(Q, b"m", journal=Journal.DEADLETTER, time_to_be_received=60)
+    world.run(3)
+    world["B"].receive(LOCAL)
+    world.run(3600)
+    assert classes(world["A"], DEAD) == [C.NACK_RECEIVE_TIMEOUT_AT_SENDER]
+
+
+def test_case_096_the_time_to_reach_the_queue_is_over(world: World) -> None:
+    world.cut("A", "B")
+    world["A"].once(Q, b"m", **asking(FULL_REACH, journal=Journal.DEADLETTER,
+                                      time_to_reach_queue=10))  # fmt: skip
+    world["A"].once(Q, b"later")
+    world.run(30)
+    assert classes(world["A"], DEAD) == [C.NACK_REACH_QUEUE_TIMEOUT]
+    assert classes(world["A"]) == [C.NACK_REACH_QUEUE_TIMEOUT]
+    world.mend("A", "B")
+    world.run(60)
+    assert world["B"].bodies(LOCAL) == [b"later"]
+
+
+def test_messages_removed_by_an_operator_before_they_left(world: World) -> None:
+    world.cut("A", "B")
+    world["A"].once(Q, b"m", **asking(EVERYTHING, journal=Journal.DEADLETTER))
+    world["A"].ask(lambda o, r: inputs.PurgeQueue(o, r, Q))
+    world.run(1)
+    assert classes(world["A"], DEAD) == [C.NACK_DELETED]
+    assert classes(world["A"]) == [C.NACK_DELETED]
+
+
+# ---- journals ------------------------------------------------------------------------------
+
+
+def test_case_100_the_computer_journal_has_a_copy_once_the_receive_was_committed(
+    world: World,
+) -> None:
+    world["A"].once(Q, b"m", journal=Journal.JOURNAL)
+    world["A"].once(Q, b"given back", journal=Journal.JOURNAL)
+    world.run(2)
+    assert world["A"].bodies(JOURNAL) == []
+    tx = world["B"].begin()
+    world["B"].receive(LOCAL, tx=tx)
+    world.run(2)
+    assert world["A"].bodies(JOURNAL) == []
+    world["B"].commit(tx)
+    world.run(2)
+    (copy,) = world["A"].messages(JOURNAL)
+    assert (copy.body, copy.destination) == (b"m", Q)
+
+
+def test_the_computer_journal_has_what_is_not_transactional_when_it_was_delivered(
+    world: World,
+) -> None:
+    for delivery in Delivery:
+        world["A"].send(0, N, b"m", journal=Journal.JOURNAL, delivery=delivery)
+    world["A"].create("n", transactional=False)
+    world["A"].send(0, PLAIN, b"here", journal=Journal.JOURNAL)
+    world["A"].send(0, N, b"not asked")
+    world.run(5)
+    assert sorted(world["A"].bodies(JOURNAL)) == [b"here", b"m", b"m"]
+
+
+def test_case_101_the_journal_of_a_queue(world: World) -> None:
+    b = world["B"]
+    b.create("j", journal=True)
+    copies = r"private$\j;JOURNAL"
+    b.once(r"private$\j", b"1", b"2", b"3")
+    tx = b.begin()
+    b.receive(r"private$\j", tx=tx)
+    b.abort(tx)
+    assert b.bodies(copies) == [], "given back"
+    tx = b.begin()
+    b.receive(r"private$\j", tx=tx)
+    b.commit(tx)
+    assert b.bodies(copies) == [b"1"]
+    b.receive(r"private$\j")
+    assert b.bodies(copies) == [b"1", b"2"]
+    b.ask(lambda o, r: inputs.PurgeQueue(o, r, r"private$\j"))
+    assert b.bodies(copies) == [b"1", b"2"], "a purge is no receive"
+    b.crash()
+    b.start()
+    assert b.bodies(copies) == [b"1", b"2"]
+    assert b.receive(copies).bodies() == [b"1"], "read like a queue, and not copied again"
+    assert b.bodies(copies) == [b"2"]
+
+
+def test_a_full_journal_drops_copies_and_nothing_else(world: World) -> None:
+    b = world["B"]
+    b.create("j", journal=True, journal_quota_kb=1)
+    for body in (bytes(400), bytes(400), b"x"):
+        b.once(r"private$\j", body)
+        assert b.receive(r"private$\j").bodies() == [body]
+    assert b.bodies(r"private$\j;JOURNAL") == [bytes(400), b"x"]

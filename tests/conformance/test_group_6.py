@@ -1,0 +1,668 @@
+"""Conformance cases 104 to 113, 121 to 123, 127 and 128: receiving and subqueues (section 8)."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from onceq.client.whole import SenderTransaction
+from onceq.core.inputs import Access, Receive
+from onceq.core.places import Seek
+from onceq.errors import OnceqError, OperationCancelled, QueueDeleted, ReceiveTimeout
+from onceq.model.message import Journal
+from onceq.packet.decode import glance
+from onceq.testing import points
+from onceq.testing.relay import Passing
+from tests.conformance.reading import (
+    body,
+    code_of,
+    cursor,
+    drive,
+    move,
+    purge,
+    reject,
+    seek,
+    set_queue,
+    unit,
+)
+from tests.conformance.world import AnswerLost, Node, World, Worlds, lookups
+
+Q = r"private$\q"
+RETRY, POISON = Q + ";retry", Q + ";poison"
+HERE = r"DIRECT=OS:.\private$\q"
+REMOTE = r"DIRECT=OS:B\private$\q"
+DEAD = r"system$;deadxact"
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    world = worlds("A", "B")
+    world["A"].create("q")
+    return world
+
+
+@pytest.fixture
+def a(world: World) -> Node:
+    return world["A"]
+
+
+@pytest.fixture
+def three(a: Node) -> Node:
+    a.once(HERE, b"m1", b"m2", b"m3")
+    return a
+
+
+def in_queue(qm: Node, queue: str = Q) -> list[bytes]:
+    return qm.bodies(queue)
+
+
+def test_case_104_abort_restores_the_order(three: Node) -> None:
+    tx = three.begin()
+    assert three.receive(Q, tx=tx).bodies() == [b"m1"]
+    three.abort(tx)
+    assert in_queue(three) == [b"m1", b"m2", b"m3"]
+
+
+def test_case_105_what_is_locked_is_not_there_for_others(three: Node) -> None:
+    tx = three.begin()
+    three.receive(Q, tx=tx)
+    assert in_queue(three) == [b"m2", b"m3"]
+    assert three.receive(Q).bodies() == [b"m2"]
+    three.abort(tx)
+
+
+def test_case_106_allow_peek_shows_it_until_the_outcome(three: Node) -> None:
+    first = lookups(three.messages(Q))[0]
+    tx = three.begin()
+    held = seek(three, Q, Seek.CURRENT, first, peek=False, tx=tx, allow_peek=True)
+    assert held.bodies() == [b"m1"]
+    assert in_queue(three) == [b"m1", b"m2", b"m3"]
+    assert body(three, Q, Seek.FIRST) == b"m1"
+    assert body(three, Q, Seek.CURRENT, first) == b"m1"
+    assert three.receive(Q).bodies() == [b"m2"], "it is still locked for receivers"
+    three.commit(tx)
+    assert in_queue(three) == [b"m3"]
+    assert code_of(seek, three, Q, Seek.CURRENT, first) == 0xC00E0088
+
+
+def test_case_106_an_abort_ends_the_showing_too(three: Node) -> None:
+    first = lookups(three.messages(Q))[0]
+    tx = three.begin()
+    seek(three, Q, Seek.CURRENT, first, peek=False, tx=tx, allow_peek=True)
+    three.abort(tx)
+    assert in_queue(three) == [b"m1", b"m2", b"m3"]
+    tx = three.begin()
+    three.receive(Q, tx=tx)
+    assert in_queue(three) == [b"m2", b"m3"]
+
+
+def test_case_107_aborts_and_moves_are_counted(three: Node) -> None:
+    for _ in range(2):
+        tx = three.begin()
+        three.receive(Q, tx=tx)
+        three.abort(tx)
+    (first, *_) = three.messages(Q)
+    assert (first.abort_count, first.move_count, first.last_move_time) == (2, 0, 0)
+    tx = three.begin()
+    move(three, Q, first.lookup_id, RETRY, tx=tx)
+    three.commit(tx)
+    (moved,) = three.messages(RETRY)
+    assert (moved.abort_count, moved.move_count) == (0, 1)
+    assert moved.last_move_time >= moved.arrived_time > 0
+    move(three, RETRY, moved.lookup_id, Q)
+    *_, back = three.messages(Q)
+    assert (back.body, back.abort_count, back.move_count) == (b"m1", 0, 2)
+
+
+def test_case_107_the_counts_survive_a_restart(three: Node) -> None:
+    move(three, Q, lookups(three.messages(Q))[0], RETRY)
+    tx = three.begin()
+    three.receive(RETRY, tx=tx)
+    three.kill()
+    three.start()
+    (moved,) = three.messages(RETRY)
+    assert (moved.body, moved.abort_count, moved.move_count) == (b"m1", 1, 1)
+    assert in_queue(three) == [b"m2", b"m3"]
+
+
+def test_case_108_what_cannot_be_moved(three: Node) -> None:
+    three.create("other")
+    first, second, _ = lookups(three.messages(Q))
+    elsewhere = r"private$\other;retry"
+    assert code_of(move, three, Q, first, elsewhere) == 0xC00E0006
+    assert code_of(move, three, Q, first, r"private$\other") == 0xC00E0006
+    tx, mine = three.begin(), three.begin()
+    three.receive(Q, tx=tx)
+    assert code_of(move, three, Q, first, RETRY) == 0xC00E009C
+    assert code_of(move, three, Q, first, RETRY, tx=mine) == 0xC00E009C
+    assert code_of(move, three, Q, 0x7777, RETRY) == 0xC00E0088
+    assert code_of(move, three, Q, second, RETRY, tx=987654) == 0xC00E0051
+    three.abort(tx)
+    assert in_queue(three) == [b"m1", b"m2", b"m3"]
+
+
+def test_case_108_the_order_of_checks(three: Node) -> None:
+    """Q-33: handle, relation, transactional target, identifier, lock, transaction."""
+    three.create("plain", transactional=False)
+    three.send(0, r"DIRECT=OS:.\private$\plain", b"p")
+    plain, bad_tx, bad_id = r"private$\plain", 987654, 0x7777
+    receiving = three.open(Q, Access.RECEIVE).handle
+    unrelated = three.open(r"private$\plain;x", Access.MOVE).handle
+    assert code_of(move, three, Q, bad_id, "", tx=bad_tx, handle=receiving) == 0xC00E0007
+    assert code_of(move, three, Q, bad_id, "", tx=bad_tx, handle=4711) == 0xC00E0007
+    assert code_of(move, three, Q, bad_id, "", tx=bad_tx, handle=unrelated) == 0xC00E0006
+    assert code_of(move, three, plain, bad_id, plain + ";x", tx=bad_tx) == 0xC00E0050
+    assert code_of(move, three, Q, bad_id, RETRY, tx=bad_tx) == 0xC00E0088
+    tx = three.begin()
+    first = lookups(three.receive(Q, tx=tx))[0]
+    assert code_of(move, three, Q, first, RETRY, tx=bad_tx) == 0xC00E009C
+    place = lookups(three.messages(plain))[0]
+    assert move(three, plain, place, "", handle=unrelated)
+    assert in_queue(three, plain + ";x") == [b"p"]
+
+
+def test_case_108_a_move_is_provisional_until_the_commit(three: Node) -> None:
+    _, second, _ = lookups(three.messages(Q))
+    tx = three.begin()
+    move(three, Q, second, RETRY, tx=tx)
+    assert in_queue(three) == [b"m1", b"m3"]
+    assert in_queue(three, RETRY) == []
+    three.abort(tx)
+    assert in_queue(three) == [b"m1", b"m2", b"m3"]
+    assert [m.abort_count for m in three.messages(Q)] == [0, 1, 0]
+    tx = three.begin()
+    move(three, Q, second, RETRY, tx=tx)
+    three.commit(tx)
+    assert (in_queue(three), in_queue(three, RETRY)) == ([b"m1", b"m3"], [b"m2"])
+
+
+def test_case_109_subqueues_come_and_go(three: Node) -> None:
+    assert code_of(three.open, RETRY, Access.SEND) == 0xC00E0045
+    assert code_of(three.once, HERE + ";retry", b"x") == 0xC00E0020
+    assert code_of(three.look, "queue", RETRY) == 0xC00E0003
+    handle = three.open(RETRY, Access.PEEK).handle
+    assert three.look("queue", RETRY).messages == 0
+    place = move(three, Q, lookups(three.messages(Q))[0], RETRY)
+    three.close_handle(handle)
+    assert three.look("queue", RETRY).messages == 1
+    assert seek(three, RETRY, Seek.CURRENT, place, peek=False).bodies() == [b"m1"]
+    assert code_of(three.look, "queue", RETRY) == 0xC00E0003
+
+
+def test_case_109_one_that_is_empty_goes_with_a_restart(three: Node) -> None:
+    three.open(RETRY, Access.PEEK)
+    move(three, Q, lookups(three.messages(Q))[0], POISON)
+    three.kill()
+    three.start()
+    assert code_of(three.look, "queue", RETRY) == 0xC00E0003
+    assert in_queue(three, POISON) == [b"m1"]
+
+
+def test_case_110_cursors(three: Node) -> None:
+    at = cursor(three, Q)
+    assert code_of(seek, three, Q, Seek.NEXT, cursor=at) == 0xC00E001C
+    assert body(three, Q, Seek.CURRENT, cursor=at) == b"m1"
+    assert body(three, Q, Seek.NEXT, cursor=at) == b"m2"
+    assert body(three, Q, Seek.CURRENT, cursor=at) == b"m2"
+    three.receive(Q, count=2)
+    assert code_of(seek, three, Q, Seek.CURRENT, cursor=at) == 0xC00E001D
+    assert code_of(seek, three, Q, Seek.CURRENT, cursor=at, peek=False) == 0xC00E001D
+    assert body(three, Q, Seek.NEXT, cursor=at) == b"m3"
+    assert code_of(seek, three, Q, Seek.NEXT, cursor=at) == 0xC00E001B
+
+
+def test_case_110_receiving_through_a_cursor(three: Node) -> None:
+    at = cursor(three, Q)
+    assert body(three, Q, Seek.CURRENT, cursor=at) == b"m1"
+    assert body(three, Q, Seek.NEXT, cursor=at) == b"m2"
+    assert body(three, Q, Seek.CURRENT, cursor=at, peek=False) == b"m2"
+    assert body(three, Q, Seek.CURRENT, cursor=at) == b"m3", "the next call is about the following"
+    assert body(three, Q, Seek.CURRENT, cursor=at, peek=False) == b"m3"
+    assert code_of(seek, three, Q, Seek.CURRENT, cursor=at, peek=False) == 0xC00E001B
+    assert in_queue(three) == [b"m1"]
+    assert body(three, Q, Seek.FIRST, cursor=at) == b"m1"
+    assert code_of(seek, three, Q, Seek.PREV, cursor=at) == 0xC00E0088
+
+
+def test_case_110_what_a_cursor_stands_at_is_known_to_be_gone(three: Node) -> None:
+    at = cursor(three, Q)
+    first, second, _ = lookups(three.messages(Q))
+    body(three, Q, Seek.CURRENT, cursor=at)
+    three.receive(Q, count=2)
+    assert code_of(seek, three, Q, Seek.CURRENT, first) == 0xC00E001D
+    assert code_of(seek, three, Q, Seek.CURRENT, second) == 0xC00E0088
+
+
+def test_case_111_by_lookup_identifier(a: Node) -> None:
+    a.once(HERE, *(b"m%d" % n for n in range(1, 6)))
+    ids = lookups(a.messages(Q))
+    tx = a.begin()
+    seek(a, Q, Seek.CURRENT, ids[2], peek=False, tx=tx)
+    assert body(a, Q, Seek.NEXT, ids[1]) == b"m4"
+    assert body(a, Q, Seek.PREV, ids[3]) == b"m2"
+    assert body(a, Q, Seek.FIRST, 0x7777) == b"m1"
+    assert body(a, Q, Seek.LAST, 0x7777) == b"m5"
+    assert body(a, Q, Seek.FIRST) == b"m1"
+    assert code_of(seek, a, Q, Seek.CURRENT, 0x7777) == 0xC00E0088
+    assert code_of(seek, a, Q, Seek.CURRENT, ids[2]) == 0xC00E0050
+    assert code_of(seek, a, Q, Seek.CURRENT, ids[2], peek=False) == 0xC00E0088
+    assert code_of(seek, a, Q, Seek.NEXT, ids[4]) == 0xC00E0088
+    assert code_of(seek, a, Q, Seek.PREV, ids[0]) == 0xC00E0088
+    assert code_of(seek, a, Q, Seek.NEXT, 0) == 0xC00E0006
+    assert code_of(seek, a, Q, Seek.NEXT, ids[4], wait_s=60) == 0xC00E0088, "it never waits"
+    assert body(a, Q, Seek.LAST, peek=False) == b"m5"
+    assert body(a, Q, Seek.PREV, ids[1], peek=False) == b"m1"
+    a.abort(tx)
+    assert in_queue(a) == [b"m2", b"m3", b"m4"]
+
+
+def test_case_111_over_the_priorities(a: Node) -> None:
+    a.create("plain", transactional=False)
+    plain = r"private$\plain"
+    for priority in (3, 7, 0, 7):
+        a.send(0, r"DIRECT=OS:.\private$\plain", b"p%d" % priority, priority=priority)
+    ids = lookups(a.messages(plain))
+    assert list(ids) == sorted(ids)
+    assert [body(a, plain, Seek.NEXT, id) for id in ids[:-1]] == [b"p7", b"p3", b"p0"]
+    assert [body(a, plain, Seek.PREV, id) for id in ids[1:]] == [b"p7", b"p7", b"p3"]
+    assert (body(a, plain, Seek.FIRST), body(a, plain, Seek.LAST)) == (b"p7", b"p0")
+
+
+def dead(a: Node) -> list[tuple[bytes, int]]:
+    try:
+        return [(m.body, m.message_class) for m in a.messages(DEAD)]
+    except ReceiveTimeout:
+        return []
+
+
+def test_case_112_purge_while_a_message_is_held(a: Node) -> None:
+    for outcome in ("commit", "abort"):
+        a.once(HERE, b"m1", b"m2", b"m3", journal=Journal.DEADLETTER)
+        tx = a.begin()
+        a.receive(Q, tx=tx)
+        purge(a, Q)
+        assert dead(a) == [(b"m2", 0xC001), (b"m3", 0xC001)]
+        if outcome == "commit":
+            a.commit(tx)
+            assert dead(a) == [(b"m2", 0xC001), (b"m3", 0xC001)]
+        else:
+            a.abort(tx)
+            assert dead(a) == [(b"m2", 0xC001), (b"m3", 0xC001), (b"m1", 0xC001)]
+        assert in_queue(a) == []
+        a.receive(DEAD, count=10)
+
+
+def test_case_113_time_to_be_received_ends_while_it_is_held(world: World) -> None:
+    a = world["A"]
+    for outcome in ("commit", "abort"):
+        a.once(HERE, b"m1", journal=Journal.DEADLETTER, time_to_be_received=5)
+        tx = a.begin()
+        a.receive(Q, tx=tx)
+        world.run(10)
+        assert dead(a) == []
+        if outcome == "commit":
+            a.commit(tx)
+            assert dead(a) == []
+        else:
+            a.abort(tx)
+            assert in_queue(a) == []
+            assert dead(a) == [(b"m1", 0xC002)]
+
+
+def test_case_113_nobody_who_waits_gets_what_has_expired(world: World) -> None:
+    a = world["A"]
+    a.once(HERE, b"m1", time_to_be_received=5)
+    tx = a.begin()
+    a.receive(Q, tx=tx)
+    world.run(10)
+    world.after(1_000_000, lambda: a.abort(tx))
+    with pytest.raises(ReceiveTimeout):
+        a.receive(Q, wait_s=5)
+
+
+def serve_one(a: Node) -> bool:
+    """One turn of a read-response service (section 8.3); False: there is nothing to give."""
+    tx = a.begin()
+    (request,) = a.receive(REQUESTS, tx=tx)
+    try:
+        (message,) = a.receive(Q, tx=tx)
+    except ReceiveTimeout:
+        a.abort(tx)
+        return False
+    a.send(tx, request.response_queue, message.body, correlation_id=request.id.pack())
+    a.commit(tx)
+    return True
+
+
+REQUESTS, REPLIES = r"private$\requests", r"private$\replies"
+
+
+def prepare_service(world: World) -> Node:
+    a = world["A"]
+    a.create("requests")
+    world["B"].create("replies")
+    reply_to = r"DIRECT=OS:B\private$\replies"
+    world["B"].once(r"DIRECT=OS:A\private$\requests", b"next, please", response_queue=reply_to)
+    world.run(10)
+    return a
+
+
+def test_case_114_a_request_is_not_used_up_for_nothing(world: World) -> None:
+    a = prepare_service(world)
+    assert not serve_one(a)
+    assert a.bodies(REQUESTS) == [b"next, please"]
+    a.once(HERE, b"input")
+    assert serve_one(a)
+    world.run(10)
+    (reply,) = world["B"].messages(REPLIES)
+    assert reply.body == b"input"
+    assert (a.bodies(REQUESTS), in_queue(a)) == ([], [])
+
+
+@pytest.mark.parametrize("point", points.STORE_POINTS)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_case_114_killed_at_any_point_all_or_nothing(world: World, point: str, count: int) -> None:
+    a = prepare_service(world)
+    a.once(HERE, b"input")
+    a.die_at(point, count)
+    with contextlib.suppress(AnswerLost):
+        serve_one(a)
+    if a.dead:
+        a.start()
+    world.run(60)
+    effects = (a.bodies(REQUESTS), in_queue(a), world["B"].bodies(REPLIES))
+    nothing, everything = ([b"next, please"], [b"input"], []), ([], [], [b"input"])
+    assert effects in (nothing, everything)
+
+
+def test_case_121_messages_can_be_read_as_they_arrive(world: World) -> None:
+    a, b = world["A"], world["B"]
+    b.create("q")
+    world.link("A", "B").up = False
+    tx = a.begin()
+    for number in (1, 2, 3):
+        a.send(tx, REMOTE, b"m%d" % number)
+    a.commit(tx)
+    link = world.link("A", "B")
+    link.up = True
+    seen: list[bytes] = []
+    for _ in range(3):
+        seen += b.receive(Q, wait_s=600).bodies()
+    assert seen == [b"m1", b"m2", b"m3"]
+
+
+def test_case_122_the_last_one_is_marked_and_only_it(world: World) -> None:
+    a, b = world["A"], world["B"]
+    b.create("q")
+    tx = a.begin()
+    for number in (1, 2, 3):
+        a.send(tx, REMOTE, b"m%d" % number)
+    a.commit(tx)
+    world.run(30)
+    marks = [(m.first_in_transaction, m.last_in_transaction) for m in b.messages(Q)]
+    assert marks == [(True, False), (False, False), (False, True)]
+
+
+def whole(b: Node, **options: object) -> SenderTransaction:
+    """A whole transaction of a sender, received and committed at B."""
+    work = unit(b)
+    defaults: dict[str, object] = {"timeout": 600.0, "deadline": None, "incomplete": "wait"}
+    try:
+        found = drive(b, work.receive_transaction(Q, **{**defaults, **options}))  # type: ignore[arg-type]
+    except OnceqError:
+        b.abort(work.number)
+        raise
+    b.commit(work.number)
+    assert isinstance(found, SenderTransaction)
+    return found
+
+
+def slowly(world: World, *lost: int) -> None:
+    """A sends three messages in a transaction; packets with some numbers are lost once."""
+    world["B"].create("q")
+    missing = set(lost)
+
+    def policy(p: Passing) -> list[tuple[int, Passing]]:
+        number = glance(p.packet).number if p.transactional else 0
+        if number not in missing:
+            return [(0, p)]
+        missing.discard(number)
+        return []
+
+    world.link("A", "B").policy = policy
+    tx = world["A"].begin()
+    for number in (1, 2, 3):
+        world["A"].send(tx, REMOTE, b"m%d" % number)
+    world["A"].commit(tx)
+
+
+def test_case_122_a_reader_can_wait_for_the_whole_transaction(world: World) -> None:
+    slowly(world, 3)
+    b = world["B"]
+    world.run(10)
+    assert b.bodies(Q) == [b"m1", b"m2"]
+    assert code_of(whole, b, timeout=0.0) == 0xC00E001B
+    assert b.bodies(Q) == [b"m1", b"m2"], "nothing of it was taken"
+    found = whole(b)
+    assert (found.bodies(), found.complete) == ([b"m1", b"m2", b"m3"], True)
+    assert (found.source, b.bodies(Q)) == (world["A"].identity.guid, [])
+
+
+def test_case_122_an_incomplete_one_does_not_hold_up_others(world: World) -> None:
+    slowly(world, 3)
+    b = world["B"]
+    world.run(10)
+    b.once(HERE, b"of B")
+    assert whole(b).bodies() == [b"of B"]
+    given = whole(b, deadline=5.0, incomplete="give")
+    assert (given.bodies(), given.complete) == ([b"m1", b"m2"], False)
+
+
+def test_case_122_incomplete_ones_become_dead_letters(world: World) -> None:
+    slowly(world, 3)
+    b = world["B"]
+    world.run(10)
+    b.once(HERE, b"of B")
+    assert whole(b, deadline=5.0, incomplete="dead-letter").bodies() == [b"of B"]
+    work = unit(b)
+    plan = work.receive_transaction(Q, timeout=0.0, deadline=5.0, incomplete="dead-letter")
+    assert code_of(drive, b, plan) == 0xC00E001B
+    b.commit(work.number)
+    assert [(m.body, m.message_class) for m in b.messages(DEAD)] == [
+        (b"m1", 0xC004), (b"m2", 0xC004)
+    ]  # fmt: skip
+
+
+def test_case_123_poison_is_moved_aside_and_the_others_keep_their_order(three: Node) -> None:
+    for _ in range(3):
+        tx = three.begin()
+        (poison,) = three.receive(Q, tx=tx)
+        three.abort(tx)
+    tx = three.begin()
+    move(three, Q, poison.lookup_id, POISON, tx=tx)
+    three.commit(tx)
+    assert in_queue(three) == [b"m2", b"m3"]
+    assert in_queue(three, POISON) == [b"m1"]
+
+
+def fail(qm: Node, count: int = 1) -> list[bytes]:
+    """One attempt that comes to nothing."""
+    tx = qm.begin()
+    bodies = qm.receive(Q, tx=tx, count=count).bodies()
+    qm.abort(tx)
+    return bodies
+
+
+def test_case_123_by_a_policy_of_the_queue(world: World, three: Node) -> None:
+    set_queue(three, Q, poison_attempts=2, poison_retry_after=60, poison_then="move:poison")
+    assert fail(three) == fail(three) == [b"m1"]
+    assert (in_queue(three), in_queue(three, RETRY)) == ([b"m2", b"m3"], [b"m1"])
+    world.run(30)
+    assert in_queue(three, RETRY) == [b"m1"]
+    world.run(31)
+    assert (in_queue(three), in_queue(three, RETRY)) == ([b"m2", b"m3", b"m1"], [])
+    three.receive(Q, count=2)
+    assert fail(three) == fail(three) == [b"m1"]
+    assert (in_queue(three), in_queue(three, POISON)) == ([], [b"m1"])
+
+
+def test_case_123_a_policy_survives_and_counts_a_crash(world: World, three: Node) -> None:
+    set_queue(three, Q, poison_attempts=2, poison_retry_after=60)
+    fail(three)
+    tx = three.begin()
+    three.receive(Q, tx=tx)
+    three.kill()
+    three.start()
+    assert in_queue(three, RETRY) == [b"m1"]
+    three.kill()
+    three.start()
+    world.run(61)
+    assert in_queue(three) == [b"m2", b"m3", b"m1"]
+
+
+def test_case_123_the_others_of_a_batch_do_not_go_down_with_it(three: Node) -> None:
+    set_queue(three, Q, poison_attempts=3)
+    assert fail(three, 10) == [b"m1", b"m2", b"m3"]
+    assert fail(three, 10) == [b"m1"]
+    assert fail(three, 10) == [b"m1"]
+    tx = three.begin()
+    assert three.receive(Q, tx=tx, count=10).bodies() == [b"m2"]
+    three.commit(tx)
+    assert (in_queue(three), in_queue(three, POISON)) == ([b"m3"], [b"m1"])
+
+
+@pytest.mark.parametrize("then", ["dead-letter", "reject"])
+def test_case_123_into_the_dead_letters(three: Node, then: str) -> None:
+    set_queue(three, Q, poison_attempts=1, poison_then=then)
+    assert fail(three) == [b"m1"]
+    assert in_queue(three) == [b"m2", b"m3"]
+    assert dead(three) == ([(b"m1", 0xC004)] if then == "dead-letter" else [])
+
+
+def test_case_123_without_a_policy_it_stays_where_it_is(three: Node) -> None:
+    for _ in range(10):
+        assert fail(three) == [b"m1"]
+    assert three.messages(Q)[0].abort_count == 10
+
+
+def test_case_123_when_the_policy_is_switched_off_what_waits_comes_back(three: Node) -> None:
+    set_queue(three, Q, poison_attempts=1, poison_retry_after=3600)
+    fail(three)
+    set_queue(three, Q, poison_attempts=0)
+    assert (in_queue(three), in_queue(three, RETRY)) == ([b"m2", b"m3", b"m1"], [])
+
+
+def test_case_127_accepted_is_more_than_still_there(world: World) -> None:
+    a, b = world["A"], world["B"]
+    b.create("q")
+    a.once(REMOTE, b"n")
+    assert b.receive(Q, wait_s=60).bodies() == [b"n"]
+    a.once(REMOTE, b"n+1")
+    assert b.receive(Q, wait_s=60).bodies() == [b"n+1"]
+
+
+def test_case_128_two_transactions_see_nothing_of_each_other(world: World) -> None:
+    a, b = world["A"], world["B"]
+    b.create("q")
+    a.once(HERE, b"m1", b"m2")
+    one, other = a.begin(), a.begin()
+    got_one = a.receive(Q, tx=one).bodies()
+    a.send(one, REMOTE, b"from one " + got_one[0])
+    got_other = a.receive(Q, tx=other).bodies()
+    a.send(other, REMOTE, b"from other " + got_other[0])
+    assert (got_one, got_other) == ([b"m1"], [b"m2"])
+    world.run(5)
+    assert b.bodies(Q) == []
+    a.commit(other)
+    a.commit(one)
+    world.run(30)
+    assert b.bodies(Q) == [b"from other m2", b"from one m1"]
+    assert in_queue(a) == []
+
+
+# ---- rules of section 8 that have no case of their own ----------------------------------
+
+
+def test_only_what_this_transaction_has_received_can_be_rejected(three: Node) -> None:
+    first, second, _ = lookups(three.messages(Q))
+    tx, other = three.begin(), three.begin()
+    three.receive(Q, tx=other)
+    assert code_of(reject, three, Q, tx, second) == 0xC00E0050
+    assert code_of(reject, three, Q, tx, first) == 0xC00E0050
+    three.abort(other)
+
+
+def test_case_103_a_rejected_message_is_a_dead_letter_of_its_sender(a: Node) -> None:
+    a.once(HERE, b"m1", b"m2", b"m3", journal=Journal.DEADLETTER)
+    tx = a.begin()
+    batch = a.receive(Q, tx=tx, count=3)
+    reject(a, Q, tx, batch.lookup_ids[1])
+    assert dead(a) == []
+    a.commit(tx)
+    assert in_queue(a) == []
+    assert dead(a) == [(b"m2", 0xC004)]
+
+
+def test_a_rejection_is_undone_by_an_abort(a: Node) -> None:
+    a.once(HERE, b"m1", journal=Journal.DEADLETTER)
+    tx = a.begin()
+    reject(a, Q, tx, a.receive(Q, tx=tx).lookup_ids[0])
+    a.abort(tx)
+    assert (in_queue(a), dead(a)) == ([b"m1"], [])
+
+
+def test_a_moved_message_still_expires_and_is_told_of(world: World) -> None:
+    a = world["A"]
+    a.once(HERE, b"m1", journal=Journal.DEADLETTER, time_to_be_received=20)
+    move(a, Q, lookups(a.messages(Q))[0], RETRY)
+    world.run(30)
+    assert in_queue(a, RETRY) == []
+    assert dead(a) == [(b"m1", 0xC002)]
+    assert code_of(a.look, "queue", RETRY) == 0xC00E0003
+
+
+def test_what_is_purged_under_a_move_ends_as_purged(a: Node) -> None:
+    a.once(HERE, b"m1", journal=Journal.DEADLETTER)
+    tx = a.begin()
+    move(a, Q, lookups(a.messages(Q))[0], RETRY, tx=tx)
+    purge(a, Q)
+    a.commit(tx)
+    assert (in_queue(a, RETRY), dead(a)) == ([], [(b"m1", 0xC001)])
+
+
+def test_a_deleted_queue_leaves_stale_handles(three: Node) -> None:
+    """Q-37."""
+    handle = three.open(Q, Access.RECEIVE).handle
+    move(three, Q, lookups(three.messages(Q))[0], RETRY)
+    tx = three.begin()
+    three.receive(Q, tx=tx)
+    assert three.delete(Q) == 3
+
+    def through() -> object:
+        return three.ask(lambda o, r: Receive(o, r, Q, handle=handle))
+
+    with pytest.raises(QueueDeleted) as caught:
+        through()
+    assert caught.value.hresult == 0xC00E005A
+    three.create("q")
+    with pytest.raises(QueueDeleted):
+        through()
+    three.close_handle(handle)
+    three.commit(tx)
+
+
+def test_a_wait_at_a_deleted_queue_ends(world: World, a: Node) -> None:
+    world.after(1_000_000, lambda: a.delete(Q))
+    with pytest.raises(QueueDeleted):
+        a.receive(Q, wait_s=60)
+
+
+def test_a_closed_handle_ends_its_waits(world: World, a: Node) -> None:
+    """RCV-4."""
+    handle = a.open(Q, Access.RECEIVE).handle
+    until = world.now_us + 60_000_000
+    world.after(1_000_000, lambda: a.close_handle(handle))
+    with pytest.raises(OperationCancelled) as caught:
+        a.ask(lambda o, r: Receive(o, r, Q, wait_until_us=until, handle=handle))
+    assert caught.value.hresult == 0xC00E0008

@@ -1,0 +1,61 @@
+"""``receive`` and ``peek`` of one certain message, subqueues and poison policies in the shell."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.daemon.test_cli import Shell, managers, onceq_
+
+__all__ = ["managers", "onceq_"]
+
+Q = "private$/picked"
+
+
+@pytest.fixture
+def three(onceq_: Shell) -> Shell:
+    onceq_("queue", "create", Q, "--transactional", "--exist-ok")
+    onceq_("queue", "purge", Q)
+    for body in ("m1", "m2", "m3"):
+        onceq_("send", Q, body, "--transactional", "--correlation-id", body.encode().hex() * 10)
+    return onceq_
+
+
+def messages(said: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines()]
+
+
+@pytest.mark.slow
+def test_one_certain_message(three: Shell) -> None:
+    first, second, _ = messages(three("peek", Q, "--json"))
+    assert three("peek", Q, "--seek", "last") == "m3\n"
+    assert three("peek", Q, "--lookup", str(first["lookup_id"]), "--seek", "next") == "m2\n"
+    assert three("receive", Q, "--correlation", b"m2".hex() * 10) == "m2\n"
+    assert three("receive", Q, "--message-id", str(first["id"])) == "m1\n"
+    three("receive", Q, "--lookup", str(second["lookup_id"]), code=2)
+    assert "message-not-found" in three.error
+    three("receive", Q, "--correlation", b"m2".hex() * 10, code=4)
+    assert three("receive", Q, "--seek", "first") == "m3\n"
+
+
+@pytest.mark.slow
+def test_moving_and_rejecting(three: Shell) -> None:
+    assert three("receive", Q, "--move-to", ";retry") == "m1\n"
+    assert three("peek", Q + ";retry") == "m1\n"
+    assert Q.replace("/", "\\") + ";retry" in three("queue", "list")
+    assert three("receive", Q, "--reject", "--count", "2") == "m2\nm3\n"
+    three("receive", Q, "--reject", "--move-to", ";x", code=2)
+    assert three("receive", Q + ";retry") == "m1\n"
+    assert ";retry" not in three("queue", "list")
+
+
+@pytest.mark.slow
+def test_a_poison_policy(three: Shell) -> None:
+    said = three("queue", "poison", Q, "--attempts", "2", "--retry-after", "60")
+    assert "after 2 aborts a wait of 60 s, 1 more round, and then move to ;poison" in said
+    assert "after 2 aborts" in three("queue", "show", Q)
+    assert "stay at the head" in three("queue", "poison", Q, "--off")
+    three("queue", "poison", Q, "--then", "somewhere", code=2)
+    assert "illegal-property-value" in three.error

@@ -1,0 +1,257 @@
+"""Random moves, claims, rejections, cursors and aborts: nothing is lost, doubled, or forgotten.
+
+The core alone, without an engine: its records are kept, and a second core is recovered from them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from onceq.core import inputs, places
+from onceq.core.chunk import AVAILABLE, LOCKED
+from onceq.core.decision import Answer, Decision, Handed, Opened
+from onceq.core.manager import Manager
+from onceq.core.state import Identity
+from onceq.errors import OnceqError
+from onceq.model.limits import Settings
+from onceq.model.message import Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from onceq.model.time import NEVER_S, Now
+
+WALL_S = 1_700_000_000
+IDENTITY = Identity(b"A" * 16, "A", WALL_S)
+Q = r"private$\q"
+NAMES = (Q, Q + ";retry", Q + ";poison", Q + ";x")
+
+
+@dataclass
+class Core:
+    """One manager, its records and a clock."""
+
+    records: list[tuple[int, memoryview]] = field(default_factory=list)
+    now_us: int = 1_000_000
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        self.manager = Manager(IDENTITY, Settings())
+        self.kept(self.manager.recover(self.now(), None, [], 0))
+
+    def now(self) -> Now:
+        return Now(WALL_S * 1_000_000 + self.now_us, self.now_us)
+
+    def kept(self, decision: Decision) -> None:
+        for record in decision.records:
+            self.records.append((record.position, memoryview(b"".join(record.payload))))
+
+    def ask(self, make: object) -> object:
+        """The answer to a request, or its error."""
+        self.asked += 1
+        decision = self.manager.step(self.now(), make(1, self.asked))  # type: ignore[operator]
+        self.kept(decision)
+        for action in decision.actions:
+            if isinstance(action, Answer) and action.request == self.asked:
+                return action.result
+        return None
+
+    def pass_time(self, seconds: int) -> None:
+        self.now_us += seconds * 1_000_000
+        due = self.manager.next_timer()
+        if due is not None and due <= self.now_us:
+            self.kept(self.manager.step(self.now(), inputs.Tick()))
+
+    def again(self) -> Manager:
+        """A manager recovered from the records alone, before it undoes what was open."""
+        other = Manager(IDENTITY, Settings())
+        other.recover(self.now(), None, self.records, self.manager.position)
+        return other
+
+    def present(self) -> Counter[str]:
+        """How many messages are where."""
+        found: Counter[str] = Counter()
+        for holder in self.manager.state.holders.values():
+            for lane in holder.lanes.values():
+                for state in (AVAILABLE, LOCKED):
+                    for _, count in lane.ranges(state, 0):
+                        title = getattr(holder, "title", "?")
+                        found[f"{title} {'held' if state == LOCKED else ''}".strip()] += count
+        return found
+
+
+class Applications:
+    """What they do at random, and what is to come out of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.core = Core()
+        self.sent = self.ended = 0
+        self.open: dict[int, int] = {}
+        self.handles: list[int] = []
+        self.cursors: list[tuple[str, int]] = []
+        made = QueueProperties(
+            "q", transactional=True, poison_attempts=self.rng.choice([0, 0, 2, 3]),
+            poison_retry_after=self.rng.choice([0, 30]),
+            poison_then=self.rng.choice(["move:poison", "reject", "dead-letter"]),
+        )  # fmt: skip
+        self.policy = made.poison_attempts > 0
+        self.core.ask(lambda o, r: inputs.CreateQueue(o, r, made, b"Q" * 16))
+
+    def step(self) -> None:
+        work = self.rng.choice([
+            self.send, self.send, self.begin, self.receive, self.receive, self.move, self.move,
+            self.commit, self.abort, self.reject, self.claim, self.handle, self.cursor, self.purge,
+            lambda: self.core.pass_time(self.rng.choice([1, 40, 400])),
+        ])  # fmt: skip
+        work()
+
+    def tx(self) -> int:
+        return self.rng.choice([0, *self.open])
+
+    def lookup(self, name: str, *, peek: bool = True) -> int:
+        answer = self.core.ask(lambda o, r: inputs.Receive(o, r, name, count_max=20, peek=True))
+        if isinstance(answer, Handed):
+            return int(self.rng.choice(answer.lookups))
+        return self.rng.randrange(1, 1 << 20)
+
+    def send(self) -> None:
+        count = self.rng.randrange(1, 4)
+        lifetime = self.rng.choice([NEVER_S, NEVER_S, 60])
+        item = inputs.SendItem(
+            r"DIRECT=OS:.\private$\q", Properties(time_to_be_received=lifetime),
+            Run.of([b"%d" % n for n in range(count)]),
+        )  # fmt: skip
+        self.core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
+        self.sent += count
+
+    def begin(self) -> None:
+        number = max(self.open, default=0) + 1
+        self.core.ask(lambda o, r: inputs.Begin(o, r, number))
+        self.open[number] = 0
+
+    def receive(self) -> None:
+        tx, name, count = self.tx(), self.rng.choice(NAMES), self.rng.randrange(1, 5)
+        seek = self.rng.choice([places.Seek.CURRENT, *places.Seek])
+        lookup = self.lookup(name) if seek or self.rng.random() < 0.5 else 0
+        show = bool(tx and lookup and self.rng.random() < 0.3)
+        self.core.ask(
+            lambda o, r: inputs.Receive(
+                o, r, name, tx, count, lookup=lookup, seek=seek, allow_peek=show
+            )
+        )
+
+    def move(self) -> None:
+        tx, name, to = self.tx(), self.rng.choice(NAMES), self.rng.choice(NAMES)
+        lookup = self.lookup(name)
+        self.core.ask(lambda o, r: places.MoveMessage(o, r, name, to, lookup, tx))
+
+    def reject(self) -> None:
+        tx = self.tx()
+        held = self.core.ask(lambda o, r: inputs.Receive(o, r, Q, tx, 2)) if tx else None
+        if isinstance(held, Handed):
+            chosen = tuple(held.lookups[:1])
+            keep = self.rng.random() < 0.5
+            self.core.ask(lambda o, r: places.Reject(o, r, Q, tx, chosen, keep))
+
+    def claim(self) -> None:
+        tx = self.tx()
+        first = self.lookup(Q)
+        claimed = self.core.ask(lambda o, r: places.Claim(o, r, Q, tx, ((first, first + 1),)))
+        if not isinstance(claimed, OnceqError) and tx:
+            got = self.core.ask(lambda o, r: places.Fetch(o, r, Q, tx, first, first + 1))
+            assert isinstance(got, Handed)
+            assert list(got.lookups) == [first, first + 1]
+
+    def handle(self) -> None:
+        if self.handles and self.rng.random() < 0.5:
+            number = self.handles.pop(self.rng.randrange(len(self.handles)))
+            assert self.core.ask(lambda o, r: inputs.CloseQueue(o, r, number)) is None
+            return
+        name, access = self.rng.choice(NAMES), self.rng.choice([1, 4, 32])
+        opened = self.core.ask(lambda o, r: inputs.OpenQueue(o, r, name, inputs.Access(access)))
+        assert isinstance(opened, Opened)
+        self.handles.append(opened.handle)
+        made = self.core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+        if isinstance(made, int):
+            self.cursors.append((name, made))
+
+    def cursor(self) -> None:
+        if self.cursors:
+            name, number = self.rng.choice(self.cursors)
+            seek, peek = self.rng.choice(list(places.Seek)), self.rng.random() < 0.7
+            self.core.ask(
+                lambda o, r: inputs.Receive(o, r, name, peek=peek, seek=seek, cursor=number)
+            )
+
+    def purge(self) -> None:
+        if self.rng.random() < 0.1:
+            self.core.ask(lambda o, r: inputs.PurgeQueue(o, r, self.rng.choice(NAMES)))
+
+    def commit(self) -> None:
+        if self.open:
+            number = self.rng.choice(list(self.open))
+            del self.open[number]
+            answer = self.core.ask(lambda o, r: inputs.Commit(o, r, number))
+            assert not isinstance(answer, OnceqError)
+
+    def abort(self) -> None:
+        if self.open:
+            number = self.rng.choice(list(self.open))
+            del self.open[number]
+            assert self.core.ask(lambda o, r: inputs.Abort(o, r, number)) is None
+
+
+def parts(manager: Manager) -> tuple[dict[str, Any], bytes]:
+    """A snapshot: its head without the numbers that a restart passes over, and its tables."""
+    raw = b"".join(bytes(part) for part in manager.snapshot())
+    size = struct.unpack_from("<II", raw)[1]
+    head = json.loads(raw[8 : 8 + size])
+    head["next"][1] = 0
+    return head, raw[8 + size :]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_recovery_is_as_it_was(seed: int) -> None:
+    apps = Applications(seed)
+    for _ in range(150):
+        apps.step()
+        state = apps.core.manager.state
+        assert {h.number: len(h) for h in state.holders.values()} == state.recount()
+        used = {handle.queue for handle in apps.core.manager._desk.handles.values()}
+        moving = {m.to for tx in apps.core.manager._desk.transactions.values() for m in tx.receives}
+        for number, sub in state.subqueues.items():
+            assert len(sub) or number in used | moving, f"{sub.title} is empty and unused"
+    for number in list(apps.open):
+        apps.core.ask(lambda o, r, number=number: inputs.Abort(o, r, number))
+    for number in apps.handles:
+        apps.core.ask(lambda o, r, number=number: inputs.CloseQueue(o, r, number))
+    apps.core.pass_time(1)
+    assert not any("held" in title for title in apps.core.present())
+    other = apps.core.again()
+    assert parts(other) == parts(apps.core.manager)
+    third = Manager(IDENTITY, Settings())
+    checkpoint = b"".join(bytes(part) for part in other.snapshot())
+    third.recover(apps.core.now(), checkpoint, [], apps.core.manager.position)
+    assert b"".join(third.snapshot()) == checkpoint
+
+
+def test_random_work_reaches_what_it_is_for() -> None:
+    """Otherwise the test above would say little."""
+    seen: Counter[str] = Counter()
+    for seed in range(10):
+        apps = Applications(seed)
+        for _ in range(150):
+            apps.step()
+            seen.update(apps.core.present().keys())
+            seen.update({"shown": any(q.shown for q in apps.core.manager.state.queues.values())})
+            seen.update({"moving": any(
+                m.to for tx in apps.core.manager._desk.transactions.values() for m in tx.receives
+            )})  # fmt: skip
+    for what in ("q", "q held", "q;retry", "q;poison", "q;x", "q;retry held", "shown", "moving"):
+        assert seen[what] > 5, f"{what}: {seen}"

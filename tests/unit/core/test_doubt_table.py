@@ -1,0 +1,92 @@
+"""Tables of what is in doubt, and of what a receiver remembers of streams."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from onceq.core import doubt_table
+from onceq.core.doubt_table import Doubt, Doubts, Memories
+from onceq.core.holders import Progress
+
+
+def table() -> Doubts:
+    made = Doubts()
+    for number in range(1, 6):
+        made.add(7, number, Doubt(20, 1, 0, 100 + number, number == 5))
+    made.add(8, 1, Doubt(21, 1, 0, 200, False))
+    return made
+
+
+def test_found_by_message_by_place_and_by_outgoing_queue() -> None:
+    made = table()
+    assert len(made) == 6
+    doubt = made.find(7, 3)
+    assert doubt is not None
+    assert doubt is made.at((1, 0, 103))
+    assert made.find(7, 9) is None
+    assert made.at((2, 0, 103)) is None
+    assert (made.streams_of(20), made.streams_of(21), made.streams_of(22)) == ({7: 4}, {8: 1}, {})
+    assert (made.unsettled(20), made.unsettled(21)) == (4, 1)
+
+
+@pytest.mark.parametrize("count", [3, 1_000_000])
+def test_what_is_gone_is_forgotten(count: int) -> None:
+    made = table()
+    made.forget(1, 0, 102, count)
+    left = {101, 105, 200} if count == 3 else {101}
+    assert {place for place in range(300) if made.at((1, 0, place))} == left
+    made.forget(1, 0, 0, 1000)
+    assert (len(made), made.streams_of(20), made.dump()) == (0, {}, [])
+
+
+def test_a_checkpoint_holds_all_of_it() -> None:
+    made, again = table(), Doubts()
+    again.load(json.loads(json.dumps(made.dump())))
+    assert again.dump() == made.dump()
+    assert again.unsettled(20) == 4
+
+
+def test_both_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubt_table, "DOUBTS_MAX", 6)
+    monkeypatch.setattr(doubt_table, "LEFT_STREAMS_MAX", 2)
+    made = table()
+    made.add(9, 1, Doubt(22, 1, 0, 300, False))
+    assert made.find(9, 1) is None
+    memories, progress = Memories(), Progress(b"S" * 16, "k")
+    for stream in range(1, 6):
+        memories.advance(progress, stream, 1, 3, surely_new=True)
+    assert [key[2] for key, _ in memories] == [3, 4]
+
+
+def test_gaps_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubt_table, "PASSED_RANGES_MAX", 2)
+    memories, progress = Memories(), Progress(b"S" * 16, "k")
+    memories.advance(progress, 5, 3, 4, surely_new=True)
+    memory = memories.current(progress)
+    assert (memory.since, memory.last, memory.passed) == (1, 4, ((1, 2),))
+    memories.advance(progress, 5, 5, 6, surely_new=True)
+    memories.advance(progress, 5, 8, 8, surely_new=True)
+    memories.advance(progress, 5, 10, 10, surely_new=True)
+    memory = memories.current(progress)
+    assert (memory.since, memory.passed) == (3, ((7, 7), (9, 9)))
+    assert [memory.arrived(n) for n in (2, 3, 7, 8, 9, 10)] == [
+        None, True, False, True, False, True,
+    ]  # fmt: skip
+
+
+def test_what_was_lost_in_a_restore_is_not_claimed() -> None:
+    memories = Memories()
+    fresh = Progress(b"S" * 16, "k")
+    memories.advance(fresh, 5, 3, 4, surely_new=False)
+    assert memories.current(fresh).arrived(2) is None
+    old = Progress(b"S" * 16, "k", stream=5, last=4)
+    old.vague = True
+    assert memories.current(old).arrived(4) is None
+    memories.advance(old, 5, 9, 9, surely_new=False)
+    assert [memories.current(old).arrived(n) for n in (4, 8, 9)] == [None, None, True]
+    old.vague = True
+    memories.advance(old, 6, 4, 4, surely_new=False)
+    assert memories.left(b"S" * 16, "k", 5) is None
+    assert [memories.current(old).arrived(n) for n in (3, 4)] == [None, True]
