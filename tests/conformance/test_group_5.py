@@ -301,6 +301,20 @@ def test_messages_removed_by_an_operator_before_they_left(world: World) -> None:
     assert classes(world["A"]) == [C.NACK_DELETED]
 
 
+def test_nothing_negative_is_said_of_a_removed_message_that_may_have_arrived(
+    world: World,
+) -> None:
+    """Found by the simulator: the acknowledgment said "removed", and the message was received."""
+    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p)]
+    world["A"].once(Q, b"m", **asking(EVERYTHING, journal=Journal.DEADLETTER))
+    world.run(2)
+    world["A"].ask(lambda o, r: inputs.PurgeQueue(o, r, Q))
+    world["B"].receive(LOCAL)
+    world.run(5)
+    assert classes(world["A"], DEAD) == [C.NACK_DELETED], "what the operator did"
+    assert sorted(classes(world["A"])) == [C.ACK_REACH_QUEUE, C.ACK_RECEIVE]
+
+
 # ---- journals ------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import arrival, outgoing, transaction
+from onceq.core import acknowledge, arrival, operate, outgoing, transaction
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk
 from onceq.core.filter import Judgment, Verdict, judge
@@ -167,6 +167,32 @@ def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(State, "_adopt", adopt)
 
 
+def told_twice(patch: pytest.MonkeyPatch) -> None:
+    """An acknowledgment message is made twice for one end."""
+
+    def twice(desk: Desk, change: Change, packet: Any, reason: Any) -> None:
+        original(desk, change, packet, reason)
+        original(desk, change, packet, reason)
+
+    original = acknowledge.acknowledge
+    patch.setattr(acknowledge, "acknowledge", twice)
+
+
+def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    """A negative acknowledgment for what was transmitted, and may have arrived."""
+
+    def end_waiting(
+        waiting: Any, index: int, counter: int, change: Change, reason: MessageClass
+    ) -> None:
+        sent, waiting.ever_sent = waiting.ever_sent, 0
+        original(waiting, index, counter, change, reason)
+        waiting.ever_sent = sent
+
+    original = outgoing.end_waiting
+    patch.setattr(outgoing, "end_waiting", end_waiting)
+    patch.setattr(operate, "end_waiting", end_waiting)
+
+
 def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
     """13: a commit makes one record for each destination."""
 
@@ -285,6 +311,8 @@ MISTAKES: dict[str, Mistake] = {
     "never relinked": Mistake(9, never_relinked, frozenset({"I8"})),
     "always not delivered": Mistake(11, always_not_delivered, frozenset({"I11"})),
     "two dead letters": Mistake(12, two_dead_letters, frozenset({"I12"})),
+    "told twice": Mistake(0, told_twice, frozenset({"I13"})),
+    "told in doubt": Mistake(0, told_in_doubt, frozenset({"I13"})),
     "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"})),
     "wrong order": Mistake(14, backwards, frozenset({"I5"})),
     "given back uncounted": Mistake(15, given_back_uncounted, frozenset({"I17"})),

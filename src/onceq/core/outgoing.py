@@ -333,7 +333,9 @@ def end_waiting(
     flags = _flags_of(outgoing, index, counter)
     if flags & PUT_DEADLETTER:
         to = DEAD_XACT if index == TRANSACTIONAL_LANE else DEAD_LETTER
-    heirs = ((ACKS_OWED, 0, int(reason)),) if owes(flags, reason) else ()
+    # What was transmitted may have arrived: nothing true can be said of it (I13).
+    doubtful = index == TRANSACTIONAL_LANE and counter <= outgoing.ever_sent
+    heirs = ((ACKS_OWED, 0, int(reason)),) if owes(flags, reason) and not doubtful else ()
     last = change.moves[-1] if change.moves else None
     if (
         last is not None

@@ -46,7 +46,7 @@ from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
 LOCK_FILE: Final = "LOCK"
 SEGMENT_BYTES: Final = 16 << 20
 """Size of a segment file; a record that needs more gets a segment of its own."""
-CACHE_BYTES: Final = 64 << 20
+CACHE_BYTES: Final = 32 << 20
 """Payload bytes of the last records that are kept in memory."""
 
 

@@ -254,6 +254,7 @@ class Ledger:
         """A message was handed out: to a unit of work, for good, or to be looked at."""
         message = self._known(place, packet)
         copy = message.copies[place.key]
+        self.world.told.known(packet, message.uid)
         self._check_place(place, message, copy, lookup)
         holder = place.held.get(lookup)
         if holder is not None:

@@ -29,12 +29,14 @@ RESERVE = "reserve reached"
 QUOTA = "quota refusal"
 RECOVERY_CUT = "crash during recovery"
 SYNC_FAILED = "sync failed"
+ACKED = "positive acknowledgment message"
+NACKED = "negative acknowledgment message"
 SETTLED = "doubt settled by the receiver"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
-    RECOVERY_CUT, SYNC_FAILED, SETTLED,
+    RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
 )  # fmt: skip
 """Each of them in every batch of BATCH seeds."""
 

@@ -28,6 +28,7 @@ from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.ledger import Place
 from onceq.testing.options import MINUTE, SECOND
+from onceq.testing.told import ADMIN
 
 if TYPE_CHECKING:
     from onceq.testing.world import World
@@ -48,6 +49,9 @@ class Operators:
         for place in list(self.world.ledger.places.values()):
             while place.node == app.node.index and place.created_us < 0 and not place.late:
                 yield from self.create(app, place)
+        properties = QueueProperties(ADMIN.rpartition("\\")[2])
+        instance = self.world.stream("workload").randbytes(16)
+        yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), safe=True)
 
     def create(self, app: App, place: Place) -> Program:
         """Make one queue."""
@@ -222,6 +226,12 @@ class Operators:
                     break
                 for packet in answer.run:
                     self.world.verdict.grave(app.node, name, bytes(packet))
+        while True:
+            answer = yield Ask(_take(ADMIN, 0))
+            if isinstance(answer, OnceqError):
+                break
+            for packet in answer.run:
+                self.world.told.acknowledgment(app.node.index, bytes(packet))
         views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
         for view in views:
             place = self._place(view.destination)

@@ -53,6 +53,8 @@ class Options:
     spellings: float
     """Share of destinations addressed by another of their names."""
     plain: float
+    acknowledged: float
+    """Share of sends that ask for acknowledgment messages."""
     body_bytes_max: int
     settings: Settings
 
@@ -103,6 +105,7 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         wrong=rate(0.02, 0.2),
         spellings=rate(0.1, 0.7, 0.3),
         plain=rate(0.05, 0.4),
+        acknowledged=rate(0.1, 0.7),
         body_bytes_max=rng.choice([20, 200, 3_000]),
         settings=_settings(rng, safety),
     )

@@ -103,6 +103,8 @@ class Tap:
                 )
             end.streams.add(stream)
             return
+        if flags >> 16 & 7:
+            return  # an acknowledgment message: it names a response queue (``told.py``)
         message_class, body = body_of(piece, start)
         if message_class == ORDER_ACK_CLASS and len(body) == ORDER_ACK_BYTES:
             self._order_ack(source, target, *_ACK.unpack_from(body))

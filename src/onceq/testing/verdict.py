@@ -47,10 +47,11 @@ class Verdict:
         if message is None or message.body != found.body:
             self.world.wrong(f"I12: {queue} of {node.name} holds a message that nobody sent")
         assert message is not None
-        place = self._place_of(message, found.destination)
+        place = self.place_of(message, found.destination)
+        self.world.told.known(packet, message.uid)
         message.copies[place.key].graves.append((node.index, queue, found.message_class))
 
-    def _place_of(self, message: Message, destination: str) -> Place:
+    def place_of(self, message: Message, destination: str) -> Place:
         """Which of its destinations a copy went to, by the name in its packet."""
         given = destination.casefold()
         host, _, path = given.partition("\\")

@@ -13,7 +13,7 @@ from onceq.core.decision import Outcome
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, Receive, Send, SendItem
 from onceq.errors import InsufficientResources, OnceqError, StorageReserve, TransactionOver
 from onceq.model.identity import TransactionId
-from onceq.model.message import Delivery, Journal, Properties
+from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.service.engine import Delivered
@@ -21,6 +21,7 @@ from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.ledger import Ledger, Message, Place, Status, Unit
 from onceq.testing.options import HOUR, MINUTE, SECOND
+from onceq.testing.told import ADMIN
 
 if TYPE_CHECKING:
     from onceq.testing.world import World
@@ -84,14 +85,21 @@ class Workload:
             names.append((place, name))
         return names
 
-    def _properties(self, *, plain: bool) -> Properties:
+    def _properties(self, node: int, *, plain: bool) -> Properties:
         rng, options = self.rng, self.world.options
         reach = receive = NEVER_S
         if rng.random() < options.lifetimes:
             reach = rng.choice([0, 1, 5, 60, 600, 7_200])
         if rng.random() < options.lifetimes * 0.5:
             receive = rng.choice([1, 30, 600, 7_200, 86_400])
+        level, admin = Acknowledge.NONE, ""
+        if rng.random() < options.acknowledged:
+            level = Acknowledge(rng.randrange(16))
+            told = node if rng.random() < 0.8 else rng.randrange(options.managers)
+            admin = f"DIRECT=OS:M{told}\\{ADMIN}" if told != node or rng.random() < 0.5 else ADMIN
         return Properties(
+            acknowledge=level,
+            admin_queue=admin,
             delivery=Delivery.EXPRESS if plain and rng.random() < 0.4 else Delivery.RECOVERABLE,
             priority=rng.randrange(8) if rng.random() < 0.3 else None,
             journal=Journal(rng.choice([0, 0, 1, 1, 2, 3])) if not plain else Journal.NONE,
@@ -105,11 +113,12 @@ class Workload:
     ) -> tuple[SendItem, list[Message]]:
         rng, options = self.rng, self.world.options
         names = self._names(node, self._places(plain=plain))
-        properties = self._properties(plain=plain)
+        properties = self._properties(node, plain=plain)
         if unit is not None and unit.sends:
             first = unit.sends[0].properties
             effective = Properties(
-                journal=properties.journal, time_to_reach_queue=first.time_to_reach_queue,
+                journal=properties.journal, acknowledge=properties.acknowledge,
+                admin_queue=properties.admin_queue, time_to_reach_queue=first.time_to_reach_queue,
                 time_to_be_received=first.time_to_be_received,
             )  # fmt: skip
         else:

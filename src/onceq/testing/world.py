@@ -10,6 +10,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 
+from onceq.core.holders import Queue
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.store.log import LogStore
@@ -24,6 +25,7 @@ from onceq.testing.node import PATH, Node
 from onceq.testing.operators import Operators
 from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw
 from onceq.testing.tap import Tap
+from onceq.testing.told import ADMIN, Told
 from onceq.testing.trace import Trace, Violation
 from onceq.testing.verdict import Verdict
 from onceq.testing.workload import Workload
@@ -54,6 +56,7 @@ class World:
         self.ghosts = Ghosts()
         self.ledger = Ledger(self)
         self.verdict = Verdict(self)
+        self.told = Told(self)
         self.operators = Operators(self)
         self.nodes = [Node(self, index) for index in range(self.options.managers)]
         for node in self.nodes:
@@ -145,6 +148,7 @@ class World:
             self.tap.ends(node, node.engine.manager)
             self._recount(node.engine.manager)
         self.verdict.judge()
+        self.told.judge()
 
     def _made(self) -> bool:
         return all(p.number for p in self.ledger.places.values() if not p.late)
@@ -202,7 +206,7 @@ class World:
         """Why it has not drained: something is stuck, or something is gone."""
         states = [node.engine.manager.state for node in self.nodes if node.engine is not None]
         stuck = any(o.unacknowledged for s in states for o in s.outgoing.values()) or any(
-            len(queue) for s in states for queue in s.queues.values() if not queue.system
+            len(queue) for s in states for queue in s.queues.values() if _is_drained(queue)
         )
         awaiting = sum(o.ordered_lane.awaiting for s in states for o in s.outgoing.values())
         what = "I26: not drained after two days: "
@@ -227,7 +231,7 @@ class World:
             left += [
                 f"{node.name}\\{queue.properties.name}: {len(queue)} messages"
                 for queue in state.queues.values()
-                if len(queue) and not queue.system
+                if len(queue) and _is_drained(queue)
             ]
         return "; ".join(left)
 
@@ -263,3 +267,8 @@ class World:
 
 
 __all__ = ["SECOND", "World"]
+
+
+def _is_drained(queue: Queue) -> bool:
+    """Whether its messages are received before the end; what was told stays until then."""
+    return not queue.system and queue.properties.name != ADMIN.rpartition("\\")[2]

@@ -1,0 +1,120 @@
+"""What applications were told: acknowledgment messages, held against what became of the messages.
+
+Every manager of a world has an administration queue, which nobody reads before the end. An
+acknowledgment says which message it is about by its correlation identifier; which message that is
+the books learn from every packet that comes out of a queue, and from negative ones, whose body is
+the original's.
+
+Watches: I13.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from onceq.model.classes import MessageClass
+from onceq.model.message import Acknowledge
+from onceq.model.message import Message as Decoded
+from onceq.model.time import NEVER_S
+from onceq.packet.decode import decode, glance
+from onceq.testing import marks
+
+if TYPE_CHECKING:
+    from onceq.testing.ledger import Message, Place
+    from onceq.testing.world import World
+
+ADMIN = "private$\\acks"
+NEGATIVE, ON_RECEIVE = 0x8000, 0x4000
+_BITS = {
+    (False, False): Acknowledge.POSITIVE_ARRIVAL,
+    (False, True): Acknowledge.POSITIVE_RECEIVE,
+    (True, False): Acknowledge.NEGATIVE_ARRIVAL,
+    (True, True): Acknowledge.NEGATIVE_RECEIVE,
+}
+
+
+class Told:
+    """See the module."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._who: dict[bytes, int] = {}
+        """Message identifier: message of the books."""
+        self._acks: dict[tuple[int, bytes, int], Decoded] = {}
+        """(manager, source and number of the acknowledgment): it. A network repeats them."""
+
+    def known(self, packet: memoryview | bytes, uid: int) -> None:
+        """This packet, which came out of a queue, is that message."""
+        fields = glance(packet)
+        self._who[fields.source + fields.message.to_bytes(4, "little")] = uid
+
+    def acknowledgment(self, node: int, packet: bytes) -> None:
+        """This stands in the administration queue of a manager."""
+        found = decode(packet)
+        if not found.message_class or found.acknowledge or found.admin_queue:
+            self.world.wrong(f"I13: M{node} has {found!r} in its administration queue")
+        if found.body:
+            self._who[found.correlation_id] = int.from_bytes(found.body[:8], "little")
+        self._acks[node, found.id.source, found.id.number] = found
+
+    def judge(self) -> None:
+        """Hold all of them against the books."""
+        groups: dict[tuple[int, str, int], list[Decoded]] = defaultdict(list)
+        for (node, _, _), ack in self._acks.items():
+            uid = self._who.get(ack.correlation_id)
+            if uid is None:
+                continue
+            message = self.world.ledger.messages.get(uid)
+            if message is None:
+                self.world.wrong(f"I13: class {ack.message_class:#x} about nothing that was sent")
+            assert message is not None
+            place = self.world.verdict.place_of(message, ack.response_queue)
+            groups[uid, f"{place.node}\\{place.name}", node].append(ack)
+            self._one(message, place, ack)
+        for (uid, _, _), acks in groups.items():
+            self._together(self.world.ledger.messages[uid], acks)
+
+    def _wrong(self, message: Message, ack: Decoded, what: str) -> None:
+        self.world.wrong(
+            f"I13: class {ack.message_class:#06x} about message {message.uid} of M{message.node} "
+            f"to {ack.response_queue}, sent with {message.properties.acknowledge!r}: {what}"
+        )
+
+    def _one(self, message: Message, place: Place, ack: Decoded) -> None:
+        value = ack.message_class
+        negative, late = bool(value & NEGATIVE), bool(value & ON_RECEIVE)
+        if not message.properties.acknowledge & _BITS[negative, late]:
+            self._wrong(message, ack, "nobody asked for it")
+        if message.refused or (message.unit is not None and not message.unit.seen
+                               and message.unit.status.value != "committed"):  # fmt: skip
+            self._wrong(message, ack, "it was never sent")
+        self.world.marks[marks.NACKED if negative else marks.ACKED] += 1
+        copy, p = message.copies[place.key], message.properties
+        ordered = message.unit is not None
+        if value == MessageClass.ACK_RECEIVE and not copy.received and not place.leaks:
+            self._wrong(message, ack, "nobody has received it")
+        if negative and ordered and copy.received:
+            self._wrong(message, ack, "it was received")
+        timers = (p.time_to_reach_queue, p.time_to_be_received)
+        if value == MessageClass.NACK_REACH_QUEUE_TIMEOUT and timers == (NEVER_S, NEVER_S):
+            self._wrong(message, ack, "it had all the time")
+        if value == MessageClass.NACK_RECEIVE_TIMEOUT and timers[1] == NEVER_S:
+            self._wrong(message, ack, "it could be received for ever")
+        if value == MessageClass.NACK_QUEUE_PURGED and place.purged_us < 0:
+            self._wrong(message, ack, "nobody has purged the queue")
+        if value == MessageClass.NACK_QUEUE_DELETED and place.deleted_us < 0:
+            self._wrong(message, ack, "nobody has deleted the queue")
+
+    def _together(self, message: Message, acks: list[Decoded]) -> None:
+        """Of each kind there is one at the most, and never both of a kind."""
+        if message.unit is None:
+            return  # the network may have repeated the message itself, long after
+        arrival = [a for a in acks if not a.message_class & ON_RECEIVE]
+        ending = [a for a in acks if a.message_class & ON_RECEIVE]
+        for kind in (arrival, ending):
+            if len(kind) > 1:
+                both = ", ".join(f"{a.message_class:#06x}" for a in kind)
+                self._wrong(message, kind[0], f"and at the same queue also {both}")
+        if ending and any(a.message_class & NEGATIVE for a in arrival):
+            self._wrong(message, ending[0], "but it never arrived (ACK-3)")
