@@ -604,6 +604,37 @@ def test_case_103_a_rejected_message_is_a_dead_letter_of_its_sender(a: Node) -> 
     assert dead(a) == [(b"m2", 0xC004)]
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_case_103_the_sender_elsewhere_gets_it_back(world: World, moved: bool) -> None:
+    a, b = world["A"], world["B"]
+    b.create("q")
+    a.once(REMOTE, b"m1", b"m2", b"m3", journal=Journal.DEADLETTER)
+    world.run(10)
+    queue = Q
+    if moved:
+        queue = RETRY
+        for lookup in lookups(b.messages(Q)):
+            move(b, Q, lookup, RETRY)
+    tx = b.begin()
+    batch = b.receive(queue, tx=tx, count=3)
+    reject(b, queue, tx, batch.lookup_ids[1])
+    b.commit(tx)
+    world.run(60)
+    assert dead(a) == [(b"m2", 0xC004)]
+    assert dead(b) == []
+
+
+def test_case_113_what_expires_in_a_subqueue_is_told_to_its_sender(world: World) -> None:
+    a, b = world["A"], world["B"]
+    b.create("q")
+    a.once(REMOTE, b"m1", journal=Journal.DEADLETTER, time_to_be_received=100)
+    world.run(10)
+    move(b, Q, lookups(b.messages(Q))[0], RETRY)
+    world.run(300)
+    assert in_queue(b, RETRY) == []
+    assert dead(a) == [(b"m1", 0xC002)]
+
+
 def test_a_rejection_is_undone_by_an_abort(a: Node) -> None:
     a.once(HERE, b"m1", journal=Journal.DEADLETTER)
     tx = a.begin()

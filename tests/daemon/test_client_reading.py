@@ -184,6 +184,24 @@ def test_rejecting(qm: Any) -> None:
     assert (dead.body, dead.message_class) == (b"bad", 0xC004)
 
 
+def test_from_several_queues(three: Any) -> None:
+    """Places of different queues may be equal: then it must be said which one is meant."""
+    other = r"private$\other"
+    three.create_queue(other, transactional=True)
+    three.send(other, b"o1", transactional=True)
+    with three.transaction() as tx:
+        with pytest.raises(errors.InvalidParameter):
+            tx.move(three.peek(T), ";x")
+        mine, theirs = tx.receive(T, timeout=NOW), tx.receive(other, timeout=NOW)
+        assert mine.lookup_id == theirs.lookup_id
+        with pytest.raises(errors.InvalidParameter):
+            tx.move(mine, ";x")
+        tx.move(mine, ";x", queue=T)
+        tx.move(theirs, ";x", queue=other)
+    assert (there(three, T + ";x"), there(three, other + ";x")) == ([b"m1"], [b"o1"])
+    three.delete_queue(other)
+
+
 def test_poison_policy_in_one_line(three: Any) -> None:
     made = three.set_poison_policy(T, attempts=2)
     assert (made["poison_attempts"], made["poison_then"]) == (2, "move:poison")

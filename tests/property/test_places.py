@@ -9,80 +9,23 @@ import json
 import random
 import struct
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from onceq.core import inputs, places
-from onceq.core.chunk import AVAILABLE, LOCKED
-from onceq.core.decision import Answer, Decision, Handed, Opened
+from onceq.core.decision import Handed, Opened
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
 from onceq.errors import OnceqError
 from onceq.model.limits import Settings
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
-from onceq.model.time import NEVER_S, Now
+from onceq.model.time import NEVER_S
+from tests.unit.core.alone import IDENTITY, Core
 
-WALL_S = 1_700_000_000
-IDENTITY = Identity(b"A" * 16, "A", WALL_S)
 Q = r"private$\q"
 NAMES = (Q, Q + ";retry", Q + ";poison", Q + ";x")
-
-
-@dataclass
-class Core:
-    """One manager, its records and a clock."""
-
-    records: list[tuple[int, memoryview]] = field(default_factory=list)
-    now_us: int = 1_000_000
-    asked: int = 0
-
-    def __post_init__(self) -> None:
-        self.manager = Manager(IDENTITY, Settings())
-        self.kept(self.manager.recover(self.now(), None, [], 0))
-
-    def now(self) -> Now:
-        return Now(WALL_S * 1_000_000 + self.now_us, self.now_us)
-
-    def kept(self, decision: Decision) -> None:
-        for record in decision.records:
-            self.records.append((record.position, memoryview(b"".join(record.payload))))
-
-    def ask(self, make: object) -> object:
-        """The answer to a request, or its error."""
-        self.asked += 1
-        decision = self.manager.step(self.now(), make(1, self.asked))  # type: ignore[operator]
-        self.kept(decision)
-        for action in decision.actions:
-            if isinstance(action, Answer) and action.request == self.asked:
-                return action.result
-        return None
-
-    def pass_time(self, seconds: int) -> None:
-        self.now_us += seconds * 1_000_000
-        due = self.manager.next_timer()
-        if due is not None and due <= self.now_us:
-            self.kept(self.manager.step(self.now(), inputs.Tick()))
-
-    def again(self) -> Manager:
-        """A manager recovered from the records alone, before it undoes what was open."""
-        other = Manager(IDENTITY, Settings())
-        other.recover(self.now(), None, self.records, self.manager.position)
-        return other
-
-    def present(self) -> Counter[str]:
-        """How many messages are where."""
-        found: Counter[str] = Counter()
-        for holder in self.manager.state.holders.values():
-            for lane in holder.lanes.values():
-                for state in (AVAILABLE, LOCKED):
-                    for _, count in lane.ranges(state, 0):
-                        title = getattr(holder, "title", "?")
-                        found[f"{title} {'held' if state == LOCKED else ''}".strip()] += count
-        return found
 
 
 class Applications:
@@ -224,7 +167,9 @@ def test_recovery_is_as_it_was(seed: int) -> None:
         state = apps.core.manager.state
         assert {h.number: len(h) for h in state.holders.values()} == state.recount()
         used = {handle.queue for handle in apps.core.manager._desk.handles.values()}
-        moving = {m.to for tx in apps.core.manager._desk.transactions.values() for m in tx.receives}
+        moving: set[int] = set()
+        for tx in apps.core.manager._desk.transactions.values():
+            moving |= tx.targets
         for number, sub in state.subqueues.items():
             assert len(sub) or number in used | moving, f"{sub.title} is empty and unused"
     for number in list(apps.open):

@@ -296,6 +296,8 @@ class Unit:
 
     def _queue_of(self, lookup: int) -> str:
         """Where this transaction has received a message from."""
+        if len(self._from) == 1:
+            return next(iter(self._from))
         names = [name for name, ids in self._from.items() if any(lookup in part for part in ids)]
         if len(names) != 1:
             raise InvalidParameter(

@@ -8,6 +8,7 @@ Upholds: I16 (only what is free can be claimed), I11 (a rejected message ends on
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 from onceq.core.chunk import AVAILABLE, LOCKED, PURGING
@@ -29,37 +30,54 @@ from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 def held_by(tx: Transaction, queue: Queue, lookup: int) -> Held | None:
     """The receive of a transaction that holds a message, cut down to this one message."""
     index, counter = place_of(lookup)
-    for at, held in enumerate(tx.receives):
+    for at in range(len(tx.receives) - 1, -1, -1):
+        held = tx.receives[at]
         if held.holder != queue.number or held.lane != index:
             continue
         if held.first <= counter < held.first + held.count:
-            if held.count == 1:
-                return held
-            tx.receives[at : at + 1] = cut = _parts(held, counter)
+            tx.receives[at : at + 1] = cut = _cut(held, [counter])
             return next(part for part in cut if part.first == counter)
     return None
 
 
-def _parts(held: Held, counter: int) -> list[Held]:
-    end = held.first + held.count
-    sizes = ((held.first, counter), (counter, counter + 1), (counter + 1, end))
-    return [replace(held, first=start, count=stop - start) for start, stop in sizes if stop > start]
+def _cut(held: Held, chosen: list[int]) -> list[Held]:
+    """The same, with each chosen position apart; they rise and lie inside."""
+    parts: list[Held] = []
+    at, end = held.first, held.first + held.count
+    for counter in chosen:
+        if counter > at:
+            parts.append(replace(held, first=at, count=counter - at))
+        parts.append(replace(held, first=counter, count=1))
+        at = counter + 1
+    if at < end:
+        parts.append(replace(held, first=at, count=end - at))
+    return parts
 
 
 def reject(desk: Desk, item: Reject) -> None:
     """Mark messages: the commit ends them as refused by the receiver (RCV-15, case 103)."""
     queue = find_queue(desk, item.queue)
     tx = find(desk, item.owner, item.transaction)
-    for lookup in item.lookups:
-        if held_by(tx, queue, lookup) is None:
-            raise TransactionUsage(
-                "only a message that this transaction has received can be rejected in it"
-            )
-    for lookup in item.lookups:
-        held = held_by(tx, queue, lookup)
-        assert held is not None
-        if held.to:
-            desk.emptied[held.to] = None
+    wanted: dict[int, list[int]] = {}
+    for lookup in sorted(set(item.lookups)):
+        index, counter = place_of(lookup)
+        wanted.setdefault(index, []).append(counter)
+    after: list[Held] = []
+    marked: list[Held] = []
+    for held in tx.receives:
+        counters = wanted.get(held.lane, []) if held.holder == queue.number else []
+        low = bisect_left(counters, held.first)
+        inside = counters[low : bisect_left(counters, held.first + held.count)]
+        cut = _cut(held, inside) if inside else [held]
+        after += cut
+        chosen = set(inside)
+        marked += [part for part in cut if part.first in chosen]
+    if len(marked) != len(set(item.lookups)):
+        raise TransactionUsage(
+            "only a message that this transaction has received can be rejected in it"
+        )
+    tx.receives = after
+    for held in marked:
         held.to = 0
         held.reason = MessageClass.NACK_RECEIVE_REJECTED
         held.keep = item.keep

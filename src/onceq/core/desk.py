@@ -101,6 +101,8 @@ class Transaction:
     began_s: int
     sends: list[Prepared] = field(default_factory=list)
     receives: list[Held] = field(default_factory=list)
+    targets: set[int] = field(default_factory=set)
+    """Numbers of the queues to which it moves messages."""
     bytes: int = 0
     messages: int = 0
     lifetimes: tuple[int, int] | None = None

@@ -63,9 +63,8 @@ def move(desk: Desk, item: MoveMessage) -> None:
         return
     if held is None:
         held = _hold(desk, tx, source, index, counter)
-    if held.to:
-        desk.emptied[held.to] = None
     held.to, held.reason = target.number, 0
+    tx.targets.add(target.number)
     desk.answer(item.owner, item.request, 0)
 
 

@@ -74,7 +74,10 @@ def _sift(desk: Desk, queue: Queue, places: Sequence[Place]) -> None:
     for index, counter in worn:
         _divert(desk, change, queue, index, counter)
     desk.record(change)
-    desk.notice("poison", queue.title, queue=queue.title, messages=len(worn))
+    desk.notice(
+        "messages moved aside: received too often in vain", queue.title, queue=queue.title,
+        messages=len(worn),
+    )  # fmt: skip
     _set_timer(desk, queue)
 
 

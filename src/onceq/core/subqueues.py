@@ -61,9 +61,7 @@ def tidy(desk: Desk) -> None:
             continue
         if any(desk.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
             continue
-        if any(
-            move.to == queue.number for tx in desk.transactions.values() for move in tx.receives
-        ):
+        if any(queue.number in tx.targets for tx in desk.transactions.values()):
             continue
         desk.sources.clear()
         desk.setup("drop-subqueue", forced=False, number=queue.number)

@@ -103,6 +103,7 @@ def commit(desk: Desk, item: Commit) -> None:
             desk.promise(sends, -1)
         del desk.transactions[item.owner, item.transaction]
         receives = tx.receives
+        desk.emptied.update(dict.fromkeys(tx.targets))
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
         sends = [prepare(desk, item.items[0], None, transactional=True)]
@@ -129,7 +130,6 @@ def _done(desk: Desk, change: Change, held: Held) -> None:
     """What a transaction held is received, or moved, or refused (RCV-15)."""
     holder, index, first, count = held.holder, held.lane, held.first, held.count
     if held.to:
-        desk.emptied[held.to] = None
         move = Move(Op.SHIFT, holder, index, first, count, to=held.to)
         if desk.state.holders[holder].lane(index).state(first) == PURGING:
             move = Move(Op.END, holder, index, first, count)
@@ -158,6 +158,7 @@ def undo(desk: Desk, tx: Transaction) -> None:
     del desk.transactions[tx.owner, tx.number]
     desk.open_bytes -= tx.bytes
     desk.promise(tx.sends, -1)
+    desk.emptied.update(dict.fromkeys(tx.targets))
     change = Change(desk.now.wall_s)
     back: list[Held] = []
     for held in tx.receives:
@@ -166,8 +167,6 @@ def undo(desk: Desk, tx: Transaction) -> None:
             purged_meanwhile(desk, change, held)
             change.moves.append(Move(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
             back.append(held)
-            if held.to:
-                desk.emptied[held.to] = None
             if queue.shown:
                 places = range(held.first, held.first + held.count)
                 queue.shown.difference_update((held.lane, at) for at in places)

@@ -1,0 +1,80 @@
+"""The core alone, without an engine: its records are kept, and its answers are at hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from onceq.core import inputs
+from onceq.core.chunk import AVAILABLE, LOCKED
+from onceq.core.decision import Answer, Decision
+from onceq.core.manager import Manager
+from onceq.core.state import Identity
+from onceq.model.limits import Settings
+from onceq.model.time import Now
+
+WAITS = object()
+"""Not answered yet."""
+Make = Callable[[int, int], inputs.Input]
+
+WALL_S = 1_700_000_000
+IDENTITY = Identity(b"A" * 16, "A", WALL_S)
+
+
+@dataclass
+class Core:
+    """One manager, its records and a clock."""
+
+    records: list[tuple[int, memoryview]] = field(default_factory=list)
+    now_us: int = 1_000_000
+    asked: int = 0
+    answers: dict[int, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.manager = Manager(IDENTITY, Settings())
+        self.kept(self.manager.recover(self.now(), None, [], 0))
+
+    def now(self) -> Now:
+        return Now(WALL_S * 1_000_000 + self.now_us, self.now_us)
+
+    def kept(self, decision: Decision) -> None:
+        for record in decision.records:
+            self.records.append((record.position, memoryview(b"".join(record.payload))))
+
+    def ask(self, make: Make, *, owner: int = 1) -> object:
+        """The answer to a request, or its error; WAITS if there is none yet."""
+        self.asked += 1
+        self.step(make(owner, self.asked))
+        return self.answers.get(self.asked, WAITS)
+
+    def step(self, item: inputs.Input) -> None:
+        """Something happens."""
+        decision = self.manager.step(self.now(), item)
+        self.kept(decision)
+        for action in decision.actions:
+            if isinstance(action, Answer):
+                self.answers[action.request] = action.result
+
+    def pass_time(self, seconds: int) -> None:
+        self.now_us += seconds * 1_000_000
+        due = self.manager.next_timer()
+        if due is not None and due <= self.now_us:
+            self.step(inputs.Tick())
+
+    def again(self) -> Manager:
+        """A manager recovered from the records alone, before it undoes what was open."""
+        other = Manager(IDENTITY, Settings())
+        other.recover(self.now(), None, self.records, self.manager.position)
+        return other
+
+    def present(self) -> Counter[str]:
+        """How many messages are where."""
+        found: Counter[str] = Counter()
+        for holder in self.manager.state.holders.values():
+            for lane in holder.lanes.values():
+                for state in (AVAILABLE, LOCKED):
+                    for _, count in lane.ranges(state, 0):
+                        title = getattr(holder, "title", "?")
+                        found[f"{title} {'held' if state == LOCKED else ''}".strip()] += count
+        return found

@@ -1,0 +1,223 @@
+"""Who gets a message, and when: several readers, waits, closed handles (RCV-1 to RCV-4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core import inputs, places
+from onceq.core.decision import Handed, Opened
+from onceq.errors import (
+    InvalidHandle,
+    InvalidParameter,
+    OperationCancelled,
+    QueueDeleted,
+    ReceiveTimeout,
+    SharingViolation,
+)
+from onceq.model.message import Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from tests.unit.core.alone import WAITS, Core
+
+Q = r"private$\q"
+LONG_US = 1 << 50
+
+
+@pytest.fixture
+def core() -> Core:
+    core = Core()
+    properties = QueueProperties("q", transactional=True)
+    core.ask(lambda o, r: inputs.CreateQueue(o, r, properties, b"Q" * 16))
+    return core
+
+
+def send(core: Core, *bodies: bytes) -> None:
+    item = inputs.SendItem(r"DIRECT=OS:.\private$\q", Properties(), Run.of(bodies))
+    core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)), owner=99)
+
+
+def waiting(core: Core, owner: int, *, peek: bool = False, tx: int = 0) -> int:
+    """A receive that waits; its request number."""
+    asked = core.ask(
+        lambda o, r: inputs.Receive(o, r, Q, tx, wait_until_us=LONG_US, peek=peek), owner=owner
+    )
+    assert asked is WAITS
+    return core.asked
+
+
+def got(core: Core, request: int) -> int:
+    """Which message a receive was given, counted from 1; 0: none yet."""
+    answer = core.answers.get(request)
+    if answer is None:
+        return 0
+    assert isinstance(answer, Handed), answer
+    return int(answer.lookups[0]) & 0xFFFF
+
+
+def test_readers_are_served_in_the_order_in_which_they_came(core: Core) -> None:
+    readers = [waiting(core, owner) for owner in (2, 3, 4)]
+    send(core, b"a", b"b")
+    assert [got(core, reader) for reader in readers] == [1, 2, 0]
+    send(core, b"c")
+    assert got(core, readers[2]) == 3
+
+
+def test_a_message_goes_to_those_that_look_and_then_to_the_first_that_takes_it(core: Core) -> None:
+    taker, looker, later = waiting(core, 2), waiting(core, 3, peek=True), waiting(core, 4)
+    send(core, b"a")
+    assert (got(core, taker), got(core, looker), got(core, later)) == (1, 1, 0)
+
+
+def test_an_abort_wakes_who_waits(core: Core) -> None:
+    send(core, b"a")
+    core.ask(lambda o, r: inputs.Begin(o, r, 1))
+    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, 1)), Handed)
+    reader = waiting(core, 2)
+    core.ask(lambda o, r: inputs.Abort(o, r, 1))
+    assert got(core, reader) == 1
+
+
+def test_a_wait_ends_in_time(core: Core) -> None:
+    until = core.now_us + 5_000_000
+    assert core.ask(lambda o, r: inputs.Receive(o, r, Q, wait_until_us=until)) is WAITS
+    reader = core.asked
+    core.pass_time(4)
+    assert reader not in core.answers
+    core.pass_time(1)
+    assert isinstance(core.answers[reader], ReceiveTimeout)
+    send(core, b"a")
+    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q)), Handed)
+
+
+def test_who_has_it_for_himself_keeps_others_out(core: Core) -> None:
+    send(core, b"a", b"b")
+    opened = core.ask(
+        lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE, inputs.Share.DENY_RECEIVE)
+    )
+    assert isinstance(opened, Opened)
+    ranges = ((1 + (7 << 56), 1 + (7 << 56)),)
+    core.ask(lambda o, r: inputs.Begin(o, r, 1), owner=2)
+    for refused in (
+        core.ask(lambda o, r: inputs.Receive(o, r, Q), owner=2),
+        core.ask(lambda o, r: places.Claim(o, r, Q, 1, ranges), owner=2),
+        core.ask(lambda o, r: places.MoveMessage(o, r, Q, Q + ";x", ranges[0][0]), owner=2),
+        core.ask(lambda o, r: inputs.PurgeQueue(o, r, Q), owner=2),
+    ):
+        assert isinstance(refused, SharingViolation)
+    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, peek=True), owner=2), Handed)
+    handle = opened.handle
+    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, handle=handle)), Handed)
+
+
+def test_a_closed_handle_ends_waits_and_cursors(core: Core) -> None:
+    opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE))
+    assert isinstance(opened, Opened)
+    cursor = core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+    assert isinstance(cursor, int)
+    stands = core.ask(
+        lambda o, r: inputs.Receive(
+            o, r, Q, wait_until_us=LONG_US, handle=opened.handle, cursor=cursor, peek=True
+        )
+    )
+    assert stands is WAITS
+    reader = core.asked
+    core.ask(lambda o, r: inputs.CloseQueue(o, r, opened.handle))
+    error = core.answers[reader]
+    assert isinstance(error, OperationCancelled)
+    assert error.hresult == 0xC00E0008
+    gone = core.ask(lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, peek=True))
+    assert isinstance(gone, InvalidHandle)
+    assert not core.manager._desk.cursors
+
+
+def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
+    send(core, b"a")
+    opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.PEEK))
+    assert isinstance(opened, Opened)
+    cursor = core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+    assert isinstance(cursor, int)
+
+    def look(seek: places.Seek) -> object:
+        return core.ask(
+            lambda o, r: inputs.Receive(
+                o, r, Q, peek=True, seek=seek, cursor=cursor, wait_until_us=LONG_US
+            )
+        )
+
+    assert isinstance(look(places.Seek.CURRENT), Handed)
+    assert look(places.Seek.NEXT) is WAITS
+    reader = core.asked
+    send(core, b"b")
+    assert got(core, reader) == 2
+    taken = core.ask(lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, handle=opened.handle))
+    assert isinstance(taken, InvalidHandle), "it was opened to look only"
+
+
+def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
+    opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE))
+    assert isinstance(opened, Opened)
+    cursor = core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+    assert isinstance(cursor, int)
+    for make in (
+        lambda o, r: places.OpenCursor(o, r, opened.handle),
+        lambda o, r: places.CloseCursor(o, r, cursor),
+        lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, peek=True),
+    ):
+        assert isinstance(core.ask(make, owner=2), InvalidHandle)
+    core.step(inputs.OwnerGone(1))
+    assert not core.manager._desk.cursors
+    assert not core.manager._desk.handles
+
+
+def test_a_wait_at_a_subqueue_keeps_it(core: Core) -> None:
+    send(core, b"a")
+    asked = core.ask(lambda o, r: inputs.Receive(o, r, Q + ";x", wait_until_us=LONG_US))
+    assert asked is WAITS
+    reader = core.asked
+    assert len(core.manager.state.subqueues) == 1
+    place = 1 + (7 << 56)
+    core.ask(lambda o, r: places.MoveMessage(o, r, Q, Q + ";x", place))
+    assert got(core, reader) == 1
+    assert not core.manager.state.subqueues
+    assert core.ask(lambda o, r: inputs.Receive(o, r, Q + ";x", wait_until_us=LONG_US)) is WAITS
+    core.step(inputs.OwnerGone(1))
+    assert not core.manager.state.subqueues
+
+
+def test_a_wait_at_a_subqueue_ends_with_its_queue(core: Core) -> None:
+    assert core.ask(lambda o, r: inputs.Receive(o, r, Q + ";x", wait_until_us=LONG_US)) is WAITS
+    reader = core.asked
+    core.ask(lambda o, r: inputs.DeleteQueue(o, r, Q))
+    assert isinstance(core.answers[reader], QueueDeleted)
+    assert not core.manager.state.subqueues
+
+
+@pytest.mark.parametrize("ranges", [((5, 4),), ((1, 2), (2, 3)), ((1, 1 << 60),), ((0, 1 << 33),)])
+def test_claims_of_nonsense(core: Core, ranges: tuple[tuple[int, int], ...]) -> None:
+    core.ask(lambda o, r: inputs.Begin(o, r, 1))
+    send(core, b"a", b"b", b"c")
+    base = 7 << 56
+    made = tuple((base + a, base + b) for a, b in ranges)
+    refused = core.ask(lambda o, r: places.Claim(o, r, Q, 1, made))
+    assert isinstance(refused, InvalidParameter)
+
+
+def test_allow_peek_is_for_transactions(core: Core) -> None:
+    send(core, b"a")
+    place = 1 + (7 << 56)
+    refused = core.ask(lambda o, r: inputs.Receive(o, r, Q, lookup=place, allow_peek=True))
+    assert isinstance(refused, InvalidParameter)
+
+
+def test_the_time_that_ran_out_under_a_lock_counts_at_once_at_the_abort(core: Core) -> None:
+    item = inputs.SendItem(
+        r"DIRECT=OS:.\private$\q", Properties(time_to_be_received=5), Run.of([b"a"])
+    )
+    core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
+    core.ask(lambda o, r: inputs.Begin(o, r, 1))
+    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, 1)), Handed)
+    core.pass_time(100)
+    reader = waiting(core, 2)
+    core.ask(lambda o, r: inputs.Abort(o, r, 1))
+    assert got(core, reader) == 0
+    assert len(core.manager.state.queues[Q]) == 0
