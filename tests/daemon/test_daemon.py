@@ -309,6 +309,7 @@ def test_checkpoints_are_made_while_it_works_and_a_kill_in_between_loses_nothing
 
 def test_many_applications_at_once_share_it(start: Start) -> None:
     alpha = start()
+    before = threading.active_count()  # other tests may have left worker threads in a pool
     with onceq.connect(str(alpha.path)) as qm:
         qm.create_queue(Q, transactional=True)
 
@@ -320,4 +321,4 @@ def test_many_applications_at_once_share_it(start: Start) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(work, range(16))) == 160
-    assert threading.active_count() < 20
+    assert threading.active_count() < before + 4
