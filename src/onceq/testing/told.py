@@ -94,7 +94,9 @@ class Told:
         ordered = message.unit is not None
         if value == MessageClass.ACK_RECEIVE and not copy.received and not place.leaks:
             self._wrong(message, ack, "nobody has received it")
-        if negative and ordered and copy.received:
+        # A transaction that holds a message when its queue is deleted commits in vain (1.10).
+        in_vain = value == MessageClass.NACK_QUEUE_DELETED
+        if negative and ordered and copy.received and not in_vain:
             self._wrong(message, ack, "it was received")
         timers = (p.time_to_reach_queue, p.time_to_be_received)
         if value == MessageClass.NACK_REACH_QUEUE_TIMEOUT and timers == (NEVER_S, NEVER_S):
