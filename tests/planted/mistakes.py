@@ -83,7 +83,7 @@ def never_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def message_and_progress_apart(patch: pytest.MonkeyPatch) -> None:
-    """4: progress in one record, the message in the next."""
+    """4: progress in one record, the message in the next, and a sync for each."""
 
     def record(self: Desk, change: Change, *, forced: bool = True) -> None:
         if change.advances and change.puts:
@@ -91,8 +91,19 @@ def message_and_progress_apart(patch: pytest.MonkeyPatch) -> None:
             change.advances = []
         original(self, change, forced=forced)
 
+    def settle(self: Engine, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            for made in decision.records:
+                self.store.append(made.payload)
+                if made.forced:
+                    self.store.sync()
+        for decision in decisions:
+            for action in decision.actions:
+                self._perform[type(action)](action)
+
     original = Desk.record
     patch.setattr(Desk, "record", record)
+    patch.setattr(Engine, "settle", settle)
 
 
 def numbers_reused(patch: pytest.MonkeyPatch) -> None:
@@ -278,7 +289,7 @@ DAMAGED = "damaged"
 """The store itself refuses to start: what it had promised is not there (I23)."""
 ASSERTED = "asserted"
 """One of the product's own assertions stopped the process first."""
-UNTRUE = frozenset({"I1", "I1 or I12", "I3", "I3a", "I4", "I7", "I9", "I12", "I17", DAMAGED})
+UNTRUE = frozenset({"I1", "I1 or I12", "I3", "I3a", "I4", "I7", "I9", "I12", "I17", "I23", DAMAGED})
 """Something was said that a crash made untrue; which of these shows first is chance."""
 
 
@@ -303,7 +314,7 @@ MISTAKES: dict[str, Mistake] = {
     "only the last segment synced": Mistake(2, sync_skipped, UNTRUE),
     "never synced": Mistake(2, never_synced, UNTRUE | {ASSERTED}),
     "message and progress apart": Mistake(
-        4, message_and_progress_apart, frozenset({"I1", "I1 or I12"})
+        4, message_and_progress_apart, frozenset({"I1", "I1 or I12", "I26"})
     ),
     "numbers reused": Mistake(6, numbers_reused, frozenset({"I7", "I1", "I1 or I12", DAMAGED})),
     "streams by inequality": Mistake(7, streams_by_inequality, frozenset({"I4", "I5", "I9"})),

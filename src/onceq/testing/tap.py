@@ -3,14 +3,15 @@
 It reads packets with a few lines of its own, so that a mistake in the product's parser does not
 hide one in the product's packets.
 
-Watches: I7 (numbers are for ever), I8 (true links), I9 (acknowledgments never go back).
+Watches: I7 (numbers are for ever), I8 (true links), I9 (acknowledgments never go back), and that
+what is sent is packets (I23).
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from onceq.core.manager import Manager
 from onceq.model.run import Buffer
@@ -25,6 +26,7 @@ _U16, _U32 = struct.Struct("<H"), struct.Struct("<I")
 _ORDER = struct.Struct("<QII")
 _ACK = struct.Struct("<QI")
 _SETTLING = struct.Struct("<4sBBHIH")
+HEADER_BYTES = 16
 NAME_BYTES = (0, 0, 4, 4, 4, 16, 20)
 INTERNAL, TRANSACTION, SECURITY = 0x08, 0x0010_0000, 0x0008_0000
 ORDER_ACK_CLASS, FINAL_ACK_FROM = 0x00FF, 0x4000
@@ -83,10 +85,18 @@ class Tap:
         for piece in pieces:
             at, size_all = 0, len(piece)
             while at < size_all:
+                if at + HEADER_BYTES > size_all:
+                    self._no_packet(end, piece, at)
                 (size,) = _U32.unpack_from(piece, at + 8)
+                if size < HEADER_BYTES:
+                    self._no_packet(end, piece, at)
                 if not piece[at + 2] & INTERNAL:
                     self._packet(end, piece, at)
                 at += size
+
+    def _no_packet(self, end: End, piece: Buffer, at: int) -> NoReturn:
+        start = bytes(piece[at : at + HEADER_BYTES]).hex()
+        self.world.wrong(f"I23: {end.home.name} sends what is no packet: {start} at {at}")
 
     def _packet(self, end: End, piece: Buffer, start: int) -> None:
         self.transmitted += 1
