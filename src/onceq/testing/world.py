@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
+from typing import NoReturn
 
 from onceq.core.holders import Queue
 from onceq.core.manager import Manager
@@ -84,7 +85,7 @@ class World:
         """Put something into the trace."""
         self.trace.note(self.now, *what)
 
-    def wrong(self, what: str, detail: str = "") -> None:
+    def wrong(self, what: str, detail: str = "") -> NoReturn:
         """An invariant does not hold."""
         raise Violation(what + (f"\n{detail}" if detail else ""))
 
