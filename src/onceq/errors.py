@@ -94,6 +94,20 @@ class IllegalPathName(UsageError):
     cure = "Write `private$\\name`; the text points at the character that is wrong."
 
 
+class BadDeadLetterQueue(UsageError):
+    """A sender's own dead-letter queue is no transactional queue of this manager."""
+
+    code, hresult = "bad-dead-letter-queue", 0xC00E0002
+    cure = "Name a transactional queue of the manager that sends, or none: the system has one."
+
+
+class InsufficientProperties(UsageError):
+    """A property needs another one that was not set."""
+
+    code, hresult = "insufficient-properties", 0xC00E003F
+    cure = "Set the other property too; the text names it."
+
+
 class IllegalPropertyValue(UsageError):
     """A property has a value outside its range."""
 

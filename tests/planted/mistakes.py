@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import acknowledge, arrival, operate, outgoing, transaction
+from onceq.core import acknowledge, arrival, ending, operate, outgoing, transaction
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk
 from onceq.core.filter import Judgment, Verdict, judge
@@ -158,21 +158,22 @@ def never_relinked(patch: pytest.MonkeyPatch) -> None:
 def always_not_delivered(patch: pytest.MonkeyPatch) -> None:
     """11: expiry claims "not delivered" also of what was transmitted."""
 
-    def end_waiting(holder: Any, lane: int, counter: int, change: Change, reason: int) -> None:
+    def gave_up(desk: Desk, change: Change, holder: Any, *range_and_reason: Any) -> None:
+        *where, reason = range_and_reason
         if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
             reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        original(holder, lane, counter, change, MessageClass(reason))
+        original(desk, change, holder, *where, reason)
 
-    original = outgoing.end_waiting
-    patch.setattr(outgoing, "end_waiting", end_waiting)
+    original = ending.gave_up
+    patch.setattr(outgoing, "gave_up", gave_up)
 
 
 def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
     """12: a dead letter is written twice."""
 
-    def adopt(self: State, lane: Any, move: Move, heir: tuple[int, int, int]) -> None:
-        original(self, lane, move, heir)
-        original(self, lane, move, heir)
+    def adopt(self: State, lane: Any, move: Move, heir: tuple[int, int, int], at_s: int) -> None:
+        original(self, lane, move, heir, at_s)
+        original(self, lane, move, heir, at_s)
 
     original = State._adopt
     patch.setattr(State, "_adopt", adopt)
@@ -181,27 +182,25 @@ def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
 def told_twice(patch: pytest.MonkeyPatch) -> None:
     """An acknowledgment message is made twice for one end."""
 
-    def twice(desk: Desk, change: Change, packet: Any, reason: Any) -> None:
-        original(desk, change, packet, reason)
-        original(desk, change, packet, reason)
+    def twice(desk: Desk, mail: Any, packet: Any, reason: Any) -> None:
+        original(desk, mail, packet, reason)
+        original(desk, mail, packet, reason)
 
-    original = acknowledge.acknowledge
-    patch.setattr(acknowledge, "acknowledge", twice)
+    original = acknowledge._acknowledge
+    patch.setattr(acknowledge, "_acknowledge", twice)
 
 
 def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
     """A negative acknowledgment for what was transmitted, and may have arrived."""
 
-    def end_waiting(
-        waiting: Any, index: int, counter: int, change: Change, reason: MessageClass
-    ) -> None:
+    def gave_up(desk: Desk, change: Change, waiting: Any, *range_and_reason: Any) -> None:
         sent, waiting.ever_sent = waiting.ever_sent, 0
-        original(waiting, index, counter, change, reason)
+        original(desk, change, waiting, *range_and_reason)
         waiting.ever_sent = sent
 
-    original = outgoing.end_waiting
-    patch.setattr(outgoing, "end_waiting", end_waiting)
-    patch.setattr(operate, "end_waiting", end_waiting)
+    original = ending.gave_up
+    patch.setattr(outgoing, "gave_up", gave_up)
+    patch.setattr(operate, "gave_up", gave_up)
 
 
 def commit_in_parts(patch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,18 @@ def not_implemented(s: Stage) -> None:
     s.qm.set_queue(N, authenticate=True)
 
 
+def bad_dead_letter_queue(s: Stage) -> None:
+    with s.qm.transaction() as tx:
+        tx.send(T, b"", journal=1, dead_letter_queue=N)
+
+
+def insufficient_properties(s: Stage) -> None:
+    with s.qm.transaction() as tx:
+        tx.send(T, b"", dead_letter_queue=T)
+
+
 PROVOKED: dict[int, Callable[[Stage], None]] = {
+    0xC00E0002: bad_dead_letter_queue,
     0xC00E0003: queue_not_found,
     0xC00E0005: queue_exists,
     0xC00E0006: invalid_parameter,
@@ -254,6 +265,7 @@ PROVOKED: dict[int, Callable[[Stage], None]] = {
     0xC00E0039: illegal_property_id,
     0xC00E003B: illegal_property_size,
     0xC00E003E: property_not_allowed,
+    0xC00E003F: insufficient_properties,
     0xC00E0045: unsupported_access_mode,
     0xC00E0050: transaction_usage,
     0xC00E0051: transaction_sequence,

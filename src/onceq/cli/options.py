@@ -74,6 +74,30 @@ Trace = Annotated[
     bool,
     typer.Option("--trace", help="Every manager on the way reports it to its report queue."),
 ]
+ACKNOWLEDGE = {
+    "pos-arrival": 1, "pos-receive": 2, "neg-arrival": 4, "neg-receive": 8,
+    "nack-reach-queue": 4, "full-reach-queue": 5, "nack-receive": 12, "full-receive": 14,
+}  # fmt: skip
+"""Levels of acknowledgment by the names of MQMSG_ACKNOWLEDGMENT_..., with their bits."""
+
+AcknowledgeLevel = Annotated[
+    str,
+    typer.Option(
+        "--acknowledge", metavar="LEVEL", show_default=False,
+        help="With --admin-queue: full-reach-queue, full-receive, nack-reach-queue, nack-receive, "
+        "or several of pos-arrival, pos-receive, neg-arrival, neg-receive with commas.",
+    ),
+]  # fmt: skip
+Journaled = Annotated[
+    bool, typer.Option("--journal", help="A copy in this computer's journal once delivered.")
+]
+DeadLetterQueue = Annotated[
+    str,
+    typer.Option(
+        "--dead-letter-queue", metavar="NAME", show_default=False,
+        help="A transactional queue here that takes its dead letters; implies --dead-letter.",
+    ),
+]  # fmt: skip
 DeadLetter = Annotated[
     bool, typer.Option("--dead-letter", help="Keep it in a dead-letter queue if it fails.")
 ]

@@ -186,7 +186,7 @@ class Sender:
 def _values(
     label: str, priority: int | None, delivery: str | None, app_specific: int | None,
     correlation_id: str, response_queue: str, admin_queue: str, reach: int | None,
-    received: int | None, dead_letter: bool, trace: bool,
+    received: int | None, trace: bool, acknowledge: str,
 ) -> dict[str, Any]:  # fmt: skip
     try:
         correlation = bytes.fromhex(correlation_id) if correlation_id else None
@@ -199,9 +199,28 @@ def _values(
         "app_specific": app_specific, "correlation_id": correlation,
         "response_queue": response_queue or None, "admin_queue": admin_queue or None,
         "time_to_reach_queue": reach, "time_to_be_received": received,
-        "journal": 1 if dead_letter else None, "trace": True if trace else None,
+        "acknowledge": _level(acknowledge), "trace": True if trace else None,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _level(text: str) -> int | None:
+    """The bits of an acknowledgment level by names."""
+    level = 0
+    for name in filter(None, text.split(",")):
+        bits = options.ACKNOWLEDGE.get(name.strip().casefold().replace("_", "-"))
+        if bits is None:
+            known = ", ".join(options.ACKNOWLEDGE)
+            raise IllegalPropertyValue(f"--acknowledge {name!r}: there are {known}")
+        level |= bits
+    return level or None
+
+
+def _endings(dead_letter: bool, journal: bool, dead_letter_queue: str) -> dict[str, Any]:
+    """What is to be kept of messages that have ended."""
+    bits = (1 if dead_letter or dead_letter_queue else 0) | (2 if journal else 0)
+    values: dict[str, Any] = {"journal": bits} if bits else {}
+    return values | ({"dead_letter_queue": dead_letter_queue} if dead_letter_queue else {})
 
 
 def _mode(
@@ -243,6 +262,9 @@ def send(
     time_to_reach_queue: options.TimeToReachQueue = None,
     time_to_be_received: options.TimeToBeReceived = None,
     dead_letter: options.DeadLetter = False,
+    dead_letter_queue: options.DeadLetterQueue = "",
+    journal: options.Journaled = False,
+    acknowledge: options.AcknowledgeLevel = "",
     trace: options.Trace = False,
     qm: Where = None,
     json: Json = False,
@@ -260,8 +282,8 @@ def send(
         )  # fmt: skip
         values = _values(
             label, priority, delivery, app_specific, correlation_id, response_queue, admin_queue,
-            time_to_reach_queue, time_to_be_received, dead_letter, trace,
-        )  # fmt: skip
+            time_to_reach_queue, time_to_be_received, trace, acknowledge,
+        ) | _endings(dead_letter, journal, dead_letter_queue)  # fmt: skip
         sender = Sender(connection, destination, values, transactional=in_transactions)
         with _source(texts, file, nul=nul) as source, Interruptible() as guard:
             _carry_out(sender, Batches(source, batch), guard, json=as_json(json))

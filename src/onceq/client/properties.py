@@ -24,7 +24,7 @@ from onceq.model.message import CORRELATION_BYTES, Acknowledge, Delivery, Journa
 from onceq.model.time import NEVER_S
 
 NAMES: Final = tuple(field.name for field in fields(Properties))
-_TEXTS: Final = frozenset(("label", "admin_queue", "response_queue"))
+_TEXTS: Final = frozenset(("label", "admin_queue", "response_queue", "dead_letter_queue"))
 _RANGES: Final = {
     "priority": 7,
     "acknowledge": int(~Acknowledge(0)),

@@ -13,7 +13,7 @@ Upholds: I13 (true, and at most one of each kind).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from onceq.core.desk import Desk, Target
@@ -32,10 +32,12 @@ from onceq.core.state import ACKS_OWED
 from onceq.core.views import Live
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
-from onceq.model.limits import ACKS_AT_ONCE, PACKET_BYTES_MAX
+from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, PACKET_BYTES_MAX
 from onceq.model.message import Acknowledge, Delivery, Message, Properties
 from onceq.model.run import Buffer, Run
-from onceq.packet.decode import decode
+from onceq.model.time import NEVER_S
+from onceq.packet.address import NOWHERE, Address
+from onceq.packet.decode import message_of
 from onceq.packet.encode import encode_run, template
 from onceq.packet.headers import headers
 
@@ -53,6 +55,51 @@ INSECURE: Final = frozenset(
 """They tell a stranger what exists here, so that a setting suppresses them (ACK-7)."""
 
 
+class _Mail:
+    """Acknowledgments being made for one change, by the place that they go to.
+
+    One put for each place, however many there are.
+    """
+
+    __slots__ = ("_bytes", "_desk", "_packets", "change")
+
+    def __init__(self, desk: Desk, change: Change) -> None:
+        self.change = change
+        self._desk = desk
+        self._packets: dict[tuple[int, int, int], list[Buffer]] = {}
+        self._bytes: dict[int, int] = {}
+
+    def add(self, target: Target, lane: int, flags: int, packet: Buffer) -> None:
+        """Put one packet behind the others; dropped, with a notice, where there is no room."""
+        holder, desk = target.holder, self._desk
+        bytes_there = self._bytes.get(holder.number, 0) + len(packet)
+        if isinstance(holder, Queue):
+            held = desk.holding(holder) + _incoming(self.change, holder)
+            if held + bytes_there > holder.properties.quota_bytes:
+                desk.notice("administration queue full: acknowledgments dropped",
+                            target.text, queue=target.text)  # fmt: skip
+                return
+        self._bytes[holder.number] = bytes_there
+        self._packets.setdefault((holder.number, lane, flags), []).append(packet)
+
+    def post(self) -> None:
+        """Bring everything into the change."""
+        change, desk = self.change, self._desk
+        last_s = min(desk.now.wall_s + desk.settings.time_to_reach_queue_s, NEVER_S - 1)
+        ahead: dict[tuple[int, int], int] = {}
+        for put in change.puts:
+            place = (put.holder, put.lane)
+            ahead[place] = ahead.get(place, 0) + len(put.packets)
+        for (number, lane, flags), packets in self._packets.items():
+            holder, place = desk.state.holders[number], (number, lane)
+            first = holder.lane(lane).next + ahead.get(place, 0)
+            ahead[place] = ahead.get(place, 0) + len(packets)
+            expires = NEVER_S if isinstance(holder, Queue) else last_s
+            change.puts.append(
+                Put(number, lane, first, Run.of(packets), expires=expires, flags=flags)
+            )
+
+
 def on_arrival(
     desk: Desk, change: Change, packets: Iterable[Buffer], level: int, refusal: int = 0
 ) -> None:
@@ -67,8 +114,10 @@ def on_arrival(
     ):
         return
     reason = MessageClass(refusal or MessageClass.ACK_REACH_QUEUE)
+    mail = _Mail(desk, change)
     for packet in packets:
-        acknowledge(desk, change, packet, reason)
+        _acknowledge(desk, mail, packet, reason)
+    mail.post()
 
 
 # ---- what is owed ---------------------------------------------------------------------------
@@ -94,54 +143,68 @@ def pay(desk: Desk, item: Compose) -> None:
     """Make the acknowledgments of messages that the engine has read."""
     lane = desk.state.holders[ACKS_OWED].lane(0)
     change = Change(desk.now.wall_s)
+    mail = _Mail(desk, change)
     for counter, packet in zip(item.counters, item.packets, strict=True):
         reason = lane.classes.get(counter, 0)
-        acknowledge(desk, change, packet, MessageClass(reason))
+        _acknowledge(desk, mail, packet, MessageClass(reason))
         change.moves.append(Move(Op.END, ACKS_OWED, 0, counter, 1))
+    mail.post()
     desk.record(change, forced=any(not put.flags & PUT_EXPRESS for put in change.puts))
+
+
+def asked_by(reason: MessageClass) -> Acknowledge:
+    """The bit of the level that asks for acknowledgments of a class (section 5.3)."""
+    if reason.on_receive:
+        return Acknowledge.NEGATIVE_RECEIVE if reason.negative else Acknowledge.POSITIVE_RECEIVE
+    return ON_ARRIVAL[reason.negative]
 
 
 # ---- one acknowledgment -----------------------------------------------------------------------
 
 
-def acknowledge(desk: Desk, change: Change, packet: Buffer, reason: MessageClass) -> None:
+def _acknowledge(desk: Desk, mail: _Mail, packet: Buffer, reason: MessageClass) -> None:
     """Put an acknowledgment of a message into each of its administration queues (ACK-10).
 
     Where that cannot be done it is given up silently, as published (ACK-8); the log has a notice.
     """
     parts = headers(packet)
-    original = decode(packet)
-    if not original.admin_queue or parts.properties.message_class:
-        return
-    try:
-        targets = destinations(desk, original.admin_queue, transactional=False)
-    except OnceqError as error:
-        desk.notice("no administration queue: acknowledgment dropped", original.admin_queue,
-                    queue=original.admin_queue, reason=error.text)  # fmt: skip
+    original = message_of(parts)
+    if (
+        not original.admin_queue or parts.properties.message_class
+        or not original.acknowledge & asked_by(reason)
+    ):  # fmt: skip
         return
     body = b""
     if reason.negative and not parts.encrypted and reason != MessageClass.NACK_MESSAGE_TOO_LARGE:
         body = original.body
     number = 0
-    for target in targets:
-        if not _takes(target, desk):
+    for target in _targets(desk, original.admin_queue):
+        number = number or take_numbers(desk, mail.change, 1)
+        _put(desk, mail, target, original, reason, body, number)
+
+
+def _targets(desk: Desk, text: str) -> Iterator[Target]:
+    """The administration queues that can be sent to, each by itself (ACK-8, ACK-10).
+
+    One of this manager must not be transactional (case 90).
+    """
+    for name in text.split(",")[:ANSWER_QUEUES_MAX]:
+        try:
+            (target,) = destinations(desk, name, transactional=False)
+        except OnceqError as error:
+            desk.notice("no administration queue: acknowledgment dropped", name,
+                        queue=name, reason=error.text)  # fmt: skip
             continue
-        number = number or take_numbers(desk, change, 1)
-        _put(desk, change, target, original, reason, body, number)
-
-
-def _takes(target: Target, desk: Desk) -> bool:
-    """An administration queue of this manager must not be transactional (case 90)."""
-    holder = target.holder
-    if not isinstance(holder, Queue) or not holder.properties.transactional:
-        return True
-    desk.notice("an administration queue is transactional: acknowledgment dropped",
-                target.text, queue=target.text)  # fmt: skip
-    return False
+        holder = target.holder
+        if not isinstance(holder, Queue) or not holder.properties.transactional:
+            yield target
+            continue
+        desk.notice("an administration queue is transactional: acknowledgment dropped", name,
+                    queue=name)  # fmt: skip
 
 
 def _put(
-    desk: Desk, change: Change, target: Target, original: Message, reason: MessageClass,
+    desk: Desk, mail: _Mail, target: Target, original: Message, reason: MessageClass,
     body: bytes, number: int,
 ) -> None:  # fmt: skip
     destination, manager = address_of(desk, target)
@@ -149,7 +212,7 @@ def _put(
         source=desk.identity.guid,
         destination=destination,
         destination_manager=manager,
-        response=answer_address(desk, original.destination),
+        response=_response(desk, original.destination),
         properties=Properties(
             label=original.label,
             priority=original.priority,
@@ -164,23 +227,17 @@ def _put(
     )
     if made.packet_bytes(len(body)) > PACKET_BYTES_MAX:
         body = b""
-    packets = encode_run(made, Run.of([body]), first_message=number)
-    holder, lane = target.holder, original.priority
-    if isinstance(holder, Queue) and (
-        desk.holding(holder) + _incoming(change, holder) + len(packets.data)
-        > holder.properties.quota_bytes
-    ):
-        desk.notice("administration queue full: acknowledgments dropped",
-                    target.text, queue=target.text)  # fmt: skip
-        return
-    ahead = sum(
-        len(put.packets) for put in change.puts if put.holder == holder.number and put.lane == lane
-    )
+    (packet,) = encode_run(made, Run.of([body]), first_message=number)
     flags = 0 if original.delivery is Delivery.RECOVERABLE else PUT_EXPRESS
-    change.puts.append(
-        Put(holder.number, lane, holder.lane(lane).next + ahead, packets, flags=flags,
-            message=number)
-    )  # fmt: skip
+    mail.add(target, original.priority, flags, packet)
+
+
+def _response(desk: Desk, destination: str) -> Address:
+    """The original's destination, which tells the copies of one send apart (ACK-9)."""
+    try:
+        return answer_address(desk, destination)
+    except OnceqError:
+        return NOWHERE
 
 
 def _incoming(change: Change, queue: Queue) -> int:

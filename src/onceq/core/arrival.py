@@ -12,6 +12,7 @@ Upholds: I4, I5, I6, I9, I24.
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from itertools import pairwise
 
 from onceq.core.acknowledge import on_arrival
@@ -38,6 +39,7 @@ from onceq.core.records import (
 from onceq.core.resolve import arrival_key
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.tracing import trace_arrival
+from onceq.core.wishes import quiet
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
@@ -75,11 +77,11 @@ def arrived(desk: Desk, item: Arrived) -> None:
         )
         return
     elif run.transactional:
-        if not _ordered(desk, peer, run):
+        if not _ordered(desk, peer, _unheard(desk, run)):
             desk.act(CloseSession(item.session, "too many message streams"))
             return
     else:
-        _plain(desk, run)
+        _plain(desk, _unheard(desk, run))
     if run.recoverable:
         desk.act(Persisted(item.session, len(run.packets)))
 
@@ -92,6 +94,16 @@ def _room_for(desk: Desk, run: ArrivedRun) -> bool:
         return True
     computer_full(desk)
     return False
+
+
+def _unheard(desk: Desk, run: ArrivedRun) -> ArrivedRun:
+    """Without what its destination gives no answer to (Q-17)."""
+    if not desk.settings.quiet_system_queues:
+        return run
+    _, queue = arrival_key(desk, run.destination)
+    if queue is None or not quiet(desk, queue.properties.name):
+        return run
+    return replace(run, acknowledge=0, wants=0, dead_letter=False)
 
 
 # ---- transactional messages --------------------------------------------------------------
@@ -171,9 +183,12 @@ def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int
 
 
 def _too_late(desk: Desk, run: ArrivedRun) -> bool:
-    """Whether a lifetime is over on arrival; a sender whose clock is ahead is not punished."""
+    """Whether a lifetime is over on arrival; a sender whose clock is ahead is not punished.
+
+    A time to reach the queue of 0 means one attempt, and this is it (CNF-4).
+    """
     age = max(desk.now.wall_s - run.sent_time, 0)
-    lifetime = min(run.time_to_reach_queue, run.time_to_be_received)
+    lifetime = min(run.time_to_reach_queue or NEVER_S, run.time_to_be_received)
     return lifetime < NEVER_S - 1 and age > lifetime
 
 
@@ -192,12 +207,15 @@ def _refuse(
         change.puts.append(
             Put(DEAD_XACT, 0, grave.lane(0).next, packets, run.stream, number, reason=refusal)
         )
-    for offset in range(len(packets)):
-        tell_sender(
-            desk, change, run.source, MessageClass(refusal),
-            stream=run.stream, number=number + offset,
-            message=run.message_numbers[skip + offset],
-        )  # fmt: skip
+    tell_sender(
+        desk,
+        change,
+        run.source,
+        MessageClass(refusal),
+        stream=run.stream,
+        number=number,
+        messages=run.message_numbers[skip:],
+    )
 
 
 def _store(
@@ -293,7 +311,9 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
     old = desk.now.wall_s - DUPLICATE_AGE_S_MAX
     numbers = run.message_numbers
     key, queue = arrival_key(desk, run.destination)
-    new = [i for i, n in enumerate(numbers) if seen.get((source, key, n), 0) <= old]
+    firsts = {number: i for i, number in reversed(list(enumerate(numbers)))}
+    new = [i for n, i in firsts.items() if seen.get((source, key, n), 0) <= old]
+    new.sort()
     if not new:
         return
     change = Change(desk.now.wall_s)

@@ -57,6 +57,12 @@ class Prepared:
     expires: int
     receive_by: int
     size: int
+    confirm_by: int
+    """Second at which a sender has waited long enough for the news of an end (EOD-42)."""
+    grave: int = 0
+    """Number of the sender's own dead-letter queue; 0: the system's."""
+    once: bool = False
+    """One attempt to deliver them, no second (CNF-4)."""
 
     def size_at(self, index: int) -> int:
         """Bytes for one destination: packets differ in the names in their headers."""

@@ -23,6 +23,7 @@ from onceq.core.holders import Outgoing, Peer
 from onceq.core.outgoing import connect, held
 from onceq.core.records import Advance, Change, Move, Op
 from onceq.core.resolve import arrival_key
+from onceq.core.state import ACKS_OWED
 from onceq.model.classes import MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX, NOTES_MAX, STREAMS_MAX
 from onceq.model.names import Kind
@@ -118,7 +119,11 @@ def _settle(desk: Desk, told: list[Memory]) -> None:
             arrived = memory.arrived(number)
             if arrived is not None and not doubt.arrived:
                 reason = IN_DOUBT if arrived else MessageClass.NACK_REACH_QUEUE_TIMEOUT
-                change.moves.append(_move(doubt, Op.SETTLE, reason))
+                move = _move(doubt, Op.SETTLE, reason)
+                if not arrived:
+                    # Now it is certain, and can be told to whoever asked for that.
+                    move.heirs = ((ACKS_OWED, 0, int(reason)),)
+                change.moves.append(move)
     if change.moves:
         desk.record(change)
     for number in concerned:

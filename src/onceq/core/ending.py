@@ -13,15 +13,17 @@ Upholds: I11 (one end), I12 (one dead letter), I13, I14.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onceq.core.chunk import PURGING, Range
 from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing, Queue, Wanting
+from onceq.core.graves import journal_copy, taker
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
+from onceq.core.numbers import take_numbers
 from onceq.core.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
-    PUT_DEADLETTER,
     PUT_FINAL,
-    PUT_JOURNAL,
     PUT_NACK_ARRIVAL,
     PUT_NACK_RECEIVE,
     PUT_WANTS,
@@ -31,15 +33,13 @@ from onceq.core.records import (
     Put,
 )
 from onceq.core.resolve import outgoing_for
-from onceq.core.state import ACKS_OWED, DEAD_LETTER, DEAD_XACT, JOURNAL, ORDER_QUEUE_NUMBER
+from onceq.core.state import ACKS_OWED, DEAD_LETTER, DEAD_XACT, ORDER_QUEUE_NUMBER
+from onceq.core.wants import Wanting
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import MESSAGE_NUMBER_MAX
 from onceq.model.message import Acknowledge
 from onceq.model.names import parse_format_name
-from onceq.model.queue import QUOTA_UNLIMITED_KB
-from onceq.model.run import Run
-from onceq.packet.acks import final_ack
+from onceq.packet.acks import final_acks
 
 ACK_LANE = 7
 """Final acknowledgments go before other messages that are not transactional."""
@@ -78,71 +78,32 @@ def ended(desk: Desk, change: Change, move: Move, reason: MessageClass) -> None:
     """A range leaves a queue: put the move into the change, and tell whoever asked."""
     holder = desk.state.holders[move.holder]
     if reason == MessageClass.ACK_RECEIVE and isinstance(holder, Queue):
-        move.heirs = _journal_copy(desk, change, holder, move)
-    wanting = holder.wanting.get(move.lane)
-    if not wanting:
+        move.heirs = journal_copy(desk, change, holder, move)
+    if not holder.wanting:
         change.moves.append(move)
         return
-    at, end = move.first, move.first + move.count
-    heirs = move.heirs
-    for w in list(wanting):
-        start, stop = max(at, w.first), min(end, w.first + w.count)
-        if start >= stop:
-            continue
-        if start > at:
-            change.moves.append(_part(move, at, start, heirs))
-        part = _part(move, start, stop, heirs)
-        _tell(desk, change, holder, w, part, reason)
+    for w, start, count in holder.wants(move.lane).parts(move.first, move.count):
+        part = Move(move.op, move.holder, move.lane, start, count, move.reason, heirs=move.heirs)
+        if w is not None:
+            _tell(desk, change, holder, w, part, reason)
         change.moves.append(part)
-        at = stop
-    if at < end:
-        change.moves.append(_part(move, at, end, heirs))
-
-
-def _part(move: Move, start: int, stop: int, heirs: tuple[tuple[int, int, int], ...]) -> Move:
-    return Move(move.op, move.holder, move.lane, start, stop - start, move.reason, heirs=heirs)
-
-
-def _journal_copy(
-    desk: Desk, change: Change, queue: Queue, move: Move
-) -> tuple[tuple[int, int, int], ...]:
-    """The queue's journal takes a copy of what is received from it (Q-11), if it has room (Q-14).
-
-    What belongs together here is copied together or not at all.
-    """
-    above = queue.parent or queue
-    journal = above.journal
-    if not queue.properties.journal or journal is None:
-        return ()
-    copy = (journal.number, 0, 0)
-    if journal.properties.quota_kb != QUOTA_UNLIMITED_KB:
-        size = queue.lanes[move.lane].size(move.first, move.count)
-        for other in change.moves:
-            if copy in other.heirs:
-                lane = desk.state.holders[other.holder].lanes[other.lane]
-                size += lane.size(other.first, other.count)
-        if journal.bytes + size > journal.properties.quota_bytes:
-            desk.notice("journal full: copies dropped", queue.properties.name)
-            return ()
-    return (copy,)
 
 
 def _tell(
-    desk: Desk, change: Change, holder: Queue | Outgoing | object, w: Wanting, part: Move,
-    reason: MessageClass,
-) -> None:  # fmt: skip
+    desk: Desk, change: Change, holder: Holder, w: Wanting, part: Move, reason: MessageClass
+) -> None:
     if owes(w.flags, reason):
         part.heirs = (*part.heirs, (ACKS_OWED, 0, reason))
     if w.source == NO_GUID or not w.stream:
-        part.to, part.reason = grave(w, reason, transactional=_transactional(holder)), reason
+        part.to = taker(desk, change, w, part, reason, transactional=_transactional(holder))
+        part.reason = reason
         return
-    if not w.flags & PUT_FINAL:
-        return
-    for counter in range(part.first, part.first + part.count):
-        offset = counter - w.first
+    if w.flags & PUT_FINAL:
+        offset = part.first - w.first
+        message = w.message + offset
         tell_sender(
-            desk, change, w.source, reason,
-            stream=w.stream, number=w.number + offset, message=w.message + offset,
+            desk, change, w.source, reason, stream=w.stream, number=w.number + offset,
+            messages=range(message, message + part.count),
         )  # fmt: skip
 
 
@@ -158,22 +119,38 @@ def refuse(desk: Desk, change: Change, move: Move, reason: MessageClass, *, keep
         desk, change, Move(Op.END, move.holder, move.lane, move.first, move.count, reason), reason
     )
     if keep:
+        grave = DEAD_XACT if _transactional(holder) else DEAD_LETTER
         for part in change.moves[first:]:
-            part.to = DEAD_XACT if _transactional(holder) else DEAD_LETTER
-            part.reason = reason
+            if part.to and part.to != grave:
+                part.heirs = (*part.heirs, (grave, 0, reason))
+            part.to, part.reason = part.to or grave, reason
+
+
+def gave_up(
+    desk: Desk, change: Change, outgoing: Outgoing, lane: int, first: int, count: int,
+    reason: MessageClass,
+) -> None:  # fmt: skip
+    """A range ends in its outgoing queue (section 6.5).
+
+    Transactional messages that were transmitted may have arrived: of them nothing true can be
+    said to their administration queue, unless their doubt is settled later (I13).
+    """
+    ordered = lane == TRANSACTIONAL_LANE
+    sent = outgoing.ever_sent + 1 - first if ordered else 0
+    if 0 < sent < count:
+        gave_up(desk, change, outgoing, lane, first, sent, reason)
+        first, count, sent = first + sent, count - sent, 0
+    for w, start, size in outgoing.wants(lane).parts(first, count):
+        part = Move(Op.END, outgoing.number, lane, start, size, reason)
+        if w is not None:
+            part.to = taker(desk, change, w, part, reason, transactional=ordered)
+            if sent <= 0 and owes(w.flags, reason):
+                part.heirs = ((ACKS_OWED, 0, int(reason)),)
+        change.moves.append(part)
 
 
 def _transactional(holder: object) -> bool:
     return isinstance(holder, Queue) and holder.properties.transactional
-
-
-def grave(w: Wanting, reason: MessageClass, *, transactional: bool) -> int:
-    """The system queue that takes a message over which was sent here; 0 for none."""
-    if reason.negative:
-        if not w.flags & PUT_DEADLETTER:
-            return 0
-        return DEAD_XACT if transactional else DEAD_LETTER
-    return JOURNAL if w.flags & PUT_JOURNAL else 0
 
 
 def purged_meanwhile(desk: Desk, change: Change, lock: Move) -> None:
@@ -193,30 +170,31 @@ def tell_sender(
     *,
     stream: int,
     number: int,
-    message: int,
+    messages: Sequence[int],
 ) -> None:
-    """Queue a final acknowledgment for the order queue of the sending manager.
+    """Queue final acknowledgments for the order queue of the sending manager.
 
-    It leaves on any session with that manager; the name in it has the form of the name that the
+    They leave on any session with that manager; the name in them has the form of the name that the
     messages came under (EOD-35), unless somebody in between would take it for his own.
+
+    Args:
+        number: Of the first message in its stream.
+        messages: Message numbers of them all.
     """
     address = "" if source in desk.routes_to else desk.return_to.get(source, "")
     text = f"PRIVATE={guid_text(source)}\\{ORDER_QUEUE_NUMBER:08x}"
     outgoing = outgoing_for(desk, parse_format_name(text)[0])
-    number_here = desk.state.next_message if not change.next_message else change.next_message
-    change.next_message = number_here + 1 if number_here < MESSAGE_NUMBER_MAX else 1
-    packet = final_ack(
+    packets = final_acks(
+        messages,
         own=desk.identity.guid,
-        own_message=number_here,
+        own_message=take_numbers(desk, change, len(messages)),
         sent_time=desk.now.wall_s,
         address=address,
         destination_manager=source,
         message_class=reason,
         stream=stream,
         number=number,
-        previous=max(number - 1, 0),
         source=source,
-        message=message,
     )
     lane = outgoing.lane(ACK_LANE)
     ahead = sum(
@@ -224,4 +202,4 @@ def tell_sender(
         for put in change.puts
         if put.holder == outgoing.number and put.lane == ACK_LANE
     )
-    change.puts.append(Put(outgoing.number, ACK_LANE, lane.next + ahead, Run.of([packet])))
+    change.puts.append(Put(outgoing.number, ACK_LANE, lane.next + ahead, packets))

@@ -3,24 +3,48 @@
 They are stored and forwarded like other recoverable messages, packet by packet as they came: the
 hop count is the only field that changes. Streams are a matter of the first and the last manager
 only; here no stream state exists, and an order acknowledgment is one more message (EOD-1).
+
+Lifetimes count from the time of sending that stands in the packet, so nothing is subtracted on the
+way (CNF-2). What is too late here, or has made too many hops, ends here: the sender of a message
+that is not transactional is told, if it asked, and has its dead letter here (Q-16). The sender of
+a transactional one keeps it until it is acknowledged in order, and so learns of its lifetime by
+itself; of the hops it is told by a final acknowledgment.
 """
 
 from __future__ import annotations
 
+import math
+from array import array
+
+from onceq.core.acknowledge import on_arrival
 from onceq.core.desk import Desk
-from onceq.core.records import PUT_EXPRESS, Change, Put
+from onceq.core.ending import ack_flags, tell_sender
+from onceq.core.records import (
+    PUT_DEADLETTER,
+    PUT_EXPRESS,
+    PUT_ONCE,
+    PUT_WANTS,
+    Change,
+    Put,
+    Seen,
+)
 from onceq.core.resolve import outgoing_for
+from onceq.core.state import DEAD_LETTER
 from onceq.core.tracing import FORWARDED, trace_arrival
+from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import HOPS_MAX
+from onceq.model.message import Acknowledge
 from onceq.model.names import parse_format_name
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet import layout
-from onceq.packet.arrived import ArrivedRun
+from onceq.packet.arrived import USER, ArrivedRun
 
 FORWARD_LANE = 6
 """Behind final acknowledgments, before what is sent here."""
+_HOPS = "hops"
+"""In the history of what was seen: the messages that had made too many hops here."""
 
 
 def forward(desk: Desk, run: ArrivedRun) -> bool:
@@ -29,14 +53,21 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
         return False
     packets = hopped(run.packets)
     if packets is None:
+        _refuse(desk, run)
         return True
     guid = guid_text(run.destination_manager)
     (name,) = parse_format_name(f"PRIVATE={guid}\\{run.destination.number:08x}")
     outgoing = outgoing_for(desk, name)
-    expires = NEVER_S
-    if run.time_to_reach_queue < NEVER_S - 1:
-        expires = min(run.sent_time + run.time_to_reach_queue, NEVER_S - 1)
     flags = 0 if run.recoverable else PUT_EXPRESS
+    if not run.transactional:
+        flags |= ack_flags(run.acknowledge & Acknowledge.NEGATIVE_ARRIVAL, arrived=False)
+        if run.dead_letter:
+            flags |= PUT_WANTS | PUT_DEADLETTER
+    lifetime = min(run.time_to_reach_queue or NEVER_S, run.time_to_be_received)
+    expires = NEVER_S if lifetime >= NEVER_S - 1 else min(run.sent_time + lifetime, NEVER_S - 1)
+    if not run.time_to_reach_queue:
+        flags |= PUT_WANTS | PUT_ONCE
+        expires = min(expires, desk.now.wall_s + math.ceil(desk.settings.resend_first_s))
     change = Change(desk.now.wall_s)
     change.puts.append(
         Put(
@@ -47,6 +78,42 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
     trace_arrival(desk, change, run, event=FORWARDED)
     desk.record(change, forced=run.recoverable)
     return True
+
+
+def _refuse(desk: Desk, run: ArrivedRun) -> None:
+    """Too many hops: most likely two managers send it to and fro. Told once, however often the
+    sender comes again before it has heard of it."""
+    refusal = MessageClass.NACK_HOP_COUNT_EXCEEDED
+    desk.notice("a message has made too many hops", guid_text(run.source),
+                source=guid_text(run.source), number=run.destination.number)  # fmt: skip
+    if run.kind != USER:
+        return
+    change = Change(desk.now.wall_s)
+    seen, source = desk.state.seen, run.source
+    numbers = run.message_numbers
+    new = [at for at, number in enumerate(numbers) if (source, _HOPS, number) not in seen]
+    if new:
+        every = list(run.packets)
+        packets = Run.of([every[at] for at in new])
+        change.seen.append(Seen(source, _HOPS, array("I", (numbers[at] for at in new))))
+        if run.dead_letter and not run.transactional:
+            flags = 0 if run.recoverable else PUT_EXPRESS
+            counter = desk.state.holders[DEAD_LETTER].lane(0).next
+            put = Put(DEAD_LETTER, 0, counter, packets, flags=flags, reason=refusal)
+            change.puts.append(put)
+        on_arrival(desk, change, packets, run.acknowledge, refusal)
+    if run.transactional:
+        tell_sender(
+            desk,
+            change,
+            source,
+            refusal,
+            stream=run.stream,
+            number=run.first_number,
+            messages=numbers,
+        )
+    if change.seen or change.puts:
+        desk.record(change)
 
 
 def hopped(packets: Run) -> Run | None:

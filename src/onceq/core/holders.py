@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from onceq.core.inputs import Access, Receive, Share
 from onceq.core.lane import Lane
 from onceq.core.space import Space
+from onceq.core.wants import NOBODY, Wants
 from onceq.model.connection import ConnectionStatus
 from onceq.model.limits import CONNECTION_HISTORY_MAX
 from onceq.model.names import FormatName
@@ -36,20 +37,6 @@ def place_of(lookup: int) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class Wanting:
-    """A run in a queue whose sender wants to know how it ends (JN, JP or FA)."""
-
-    first: int
-    count: int
-    source: bytes
-    stream: int
-    number: int
-    message: int
-    flags: int
-    receive_by: int
-
-
-@dataclass(slots=True)
 class Handle:
     """A queue held open (MQOpenQueue)."""
 
@@ -70,7 +57,11 @@ class Holder:
         self.number = number
         self.space = space
         self.lanes: dict[int, Lane] = {}
-        self.wanting: dict[int, deque[Wanting]] = {}
+        self.wanting: dict[int, Wants] = {}
+
+    def wants(self, index: int) -> Wants:
+        """Who wants to know how the messages of a lane end."""
+        return self.wanting.get(index, NOBODY)
 
     def lane(self, index: int) -> Lane:
         """The lane of that index, made when first used."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
-from onceq.core.ending import ended
+from onceq.core.ending import ended, gave_up
 from onceq.core.handles import check_sharing
 from onceq.core.holders import Holder, Outgoing, Queue
 from onceq.core.inputs import (
@@ -23,7 +23,7 @@ from onceq.core.inputs import (
     Steer,
     SteerOutgoing,
 )
-from onceq.core.outgoing import end_waiting, stir
+from onceq.core.outgoing import stir
 from onceq.core.poison import bring_back, sift, waits
 from onceq.core.properties import dump_properties
 from onceq.core.records import Change, Move, Op
@@ -145,7 +145,7 @@ def purge(desk: Desk, item: PurgeQueue) -> None:
     change = Change(desk.now.wall_s)
     count = len(holder)
     if isinstance(holder, Outgoing):
-        _purge_outgoing(holder, change)
+        _purge_outgoing(desk, holder, change)
     else:
         for index, lane in holder.lanes.items():
             for first, size in lane.ranges(AVAILABLE, 0):
@@ -160,12 +160,11 @@ def purge(desk: Desk, item: PurgeQueue) -> None:
     desk.answer(item.owner, item.request, count)
 
 
-def _purge_outgoing(outgoing: Outgoing, change: Change) -> None:
+def _purge_outgoing(desk: Desk, outgoing: Outgoing, change: Change) -> None:
     for index, lane in outgoing.lanes.items():
         for state in (AVAILABLE, AWAITING):
             for first, size in lane.ranges(state, 0):
-                for counter in range(first, first + size):
-                    end_waiting(outgoing, index, counter, change, MessageClass.NACK_DELETED)
+                gave_up(desk, change, outgoing, index, first, size, MessageClass.NACK_DELETED)
 
 
 def steer(desk: Desk, item: SteerOutgoing) -> None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 from onceq.core.chunk import AVAILABLE, AWAITING
 from onceq.core.decision import Connect, Ready
 from onceq.core.desk import Desk, Timer
-from onceq.core.ending import owes
+from onceq.core.ending import gave_up
+from onceq.core.graves import journal_takes, taker
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
-from onceq.core.records import PUT_DEADLETTER, PUT_FINAL, PUT_JOURNAL, PUT_WANTS, Change, Move, Op
-from onceq.core.state import ACKS_OWED, DEAD_LETTER, DEAD_XACT, JOURNAL
+from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Change, Move, Op
+from onceq.core.state import JOURNAL
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
@@ -123,6 +124,8 @@ def lost(
     outgoing.connected_s = 0
     outgoing.pace.due_us = 0
     outgoing.rewind()
+    if outgoing.wanting:
+        _attempt_over(desk, outgoing)
     if outgoing.pending() and not held(desk, outgoing):
         outgoing.retry_us = desk.later_us(desk.settings.connect_retry_s)
         desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
@@ -194,22 +197,16 @@ def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
 # ---- acknowledgments ---------------------------------------------------------------------
 
 
-def delivered(outgoing: Outgoing, change: Change, lane: int, first: int, count: int) -> None:
+def delivered(
+    desk: Desk, change: Change, outgoing: Outgoing, lane: int, first: int, count: int
+) -> None:
     """A range that is not transactional has arrived: forget it, but for the copies that the
     computer journal shall have (Q-12)."""
-    at, end = first, first + count
-    for w in outgoing.wanting.get(lane, ()):
-        start, stop = max(at, w.first), min(end, w.first + w.count)
-        if start >= stop or not w.flags & PUT_JOURNAL:
-            continue
-        if start > at:
-            change.moves.append(Move(Op.RELEASE, outgoing.number, lane, at, start - at))
-        change.moves.append(
-            Move(Op.RELEASE, outgoing.number, lane, start, stop - start, to=JOURNAL)
-        )
-        at = stop
-    if at < end:
-        change.moves.append(Move(Op.RELEASE, outgoing.number, lane, at, end - at))
+    for w, start, size in outgoing.wants(lane).parts(first, count):
+        move = Move(Op.RELEASE, outgoing.number, lane, start, size)
+        if w is not None and w.flags & PUT_JOURNAL and journal_takes(desk, change, move):
+            move.to = JOURNAL
+        change.moves.append(move)
 
 
 def order_acked(desk: Desk, ack: OrderAck) -> None:
@@ -251,18 +248,14 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
 
 def _release(outgoing: Outgoing, change: Change, first: int, count: int) -> None:
     """Forget a range, but for the messages whose end is wanted (EOD-11)."""
-    number, lane = outgoing.number, TRANSACTIONAL_LANE
-    at, end = first, first + count
-    for w in outgoing.wanting.get(lane, ()):
-        start, stop = max(at, w.first), min(end, w.first + w.count)
-        if start >= stop or not w.flags & PUT_FINAL:
-            continue
-        if start > at:
-            change.moves.append(Move(Op.RELEASE, number, lane, at, start - at))
-        change.moves.append(Move(Op.AWAIT, number, lane, start, stop - start))
-        at = stop
-    if at < end:
-        change.moves.append(Move(Op.RELEASE, number, lane, at, end - at))
+    lane = TRANSACTIONAL_LANE
+    for w, start, size in outgoing.wants(lane).parts(first, count):
+        op = Op.AWAIT if w is not None and w.flags & PUT_FINAL else Op.RELEASE
+        last = change.moves[-1] if change.moves else None
+        if last is not None and last.op == op == Op.RELEASE and last.first + last.count == start:
+            last.count += size
+        else:
+            change.moves.append(Move(op, outgoing.number, lane, start, size))
 
 
 def final_acked(desk: Desk, ack: FinalAck) -> None:
@@ -277,39 +270,23 @@ def final_acked(desk: Desk, ack: FinalAck) -> None:
     if outgoing.ordered_lane.state(counter) not in (AVAILABLE, AWAITING):
         return
     change = Change(desk.now.wall_s)
-    flags = _flags_of(outgoing, TRANSACTIONAL_LANE, counter)
-    to = 0
-    if ack.message_class & 0x8000:
-        to = DEAD_XACT if flags & PUT_DEADLETTER else 0
-    elif flags & PUT_JOURNAL:
-        to = JOURNAL
-    change.moves.append(
-        Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class, to)
-    )
+    move = Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class)
+    w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
+    if w is not None:
+        move.to = taker(desk, change, w, move, ack.message_class, transactional=True)
+    change.moves.append(move)
     desk.record(change)
-
-
-def _flags_of(outgoing: Outgoing, lane: int, counter: int) -> int:
-    for w in outgoing.wanting.get(lane, ()):
-        if w.first <= counter < w.first + w.count:
-            return w.flags | PUT_WANTS
-    return 0
 
 
 # ---- expiry ------------------------------------------------------------------------------
 
 
 def expire(desk: Desk, outgoing: Outgoing) -> None:
-    """Take out what has not reached its queue, or was not confirmed, in time (EOD-8, CNF-11).
-
-    A message that was never transmitted is certainly not delivered; one that was, and is not
-    acknowledged, is in doubt (product D6).
-    """
+    """Take out what has not reached its queue, or was not confirmed, in time (EOD-8, CNF-11)."""
     change = Change(desk.now.wall_s)
     for index, lane in outgoing.lanes.items():
         for first, count in lane.expired(desk.now.wall_s, (AVAILABLE, AWAITING)):
-            for counter in range(first, first + count):
-                _expire_one(outgoing, index, counter, change)
+            _too_late(desk, change, outgoing, index, first, count)
     if change.moves:
         desk.record(change)
         if outgoing.unacknowledged == 0:
@@ -318,32 +295,28 @@ def expire(desk: Desk, outgoing: Outgoing) -> None:
             stir(desk, outgoing)
 
 
-def _expire_one(outgoing: Outgoing, index: int, counter: int, change: Change) -> None:
-    reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-    if index == TRANSACTIONAL_LANE and counter <= outgoing.ever_sent:
-        reason = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
-    end_waiting(outgoing, index, counter, change, reason)
-
-
-def end_waiting(
-    outgoing: Outgoing, index: int, counter: int, change: Change, reason: MessageClass
+def _too_late(
+    desk: Desk, change: Change, outgoing: Outgoing, index: int, first: int, count: int
 ) -> None:
-    """End one message of an outgoing queue; a dead letter if it asked for one (section 6.5)."""
-    to = 0
-    flags = _flags_of(outgoing, index, counter)
-    if flags & PUT_DEADLETTER:
-        to = DEAD_XACT if index == TRANSACTIONAL_LANE else DEAD_LETTER
-    # What was transmitted may have arrived: nothing true can be said of it (I13).
-    doubtful = index == TRANSACTIONAL_LANE and counter <= outgoing.ever_sent
-    heirs = ((ACKS_OWED, 0, int(reason)),) if owes(flags, reason) and not doubtful else ()
-    last = change.moves[-1] if change.moves else None
-    if (
-        last is not None
-        and (last.lane, last.reason, last.to, last.heirs) == (index, reason, to, heirs)
-        and last.first + last.count == counter
-    ):
-        last.count += 1
-    else:
-        change.moves.append(
-            Move(Op.END, outgoing.number, index, counter, 1, reason, to, heirs=heirs)
-        )
+    """A message that was never transmitted is certainly not delivered; a transactional one that
+    was, and whose end is not known, is in doubt (product D6, CNF-12)."""
+    sent = max(min(outgoing.ever_sent + 1 - first, count), 0) if index == TRANSACTIONAL_LANE else 0
+    if sent:
+        reason = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+        gave_up(desk, change, outgoing, index, first, sent, reason)
+    if sent < count:
+        reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        gave_up(desk, change, outgoing, index, first + sent, count - sent, reason)
+
+
+def _attempt_over(desk: Desk, outgoing: Outgoing) -> None:
+    """The link is lost, or was not made: what was to be tried once has been tried (CNF-4)."""
+    change = Change(desk.now.wall_s)
+    for index, wants in outgoing.wanting.items():
+        lane = outgoing.lanes[index]
+        for w in wants:
+            if w.flags & PUT_ONCE:
+                for first, count in lane.ranges(AVAILABLE, w.first, end=w.end):
+                    _too_late(desk, change, outgoing, index, first, count)
+    if change.moves:
+        desk.record(change)

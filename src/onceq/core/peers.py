@@ -100,11 +100,11 @@ def acked(desk: Desk, item: SessionAcked) -> None:
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
             # What was transmitted twice on this session stands here twice (after a resume).
             if gone.isdisjoint(range(at, at + size)):
-                delivered(holder, change, index, at, size)
+                delivered(desk, change, holder, index, at, size)
             else:
                 for counter in range(at, at + size):
                     if counter not in gone:
-                        delivered(holder, change, index, counter, 1)
+                        delivered(desk, change, holder, index, counter, 1)
             gone.update(range(at, at + size))
     if len(kept) != len(peer.plain):
         peer.plain.clear()

@@ -86,9 +86,10 @@ class Put:
         first: Counter of the first: recovery checks that it comes out the same.
         stream, number: Of the first message, in outgoing queues and for arrivals; 0 if none.
         expires: Second in which they expire; NEVER_S if never.
-        receive_by: In outgoing queues: second in which the time to be received ends.
-        flags: PUT_EXPRESS, PUT_WANTS.
+        receive_by: In outgoing queues: second at which the wait for their end is over (EOD-42).
+        flags: The bits PUT_EXPRESS and following.
         source: Sending manager of an arrival; zero for what was sent here.
+        grave: Number of the sender's own dead-letter queue (section 6.4); 0: the system's.
     """
 
     holder: int
@@ -103,6 +104,7 @@ class Put:
     reason: int = 0
     message: int = 0
     source: bytes = NO_GUID
+    grave: int = 0
 
 
 PUT_EXPRESS = 1
@@ -118,6 +120,8 @@ PUT_NACK_RECEIVE = 64
 PUT_NACK_ARRIVAL = 128
 """Acknowledgment messages that are wanted of ends still to come (section 5.2)."""
 PUT_ACKS = PUT_ACK_RECEIVE | PUT_NACK_RECEIVE | PUT_NACK_ARRIVAL
+PUT_ONCE = 256
+"""One attempt to deliver them, no second (CNF-4)."""
 
 
 @dataclass(slots=True)
@@ -219,7 +223,7 @@ class Change:
             add(
                 _PUT.pack(
                     p.lane, p.flags, p.reason, p.holder, p.first, p.stream, p.number,
-                    p.expires, p.receive_by, p.message, len(p.packets.lengths), p.source,
+                    p.expires, p.receive_by, p.message, p.grave, len(p.packets.lengths), p.source,
                 )
             )  # fmt: skip
             add(p.packets.lengths.tobytes())
@@ -243,7 +247,7 @@ _MOVE = struct.Struct("<BBBBIIQII")
 _HEIR = struct.Struct("<IBH")
 _ADVANCE = struct.Struct("<16sQIIH")
 _SEEN = struct.Struct("<16sIH")
-_PUT = struct.Struct("<BBHIQQIIIII16s")
+_PUT = struct.Struct("<BHHIQQIIIIII16s")
 _MOVED = struct.Struct("<IBI")
 
 
@@ -300,13 +304,13 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         change.seen.append(Seen(source, key, reader.table("I", count)))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
-        (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, count,
-         source) = reader.unpack(_PUT)  # fmt: skip
+        (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, grave,
+         count, source) = reader.unpack(_PUT)  # fmt: skip
         lengths = reader.table(LENGTH_TYPE, count)
         change.puts.append(
             Put(
                 holder, lane, first, Run(none.data, lengths), stream, number, expires, receive_by,
-                flags, reason, message, source,
+                flags, reason, message, source, grave,
             )
         )  # fmt: skip
     for _ in range(moved):

@@ -28,9 +28,10 @@ from onceq.errors import (
     UnsupportedOperation,
 )
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import FORMAT_NAME_ELEMENTS_MAX, OUTGOING_QUEUES_MAX
+from onceq.model.limits import ANSWER_QUEUES_MAX, FORMAT_NAME_ELEMENTS_MAX, OUTGOING_QUEUES_MAX
+from onceq.model.message import Properties
 from onceq.model.names import FormatName, Kind, Suffix, may_receive, may_send, parse_any, queue_key
-from onceq.packet.encode import Address
+from onceq.packet.address import Address, Element, MultiNames
 
 TARGETS_MAX = 4_096
 
@@ -194,22 +195,55 @@ def address_of(desk: Desk, target: Target) -> tuple[Address, bytes]:
     return Address(7, direct=f"OS:{desk.identity.name}\\{path}"), NO_GUID
 
 
+def answer_names(desk: Desk, text: str) -> tuple[FormatName, ...]:
+    """The administration or response queues that a name stands for, as other managers know them.
+
+    Raises:
+        UnsupportedFormatName: One of them is nothing that messages can be sent to.
+        IllegalFormatName: They are more than ANSWER_QUEUES_MAX.
+    """
+    elements = parse_any(text) if text else ()
+    if len(elements) > ANSWER_QUEUES_MAX:
+        raise IllegalFormatName(
+            f"{len(elements)} administration or response queues; at most {ANSWER_QUEUES_MAX}"
+        )
+    return tuple(_answer_name(desk, element) for element in elements)
+
+
+def _answer_name(desk: Desk, name: FormatName) -> FormatName:
+    if name.kind not in (Kind.DIRECT, Kind.PRIVATE, Kind.PUBLIC) or (
+        name.suffix is not Suffix.NONE or name.subqueue
+    ):
+        raise UnsupportedFormatName(f"{name} cannot be an administration or response queue")
+    return replace(name, host=desk.identity.name) if name.host == "." else name
+
+
 def answer_address(desk: Desk, text: str) -> Address:
-    """How an administration or response queue stands in a packet."""
-    if not text:
+    """How an administration or response queue stands in a packet; the first, if it is several."""
+    names = answer_names(desk, text)
+    if not names:
         return Address(0)
-    (name,) = one_name(text)
+    name = names[0]
     if name.kind is Kind.DIRECT:
-        if name.host == ".":
-            return Address(7, direct=f"OS:{desk.identity.name}" + name.direct[4:])
         return Address(7, direct=name.direct)
     if name.kind is Kind.PRIVATE:
         if name.guid == desk.identity.guid:
             return Address(2, number=name.number)
         return Address(6, guid=name.guid, number=name.number)
-    if name.kind is Kind.PUBLIC:
-        return Address(5, guid=name.guid)
-    raise UnsupportedFormatName(f"{text} cannot be an administration or response queue")
+    return Address(5, guid=name.guid)
+
+
+def lists_of(desk: Desk, properties: Properties) -> MultiNames | None:
+    """The lists of names that a packet carries: where there are several administration or
+    response queues (ACK-10, FN-9)."""
+    lists = [
+        tuple(map(Element.of, names)) if len(names) > 1 else ()
+        for names in (
+            answer_names(desk, properties.admin_queue),
+            answer_names(desk, properties.response_queue),
+        )
+    ]
+    return MultiNames((), *lists) if any(lists) else None
 
 
 def arrival_key(desk: Desk, address: Address) -> tuple[str, Queue | None]:

@@ -9,62 +9,31 @@ Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers for e
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from onceq.core.acknowledge import on_arrival
+from onceq.core.checks import check, checked_size
 from onceq.core.desk import Desk, Prepared, Target, Transaction
-from onceq.core.ending import ack_flags
+from onceq.core.graves import journal_room, own_grave
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
 from onceq.core.inputs import SendItem
 from onceq.core.numbers import take_numbers
-from onceq.core.quota import check_quota, computer_full
-from onceq.core.records import (
-    PUT_DEADLETTER,
-    PUT_EXPRESS,
-    PUT_FINAL,
-    PUT_JOURNAL,
-    PUT_NACK_ARRIVAL,
-    PUT_WANTS,
-    Change,
-    Put,
-)
-from onceq.core.resolve import address_of, answer_address, destinations
-from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
+from onceq.core.quota import check_quota
+from onceq.core.records import PUT_EXPRESS, Change, Put
+from onceq.core.resolve import address_of, answer_address, destinations, lists_of
+from onceq.core.state import JOURNAL
 from onceq.core.tracing import trace_queue
-from onceq.errors import (
-    BodyTooLarge,
-    IllegalPropertySize,
-    IllegalPropertyValue,
-    InsufficientResources,
-    LabelTooLong,
-    OnceqError,
-    StorageReserve,
-)
+from onceq.core.wishes import flags_of, graves_of, heard, lane_of, refused
+from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import (
-    EXTENSION_BYTES_MAX,
-    LABEL_CHARS_MAX,
-    OPEN_SEND_BYTES_MAX,
-    PACKET_BYTES_MAX,
-    TRANSACTION_BYTES_MAX,
-    TRANSACTION_MESSAGES_MAX,
-)
-from onceq.model.message import (
-    CORRELATION_BYTES,
-    PLAIN,
-    PRIORITY_DEFAULT,
-    Delivery,
-    Journal,
-    Properties,
-)
+from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template, encode_run, template
 
 ROUTES_MAX = 1_024
-ACKNOWLEDGE_MAX = 0x0F
-JOURNAL_MAX = 3
 TRANSACTION_NUMBERS = 1 << 20
 
 
@@ -79,7 +48,10 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
     """
     properties = item.properties
     if properties is not PLAIN:
-        _check(properties)
+        check(properties)
+    if transactional and desk.settings.xact_dead_letter_always:
+        properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
+        item = replace(item, properties=properties)
     if desk.space_low:
         raise StorageReserve(
             "the disk is nearly full: sends are refused so that receiving and acknowledging can "
@@ -94,19 +66,10 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
             item = replace(item, properties=properties)
     sent_s = desk.now.wall_s - item.age_s
     targets, templates = _route(desk, item, sent_s, transactional)
-    size = _checked_size(desk, item, templates, tx)
-    receive_by = _deadline(sent_s, properties.time_to_be_received)
-    reach_s = properties.time_to_reach_queue
-    if reach_s >= NEVER_S - 1:
-        reach_s = desk.settings.time_to_reach_queue_s
-    prepared = Prepared(
-        item=item,
-        targets=targets,
-        templates=templates,
-        expires=min(_deadline(sent_s, reach_s), receive_by),
-        receive_by=receive_by,
-        size=size,
-    )
+    size = checked_size(desk, item, templates, tx)
+    prepared = _timed(desk, Prepared(item, targets, templates, NEVER_S, NEVER_S, size, NEVER_S))
+    if properties.dead_letter_queue:
+        prepared.grave = own_grave(desk, properties, transactional=transactional)
     if len(targets) == 1:
         check_quota(desk, targets[0], size)
         return prepared
@@ -115,74 +78,34 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
     return prepared
 
 
-def _check(properties: Properties) -> None:
-    if len(properties.label) > LABEL_CHARS_MAX:
-        raise LabelTooLong(
-            f"the label has {len(properties.label)} characters; at most {LABEL_CHARS_MAX} fit"
-        )
-    if len(properties.correlation_id) != CORRELATION_BYTES:
-        raise IllegalPropertySize(
-            f"a correlation identifier has {CORRELATION_BYTES} bytes, "
-            f"not {len(properties.correlation_id)}"
-        )
-    if properties.priority is not None and not 0 <= properties.priority <= 7:
-        raise IllegalPropertyValue(f"priority is 0 to 7, not {properties.priority}")
-    if not 0 <= properties.acknowledge <= ACKNOWLEDGE_MAX:
-        raise IllegalPropertyValue(
-            f"acknowledge is made of the bits of onceq.Acknowledge, not {properties.acknowledge:#x}"
-        )
-    if not 0 <= properties.journal <= JOURNAL_MAX:
-        raise IllegalPropertyValue(
-            f"journal is made of the bits of onceq.Journal, not {properties.journal:#x}"
-        )
-    if len(properties.extension) > EXTENSION_BYTES_MAX:
-        raise IllegalPropertySize(f"an extension has at most {EXTENSION_BYTES_MAX} bytes")
-    for name in ("app_specific", "body_type", "time_to_reach_queue", "time_to_be_received"):
-        if not 0 <= getattr(properties, name) <= NEVER_S:
-            raise IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
+def _timed(desk: Desk, prepared: Prepared) -> Prepared:
+    """When these messages expire: all lifetimes count from the call of send (section 6.1).
 
-
-def _checked_size(
-    desk: Desk, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
-) -> int:
-    """Bytes of all packets of the batch over all destinations, within every limit."""
-    lengths = item.bodies.lengths
-    count = len(lengths)
-    if count == 1:
-        largest = total = lengths[0]
-    else:
-        largest, total = max(lengths, default=0), sum(lengths)
-    size = 0
-    for made in templates:
-        if made.packet_bytes(largest) > PACKET_BYTES_MAX:
-            raise BodyTooLarge(
-                f"a body of {largest} bytes with {made.overhead} bytes of headers is larger than "
-                f"the {PACKET_BYTES_MAX} bytes of a packet; send it in parts"
-            )
-        size += total + count * (made.overhead + 3)
-    held, messages = (tx.bytes, tx.messages) if tx is not None else (0, 0)
-    if held + size > TRANSACTION_BYTES_MAX:
-        raise InsufficientResources(
-            f"one transaction may send {TRANSACTION_BYTES_MAX} bytes; this would make "
-            f"{held + size}; commit in smaller steps"
-        )
-    if messages + count > TRANSACTION_MESSAGES_MAX:
-        raise InsufficientResources(
-            f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
-        )
-    if desk.open_bytes + size > OPEN_SEND_BYTES_MAX:
-        raise InsufficientResources("open transactions hold all the memory they may; commit some")
-    if desk.state.space.total + size > desk.settings.computer_quota_bytes:
-        computer_full(desk)
-        raise InsufficientResources(
-            f"the queues of this manager hold their quota of {desk.settings.computer_quota_bytes} "
-            "bytes; receive or purge messages, or raise computer_quota_bytes"
-        )
-    return size
+    A time to reach the queue of 0 gives one attempt, which is over at the latest when the stream
+    would be sent again (CNF-4).
+    """
+    item, settings = prepared.item, desk.settings
+    properties = item.properties
+    sent_s = desk.now.wall_s - item.age_s
+    reach_s, receive_s = properties.time_to_reach_queue, properties.time_to_be_received
+    if reach_s >= NEVER_S - 1:
+        reach_s = settings.time_to_reach_queue_s
+    elif not reach_s:
+        prepared.once = True
+        reach_s = math.ceil(settings.resend_first_s)
+    prepared.receive_by = _deadline(sent_s, receive_s)
+    prepared.expires = min(_deadline(sent_s, reach_s), prepared.receive_by)
+    delay_s = settings.xact_delay_receive_nack_s
+    if delay_s >= NEVER_S:
+        delay_s = min(receive_s, reach_s)
+    prepared.confirm_by = _deadline(prepared.receive_by, delay_s)
+    return prepared
 
 
 def _deadline(sent_s: int, lifetime_s: int) -> int:
-    return NEVER_S if lifetime_s >= NEVER_S - 1 else min(sent_s + lifetime_s, NEVER_S - 1)
+    if lifetime_s >= NEVER_S - 1 or sent_s >= NEVER_S:
+        return NEVER_S
+    return min(sent_s + lifetime_s, NEVER_S - 1)
 
 
 def _route(
@@ -208,6 +131,7 @@ def _template(
     desk: Desk, target: Target, properties: Properties, sent_s: int, *, transactional: bool
 ) -> Template:
     destination, manager = address_of(desk, target)
+    properties = heard(desk, target, properties)
     return template(
         source=desk.identity.guid,
         destination=destination,
@@ -217,6 +141,7 @@ def _template(
         properties=properties,
         sent_time=sent_s,
         transactional=transactional,
+        multi=None if properties is PLAIN else lists_of(desk, properties),
         report_queue=trace_queue(desk) if properties.trace else b"",
     )
 
@@ -297,6 +222,14 @@ class _Numbering:
         self.ahead[key] = first + count
         return first
 
+    def copy(
+        self, number: int, packets: Run, message: int, reason: int = 0, flags: int = 0
+    ) -> None:
+        """Put packets into a system queue, or a sender's own dead-letter queue."""
+        counter = self.counter(self.desk.state.holders[number], 0, len(packets))
+        put = Put(number, 0, counter, packets, flags=flags, reason=reason, message=message)
+        self.change.puts.append(put)
+
     def stream(self, outgoing: Outgoing, counter: int) -> tuple[int, int]:
         """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
         known = self.streams.get(outgoing.number)
@@ -325,32 +258,27 @@ def _add_put(
     last: bool,
 ) -> None:
     properties = p.item.properties
-    holder: Queue | Outgoing | None = target.holder
-    lane = _lane(properties, transactional=bool(transaction))
-    reason, stream, number = 0, 0, 0
-    expires = p.receive_by
-    flags = _flags(properties, target, transactional=bool(transaction))
+    desk, holder, transactional = numbering.desk, target.holder, bool(transaction)
+    stream, number, expires = 0, 0, p.receive_by
+    lane, flags = lane_of(properties, transactional=transactional), 0
+    if properties is not PLAIN or p.once:
+        properties = heard(desk, target, properties)
+        flags = flags_of(properties, target, transactional=transactional, once=p.once)
     if isinstance(holder, Queue):
-        buried = True
-        if holder.number not in numbering.desk.state.holders:
-            reason, holder = _deleted(numbering.desk, flags, bool(transaction))
-        elif holder.properties.transactional != bool(transaction):
-            reason, holder = _misfit(numbering.desk, flags, bool(transaction))
-        else:
-            buried = False
-        if buried:
-            expires, lane, flags = NEVER_S, 0, flags & PUT_EXPRESS
+        reason = refused(desk, holder, transactional=transactional)
+        if reason:
+            packets = encode_run(
+                made, p.item.bodies, first_message=message,
+                transaction=transaction % TRANSACTION_NUMBERS, first=first, last=last,
+            )  # fmt: skip
+            _bury(numbering, p, properties, packets, reason, message, transaction)
+            return
     else:
         expires = p.expires
-        if transaction:
+        if transactional:
             lane = TRANSACTIONAL_LANE
-    if holder is None:
-        if properties.acknowledge:
-            packets = encode_run(made, p.item.bodies, first_message=message)
-            numbering.acks.append((packets, properties, reason))
-        return
     counter = numbering.counter(holder, lane, len(p.item.bodies.lengths))
-    if isinstance(holder, Outgoing) and transaction:
+    if isinstance(holder, Outgoing) and transactional:
         stream, number = numbering.stream(holder, counter)
     packets = encode_run(
         made, p.item.bodies, first_message=message, stream=stream, first_number=number,
@@ -358,72 +286,32 @@ def _add_put(
     )  # fmt: skip
     numbering.change.puts.append(
         Put(
-            holder.number, lane, counter, packets, stream, number, expires, p.receive_by, flags,
-            reason, message, NO_GUID,
+            holder.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
+            0, message, NO_GUID, p.grave,
         )
     )  # fmt: skip
     if isinstance(holder, Queue) and properties is not PLAIN:
         if properties.acknowledge:
-            numbering.acks.append((packets, properties, reason))
-        if not transaction and not reason and properties.journal & Journal.JOURNAL:
-            # Delivered: the computer journal has its copy now (Q-12).
-            journal = numbering.desk.state.holders[JOURNAL]
-            counter = numbering.counter(journal, 0, len(packets))
-            numbering.change.puts.append(Put(JOURNAL, 0, counter, packets, message=message))
+            numbering.acks.append((packets, properties, 0))
+        delivered = not transactional and properties.journal & Journal.JOURNAL
+        if delivered and journal_room(desk, numbering.change, len(packets.data)):
+            numbering.copy(JOURNAL, packets, message)  # Q-12
 
 
-def _lane(properties: Properties, *, transactional: bool) -> int:
-    if transactional:
-        return 0
-    return PRIORITY_DEFAULT if properties.priority is None else properties.priority
-
-
-def _flags(properties: Properties, target: Target, *, transactional: bool) -> int:
-    if properties is PLAIN:
-        return 0
-    flags = 0
-    local = isinstance(target.holder, Queue)
-    if properties.acknowledge and properties.admin_queue:
-        flags |= ack_flags(properties.acknowledge, arrived=local)
-        if not local:
-            flags &= PUT_WANTS | PUT_NACK_ARRIVAL
-            flags = flags if flags & PUT_NACK_ARRIVAL else 0
-    if not transactional and properties.delivery == Delivery.EXPRESS:
-        flags |= PUT_EXPRESS
-    if properties.journal & Journal.DEADLETTER:
-        flags |= PUT_WANTS | PUT_DEADLETTER
-    if properties.journal & Journal.JOURNAL and (transactional or not local):
-        flags |= PUT_WANTS | PUT_JOURNAL
-    if transactional and properties.journal:
-        flags |= PUT_FINAL
-    return flags
-
-
-def _deleted(desk: Desk, flags: int, transactional: bool) -> tuple[int, Queue | None]:
-    """Where a message goes whose local queue was deleted before its commit: a dead letter, if it
-    asked for one (all sends of a transaction are accounted for, I2)."""
-    reason = MessageClass.NACK_QUEUE_DELETED
-    if not flags & PUT_DEADLETTER:
-        return reason, None
-    queue = desk.state.holders[DEAD_XACT if transactional else DEAD_LETTER]
-    assert isinstance(queue, Queue)
-    return reason, queue
-
-
-def _misfit(desk: Desk, flags: int, transactional: bool) -> tuple[int, Queue | None]:
-    """Where a message goes whose kind is not the local queue's (Q-4, D5).
-
-    A transactional one to this computer's transactional dead-letter queue, whatever it asked; the
-    other kind to the dead-letter queue if it asked, else nowhere.
-    """
-    if transactional:
-        queue = desk.state.holders[DEAD_XACT]
-        reason = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
-    else:
-        queue = desk.state.holders[DEAD_LETTER]
-        reason = MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
-    assert isinstance(queue, Queue)
-    return reason, queue if transactional or flags & PUT_DEADLETTER else None
+def _bury(
+    numbering: _Numbering, p: Prepared, properties: Properties, packets: Run,
+    reason: MessageClass, message: int, transaction: int,
+) -> None:  # fmt: skip
+    """Messages that cannot enter a queue of this manager: dead letters, and whoever asked is
+    told, as if they had arrived from elsewhere (Q-4, D5)."""
+    plain_express = properties.delivery == Delivery.EXPRESS and not transaction
+    express = PUT_EXPRESS if plain_express else 0
+    wanted = bool(properties.journal & Journal.DEADLETTER)
+    transactional = bool(transaction)
+    for number in graves_of(numbering.desk, p, reason, wanted, transactional=transactional):
+        numbering.copy(number, packets, message, reason, express)
+    if properties.acknowledge:
+        numbering.acks.append((packets, properties, reason))
 
 
 def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None) -> list[Prepared]:

@@ -10,13 +10,13 @@ Upholds: I11 (its end is still told), I18 (no lookup identifier is used twice).
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from onceq.core.holders import Holder
 from onceq.core.records import Move
+from onceq.core.wants import Wants
 from onceq.model.run import LENGTH_TYPE
 
 
@@ -46,14 +46,12 @@ def shift(state: Holders, move: Move, wall_s: int) -> None:
         reason = lane.classes.get(counter)
         if reason is not None:
             into.classes[place] = reason
-    end = move.first + move.count
-    for w in list(holder.wanting.get(move.lane, ())):
-        start, stop = max(w.first, move.first), min(w.first + w.count, end)
-        if start < stop:
+    for w, start, size in holder.wants(move.lane).parts(move.first, move.count):
+        if w is not None:
             at = start - w.first
             told = replace(
-                w, first=begin + start - move.first, count=stop - start, number=w.number + at,
+                w, first=begin + start - move.first, count=size, number=w.number + at,
                 message=w.message + at,
             )  # fmt: skip
-            target.wanting.setdefault(move.lane, deque()).append(told)
+            target.wanting.setdefault(move.lane, Wants()).add(told)
     state.take_out(holder, move.lane, move.first, move.count)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections import deque
 from typing import Any
 
 from onceq.core.chunk import Chunk
-from onceq.core.holders import Progress, Wanting
+from onceq.core.holders import Progress
 from onceq.core.properties import dump_properties, restore_properties
 from onceq.core.state import State
+from onceq.core.wants import Wanting, Wants
 from onceq.errors import DamagedRecord
 from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet.settle import Memory
@@ -38,7 +38,7 @@ def snapshot(state: State) -> list[Buffer]:
                 "classes": list(lane.classes.items()),
                 "moved": [[counter, *moves] for counter, moves in lane.moved.items()],
                 "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
-                "wanting": [_dump_wanting(w) for w in holder.wanting.get(index, ())],
+                "wanting": [_dump_wanting(w) for w in holder.wants(index)],
             }
         )
         for c in chunks:
@@ -154,7 +154,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.classes = dict(map(tuple, values["classes"]))
         lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
         if values["wanting"]:
-            holder.wanting[index] = deque(_load_wanting(w) for w in values["wanting"])
+            holder.wanting[index] = Wants(map(_load_wanting, values["wanting"]))
         for base, count, express in values["chunks"]:
             chunk = Chunk(base)
             chunk.addresses = table("Q", count)
@@ -170,7 +170,10 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
 
 
 def _dump_wanting(w: Wanting) -> list[Any]:
-    return [w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.receive_by]
+    return [
+        w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.receive_by,
+        w.grave,
+    ]  # fmt: skip
 
 
 def _load_wanting(values: list[Any]) -> Wanting:

@@ -9,14 +9,14 @@ Upholds: I2 (one record is applied whole), I7 (numbers come from durable counter
 
 from __future__ import annotations
 
-import struct
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.doubt_table import Doubt, Doubts, Memories
-from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue, Wanting
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue
+from onceq.core.identity import Identity as Identity
 from onceq.core.lane import Lane
 from onceq.core.outcomes import Outcomes
 from onceq.core.properties import journal_of, restore_properties
@@ -33,6 +33,7 @@ from onceq.core.records import (
 )
 from onceq.core.shifting import shift
 from onceq.core.space import Space
+from onceq.core.wants import Wanting, Wants
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
 from onceq.model.limits import DUPLICATE_IDS_MAX
@@ -43,6 +44,8 @@ from onceq.model.time import NEVER_S
 from onceq.packet.settle import Memory
 
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+NEGATIVE = 0x8000
+"""Bit of the classes that say why a message was not received."""
 DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
 ACKS_OWED = 5
 """Hidden queue of messages that have ended and whose acknowledgment messages are still to be made:
@@ -57,26 +60,6 @@ SYSTEM_QUEUES = {
 ORDER_QUEUE_NUMBER = 4
 FIRST_NUMBER = 16
 """Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who a queue manager is, for ever: given at ``init`` and kept in the store."""
-
-    guid: bytes
-    name: str
-    installed_s: int
-
-    def pack(self) -> bytes:
-        """Bytes for the store."""
-        return self.guid + struct.pack("<I", self.installed_s) + self.name.encode()
-
-    @classmethod
-    def unpack(cls, raw: bytes) -> Identity:
-        """From the bytes of ``pack``; raises ValueError."""
-        if len(raw) < 21:
-            raise ValueError("an identity has at least 21 bytes")
-        return cls(bytes(raw[:16]), bytes(raw[20:]).decode(), struct.unpack_from("<I", raw, 16)[0])
 
 
 class State:
@@ -135,7 +118,7 @@ class State:
             if move.op == Op.SHIFT:
                 shift(self, move, change.wall_s)
             else:
-                self._move(move)
+                self._move(move, change.wall_s)
         for advance in change.advances:
             key = (advance.source, advance.key)
             progress = self.progress.get(key)
@@ -173,9 +156,9 @@ class State:
         if put.flags & PUT_WANTS:
             wanting = Wanting(
                 first, count, put.source, put.stream, put.number, put.message, put.flags,
-                put.receive_by,
+                put.receive_by, put.grave,
             )  # fmt: skip
-            holder.wanting.setdefault(put.lane, deque()).append(wanting)
+            holder.wanting.setdefault(put.lane, Wants()).add(wanting)
         if isinstance(holder, Outgoing) and put.lane == TRANSACTIONAL_LANE:
             self._number(holder, put, first)
 
@@ -201,7 +184,7 @@ class State:
             del self.streams[stream]
         outgoing.old.clear()
 
-    def _move(self, move: Move) -> None:
+    def _move(self, move: Move, wall_s: int) -> None:
         holder = self.holders[move.holder]
         lane = holder.lane(move.lane)
         first, count = move.first, move.count
@@ -217,20 +200,20 @@ class State:
                     self.take_out(holder, move.lane, part, size)
         elif move.op == Op.AWAIT:
             lane.set_state(first, count, AVAILABLE, AWAITING)
-            for w in holder.wanting.get(move.lane, ()):
-                if w.first < first + count and first < w.first + w.count:
-                    start = max(first, w.first)
-                    stop = min(first + count, w.first + w.count)
-                    lane.set_expiry(start, stop - start, w.receive_by)
+            for w, start, size in holder.wants(move.lane).parts(first, count):
+                if w is not None:
+                    lane.set_expiry(start, size, w.receive_by)
                     self.next_expiry = min(self.next_expiry, w.receive_by)
         elif move.op == Op.SETTLE:
-            self._settle(lane, move)
+            self._settle(lane, move, wall_s)
         else:
             if move.to:
                 self._doubt(holder, lane, move)
-                self._adopt(lane, move, (move.to, move.to_lane, move.reason))
+                # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
+                reason = move.reason if move.reason & NEGATIVE else 0
+                self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s)
             for heir in move.heirs:
-                self._adopt(lane, move, heir)
+                self._adopt(lane, move, heir, wall_s)
             self.take_out(holder, move.lane, first, count)
 
     def _unlock(self, holder: Holder, move: Move, lane: Lane) -> None:
@@ -253,9 +236,7 @@ class State:
         wanting = holder.wanting.get(index)
         if wanting is None:
             return
-        lane = holder.lanes[index]
-        while wanting and wanting[0].first + wanting[0].count <= lane.head:
-            wanting.popleft()
+        wanting.forget_before(holder.lanes[index].head)
         if not wanting:
             del holder.wanting[index]
 
@@ -271,7 +252,7 @@ class State:
             doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived)
             self.doubts.add(*holder.place_of(counter), doubt)
 
-    def _settle(self, lane: Lane, move: Move) -> None:
+    def _settle(self, lane: Lane, move: Move, wall_s: int) -> None:
         for counter in range(move.first, move.first + move.count):
             doubt = self.doubts.at((move.holder, move.lane, counter))
             if doubt is not None and move.reason == IN_DOUBT:
@@ -279,6 +260,9 @@ class State:
             elif doubt is not None:
                 lane.classes[counter] = move.reason
                 self.doubts.forget(move.holder, move.lane, counter, 1)
+                one = replace(move, first=counter, count=1)
+                for heir in move.heirs:
+                    self._adopt(lane, one, heir, wall_s)
 
     def memory_of(self, source: bytes, key: str, stream: int) -> Memory | None:
         """What is known of a stream to a queue here; None: nothing any more."""
@@ -287,12 +271,14 @@ class State:
             return self.memories.current(progress)
         return self.memories.left(source, key, stream)
 
-    def _adopt(self, lane: Lane, move: Move, heir: tuple[int, int, int]) -> None:
-        """Another queue takes packets over where they lie: a dead letter costs no copy."""
+    def _adopt(self, lane: Lane, move: Move, heir: tuple[int, int, int], wall_s: int) -> None:
+        """Another queue takes packets over where they lie: a dead letter costs no copy.
+
+        It arrives there now, so that a dead letter says when its message ended.
+        """
         number, index, reason = heir
         target = self.holders[number].lane(index)
         lengths = lane.lengths(move.first, move.count)
-        arrived = lane.arrived(move.first, move.count)
         at = 0
         for extent in lane.extents(move.first, move.count):
             size = 0
@@ -300,7 +286,7 @@ class State:
             while size < extent.size:
                 size += lengths[at]
                 at += 1
-            first = target.append(extent.address, lengths[start:at], arrived=arrived[start])
+            first = target.append(extent.address, lengths[start:at], arrived=wall_s)
             if reason:
                 target.classes.update(dict.fromkeys(range(first, first + at - start), reason))
 

@@ -33,6 +33,9 @@ FORMAT_NAME_CHARS_MAX: Final = 16_384
 FORMAT_NAME_ELEMENTS_MAX: Final = 256
 """Destinations of one send; a commit record with all of them stays far below RECORD_BYTES_MAX."""
 
+ANSWER_QUEUES_MAX: Final = 32
+"""Administration queues, and response queues, of one message: each acknowledgment goes to each."""
+
 HOPS_MAX: Final = 29
 """The hop count field's largest legal value (MS-MQMQ 2.2.19.2)."""
 
@@ -211,6 +214,17 @@ class Settings:
     TCP 1801 are turned away (Q-7). Taken at the start."""
     forward_messages: bool = False
     """Whether messages for other managers are passed on to them (a routing server)."""
+    xact_dead_letter_always: bool = False
+    """Dead letters of all transactional messages, also where none were asked for, as MSMQ 1.0 and
+    its XactDeadLetterAlways have it (CNF-7)."""
+    xact_delay_receive_nack_s: int = 0xFFFF_FFFF
+    """How long after a message's time to be received its sender waits for the news, before it is in
+    doubt (XactDelayReceiveNack); 4294967295: the smaller of the message's two lifetimes."""
+    computer_journal_quota_kb: int = 0xFFFF_FFFF
+    """Most that the journal of this computer may hold; above, copies are dropped (Q-14)."""
+    quiet_system_queues: bool = False
+    """Nothing is acknowledged or source-journaled that is sent to queues named admin_queue$,
+    notify_queue$ or order_queue$, as from MSMQ 5.0 on (Q-17)."""
     permit_insecure_nacks: bool = True
     """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
     remote_transactional_receive: bool = True

@@ -48,7 +48,9 @@ class Properties:
 
     Times are whole seconds; ``NEVER_S`` means "not set". ``admin_queue`` and ``response_queue``
     are format names, or "" for none. ``priority`` None means the default (3; transactional
-    messages are always 0, Q-23).
+    messages are always 0, Q-23). ``dead_letter_queue`` is a transactional queue of the sending
+    manager that takes dead letters of these messages instead of the system's (section 6.4); it
+    stays there, and is not part of the message.
     """
 
     label: str = ""
@@ -65,6 +67,7 @@ class Properties:
     response_queue: str = ""
     extension: bytes = b""
     trace: bool = False
+    dead_letter_queue: str = ""
 
 
 PLAIN = Properties()

@@ -254,7 +254,7 @@ _GROUPS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "The property that it belongs to says itself what is wrong (0xC00E0018, 0xC00E0039).",
-        "C00E0002 C00E003F C00E0087",
+        "C00E0087",
     ),
     (
         "Without a directory every name that needs one is 0xC00E006A.",

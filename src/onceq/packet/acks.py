@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import Delivery, Properties
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.packet.address import DIRECT, ON_DESTINATION, Address
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import Template, encode_run, template
 from onceq.packet.headers import PacketHeaders, headers
 
 LABEL: Final = "QM Ordering Ack"
@@ -105,16 +106,55 @@ def final_ack(
                   Delivery.RECOVERABLE, body)  # fmt: skip
 
 
+def final_acks(
+    messages: Sequence[int],
+    *,
+    own: bytes,
+    own_message: int,
+    sent_time: int,
+    destination_manager: bytes,
+    message_class: int,
+    stream: int,
+    number: int,
+    source: bytes,
+    address: str = "",
+) -> Run:
+    """Final acknowledgments of consecutive messages of a stream, as one run.
+
+    Args:
+        messages: Their message numbers, in the order of the stream.
+        number: Sequence number of the first.
+        own_message: Message number of the first acknowledgment; the others follow.
+    """
+    assert message_class >= MessageClass.ACK_RECEIVE, "not the class of a final acknowledgment"
+    pack = _FINAL_BODY.pack
+    bodies = [
+        pack(stream, at, at - 1, source, message) for at, message in enumerate(messages, number)
+    ]
+    made = _headers(own, sent_time, address, destination_manager, message_class,
+                    Delivery.RECOVERABLE)  # fmt: skip
+    return encode_run(made, Run.of(bodies), first_message=own_message)
+
+
 def packed(
     own: bytes, message: int, sent_time: int, address: str, manager: bytes, message_class: int,
     delivery: Delivery, body: bytes,
 ) -> bytes:  # fmt: skip
     """A packet for the order queue of another manager."""
+    made = _headers(own, sent_time, address, manager, message_class, delivery)
+    run = encode_run(made, Run(body, array(LENGTH_TYPE, (len(body),))), first_message=message)
+    return bytes(run.data)
+
+
+def _headers(
+    own: bytes, sent_time: int, address: str, manager: bytes, message_class: int,
+    delivery: Delivery,
+) -> Template:  # fmt: skip
     if address:
         destination, manager = Address(DIRECT, direct=f"TCP:{address}\\{ORDER_QUEUE}"), NO_GUID
     else:
         destination = Address(ON_DESTINATION, number=ORDER_QUEUE_NUMBER)
-    made = template(
+    return template(
         source=own,
         destination=destination,
         destination_manager=manager,
@@ -123,8 +163,6 @@ def packed(
         transactional=False,
         message_class=message_class,
     )
-    run = encode_run(made, Run(body, array(LENGTH_TYPE, (len(body),))), first_message=message)
-    return bytes(run.data)
 
 
 def is_order_queue(destination: Address) -> bool:

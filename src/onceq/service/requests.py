@@ -43,7 +43,7 @@ _OF_PLACES: Final = frozenset(
     (Code.CURSOR, Code.UNCURSOR, Code.MOVE, Code.REJECT, Code.CLAIM, Code.FETCH)
 )
 _PROPERTY_NAMES = frozenset(field.name for field in dataclasses.fields(Properties))
-_TEXTS = ("label", "admin_queue", "response_queue")
+_TEXTS = ("label", "admin_queue", "response_queue", "dead_letter_queue")
 _BYTES = ("correlation_id", "extension")
 _QUEUE_KINDS: Final[Mapping[str, type]] = {
     "name": str,

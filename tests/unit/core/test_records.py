@@ -33,10 +33,10 @@ guid = st.binary(min_size=16, max_size=16)
 key = st.text(max_size=30)
 runs = st.lists(st.binary(max_size=40), max_size=5).map(Run.of)
 byte = st.integers(0, 255)
-moves = st.builds(Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u32, u32, byte)
-puts = st.builds(
-    Put, u32, byte, u64, runs, u64, u32, u32, u32, byte, st.integers(0, 0xFFFF), u32, guid
-)
+u16 = st.integers(0, 0xFFFF)
+heirs = st.lists(st.tuples(u32, byte, u16), max_size=4).map(tuple)
+moves = st.builds(Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u32, u32, byte, heirs)
+puts = st.builds(Put, u32, byte, u64, runs, u64, u32, u32, u32, u16, u16, u32, guid, u32)
 advances = st.builds(Advance, guid, key, u64, u32, u32)
 seens = st.builds(Seen, guid, key, st.lists(u32, max_size=5).map(lambda n: array("I", n)))
 moveds = runs.flatmap(
