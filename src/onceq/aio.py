@@ -15,6 +15,7 @@ from onceq.client.async_link import AsyncLink
 from onceq.client.cursors import AsyncCursor
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.tasks import AsyncQueueManager
+from onceq.directory import Directory
 from onceq.model.limits import Settings
 
 __all__ = [
@@ -44,6 +45,7 @@ async def open(
     listen: str | None = None,
     peers: Mapping[str, str] | None = None,
     settings: Settings | None = None,
+    directory: str | Directory | None = None,
 ) -> AsyncQueueManager:
     """Run a queue manager inside this process; see ``onceq.open``."""
     from onceq.client.embedded_link import AsyncEmbeddedLink
@@ -51,8 +53,11 @@ async def open(
 
     def start() -> AsyncEmbeddedLink:
         return AsyncEmbeddedLink(
-            host(path, name=name, create=create, listen=listen, peers=peers, settings=settings)
-        )
+            host(
+                path, name=name, create=create, listen=listen, peers=peers, settings=settings,
+                directory=directory,
+            )
+        )  # fmt: skip
 
     link = await asyncio.get_running_loop().run_in_executor(None, start)
     return AsyncQueueManager(link, None)

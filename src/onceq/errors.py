@@ -309,6 +309,23 @@ class Refused(OnceqError):
     cure = "Try again when what the text names has changed."
 
 
+class NoDirectory(Refused):
+    """The directory cannot be read now; what needs it is refused."""
+
+    code, hresult = "no-directory", 0xC00E0013
+    cure = (
+        "See that the directory's file can be read (`status` says where it is and what is wrong); "
+        "direct and private names go on working meanwhile."
+    )
+
+
+class DirectoryError(Refused):
+    """The directory could not be changed, or says what makes no sense."""
+
+    code, hresult = "directory-error", 0xC00E0043
+    cure = "The text says which entry is wrong, or why the file could not be written."
+
+
 class InsufficientResources(Refused):
     """A quota or another limit is reached."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onceq.client.results import Batch
 from onceq.core import inputs
 from onceq.core.decision import Opened, Outcome, Sent
+from onceq.core.directory import EditDirectory
 from onceq.errors import ReceiveTimeout
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
@@ -51,7 +52,8 @@ class Applications:
 
     def create(self, name: str, *, transactional: bool = True, **more: Any) -> None:
         properties = QueueProperties(name, transactional=transactional, **more)
-        self.ask(lambda o, r: inputs.CreateQueue(o, r, properties, b"Q" * 16))
+        instance = name.encode()[:16].ljust(16, b"Q")
+        self.ask(lambda o, r: inputs.CreateQueue(o, r, properties, instance))
 
     def delete(self, name: str) -> Any:
         return self.ask(lambda o, r: inputs.DeleteQueue(o, r, name))
@@ -121,6 +123,12 @@ class Applications:
 
     def look(self, what: str, name: str = "") -> Any:
         return self.ask(lambda o, r: inputs.Look(o, r, what, name))
+
+    def edit_list(self, what: str, name: str, *members: str) -> str:
+        """Change a distribution list of the directory; its format name."""
+        guid = name.encode()[:16].ljust(16, b"L")
+        view = self.ask(lambda o, r: EditDirectory(o, r, what, name, members, guid))
+        return str(view["format_name"] if isinstance(view, dict) else view.format_name)
 
     def steer(self, destination: str, action: str) -> None:
         self.ask(lambda o, r: inputs.SteerOutgoing(o, r, destination, inputs.Steer(action)))

@@ -28,6 +28,7 @@ from onceq.client.opening import connect
 from onceq.client.sync import QueueManager
 from onceq.core import inputs
 from onceq.core.state import Identity
+from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
 from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
@@ -102,7 +103,11 @@ class ProcessNode(Applications):
 
     def _configure(self) -> None:
         world = self.world
-        lines = [f'name = "{self.identity.name}"', f'listen = "{self.address}:0"', "[peers]"]
+        lines = [f'name = "{self.identity.name}"', f'listen = "{self.address}:0"']
+        if isinstance(world.directory, FileDirectory):
+            lines.append(f'directory = "{world.directory.path}"')
+            lines.append(f'addresses = ["{self.address}"]')
+        lines.append("[peers]")
         for name, door in world.doors_from(self.identity.name):
             other = world[name]
             for known in (name, other.address, guid_text(other.identity.guid)):
@@ -283,7 +288,7 @@ class ProcessWorld(World):
 
     processes = True
 
-    def __init__(self, *names: str, settings: Settings = FAST) -> None:
+    def __init__(self, *names: str, settings: Settings = FAST, directory: bool = False) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="onceq-"))
         self.control_at = str(self.path / "control")
         self.control = socket.socket(socket.AF_UNIX)
@@ -295,7 +300,19 @@ class ProcessWorld(World):
         """Sockets, and their places in the order of making."""
         self._order = 0
         self._doors: dict[tuple[str, str], Door] = {}
-        super().__init__(*names, settings=settings)
+        super().__init__(*names, settings=settings, directory=directory)
+
+    def make_directory(self) -> Directory:
+        create(str(self.path / "directory.json"))
+        return FileDirectory(str(self.path / "directory.json"))
+
+    def directory_online(self, reachable: bool) -> None:
+        there, away = self.path / "directory.json", self.path / "elsewhere.json"
+        if reachable:
+            away.rename(there)
+        else:
+            there.rename(away)
+        self.run(2)
 
     def populate(self, names: tuple[str, ...]) -> None:
         for index, name in enumerate(names, 1):

@@ -12,6 +12,7 @@ from onceq.client.link import result_of
 from onceq.client.results import Batch
 from onceq.core import inputs, places
 from onceq.core.decision import Opened, Outcome, Sent
+from onceq.core.directory import EditDirectory
 from onceq.errors import OnceqError
 from onceq.model.run import Run
 from onceq.wire.app import frames
@@ -85,6 +86,8 @@ def _plain(item: Any) -> tuple[int, object]:
         inputs.PurgeQueue: lambda i: (Code.PURGE, frames.Named(i.name)),
         inputs.SteerOutgoing: lambda i: (
             Code.STEER, frames.SteerHead(i.destination, i.action.value)),
+        EditDirectory: lambda i: (
+            Code.LIST, frames.ListHead(i.what, i.name, list(i.members))),
         inputs.Look: lambda i: (Code.LOOK, frames.LookHead(i.what, i.name)),
     }  # fmt: skip
     return makers[type(item)](item)  # type: ignore[no-any-return]
@@ -97,7 +100,7 @@ def changed(properties: Any) -> dict[str, Any]:
         value = getattr(properties, field.name)
         if field.default is MISSING or value != field.default:
             values[field.name] = (
-                int(value) if isinstance(value, int) and value is not True else value
+                value if isinstance(value, bool) or not isinstance(value, int) else int(value)
             )
     return values
 

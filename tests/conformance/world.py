@@ -18,6 +18,7 @@ from onceq.client.results import Batch
 from onceq.core import inputs
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
+from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
@@ -122,13 +123,19 @@ class Node(Applications):
         assert isinstance(store, PointedStore)
         store.points = self.points = Points(self._reached)
         self.engine = Engine(
-            manager=Manager(self.identity, self.settings, routes=self.routes),
+            manager=Manager(
+                self.identity,
+                self.settings,
+                routes=self.routes,
+                addresses=frozenset((self.address,) if self.world.directory else ()),
+            ),
             store=store,
             clock=self,
             network=self,
             settings=self.settings,
             wake=lambda: None,
             fatal=self._fatal,
+            directory=self.world.directory,
         )
         self.engine.start()
         self.owner = self.engine.owner(self.answers.__setitem__)
@@ -244,7 +251,13 @@ class World:
     processes = False
     """Whether each of them is a process."""
 
-    def __init__(self, *names: str, settings: Settings = FAST) -> None:
+    def __init__(self, *names: str, settings: Settings = FAST, directory: bool = False) -> None:
+        """Make them.
+
+        Args:
+            directory: Whether they share a directory.
+        """
+        self.directory = self.make_directory() if directory else None
         self.now_us = 1_000_000
         self.settings = settings
         self.nodes: dict[str, Node] = {}
@@ -253,6 +266,16 @@ class World:
         self.events: list[tuple[int, int, Callable[[], None]]] = []
         self.count = itertools.count()
         self.populate(names)
+
+    def make_directory(self) -> Directory:
+        """An empty directory for all of them."""
+        return MemoryDirectory()
+
+    def directory_online(self, reachable: bool) -> None:
+        """Let the directory be out of reach, or within it again; everybody notices."""
+        assert isinstance(self.directory, MemoryDirectory)
+        self.directory.online(reachable)
+        self.run(2)
 
     def populate(self, names: tuple[str, ...]) -> None:
         """Make the queue managers, and start them."""
@@ -311,7 +334,8 @@ class World:
 
 
 Worlds = Callable[..., World]
-"""Makes a world of queue managers with these names; takes ``settings``."""
+"""Makes a world of queue managers with these names; takes ``settings``
+and ``directory``."""
 
 
 def lookups(batch: Batch) -> array[int]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import onceq
+from onceq.directory import MemoryDirectory
 from onceq.errors import InsufficientResources, OnceqError, every
 from onceq.model import resultcodes
+from onceq.model.directory import Computer, Snapshot
 from onceq.model.limits import Settings
 
 INFORMATION = """01 02 03 04 05 06 09 0A 0B"""
@@ -244,6 +246,18 @@ def insufficient_properties(s: Stage) -> None:
         tx.send(T, b"", dead_letter_queue=T)
 
 
+def no_directory(s: Stage) -> None:
+    s.qm.close()
+    s.qm = onceq.open(s.path / "qm", listen="", directory=str(s.path / "nowhere.json"))
+    s.qm.send("DL=00000000-0000-0000-0000-000000000001", b"")
+
+
+def directory_error(s: Stage) -> None:
+    s.qm.close()
+    names = MemoryDirectory(Snapshot([Computer("ALPHA", b"another manager!")]))
+    names.register(Computer("ALPHA", b"one more manager"), ())
+
+
 PROVOKED: dict[int, Callable[[Stage], None]] = {
     0xC00E0002: bad_dead_letter_queue,
     0xC00E0003: queue_not_found,
@@ -253,6 +267,7 @@ PROVOKED: dict[int, Callable[[Stage], None]] = {
     0xC00E0008: operation_cancelled,
     0xC00E0009: sharing_violation,
     0xC00E000B: service_not_available,
+    0xC00E0013: no_directory,
     0xC00E0014: illegal_path_name,
     0xC00E0018: illegal_property_value,
     0xC00E0019: illegal_property_type,
@@ -266,6 +281,7 @@ PROVOKED: dict[int, Callable[[Stage], None]] = {
     0xC00E003B: illegal_property_size,
     0xC00E003E: property_not_allowed,
     0xC00E003F: insufficient_properties,
+    0xC00E0043: directory_error,
     0xC00E0045: unsupported_access_mode,
     0xC00E0050: transaction_usage,
     0xC00E0051: transaction_sequence,

@@ -88,6 +88,10 @@ def create(
     base_priority: BasePriority = None,
     authenticate: Authenticate = None,
     priv_level: PrivLevel = None,
+    public: Annotated[
+        bool,
+        typer.Option("--public", help="Registered in the directory; QUEUE has no private$/ then."),
+    ] = False,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="It may be there already, if it is of this kind.")
     ] = False,
@@ -95,6 +99,12 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a queue."""
+    if public is name.replace("/", "\\").lower().startswith((".\\private$\\", "private$\\")):
+        raise UsageError(
+            f"{name} is the name of a private queue; leave private$/ out, or leave out --public"
+            if public
+            else f"{name} would be a public queue; write private$/{name}, or say --public"
+        )
     with manager(qm) as connection:
         made = connection.create_queue(
             name, transactional=transactional, label=label or "", quota_kb=quota_kb,
@@ -105,7 +115,8 @@ def create(
         out.dump(made)
         return
     kind = "transactional queue" if made["transactional"] else "queue"
-    out.line(f"{kind} {made['path']}")
+    public_name = f"  {made['format_name']}" if public else ""
+    out.line(f"{kind} {made['path']}{public_name}")
 
 
 @app.command("list")

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
+from onceq.directory.contract import Directory
+from onceq.directory.file import FileDirectory
 from onceq.errors import NotAStore
 from onceq.model.limits import Settings
 from onceq.service import config
@@ -22,6 +24,7 @@ def host(
     listen: str | None,
     peers: Mapping[str, str] | None,
     settings: Settings | None,
+    directory: str | Directory | None = None,
 ) -> EmbeddedHost:
     """Open (or make) the data directory and start its manager; see ``onceq.open``."""
     path = os.path.abspath(path)
@@ -45,7 +48,8 @@ def host(
             )
         store = init(path, name=name or configuration.name)
     try:
-        return EmbeddedHost(path, store, configuration)
+        where = FileDirectory(directory) if isinstance(directory, str) else directory
+        return EmbeddedHost(path, store, configuration, where)
     except BaseException:
         store.close()
         raise

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from onceq.client.address import parse
 from onceq.client.socket_link import SocketLink
 from onceq.client.sync import QueueManager
+from onceq.directory.contract import Directory
 from onceq.model.limits import Settings
 
 
@@ -31,6 +32,7 @@ def open(
     listen: str | None = None,
     peers: Mapping[str, str] | None = None,
     settings: Settings | None = None,
+    directory: str | Directory | None = None,
 ) -> QueueManager:
     """Run a queue manager inside this process.
 
@@ -41,6 +43,9 @@ def open(
             nowhere.
         peers: Address book: computer name to "host:port", added to that of ``onceq.toml``.
         settings: ``onceq.Settings`` in place of those of ``onceq.toml``.
+        directory: Where public queues and distribution lists are found: a file
+            (``onceq.directory.create`` makes one), or any ``onceq.directory.Directory``; None: as
+            ``onceq.toml`` says, or nowhere.
 
     Raises:
         StoreLocked: It runs already, in this or another process.
@@ -49,5 +54,8 @@ def open(
     from onceq.client.embedded_link import EmbeddedLink
     from onceq.client.embedding import host
 
-    made = host(path, name=name, create=create, listen=listen, peers=peers, settings=settings)
+    made = host(
+        path, name=name, create=create, listen=listen, peers=peers, settings=settings,
+        directory=directory,
+    )  # fmt: skip
     return QueueManager(lambda: EmbeddedLink(made), again=False)

@@ -6,6 +6,7 @@ names; what they give is described at the first one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from onceq.client import plans
@@ -80,6 +81,54 @@ class Operating:
     def transactions(self) -> list[dict[str, Any]]:
         """Transactions that are open on this manager."""
         return cast(list[dict[str, Any]], self._look("transactions"))
+
+    # ---- the directory ----------------------------------------------------------------------
+
+    def lists(self) -> list[dict[str, Any]]:
+        """All distribution lists of the directory: name, format_name, members.
+
+        Raises:
+            UnsupportedOperation: This manager has no directory.
+            NoDirectory: It cannot be read now.
+        """
+        return cast(list[dict[str, Any]], self._look("lists"))
+
+    def list_members(self, name: str) -> list[str]:
+        """The members of one list; raises QueueNotFound."""
+        return cast(list[str], self._look("list", name)["members"])
+
+    def create_list(self, name: str, *members: str) -> dict[str, Any]:
+        """Make a distribution list; send to the ``format_name`` of what is returned.
+
+        Args:
+            members: Format names of queues and of other lists.
+
+        Raises:
+            QueueExists: There is a list of this name.
+            IllegalFormatName: A member is nothing that can be sent to.
+            DirectoryError: The directory could not be changed.
+        """
+        return self._list("create", name, members)
+
+    def add_to_list(self, name: str, *members: str) -> dict[str, Any]:
+        """Add members; those that are there already stay."""
+        return self._list("add", name, members)
+
+    def remove_from_list(self, name: str, *members: str) -> dict[str, Any]:
+        """Remove members; raises QueueNotFound if one is none."""
+        return self._list("remove", name, members)
+
+    def drop_list(self, name: str) -> None:
+        """Remove a list from the directory."""
+        self._list("drop", name, ())
+
+    def _list(self, what: str, name: str, members: Sequence[str]) -> dict[str, Any]:
+        head = frames.ListHead(what, name, list(members))
+        return cast(dict[str, Any], self.run(plans.ask(Code.LIST, head)))
+
+    def resolve(self, name: str) -> list[dict[str, Any]]:
+        """What a destination becomes, step by step: depth, name, becomes."""
+        return cast(list[dict[str, Any]], self._look("resolve", name))
 
     def _steer(self, destination: str, action: str) -> Any:
         return self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
@@ -170,6 +219,38 @@ class AsyncOperating:
     async def transactions(self) -> list[dict[str, Any]]:
         """Transactions that are open on this manager."""
         return cast(list[dict[str, Any]], await self._look("transactions"))
+
+    async def lists(self) -> list[dict[str, Any]]:
+        """All distribution lists of the directory."""
+        return cast(list[dict[str, Any]], await self._look("lists"))
+
+    async def list_members(self, name: str) -> list[str]:
+        """The members of one list."""
+        return cast(list[str], (await self._look("list", name))["members"])
+
+    async def create_list(self, name: str, *members: str) -> dict[str, Any]:
+        """Make a distribution list."""
+        return await self._list("create", name, members)
+
+    async def add_to_list(self, name: str, *members: str) -> dict[str, Any]:
+        """Add members."""
+        return await self._list("add", name, members)
+
+    async def remove_from_list(self, name: str, *members: str) -> dict[str, Any]:
+        """Remove members."""
+        return await self._list("remove", name, members)
+
+    async def drop_list(self, name: str) -> None:
+        """Remove a list from the directory."""
+        await self._list("drop", name, ())
+
+    async def _list(self, what: str, name: str, members: Sequence[str]) -> dict[str, Any]:
+        head = frames.ListHead(what, name, list(members))
+        return cast(dict[str, Any], await self.run(plans.ask(Code.LIST, head)))
+
+    async def resolve(self, name: str) -> list[dict[str, Any]]:
+        """What a destination becomes, step by step."""
+        return cast(list[dict[str, Any]], await self._look("resolve", name))
 
     async def _steer(self, destination: str, action: str) -> Any:
         return await self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))

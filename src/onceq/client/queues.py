@@ -7,7 +7,7 @@ from uuid import UUID
 
 from onceq.client.link import Request
 from onceq.client.plans import Plan
-from onceq.errors import IllegalPathName, QueueExists, UnsupportedOperation
+from onceq.errors import IllegalPathName, QueueExists
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
 from onceq.wire.app import frames
@@ -39,12 +39,9 @@ def create_plan(
     path = parse_path_name(name)
     if not path.queue or path.subqueue or path.is_read_only:
         raise IllegalPathName(f"{name!r} is not a queue that can be made")
-    if not path.private:
-        raise UnsupportedOperation(
-            f"{name!r} is a public queue, and this queue manager runs without a directory; write "
-            f"private$\\{path.queue}"
-        )
     values: dict[str, Any] = {"name": path.queue, "transactional": transactional, "label": label}
+    if not path.private:
+        values["private"] = False
     values |= property_values({"quota_kb": quota_kb, **more})
     try:
         made = yield Request(Code.CREATE, frames.CreateHead(values))

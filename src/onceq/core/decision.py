@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from onceq.core.places import Pick
+from onceq.model.directory import Computer, DistributionList, PublicQueue
 from onceq.model.run import Buffer, Extent
 
 Piece = Extent | bytes
@@ -178,7 +179,31 @@ class Notice:
     values: Mapping[str, object]
 
 
-Action = Answer | Connect | Ready | Transmit | Persisted | CloseSession | Notice
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Let the directory know this computer and its public queues.
+
+    If it cannot be reached it is told later; whoever has it in hand sees to that.
+    """
+
+    computer: Computer
+    queues: tuple[PublicQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Put a list into the directory, in place of the one with its GUID, or take it out; then
+    answer the request with the list as it is now, or with a DirectoryError."""
+
+    owner: int
+    request: int
+    after: DistributionList | None
+    before: DistributionList | None
+
+
+Action = (
+    Answer | Connect | Ready | Transmit | Persisted | CloseSession | Notice | Register | Rewrite
+)
 
 
 @dataclass(slots=True)

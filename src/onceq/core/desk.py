@@ -19,6 +19,7 @@ from onceq.core.outcomes import Fences
 from onceq.core.records import Change, Move, Op, Setup
 from onceq.core.state import Identity, State
 from onceq.errors import OnceqError
+from onceq.model.directory import Snapshot
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, RETURN_ADDRESSES_MAX, Settings
 from onceq.model.log import frame_size
 from onceq.model.run import Buffer
@@ -26,6 +27,16 @@ from onceq.model.time import Now
 from onceq.packet.encode import Template
 
 _GIVES_BACK = frozenset((int(Op.UNLOCK), int(Op.RETURN)))
+
+
+class Mode(IntEnum):
+    """What there is of a directory (section 9.4)."""
+
+    WORKGROUP = 0
+    """None was configured."""
+    OFFLINE = 1
+    """It cannot be read now."""
+    ONLINE = 2
 
 
 class Timer(IntEnum):
@@ -129,6 +140,7 @@ class Desk:
         self.own_names = {".", "localhost", identity.name.casefold()} | {
             address.casefold() for address in addresses
         }
+        self.addresses = tuple(sorted(addresses))
         self.routes_to = routes
         """GUID of a manager to the computer name of the one that passes messages on to it."""
         self.state = State(identity)
@@ -167,6 +179,11 @@ class Desk:
         """Computer names of other managers, as far as a session has shown them."""
         self.return_to: dict[bytes, str] = {}
         """Address of the session with a manager whose messages came under direct names."""
+        self.mode = Mode.WORKGROUP
+        self.directory: Snapshot | None = None
+        """What the directory said when it was last read."""
+        self.places: dict[str, Outgoing] = {}
+        """The outgoing queue of each place: all names that lead there share it (EOD-3)."""
         self.told: dict[tuple[str, str], int] = {}
         """What the operator was told of, and until when he is not told of it again."""
         self.space_low = False

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from onceq.core import places
+from onceq.core import directory, places
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
@@ -281,7 +281,7 @@ class Look:
     """Read the state. Answer: the view named (``core/views.py``).
 
     ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
-    eod-receive, management.
+    eod-receive, management, lists, list, resolve.
     """
 
     owner: int
@@ -420,6 +420,8 @@ Input = (
     | PurgeQueue
     | SteerOutgoing
     | Look
+    | directory.EditDirectory
+    | directory.DirectoryChanged
     | SessionOpened
     | SessionClosed
     | ConnectFailed

@@ -13,7 +13,7 @@ from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Progress, Queue
 from onceq.core.outgoing import locked
-from onceq.core.resolve import find_source
+from onceq.core.resolve import PUBLIC_KEY, computer_of, find_source, public_key
 from onceq.core.state import queue_key_of, stream_key_of_number
 from onceq.errors import NoInterface, UninitializedObject
 from onceq.model.identity import guid_text
@@ -44,7 +44,7 @@ def state_of(desk: Desk, outgoing: Outgoing) -> str:
         return "DISCONNECTING"
     if outgoing.session:
         return "CONNECTED"
-    if outgoing.name.kind in (Kind.PUBLIC, Kind.DL):
+    if outgoing.name.kind is Kind.PUBLIC and computer_of(desk, outgoing.name) is None:
         return "NEED VALIDATION"
     if desk.state.offline_s:
         return "DISCONNECTED"
@@ -61,6 +61,9 @@ def next_hops(desk: Desk, outgoing: Outgoing) -> tuple[str, ...]:
     name = outgoing.name
     if name.kind is Kind.DIRECT:
         return (f"{name.protocol}:{name.host}",)
+    if name.kind is Kind.PUBLIC:
+        computer = computer_of(desk, name)
+        return () if computer is None else (f"OS:{computer.name}",)
     return (desk.routes_to.get(name.guid) or desk.name_of(name.guid) or guid_text(name.guid),)
 
 
@@ -183,7 +186,8 @@ def leads_to(progress: Progress, queue: Queue) -> bool:
     """Whether an incoming stream leads to a queue, by whatever name its sender uses."""
     key = progress.key
     by_path = key.partition("\\")[2] == queue_key_of(queue.properties)
-    return by_path or key == stream_key_of_number(queue.number)
+    by_number = stream_key_of_number(queue.number)
+    return by_path or key in (by_number, public_key(queue.properties.instance))
 
 
 def format_name_of(desk: Desk, progress: Progress) -> str:
@@ -191,7 +195,19 @@ def format_name_of(desk: Desk, progress: Progress) -> str:
     kind, mark, number = progress.key.partition("#")
     if kind == "private" and mark:
         return f"PRIVATE={guid_text(desk.identity.guid)}\\{number}"
+    if progress.key.startswith(PUBLIC_KEY):
+        return f"PUBLIC={guid_text(bytes.fromhex(progress.key.removeprefix(PUBLIC_KEY)))}"
     return progress.key if mark and not kind else f"DIRECT={progress.key}"
+
+
+def format_name(desk: Desk, queue: Queue) -> str:
+    """The name by which a queue is known whatever becomes of its computer's name."""
+    properties = queue.properties
+    if not properties.private and not queue.system:
+        return f"PUBLIC={guid_text(properties.instance)}"
+    if queue.system or queue.sub:
+        return f"DIRECT=OS:{desk.identity.name}\\{queue_key_of(properties)}" if queue.system else ""
+    return f"PRIVATE={guid_text(desk.identity.guid)}\\{queue.number:08x}"
 
 
 # ---- PROPID_MGMT_* (7.3) -------------------------------------------------------------------
@@ -223,7 +239,11 @@ def _machine(desk: Desk) -> dict[str, object]:
 
 def _queue(desk: Desk, queue: Queue) -> dict[str, object]:
     properties = queue.properties
-    path = queue_key_of(properties) if queue.system else f"private$\\{properties.name}"
+    path = queue_key_of(properties)
+    if properties.private:
+        path = f"private$\\{properties.name}"
+    elif not queue.system:
+        path = properties.name
     return {
         "pathname": f"{desk.identity.name}\\{path}",
         "formatname": f"DIRECT=OS:{desk.identity.name}\\{path}",

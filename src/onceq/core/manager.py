@@ -20,6 +20,7 @@ from onceq.core import (
     doubts,
     handles,
     moving,
+    naming,
     operate,
     outgoing,
     peers,
@@ -34,6 +35,7 @@ from onceq.core import (
 from onceq.core.chunk import CHUNK, LOCKED, PURGING
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk, Timer
+from onceq.core.directory import DirectoryChanged, EditDirectory
 from onceq.core.ending import ended
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.inputs import (
@@ -112,6 +114,8 @@ class Manager:
             ConnectFailed: peers.connect_failed,
             CreateQueue: operate.create,
             DeleteQueue: operate.delete,
+            DirectoryChanged: naming.changed,
+            EditDirectory: naming.edit,
             Fetch: claims.fetch,
             Look: views.look,
             MoveMessage: moving.move,

@@ -23,6 +23,7 @@ from onceq.core.inputs import (
     Steer,
     SteerOutgoing,
 )
+from onceq.core.naming import register
 from onceq.core.outgoing import stir
 from onceq.core.poison import bring_back, sift, waits
 from onceq.core.properties import dump_properties
@@ -33,6 +34,7 @@ from onceq.core.resolve import (
     index_by_guid,
     local_queue,
     one_name,
+    read_directory,
 )
 from onceq.core.state import queue_key_of
 from onceq.errors import (
@@ -63,6 +65,8 @@ def create(desk: Desk, item: CreateQueue) -> None:
     if key in state.queues:
         raise QueueExists(f"queue {item.properties.name} exists already")
     check_supported(item.properties)
+    if not item.properties.private:
+        read_directory(desk, f"public queue {item.properties.name}")
     if len(state.queues) >= QUEUES_MAX:
         raise InsufficientResources(f"there are {QUEUES_MAX} queues already")
     properties = replace(
@@ -75,6 +79,7 @@ def create(desk: Desk, item: CreateQueue) -> None:
     desk.setup("queue", **dump_properties(properties))
     desk.targets.clear()
     desk.routes.clear()
+    register(desk)
     desk.answer(item.owner, item.request, properties)
 
 
@@ -124,6 +129,7 @@ def delete(desk: Desk, item: DeleteQueue) -> None:
     desk.sources.clear()
     desk.targets.clear()
     desk.routes.clear()
+    register(desk)
     desk.answer(item.owner, item.request, count)
 
 

@@ -16,6 +16,7 @@ from onceq.core.ending import gave_up
 from onceq.core.graves import journal_takes, taker
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
 from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Change, Move, Op
+from onceq.core.resolve import computer_of
 from onceq.core.state import JOURNAL
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
@@ -64,8 +65,23 @@ def connect(desk: Desk, outgoing: Outgoing) -> None:
         outgoing.connecting = True
         desk.act(Connect(outgoing.number, "", "", name.guid))
         return
+    if name.kind is Kind.PUBLIC:
+        _connect_public(desk, outgoing)
+        return
     outgoing.connecting = True
     desk.act(Connect(outgoing.number, name.protocol, name.host, bytes(16)))
+
+
+def _connect_public(desk: Desk, outgoing: Outgoing) -> None:
+    """To where the directory says that the queue is; nowhere before it says so (section 1.3)."""
+    computer = computer_of(desk, outgoing.name)
+    if computer is None:
+        return
+    for session in sorted(desk.sessions_of.get(computer.guid, ())):
+        attach(desk, outgoing, desk.peers[session])
+        return
+    outgoing.connecting = True
+    desk.act(Connect(outgoing.number, "OS", computer.name, bytes(16)))
 
 
 def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:

@@ -31,7 +31,7 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
-from onceq.packet.encode import Template, encode_run, template
+from onceq.packet.encode import MultiNames, Template, encode_run, template
 
 ROUTES_MAX = 1_024
 TRANSACTION_NUMBERS = 1 << 20
@@ -117,8 +117,9 @@ def _route(
     known = desk.routes.get(key)
     if known is None:
         targets = destinations(desk, item.destination, transactional=transactional)
+        lists = lists_of(desk, item.destination, item.properties)
         made = tuple(
-            _template(desk, target, item.properties, sent_s, transactional=transactional)
+            _template(desk, target, item.properties, lists, sent_s, transactional=transactional)
             for target in targets
         )
         if len(desk.routes) >= ROUTES_MAX:
@@ -128,8 +129,9 @@ def _route(
 
 
 def _template(
-    desk: Desk, target: Target, properties: Properties, sent_s: int, *, transactional: bool
-) -> Template:
+    desk: Desk, target: Target, properties: Properties, lists: MultiNames | None, sent_s: int, *,
+    transactional: bool,
+) -> Template:  # fmt: skip
     destination, manager = address_of(desk, target)
     properties = heard(desk, target, properties)
     return template(
@@ -141,7 +143,7 @@ def _template(
         properties=properties,
         sent_time=sent_s,
         transactional=transactional,
-        multi=None if properties is PLAIN else lists_of(desk, properties),
+        multi=lists,
         report_queue=trace_queue(desk) if properties.trace else b"",
     )
 

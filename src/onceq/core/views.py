@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from onceq.core import management
+from onceq.core import management, naming
 from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.desk import Desk
 from onceq.core.holders import Attempt, Outgoing, Progress, Queue, lookup_id
@@ -87,6 +87,7 @@ class QueueView:
     poison_retry_after: int
     poison_retries: int
     poison_then: str
+    format_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +192,12 @@ def look(desk: Desk, item: Look) -> None:
         result = status(desk)
     elif item.what == "queues":
         result = tuple(
-            queue_view(part)
+            queue_view(desk, part)
             for queue in state.queues.values()
             for part in (queue, *queue.subs.values())
         )
     elif item.what == "queue":
-        result = queue_view(find_queue(desk, item.name))
+        result = queue_view(desk, find_queue(desk, item.name))
     elif item.what == "outgoing":
         result = tuple(outgoing_view(desk, outgoing) for outgoing in state.outgoing.values())
     elif item.what == "outgoing-queue":
@@ -207,6 +208,12 @@ def look(desk: Desk, item: Look) -> None:
         result = management.send_info(desk, item.name)
     elif item.what == "eod-receive":
         result = management.receive_info(desk, item.name)
+    elif item.what == "lists":
+        result = naming.lists(desk)
+    elif item.what == "list":
+        result = naming.one_list(desk, item.name)
+    elif item.what == "resolve":
+        result = naming.resolved(desk, item.name)
     elif item.what == "management":
         result = management.properties(desk, item.name)
     elif item.what == "transactions":
@@ -246,7 +253,7 @@ def status(desk: Desk) -> StatusView:
     )
 
 
-def queue_view(queue: Queue) -> QueueView:
+def queue_view(desk: Desk, queue: Queue) -> QueueView:
     """One queue."""
     properties = queue.properties
     lookups = [
@@ -272,6 +279,7 @@ def queue_view(queue: Queue) -> QueueView:
         readers_waiting=len(queue.waiting),
         number=queue.number,
         instance=properties.instance.hex(),
+        format_name=management.format_name(desk, queue),
         journal=properties.journal,
         journal_quota_kb=properties.journal_quota_kb,
         type=guid_text(properties.type),

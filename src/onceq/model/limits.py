@@ -36,6 +36,25 @@ FORMAT_NAME_ELEMENTS_MAX: Final = 256
 ANSWER_QUEUES_MAX: Final = 32
 """Administration queues, and response queues, of one message: each acknowledgment goes to each."""
 
+LIST_NAME_CHARS_MAX: Final = 64
+"""Characters of the name of a distribution list: it stands in tables and on command lines."""
+
+DIRECTORY_LISTS_MAX: Final = 10_000
+"""Distribution lists of a directory: it is read as a whole."""
+
+DIRECTORY_MEMBERS_MAX: Final = 4_096
+"""Members of one distribution list."""
+
+DIRECTORY_ENTRIES_MAX: Final = 200_000
+"""Computers and public queues of a directory, together."""
+
+DIRECTORY_BYTES_MAX: Final = 64 << 20
+"""Size of a directory's file: it is read as a whole when it has changed."""
+
+DIRECTORY_LOOK_S: Final = 0.1
+"""A busy manager looks at most so often whether the directory's file has changed (seconds): what
+another has registered is known after this time. Commands about the directory look at once."""
+
 HOPS_MAX: Final = 29
 """The hop count field's largest legal value (MS-MQMQ 2.2.19.2)."""
 

@@ -257,8 +257,8 @@ _GROUPS: Final[tuple[tuple[str, str], ...]] = (
         "C00E0087",
     ),
     (
-        "Without a directory every name that needs one is 0xC00E006A.",
-        "C00E000D C00E0013 C00E0043",
+        "Whether a computer exists is found out by connecting: `outgoing why` says so.",
+        "C00E000D",
     ),
 )
 

@@ -20,7 +20,7 @@ from onceq.model.run import Buffer
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, Address, name_of, response_name
 from onceq.packet.headers import PacketHeaders, encode_headers, headers
-from onceq.packet.multi import parse_multi
+from onceq.packet.multi import parse_multi, split_destinations
 
 __all__ = [
     "Address", "Glance", "PacketHeaders", "decode", "encode_headers", "glance", "headers",
@@ -74,7 +74,7 @@ def message_of(
     """As ``decode``, for a packet already taken apart."""
     user, props, tx = parts.user, parts.properties, parts.transaction
     names = {"source": user.source, "manager": user.destination_manager}
-    admins, responses = _lists(parts)
+    lists = _lists(parts)
     return Message(
         body=props.body,
         id=MessageId(user.source, user.message),
@@ -90,8 +90,8 @@ def message_of(
         correlation_id=props.correlation,
         time_to_reach_queue=parts.base.time_to_reach_queue,
         time_to_be_received=user.time_to_be_received,
-        admin_queue=admins or name_of(user.admin, **names),
-        response_queue=responses or response_name(user.response, user.admin, **names),
+        admin_queue=lists.admin or name_of(user.admin, **names),
+        response_queue=lists.response or response_name(user.response, user.admin, **names),
         extension=props.extension,
         sent_time=user.sent_time,
         arrived_time=arrived_time,
@@ -109,20 +109,34 @@ def message_of(
         move_count=moves[0],
         last_move_time=moves[1],
         trace=bool(parts.base.flags & at.BASE_TRACE),
+        sent_to=lists.sent_to,
+        copies_to=lists.copies_to,
     )
 
 
-def _lists(parts: PacketHeaders) -> tuple[str, str]:
-    """Several administration and response queues as multiple-element names; "" where there is
-    but one, or where the lists make no sense (the one in the UserHeader counts then)."""
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    sent_to: str = ""
+    copies_to: str = ""
+    admin: str = ""
+    response: str = ""
+
+
+_NO_LISTS: Final = _Lists()
+
+
+def _lists(parts: PacketHeaders) -> _Lists:
+    """Several queues as multiple-element names; "" where there is but one, or where the lists
+    make no sense (the names in the UserHeader count then)."""
     if not parts.multi:
-        return "", ""
+        return _NO_LISTS
     try:
         found = parse_multi(parts.multi)
     except MalformedPacket:
-        return "", ""
-    admin, response = (",".join(map(str, names)) for names in (found.admin, found.response))
-    return admin, response
+        return _NO_LISTS
+    given, copies = split_destinations(found.destination)
+    texts = (",".join(map(str, names)) for names in (given, copies, found.admin, found.response))
+    return _Lists(*texts)
 
 
 def _clean(label: str) -> str:

@@ -46,6 +46,27 @@ def parse_multi(raw: bytes) -> MultiNames:
     return MultiNames(*lists)
 
 
+def split_destinations(
+    elements: tuple[Element, ...],
+) -> tuple[tuple[Element, ...], tuple[Element, ...]]:
+    """The name as it was given, and the queues that it stood for (DL-11, DL-12).
+
+    Where there is no distribution list they are the same. Else the queues follow the name, each
+    once and sorted, and those of the name are among them: so they begin at the first place from
+    which on every name is greater than the one before.
+    """
+    lists = [index for index, one in enumerate(elements) if one.kind == MULTI_LIST]
+    if not lists:
+        return elements, elements
+    keys = [str(one).casefold() for one in elements]
+    start = len(elements)
+    while start > lists[-1] + 1 and (start == len(keys) or keys[start - 1] < keys[start]):
+        start -= 1
+    while start < len(elements) and not set(keys[lists[-1] + 1 : start]) <= set(keys[start:]):
+        start += 1
+    return elements[:start], elements[start:]
+
+
 def _list(reader: Reader, which: int, what: str) -> tuple[Element, ...]:
     start = reader.at
     size, identifier, _, count = reader.unpack(LIST_HEADER, what)

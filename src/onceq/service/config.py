@@ -50,6 +50,7 @@ class Configuration:
         peers: Address book: computer name, address or GUID to "host:port".
         routes: GUID of a queue manager to the name of the one that passes messages on to it.
         addresses: Further names and addresses of this computer.
+        directory: File of the directory of public queues and lists; "" for none (workgroup mode).
         log_level: What is logged: debug, info, warning or error, and what is worse.
     """
 
@@ -59,6 +60,7 @@ class Configuration:
     peers: Mapping[str, str] = field(default_factory=dict)
     routes: Mapping[str, str] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
+    directory: str = ""
     log_level: str = "info"
     settings: Settings = field(default_factory=Settings)
 
@@ -186,6 +188,7 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "name": _text,
     "listen": _listen,
     "client_listen": _listen,
+    "directory": _text,
     "log_level": _level,
 }
 

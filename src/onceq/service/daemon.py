@@ -21,7 +21,7 @@ from onceq.errors import StorageFailure
 from onceq.model.limits import CONNECTIONS_MAX
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
-from onceq.service.directory import manager_of
+from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
 from onceq.service.logs import event
 from onceq.service.network import AsyncNetwork
@@ -67,6 +67,8 @@ class Daemon:
             fatal=self.failed,
             background=self._background,
             said=self._network.say,
+            directory=directory_of(path, configuration),
+            learned=self._network.learn,
         )
         self._network.engine = self.engine
         self._scheduled = False
@@ -163,6 +165,7 @@ class Daemon:
         configuration = self._configuration
         if configuration.listen:
             self.peers_at = await self._network.listen_peers(configuration.listen)
+            self.engine.naming.listening(self.peers_at)
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
         await self._network.listen_socket(os.path.join(self.path, SOCKET))

@@ -1,4 +1,5 @@
-"""The data directory of a queue manager: made once, opened by one process at a time."""
+"""The data directory of a queue manager: made once, opened by one process at a time; and what its
+configuration says of the directory of names (D8)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import uuid
 
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
+from onceq.directory.file import FileDirectory
 from onceq.errors import ConfigurationError, StoreExists
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
@@ -104,3 +106,14 @@ def manager_of(store: LogStore, configuration: Configuration) -> Manager:
         addresses=frozenset(configuration.addresses),
         routes={guid_bytes(guid): via for guid, via in configuration.routes.items()},
     )
+
+
+def directory_of(path: str, configuration: Configuration) -> FileDirectory | None:
+    """The directory of names that a configuration names; None for workgroup mode.
+
+    Args:
+        path: The data directory, from which a relative name counts.
+    """
+    if not configuration.directory:
+        return None
+    return FileDirectory(os.path.join(path, configuration.directory))

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from onceq.directory.contract import Directory
 from onceq.errors import (
     OnceqError,
     OperationCancelled,
@@ -33,7 +34,7 @@ from onceq.errors import (
 from onceq.model.run import Run
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
-from onceq.service.directory import manager_of
+from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
 from onceq.service.network import AsyncNetwork
 from onceq.service.requests import to_input
@@ -57,11 +58,18 @@ _hosts: weakref.WeakSet[EmbeddedHost] = weakref.WeakSet()
 class EmbeddedHost:
     """See the module. Every method may be called from any thread."""
 
-    def __init__(self, path: str, store: LogStore, configuration: Configuration) -> None:
+    def __init__(
+        self,
+        path: str,
+        store: LogStore,
+        configuration: Configuration,
+        directory: Directory | None = None,
+    ) -> None:
         """Start the manager that lives in a store.
 
         Args:
             store: Open; belongs to the host if this returns, to the caller if it raises.
+            directory: Of public queues and lists; None: the one of the configuration.
 
         Raises:
             PortInUse, ConfigurationError, StorageFailure: It cannot start.
@@ -84,6 +92,8 @@ class EmbeddedHost:
             fatal=self.failed,
             background=self._background,
             said=self._network.say,
+            directory=directory or directory_of(path, configuration),
+            learned=self._network.learn,
         )
         self._network.engine = self.engine
         self._answers: dict[int, Callback] = {}
@@ -101,6 +111,7 @@ class EmbeddedHost:
             self.engine.start()
             if configuration.listen:
                 self.peers_at = self._await(self._network.listen_peers(configuration.listen))
+                self.engine.naming.listening(self.peers_at)
             if configuration.client_listen:
                 where = configuration.client_listen
                 self.clients_at = self._await(self._network.listen_clients(where))

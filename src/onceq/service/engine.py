@@ -33,17 +33,22 @@ from onceq.core.decision import (
     Persisted,
     Piece,
     Ready,
+    Register,
+    Rewrite,
     Transmit,
 )
 from onceq.core.inputs import Compose, Input, OwnerGone, Tick
 from onceq.core.manager import Manager
+from onceq.directory.contract import Directory
 from onceq.errors import ConfigurationError, StorageFailure
 from onceq.model.connection import ConnectionStatus
+from onceq.model.directory import Snapshot
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet.decode import set_class
 from onceq.service.clock import Clock
 from onceq.service.logs import event
+from onceq.service.naming import Naming
 from onceq.service.picking import picked
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
@@ -107,6 +112,8 @@ class Engine:
         fatal: Callable[[BaseException], None],
         background: Background | None = None,
         said: Callable[[], None] | None = None,
+        directory: Directory | None = None,
+        learned: Callable[[Snapshot], None] | None = None,
     ) -> None:
         """Wire the parts.
 
@@ -116,6 +123,8 @@ class Engine:
             background: For the slow half of checkpoints; None: they are written in the pump.
             said: Called in each pump after everything that follows from its inputs was written;
                 for hosts that collect what is written.
+            directory: Where public queues and lists are found; None: nowhere (workgroup mode).
+            learned: Called with what the directory says, whenever that has changed.
         """
         self.manager = manager
         self.store = store
@@ -133,6 +142,7 @@ class Engine:
         self._behind = False
         self.sessions = Sessions(self, network)
         self._upkeep = Upkeep(self)
+        self.naming = Naming(self, directory, learned)
         self._perform: dict[type[object], Callable[[Any], None]] = {
             Answer: self._answer,
             Connect: self.sessions.connect,
@@ -141,6 +151,8 @@ class Engine:
             Persisted: self.sessions.persisted,
             CloseSession: self.sessions.close,
             Notice: _notice,
+            Register: self.naming.register,
+            Rewrite: self.naming.rewrite,
         }
 
     # ---- life -----------------------------------------------------------------------------
@@ -161,6 +173,7 @@ class Engine:
             self.clock.read(), found.checkpoint, self.store.records(), self.store.position
         )
         self.settle([decision])
+        self.naming.look(self.clock.read())
         self._catch_up()
         self._upkeep.started()
         self._pay()
@@ -220,6 +233,8 @@ class Engine:
         try:
             now = self.clock.read()
             step = self.manager.step
+            if self.naming.look_us <= now.mono_us or self.naming.asked(items):
+                self.naming.look(now)
             self.settle([step(now, item) for item in items])
             self.sessions.drain(now)
             if self._said is not None:
@@ -285,6 +300,11 @@ class Engine:
         self._behind = False
         self.store.flush()
 
+    def answer(self, owner: int, request: int, result: object) -> None:
+        """Answer a request whose result is not the core's."""
+        if request:
+            self._answer(Answer(owner, request, result))
+
     def _answer(self, action: Answer) -> None:
         to = self._owners.get(action.owner)
         if to is None:
@@ -329,7 +349,8 @@ class Engine:
     def next_timer(self) -> int | None:
         """Monotonic microseconds at which ``tick`` is wanted, or None. May be early."""
         soonest = self.manager.next_timer()
-        for other in (self.sessions.next_timer(), self._upkeep.next_timer()):
+        others = (self.sessions.next_timer(), self._upkeep.next_timer(), self.naming.next_look)
+        for other in others:
             if other is not None and (soonest is None or other < soonest):
                 soonest = other
         return soonest

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.connection import ConnectionStatus
+from onceq.model.directory import Snapshot
 from onceq.model.identity import guid_text
 from onceq.model.limits import CONNECTIONS_MAX
 from onceq.service.config import split_address
@@ -68,6 +69,8 @@ class AsyncNetwork:
         self.gate = gate
         self.engine: Engine
         self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
+        self._known: dict[str, str] = {}
+        """What the directory says of where queue managers take connections."""
         self._servers: list[asyncio.AbstractServer] = []
         self._open: dict[Wire, None] = {}
         self._accepted: Counter[str] = Counter()
@@ -231,9 +234,18 @@ class AsyncNetwork:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def learn(self, snapshot: Snapshot) -> None:
+        """The directory says where queue managers are; the configured address book goes before."""
+        self._known = {
+            name.casefold(): computer.endpoint
+            for computer in snapshot.computers
+            if computer.endpoint
+            for name in (computer.name, guid_text(computer.guid), *computer.addresses)
+        }
+
     async def _connecting(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         name = host if protocol else guid_text(peer)
-        where = self._peers.get(name.casefold())
+        where = self._peers.get(name.casefold()) or self._known.get(name.casefold())
         if where is None and not protocol:
             self._failed(
                 outgoing,

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from onceq.core import inputs, places
+from onceq.core.directory import EditDirectory
 from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertyType,
     IllegalPropertyValue,
     InvalidParameter,
     MalformedPacket,
-    UnsupportedOperation,
 )
 from onceq.model.identity import GUID_BYTES, TransactionId, guid_bytes
 from onceq.model.message import CORRELATION_BYTES, PLAIN, Acknowledge, Delivery, Journal, Properties
@@ -47,6 +47,7 @@ _TEXTS = ("label", "admin_queue", "response_queue", "dead_letter_queue")
 _BYTES = ("correlation_id", "extension")
 _QUEUE_KINDS: Final[Mapping[str, type]] = {
     "name": str,
+    "private": bool,
     "transactional": bool,
     "label": str,
     "quota_kb": int,
@@ -61,7 +62,7 @@ _QUEUE_KINDS: Final[Mapping[str, type]] = {
     "poison_retries": int,
     "poison_then": str,
 }
-"""What an application may say of a queue that it makes, or (but for the first two) changes."""
+"""What an application may say of a queue that it makes, or (but for the first three) changes."""
 
 
 def properties_of(values: dict[str, Any]) -> Properties:
@@ -173,6 +174,10 @@ def to_input(
         )  # fmt: skip
     if code == Code.SEND:
         return inputs.Send(owner, request, head.transaction, items_of(head.items, runs))
+    if code == Code.LIST:
+        return EditDirectory(
+            owner, request, head.what, head.name, tuple(head.members), random(GUID_BYTES)
+        )
     if code == Code.CREATE:
         return inputs.CreateQueue(owner, request, _queue(head.properties), random(GUID_BYTES))
     return _simple(owner, request, code, head)
@@ -233,10 +238,6 @@ def _place(lookup: int) -> int:
 
 
 def _queue(values: dict[str, Any]) -> QueueProperties:
-    if values.get("private") is False:
-        raise UnsupportedOperation(
-            "a public queue needs a directory, and this queue manager runs without one"
-        )
     if "name" not in values:
         raise InvalidParameter("a queue needs a name")
     for name in values.keys() - _QUEUE_KINDS.keys():

@@ -42,6 +42,7 @@ HEADS: list[tuple[int, Any]] = [
     (Code.REJECT, frames.RejectHead("q", 1, [17, 18], True)),
     (Code.CLAIM, frames.ClaimHead("q", 1, [(17, 18), (20, 20)])),
     (Code.FETCH, frames.FetchHead("q", 1, 17, 20, 1 << 20)),
+    (Code.LIST, frames.ListHead("add", "shops", ["DL=x"])),
 ]
 
 

@@ -13,7 +13,6 @@ from onceq.errors import (
     InvalidParameter,
     MalformedPacket,
     OnceqError,
-    UnsupportedOperation,
 )
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal
 from onceq.model.run import Run
@@ -142,7 +141,7 @@ def test_errors_repeat_no_more_than_a_little_of_what_was_said() -> None:
         ({"name": "q", "label": "\ud800"}, IllegalPropertyValue),
         ({"name": "q", "number": 5}, InvalidParameter),
         ({"name": "q", "instance": bytes(16)}, InvalidParameter),
-        ({"name": "q", "private": False}, UnsupportedOperation),
+        ({"name": "q", "private": 0}, IllegalPropertyValue),
     ],
 )
 def test_queues_are_made_of_what_an_application_may_say(

@@ -60,6 +60,7 @@ class Code(IntEnum):
     REJECT = 21
     CLAIM = 22
     FETCH = 23
+    LIST = 24
 
 
 ANSWER: Final = 0x100
@@ -259,6 +260,14 @@ class HandedHead(_Head):
     scanned: int = 0
 
 
+class ListHead(_Head):
+    """Change a distribution list: create, add, remove or drop."""
+
+    what: str
+    name: str
+    members: list[str] = []
+
+
 class OpenedHead(_Head):
     """Answer to open."""
 
@@ -299,6 +308,7 @@ REQUESTS: Final[dict[int, type[Head]]] = {
     Code.REJECT: RejectHead,
     Code.CLAIM: ClaimHead,
     Code.FETCH: FetchHead,
+    Code.LIST: ListHead,
 }
 
 _SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)

@@ -1,0 +1,167 @@
+"""``onceq list`` and ``onceq directory``: distribution lists, and the directory they stand in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, as_json, manager
+from onceq.directory import FileDirectory, create
+from onceq.errors import DirectoryError
+from onceq.model.identity import guid_text
+
+list_app = typer.Typer(
+    help="Distribution lists: one name that stands for many queues.", no_args_is_help=True
+)
+directory_app = typer.Typer(
+    help="The directory: public queues, distribution lists, computers.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(metavar="LIST", help="Its name, or its format name DL=...")]
+Members = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="QUEUE...", help="Format names, such as DIRECT=OS:BETA/private$/stock or DL=..."
+    ),
+]
+Path = Annotated[str, typer.Argument(metavar="FILE", help="File of the directory.")]
+
+
+@list_app.command("create")
+def create_list(
+    name: Annotated[str, typer.Argument(metavar="LIST", help="Letters, digits, - and .")],
+    members: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[QUEUE...]", help="Its members, format names.", show_default=False),
+    ] = None,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Make a distribution list; its format name, which is printed, is what you send to."""
+    with manager(qm) as connection:
+        made = connection.create_list(name, *(members or ()))
+    _said(made, json)
+
+
+@list_app.command("add")
+def add(name: Name, members: Members, qm: Where = None, json: Json = False) -> None:
+    """Add queues, or other lists."""
+    with manager(qm) as connection:
+        made = connection.add_to_list(name, *members)
+    _said(made, json)
+
+
+@list_app.command("remove")
+def remove(name: Name, members: Members, qm: Where = None, json: Json = False) -> None:
+    """Take members out; what was sent before goes to them all the same."""
+    with manager(qm) as connection:
+        made = connection.remove_from_list(name, *members)
+    _said(made, json)
+
+
+@list_app.command("drop")
+def drop(name: Name, qm: Where = None) -> None:
+    """Remove a list from the directory."""
+    with manager(qm) as connection:
+        connection.drop_list(name)
+    out.line(f"{name} is gone")
+
+
+@list_app.command("show")
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="[LIST]", help="One list; else all of them.", show_default=False),
+    ] = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Show the lists of the directory, or the members of one."""
+    with manager(qm) as connection:
+        if name:
+            members = connection.list_members(name)
+            if as_json(json):
+                out.dump(members)
+            else:
+                for member in members:
+                    out.line(member)
+            return
+        found = connection.lists()
+    if as_json(json):
+        out.dump(found)
+        return
+    out.table(
+        ("list", "format name", "members"),
+        [(one["name"], one["format_name"], len(one["members"])) for one in found],
+    )
+
+
+@list_app.command("resolve")
+def resolve(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A list, or any name that can be sent to.")
+    ],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Every step, and why a queue gets one copy only.")
+    ] = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Show which queues a message to this name goes to."""
+    with manager(qm) as connection:
+        steps = connection.resolve(name)
+    if as_json(json):
+        out.dump(steps)
+        return
+    refused = [step for step in steps if step["becomes"].endswith("refused")]
+    for step in steps:
+        if explain:
+            becomes = f"  -> {step['becomes']}" if step["becomes"] else ""
+            out.line(f"{'  ' * step['depth']}{step['name']}{becomes}")
+        elif not refused and not step["becomes"].endswith(("copy", "before", "member", "members")):
+            out.line(step["becomes"] or step["name"])
+    if refused:
+        raise DirectoryError(f"{refused[0]['name']}: {refused[0]['becomes']}")
+
+
+def _said(made: dict[str, object], json: bool) -> None:
+    if as_json(json):
+        out.dump(made)
+        return
+    members = made["members"]
+    assert isinstance(members, list)
+    out.line(f"{made['name']}  {made['format_name']}  {len(members)} members")
+
+
+@directory_app.command("init")
+def init(file: Path) -> None:
+    """Make an empty directory; queue managers share it by `directory = "FILE"` in onceq.toml."""
+    create(file)
+    file = FileDirectory(file).path
+    out.line(f'made {file}; put  directory = "{file}"  into the onceq.toml of each queue manager')
+
+
+@directory_app.command("show")
+def show_directory(file: Path, json: Json = False) -> None:
+    """Check a directory's file, and show what is in it."""
+    seen = FileDirectory(file).look()
+    if seen.trouble or seen.snapshot is None:
+        raise DirectoryError(seen.trouble)
+    snapshot = seen.snapshot
+    rows = [
+        *(("computer", one.name, guid_text(one.guid), one.endpoint) for one in snapshot.computers),
+        *(
+            ("public queue", f"{one.computer}\\{one.name}", guid_text(one.guid), one.label)
+            for one in snapshot.queues.values()
+        ),
+        *(
+            ("list", one.name, guid_text(one.guid), f"{len(one.members)} members")
+            for one in snapshot.lists.values()
+        ),
+    ]
+    if as_json(json):
+        out.dump([dict(zip(("kind", "name", "id", "about"), row, strict=True)) for row in rows])
+        return
+    out.table(("kind", "name", "id", "about"), rows)

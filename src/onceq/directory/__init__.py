@@ -1,0 +1,13 @@
+"""Where directories are kept (D8): in a file that several queue managers share, or in memory.
+
+``create`` makes an empty file; ``onceq.open(..., directory=...)`` and the key ``directory`` of
+``onceq.toml`` take its path. Anything with the methods of ``Directory`` can stand in its place.
+"""
+
+from __future__ import annotations
+
+from onceq.directory.contract import Directory, Seen
+from onceq.directory.file import FileDirectory, create
+from onceq.directory.memory import MemoryDirectory
+
+__all__ = ["Directory", "FileDirectory", "MemoryDirectory", "Seen", "create"]

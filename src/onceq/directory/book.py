@@ -1,0 +1,69 @@
+"""The content of a directory as it is changed: one value in, another one out.
+
+Whoever keeps a directory reads its content, lets one of these make the next, and puts that in its
+place while nobody else can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceq.errors import DirectoryError
+from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
+from onceq.model.limits import DIRECTORY_ENTRIES_MAX
+
+
+def registered(now: Snapshot, computer: Computer, queues: Sequence[PublicQueue]) -> Snapshot:
+    """With a computer and all its public queues in place of what there is of them.
+
+    Raises:
+        DirectoryError: Another queue manager has that name, or there are too many entries.
+    """
+    name = computer.name.casefold()
+    others = [one for one in now.computers if one.name.casefold() != name]
+    for one in now.computers:
+        if one.name.casefold() == name and one.guid not in (computer.guid, bytes(16)):
+            raise DirectoryError(
+                f"the directory has another queue manager called {one.name}: two computers of one "
+                "directory cannot have one name"
+            )
+    kept = [queue for queue in now.queues.values() if queue.computer.casefold() != name]
+    if len(others) + len(kept) + len(queues) >= DIRECTORY_ENTRIES_MAX:
+        raise DirectoryError(f"a directory has at most {DIRECTORY_ENTRIES_MAX} entries")
+    return Snapshot((*others, computer), (*kept, *queues), now.lists.values())
+
+
+def relisted(
+    now: Snapshot, after: DistributionList | None, before: DistributionList | None
+) -> Snapshot:
+    """With a list in place of another.
+
+    Raises:
+        DirectoryError: The list is not (or no more) what ``before`` says; or a new one has the
+            name of one that is there.
+    """
+    lists = dict(now.lists)
+    if before is not None:
+        if lists.pop(before.guid, None) != before:
+            raise DirectoryError(
+                f"{before.name} was changed by somebody else in this moment; look at it, and try "
+                "again"
+            )
+    elif after is not None and now.list_named(after.name) is not None:
+        raise DirectoryError(f"somebody else has made a list {after.name} in this moment")
+    if after is not None:
+        lists[after.guid] = after
+    return Snapshot(now.computers, now.queues.values(), lists.values())
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two snapshots say the same."""
+    return (
+        sorted(one.computers, key=_name) == sorted(other.computers, key=_name)
+        and dict(one.queues) == dict(other.queues)
+        and dict(one.lists) == dict(other.lists)
+    )
+
+
+def _name(computer: Computer) -> str:
+    return computer.name

@@ -1,0 +1,51 @@
+"""What a queue manager needs of a directory, wherever that is kept (D8, section 9.4).
+
+An LDAP directory has its place behind the same interface. Everything is asked in the thread that
+pumps, so that ``look`` has to be quick when nothing has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look at a directory showed.
+
+    Attributes:
+        snapshot: What it says; None: it was never read.
+        trouble: Why it cannot be read now; "" if it can.
+    """
+
+    snapshot: Snapshot | None
+    trouble: str = ""
+
+
+class Directory(Protocol):
+    """One directory, in the hands of one queue manager."""
+
+    @property
+    def where(self) -> str:
+        """Which directory this is, for people."""
+
+    def look(self) -> Seen:
+        """What it says now; the same object as before where nothing has changed."""
+
+    def register(self, computer: Computer, queues: Sequence[PublicQueue]) -> None:
+        """Put a computer and all its public queues in place of what there is of them.
+
+        Raises:
+            DirectoryError: It could not be changed; nothing was.
+        """
+
+    def put_list(self, after: DistributionList | None, before: DistributionList | None) -> None:
+        """Put a list in place of another, add it (``before`` None), or drop it (``after`` None).
+
+        Raises:
+            DirectoryError: Somebody else has changed it meanwhile, or it could not be written.
+        """

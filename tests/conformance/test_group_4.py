@@ -1,0 +1,433 @@
+"""Conformance cases of group 4, and 134: many destinations, lists, the directory."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core import inputs
+from onceq.errors import (
+    IllegalFormatName,
+    InsufficientResources,
+    NoDirectory,
+    OnceqError,
+    QueueExists,
+    QueueNotFound,
+    UnsupportedAccessMode,
+    UnsupportedFormatName,
+    UnsupportedOperation,
+)
+from onceq.model.classes import MessageClass as C
+from onceq.model.identity import MessageId, guid_text
+from onceq.model.message import Acknowledge, Journal
+from tests.conformance.world import Node, World, Worlds
+
+Q1, Q2, Q3 = (rf"DIRECT=OS:{name}\private$\q" for name in "BCD")
+LOCAL = r"private$\q"
+NOBODY = "DL=00000000-0000-0000-0000-00000000000f"
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    return peopled(worlds("A", "B", "C", "D"))
+
+
+@pytest.fixture
+def shared(worlds: Worlds) -> World:
+    """The same with a directory."""
+    return peopled(worlds("A", "B", "C", "D", directory=True))
+
+
+def peopled(world: World) -> World:
+    for name in "BCD":
+        world[name].create("q")
+    return world
+
+
+def number_of(node: Node, queue: str) -> str:
+    """The private format name of a queue."""
+    return str(node.look("queue", queue).format_name)
+
+
+def public_name(node: Node, queue: str) -> str:
+    """The public one."""
+    name = str(node.look("queue", queue).format_name)
+    assert name.startswith("PUBLIC=")
+    return name
+
+
+def everywhere(world: World) -> list[list[bytes]]:
+    return [world[name].bodies(LOCAL) for name in "BCD"]
+
+
+# ---- several destinations --------------------------------------------------------------------
+
+
+def test_case_070_each_of_two_destinations_gets_a_copy(world: World) -> None:
+    sent = world["A"].once(f"{Q1},{Q2}", b"m")
+    world.run(3)
+    (one,), (other,) = world["B"].messages(LOCAL), world["C"].messages(LOCAL)
+    assert one.body == other.body == b"m"
+    assert one.id == other.id == MessageId(world["A"].identity.guid, sent.first_message)
+    assert (one.destination, other.destination) == (Q1, Q2)
+
+
+def test_case_071_one_that_cannot_take_it_stops_all(worlds: Worlds) -> None:
+    world = peopled(worlds("A", "B", "C", "D"))
+    a = world["A"]
+    a.create("small", quota_kb=1)
+    tx = a.begin()
+    a.send(tx, Q1, b"before")
+    with pytest.raises(InsufficientResources):
+        a.send(tx, f"{Q1},DIRECT=OS:A\\private$\\small,{Q2}", b"x" * 2048)
+    a.abort(tx)
+    world.run(5)
+    assert everywhere(world) == [[], [], []]
+    assert a.bodies(r"private$\small") == []
+
+
+def test_case_072_a_mix_of_kinds(world: World) -> None:
+    world["B"].create("n", transactional=False)
+    world["A"].create("adm", transactional=False)
+    plain = r"DIRECT=OS:B\private$\n"
+    world["A"].once(
+        f"{Q1},{plain}", b"m", journal=Journal.DEADLETTER, acknowledge=Acknowledge(15),
+        admin_queue=r"DIRECT=OS:A\private$\adm",
+    )  # fmt: skip
+    world.run(5)
+    assert world["B"].bodies(LOCAL) == [b"m"]
+    assert world["B"].bodies(r"private$\n") == []
+    refused = C.NACK_NOT_TRANSACTIONAL_QUEUE
+    (here,) = world["B"].messages("SYSTEM$;DEADXACT")
+    assert (here.message_class, here.destination) == (refused, plain), "D5: the target keeps it"
+    (home,) = world["A"].messages("SYSTEM$;DEADXACT")
+    assert (home.message_class, home.destination) == (refused, plain)
+    told = {(m.message_class, m.response_queue) for m in world["A"].messages(r"private$\adm")}
+    assert told == {(C.ACK_REACH_QUEUE, Q1), (refused, plain)}
+
+
+def test_case_073_overlapping_names_keep_the_order(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, f"{Q1},{Q2}", b"1")
+    a.send(tx, f"{Q2},{Q3}", b"2")
+    a.send(tx, Q2, b"3")
+    a.commit(tx)
+    world.run(5)
+    assert everywhere(world) == [[b"1"], [b"1", b"2", b"3"], [b"2"]]
+
+
+def test_case_084_with_others_and_then_alone(world: World) -> None:
+    world["A"].once(f"{Q2},{Q3}", b"1")
+    world["A"].once(Q2, b"2")
+    world.run(5)
+    assert world["C"].bodies(LOCAL) == [b"1", b"2"]
+
+
+def test_case_075_read_only_queues_refuse_the_whole_name(world: World) -> None:
+    guid = guid_text(world["B"].identity.guid)
+    for bad in (
+        rf"{Q1};JOURNAL", r"DIRECT=OS:B\SYSTEM$;DEADXACT", f"MACHINE={guid};JOURNAL",
+        f"PUBLIC={guid};JOURNAL", rf"{Q1};sub",
+    ):  # fmt: skip
+        with pytest.raises(IllegalFormatName):
+            world["A"].once(f"{Q2},{bad}", b"m")
+        with pytest.raises(OnceqError):
+            world["A"].open(f"{Q2},{bad}", inputs.Access.SEND)
+    world.run(5)
+    assert everywhere(world) == [[], [], []]
+
+
+def test_case_078_every_acknowledgment_comes_to_both_queues(world: World) -> None:
+    a = world["A"]
+    for name in ("one", "two"):
+        a.create(name, transactional=False)
+    a.once(
+        Q1, b"m", acknowledge=Acknowledge(15),
+        admin_queue=r"DIRECT=OS:A\private$\one,DIRECT=OS:A\private$\two",
+    )  # fmt: skip
+    world.run(3)
+    world["B"].receive(LOCAL)
+    world.run(3)
+    for name in ("one", "two"):
+        told = [m.message_class for m in a.messages(rf"private$\{name}")]
+        assert sorted(told) == [C.ACK_REACH_QUEUE, C.ACK_RECEIVE]
+
+
+def test_case_079_the_receiver_reads_both_response_queues(world: World) -> None:
+    names = r"DIRECT=OS:A\private$\one,DIRECT=OS:D\private$\two"
+    world["A"].once(Q1, b"m", response_queue=names)
+    world.run(3)
+    (message,) = world["B"].receive(LOCAL)
+    assert message.response_queue == names
+
+
+def test_case_083_several_queues_are_not_for_receiving(world: World) -> None:
+    names = f"{Q1},{Q2}"
+    for access in (inputs.Access.RECEIVE, inputs.Access.PEEK):
+        with pytest.raises(UnsupportedFormatName):
+            world["A"].open(names, access)
+    with pytest.raises(UnsupportedFormatName):
+        world["A"].receive(names)
+    with pytest.raises(UnsupportedAccessMode):
+        world["A"].open(names, inputs.Access.SEND, inputs.Share.DENY_RECEIVE)
+
+
+def test_case_085_three_acknowledgments_of_one_message(world: World) -> None:
+    a = world["A"]
+    a.create("adm", transactional=False)
+    sent = a.once(
+        f"{Q1},{Q2},{Q3}", b"m", acknowledge=Acknowledge.POSITIVE_ARRIVAL,
+        admin_queue=r"DIRECT=OS:A\private$\adm",
+    )  # fmt: skip
+    world.run(5)
+    told = list(a.messages(r"private$\adm"))
+    assert {m.response_queue for m in told} == {Q1, Q2, Q3}
+    assert {m.correlation_id for m in told} == {
+        MessageId(a.identity.guid, sent.first_message).pack()
+    }
+
+
+# ---- without a directory ---------------------------------------------------------------------
+
+
+def test_case_076_a_list_that_nobody_can_resolve(world: World) -> None:
+    private = number_of(world["B"], LOCAL)
+    world["A"].once(f"{private},{Q2}", b"1")
+    with pytest.raises(UnsupportedOperation):
+        world["A"].once(f"{private},{NOBODY}", b"2")
+    world.run(5)
+    assert world["B"].bodies(LOCAL) == [b"1"]
+    assert world["C"].bodies(LOCAL) == [b"1"]
+
+
+def test_case_077_a_public_name_in_workgroup_mode(world: World) -> None:
+    name = "PUBLIC=00000000-0000-0000-0000-000000000001"
+    with pytest.raises(UnsupportedOperation):
+        world["A"].once(f"{Q1},{name}", b"m")
+    with pytest.raises(UnsupportedOperation):
+        world["A"].once(name, b"m")
+    with pytest.raises(UnsupportedOperation):
+        world["A"].create("orders", private=False)
+    world.run(5)
+    assert everywhere(world) == [[], [], []]
+
+
+# ---- lists -----------------------------------------------------------------------------------
+
+
+def test_case_074_lists_that_overlap(shared: World) -> None:
+    a = shared["A"]
+    d1, d2 = a.edit_list("create", "D1", Q1), a.edit_list("create", "D2", Q1)
+    tx = a.begin()
+    a.send(tx, f"{d1},{Q2}", b"1")
+    a.send(tx, f"{d2},{Q2}", b"2")
+    a.commit(tx)
+    shared.run(5)
+    assert shared["C"].bodies(LOCAL) == [b"1", b"2"]
+    assert sorted(shared["B"].bodies(LOCAL)) == [b"1", b"2"], "in any order (9.2)"
+
+
+def test_case_080_packets_carry_the_list_and_what_it_stands_for(shared: World) -> None:
+    a = shared["A"]
+    name = a.edit_list("create", "D1", Q1, Q2, Q3)
+    a.once(name, b"m")
+    shared.run(5)
+    for node in "BCD":
+        (message,) = shared[node].messages(LOCAL)
+        assert message.sent_to == name, "what MSMQ 3.0 shows"
+        assert message.copies_to == f"{Q1},{Q2},{Q3}", "what MSMQ 2.0 shows"
+        assert message.destination == rf"DIRECT=OS:{node}\private$\q"
+
+
+def test_case_080_a_list_beside_a_queue_that_is_in_it(shared: World) -> None:
+    a = shared["A"]
+    name = a.edit_list("create", "D1", Q1, Q3)
+    a.once(f"{name},{Q3},{Q2}", b"m")
+    shared.run(5)
+    assert everywhere(shared) == [[b"m"]] * 3
+    (message,) = shared["C"].messages(LOCAL)
+    assert message.sent_to == f"{name},{Q3},{Q2}"
+    assert message.copies_to == f"{Q1},{Q2},{Q3}"
+
+
+def test_case_081_named_directly_and_by_a_nested_list(shared: World) -> None:
+    a = shared["A"]
+    inner = a.edit_list("create", "inner", Q1, Q2)
+    outer = a.edit_list("create", "outer", Q1, inner)
+    a.once(outer, b"m")
+    shared.run(5)
+    assert everywhere(shared) == [[b"m"], [b"m"], []]
+
+
+def test_case_082_lists_that_contain_each_other(shared: World) -> None:
+    a = shared["A"]
+    one = a.edit_list("create", "one", Q1)
+    two = a.edit_list("create", "two", one, Q2)
+    a.edit_list("add", "one", two)
+    a.once(one, b"1")
+    a.once(two, b"2")
+    shared.run(5)
+    assert everywhere(shared) == [[b"1", b"2"], [b"1", b"2"], []]
+
+
+def test_case_076_an_element_that_the_directory_does_not_have(shared: World) -> None:
+    with pytest.raises(QueueNotFound):
+        shared["A"].once(f"{Q1},{NOBODY}", b"m")
+    name = shared["A"].edit_list("create", "D", Q2, NOBODY)
+    with pytest.raises(QueueNotFound):
+        shared["A"].once(f"{Q1},{name}", b"m")
+    shared.run(5)
+    assert everywhere(shared) == [[], [], []]
+
+
+def test_an_empty_list_takes_everything_and_delivers_nothing(shared: World) -> None:
+    """DL-8."""
+    a = shared["A"]
+    name = a.edit_list("create", "nobody")
+    a.once(name, b"m")
+    a.once(f"{name},{Q1}", b"n")
+    shared.run(3)
+    assert everywhere(shared) == [[b"n"], [], []]
+
+
+def test_a_list_is_for_sending_only(shared: World) -> None:
+    """DL-5."""
+    name = shared["A"].edit_list("create", "D", Q1)
+    with pytest.raises(UnsupportedFormatName):
+        shared["A"].receive(name)
+    with pytest.raises(UnsupportedFormatName):
+        shared["A"].once(Q1, b"m", admin_queue=name)
+
+
+def test_what_a_list_stands_for_is_settled_by_the_send(shared: World) -> None:
+    """DL-9: a later change of the list changes nothing that was sent."""
+    a = shared["A"]
+    name = a.edit_list("create", "D", Q1, Q2)
+    tx = a.begin()
+    a.send(tx, name, b"m")
+    a.edit_list("remove", "D", Q2)
+    a.edit_list("add", "D", Q3)
+    a.commit(tx)
+    a.once(name, b"n")
+    shared.run(5)
+    assert everywhere(shared) == [[b"m", b"n"], [b"m"], [b"n"]]
+
+
+def test_lists_are_made_and_changed_with_care(shared: World) -> None:
+    a = shared["A"]
+    name = a.edit_list("create", "D", Q1)
+    with pytest.raises(QueueExists):
+        a.edit_list("create", "d", Q2)
+    for bad in (f"{Q1};JOURNAL", r"DIRECT=OS:.\private$\q", f"{Q1},{Q2}", "nonsense"):
+        with pytest.raises(IllegalFormatName):
+            a.edit_list("add", "D", bad)
+    with pytest.raises(QueueNotFound):
+        a.edit_list("remove", "D", Q2)
+    a.edit_list("add", name, Q1.lower(), Q2)
+    assert list(a.look("list", "D").members) == [Q1, Q2]
+    steps = [(s.depth, s.name) for s in a.look("resolve", f"{name},{Q1}")]
+    assert steps == [(0, f"D ({name})"), (1, Q1), (1, Q2), (0, Q1)]
+    a.edit_list("drop", "D")
+    with pytest.raises(QueueNotFound):
+        a.once(name, b"m")
+
+
+# ---- public queues ---------------------------------------------------------------------------
+
+
+def test_a_public_queue_is_found_by_its_name_everywhere(shared: World) -> None:
+    """FN-4; DL-13."""
+    b = shared["B"]
+    b.create("orders", private=False)
+    name = public_name(b, r".\orders")
+    shared.run(2)
+    shared["A"].once(f"{name},{Q2}", b"m", journal=Journal.DEADLETTER)
+    shared["B"].once(name, b"own")
+    shared.run(5)
+    messages = list(b.messages(r".\orders"))
+    assert sorted(m.body for m in messages) == [b"m", b"own"]
+    (far,) = (m for m in messages if m.body == b"m")
+    assert far.destination == name
+    b.delete(r".\orders")
+    shared.run(5)
+    with pytest.raises(QueueNotFound):
+        shared["A"].once(name, b"n")
+    (dead,) = shared["A"].messages("SYSTEM$;DEADXACT")
+    assert (dead.message_class, dead.destination) == (C.NACK_QUEUE_DELETED, name)
+
+
+def test_messages_for_a_public_queue_that_is_gone(shared: World) -> None:
+    """DL-15: the directory does not have it any more, so that nobody can say where it was."""
+    shared["B"].create("orders", private=False)
+    name = public_name(shared["B"], r".\orders")
+    shared.run(2)
+    shared.cut("A", "B")
+    shared["A"].once(name, b"m", journal=Journal.DEADLETTER)
+    shared["B"].delete(r".\orders")
+    shared.run(2)
+    shared["A"].look("status")
+    (dead,) = shared["A"].messages("SYSTEM$;DEADXACT")
+    assert dead.message_class == C.NACK_BAD_DESTINATION_QUEUE
+
+
+def test_a_directory_that_cannot_be_read(shared: World) -> None:
+    """Section 9.4: what needs it is refused, the rest goes on; what waits is validated later."""
+    a = shared["A"]
+    shared["B"].create("orders", private=False)
+    name = public_name(shared["B"], r".\orders")
+    members = a.edit_list("create", "D", Q1)
+    shared.run(2)
+    shared.cut("A", "B")
+    a.once(name, b"before")
+    shared.directory_online(False)
+    for needs in (name, members, f"{Q1},{members}"):
+        with pytest.raises(NoDirectory):
+            a.once(needs, b"m")
+    with pytest.raises(NoDirectory):
+        a.create("more", private=False)
+    with pytest.raises(NoDirectory):
+        a.edit_list("add", "D", Q2)
+    a.once(Q2, b"direct")
+    a.kill()
+    a.start()
+    assert a.look("outgoing-queue", name).state == "NEED VALIDATION"
+    shared.mend("A", "B")
+    shared.run(30)
+    assert shared["C"].bodies(LOCAL) == [b"direct"]
+    assert shared["B"].bodies(r".\orders") == []
+    shared.directory_online(True)
+    shared.run(30)
+    assert shared["B"].bodies(r".\orders") == [b"before"]
+    a.once(members, b"again")
+    shared.run(5)
+    assert shared["B"].bodies(LOCAL) == [b"again"]
+
+
+# ---- one queue, several names ----------------------------------------------------------------
+
+
+def test_case_134_one_queue_by_three_names(shared: World) -> None:
+    a, b = shared["A"], shared["B"]
+    names = [Q1, rf"DIRECT=TCP:{b.address}\private$\q", number_of(b, LOCAL)]
+    shared.run(2)
+    shared.cut("A", "B")
+    for index in range(9):
+        a.once(names[index % 3], b"%d" % index)
+    shared.mend("A", "B")
+    shared.run(60)
+    assert b.bodies(LOCAL) == [b"%d" % index for index in range(9)]
+    assert len({m.stream for m in b.messages(LOCAL)}) == 1, "one queue, one stream (EOD-3)"
+
+
+def test_case_134_whichever_name_was_used_first(shared: World) -> None:
+    a, b = shared["A"], shared["B"]
+    names = [number_of(b, LOCAL), rf"DIRECT=TCP:{b.address}\private$\q", Q1]
+    shared.run(2)
+    for index in range(6):
+        a.once(f"{names[index % 3]},{Q2}", b"%d" % index)
+    a.once(",".join(names), b"6")
+    a.kill()
+    a.start()
+    a.once(names[2], b"7")
+    shared.run(60)
+    assert b.bodies(LOCAL) == [b"%d" % index for index in range(8)], "one copy of each, in order"
