@@ -7,12 +7,13 @@ is told why not.
             tx.send(r"private$\\orders", b"order 17")
 """
 
-from onceq import errors
+from onceq import directory, errors
 from onceq.client.cursors import Cursor
 from onceq.client.opening import connect, open
 from onceq.client.results import Batch, MessageIds
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue, Transaction
+from onceq.client.tracking import Ending, Tracked
 from onceq.client.whole import SenderTransaction
 from onceq.errors import InDoubt, OnceqError, ReceiveTimeout
 from onceq.model.identity import MessageId, TransactionId
@@ -26,6 +27,7 @@ __all__ = [
     "Batch",
     "Cursor",
     "Delivery",
+    "Ending",
     "InDoubt",
     "Journal",
     "Message",
@@ -38,9 +40,11 @@ __all__ = [
     "ReceiveTimeout",
     "SenderTransaction",
     "Settings",
+    "Tracked",
     "Transaction",
     "TransactionId",
     "connect",
+    "directory",
     "errors",
     "open",
 ]

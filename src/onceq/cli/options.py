@@ -91,6 +91,10 @@ AcknowledgeLevel = Annotated[
 Journaled = Annotated[
     bool, typer.Option("--journal", help="A copy in this computer's journal once delivered.")
 ]
+Track = Annotated[
+    bool,
+    typer.Option("--track", help="So that 'onceq outcome' can tell what became of each copy."),
+]
 DeadLetterQueue = Annotated[
     str,
     typer.Option(

@@ -22,6 +22,7 @@ from onceq.cli import options, out
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.client.sync import QueueManager
+from onceq.client.tracking import wishes
 from onceq.errors import (
     BodyTooLarge,
     ConfigurationError,
@@ -266,6 +267,7 @@ def send(
     journal: options.Journaled = False,
     acknowledge: options.AcknowledgeLevel = "",
     trace: options.Trace = False,
+    track: options.Track = False,
     qm: Where = None,
     json: Json = False,
 ) -> None:
@@ -284,9 +286,15 @@ def send(
             label, priority, delivery, app_specific, correlation_id, response_queue, admin_queue,
             time_to_reach_queue, time_to_be_received, trace, acknowledge,
         ) | _endings(dead_letter, journal, dead_letter_queue)  # fmt: skip
+        if track:
+            values = wishes(values, connection.tracking_queue())
         sender = Sender(connection, destination, values, transactional=in_transactions)
         with _source(texts, file, nul=nul) as source, Interruptible() as guard:
             _carry_out(sender, Batches(source, batch), guard, json=as_json(json))
+        tally = sender.tally
+        if track and tally.first_id and not as_json(json):
+            last = f" to {tally.last_id}" if tally.last_id != tally.first_id else ""
+            out.line(f"tracked: {tally.first_id}{last}; ask 'onceq outcome' what became of it")
 
 
 class _source:

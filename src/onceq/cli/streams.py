@@ -4,14 +4,17 @@ a commit."""
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, as_json, core_of, manager
+from onceq.client.tracking import Ending
 from onceq.client.why import duration, stream_why
 from onceq.errors import QueueNotFound
+from onceq.model.identity import MessageId
 
 stream_app = typer.Typer(
     help="Incoming message streams: one for each sender and queue.", no_args_is_help=True
@@ -124,22 +127,66 @@ def register(app: typer.Typer) -> None:
 
 
 def outcome(
-    transaction: Annotated[
-        str, typer.Argument(metavar="TXID", help="As the error that said 'in doubt' gave it.")
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="Of a transaction, as the error that said 'in doubt' gave it; or "
+            "of a message, as 'send' printed it.",
+        ),
     ],
     qm: Where = None,
     json: Json = False,
-) -> None:
-    """Ask what became of a commit whose answer was lost.
+) -> None:  # fmt: skip
+    """Ask what became of a commit whose answer was lost, or of a message.
 
-    Prints committed, aborted or unknown (asked too late; exit code 6). The answer is final: once
-    aborted was said, that commit can no longer happen, and sending again is safe.
+    Of a transaction: committed, aborted or unknown (asked too late; exit code 6). The answer is
+    final: once aborted was said, that commit can no longer happen, and sending again is safe.
+
+    Of a message: each of its copies, and why. Everything is known of messages that were sent with
+    --track; of others what is still in outgoing queues, and what is in dead-letter queues. If
+    nothing is known of it the exit code is 6.
     """
+    message = _message(what)
     with manager(qm) as connection:
-        result = connection.outcome(transaction)
+        if message is not None:
+            found = connection.track(message).outcomes()
+        else:
+            result = connection.outcome(what)
+    if message is not None:
+        _endings(what, found, json)
+        return
     if as_json(json):
-        out.dump({"transaction": transaction, "outcome": result})
+        out.dump({"transaction": what, "outcome": result})
     else:
         out.line(result)
     if result == "unknown":
+        raise typer.Exit(UNKNOWN)
+
+
+def _message(text: str) -> MessageId | None:
+    try:
+        return MessageId.parse(text.replace("/", "\\"))
+    except ValueError:
+        return None
+
+
+def _endings(id: str, found: Sequence[Ending], json: bool) -> None:
+    if as_json(json):
+        out.dump([
+            {"destination": one.destination, "state": one.state, "why": one.text,
+             "class": one.message_class, "at": one.at, "settled": one.settled}
+            for one in found
+        ])  # fmt: skip
+    elif found:
+        out.table(
+            ("destination", "state", "since", "why"),
+            [(one.destination, one.state, out.when(one.at), one.text) for one in found],
+        )
+    else:
+        out.line(
+            f"nothing is known here of {id}: it waits in no outgoing queue and died in none; it "
+            "was delivered, or it was never sent here. Messages sent with track=True (send "
+            "--track) can be followed to their ends."
+        )
+    if not found:
         raise typer.Exit(UNKNOWN)

@@ -45,6 +45,8 @@ class Session:
         self.source = greeting.id
         self.name = greeting.name
         self.destinations: set[str] = set()
+        self.tracking = ""
+        """Name of the queue for acknowledgments of tracked messages, once it is known."""
         self.clock = clock
         self._random = random
         self._lock = threading.Lock()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from typing import Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.bodies import Body
@@ -24,6 +24,7 @@ from onceq.client.reading import Reading
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
+from onceq.client.tracking import Tracked, Tracking, copies, wishes
 from onceq.client.unit import send_many
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
@@ -37,7 +38,7 @@ REPEATS_MAX = 3
 """How often a request that may be repeated is, when connections break under it."""
 
 
-class QueueManager(Reading, Operating):
+class QueueManager(Reading, Operating, Tracking):
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
@@ -227,22 +228,41 @@ class QueueManager(Reading, Operating):
 
     # ---- messages -------------------------------------------------------------------------
 
+    @overload
     def send(
-        self, destination: str, body: Body, *, transactional: bool = False, **properties: Any
-    ) -> MessageId:
+        self, destination: str, body: Body, *, transactional: bool = False, track: Literal[True],
+        **properties: Any,
+    ) -> Tracked: ...  # fmt: skip
+
+    @overload
+    def send(
+        self, destination: str, body: Body, *, transactional: bool = False,
+        track: Literal[False] = False, **properties: Any,
+    ) -> MessageId: ...  # fmt: skip
+
+    def send(
+        self, destination: str, body: Body, *, transactional: bool = False, track: bool = False,
+        **properties: Any,
+    ) -> MessageId | Tracked:  # fmt: skip
         """Send one message now.
 
         Args:
             destination: Format name of one or more elements, or a path name.
             transactional: As a transaction of its own (MQ_SINGLE_MESSAGE); queues that are
                 transactional take nothing else.
+            track: Follow it to its ends: a ``Tracked`` is returned.
             properties: label, priority, delivery, journal, acknowledge, correlation_id,
                 time_to_reach_queue, ... (``onceq.Properties``).
 
         Returns:
             Its identifier, once it is durable.
         """
-        return self.send_many(destination, [body], transactional=transactional, **properties)[0]
+        if not track:
+            return self.send_many(destination, [body], transactional=transactional, **properties)[0]
+        properties = wishes(properties, self.tracking_queue())
+        names = self.run(copies(destination))
+        sent = self.send_many(destination, [body], transactional=transactional, **properties)
+        return Tracked(self._session, sent[0], names, self)
 
     def send_many(
         self,
@@ -269,7 +289,7 @@ class QueueManager(Reading, Operating):
         """
         tx = current(self)
         if tx is None:
-            return self.send(destination, body, **properties)
+            return cast(MessageId, self.send(destination, body, **properties))
         tx.send(destination, body, **properties)
         return None
 

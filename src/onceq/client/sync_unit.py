@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.bodies import Body
@@ -17,6 +17,7 @@ from onceq.client.plans import Plan
 from onceq.client.reading import Taking
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
+from onceq.client.tracking import Tracked, copies, wishes
 from onceq.client.unit import Unit
 from onceq.errors import InvalidHandle, OnceqError, ServiceNotAvailable
 from onceq.model.identity import MessageId
@@ -86,9 +87,36 @@ class Transaction(Taking):
             raise self._unit.lost()
         return self._manager.run(plan, self._link)
 
-    def send(self, destination: str, body: Body, **properties: Any) -> None:
-        """Send one message with the commit."""
+    @overload
+    def send(
+        self, destination: str, body: Body, *, track: Literal[True], **properties: Any
+    ) -> Tracked: ...
+
+    @overload
+    def send(
+        self, destination: str, body: Body, *, track: Literal[False] = False, **properties: Any
+    ) -> None: ...
+
+    def send(
+        self, destination: str, body: Body, *, track: bool = False, **properties: Any
+    ) -> Tracked | None:
+        """Send one message with the commit.
+
+        Args:
+            track: Follow it to its ends, from the commit on: a ``Tracked`` is returned.
+        """
+        if not track:
+            self._send(destination, (body,), properties)
+            return None
+        manager, unit = self._manager, self._unit
+        unit.check_open()
+        properties = wishes(properties, manager.tracking_queue())
+        names = manager.run(copies(destination))
+        index = unit.total
         self._send(destination, (body,), properties)
+        made = Tracked.within(unit.session, unit, index, names)
+        made.manager = manager
+        return cast(Tracked, made)
 
     def send_many(self, destination: str, bodies: Iterable[Body], **properties: Any) -> None:
         """Send several messages with the commit, in this order."""
@@ -199,7 +227,8 @@ class OpenQueue:
 
     def send(self, body: Body, *, transactional: bool = False, **properties: Any) -> MessageId:
         """Send one message now."""
-        return self._manager.send(self.name, body, transactional=transactional, **properties)
+        made = self._manager.send(self.name, body, transactional=transactional, **properties)
+        return cast(MessageId, made)
 
     def cursor(self, *, alone: bool = False) -> Cursor:
         """A place in the queue that moves from message to message; see ``onceq.Cursor``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.bodies import Body
@@ -17,6 +17,7 @@ from onceq.client.plans import Plan
 from onceq.client.reading import AsyncTaking
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
+from onceq.client.tracking import AsyncTracked, copies, wishes
 from onceq.client.unit import Unit
 from onceq.errors import InvalidHandle, OnceqError, ServiceNotAvailable
 from onceq.model.identity import MessageId
@@ -81,9 +82,32 @@ class AsyncTransaction(AsyncTaking):
             raise self._unit.lost()
         return await self._manager.run(plan, self._link)
 
-    async def send(self, destination: str, body: Body, **properties: Any) -> None:
+    @overload
+    async def send(
+        self, destination: str, body: Body, *, track: Literal[True], **properties: Any
+    ) -> AsyncTracked: ...
+
+    @overload
+    async def send(
+        self, destination: str, body: Body, *, track: Literal[False] = False, **properties: Any
+    ) -> None: ...
+
+    async def send(
+        self, destination: str, body: Body, *, track: bool = False, **properties: Any
+    ) -> AsyncTracked | None:
         """Send one message with the commit."""
-        await self._run(self._unit.send(destination, (body,), properties))
+        if not track:
+            await self._run(self._unit.send(destination, (body,), properties))
+            return None
+        manager, unit = self._manager, self._unit
+        unit.check_open()
+        properties = wishes(properties, await manager.tracking_queue())
+        names = await manager.run(copies(destination))
+        index = unit.total
+        await self._run(unit.send(destination, (body,), properties))
+        made = AsyncTracked.within(unit.session, unit, index, names)
+        made.manager = manager
+        return cast(AsyncTracked, made)
 
     async def send_many(self, destination: str, bodies: Iterable[Body], **properties: Any) -> None:
         """Send several messages with the commit, in this order."""
@@ -185,7 +209,9 @@ class AsyncOpenQueue:
         self, body: Body, *, transactional: bool = False, **properties: Any
     ) -> MessageId:
         """Send one message now."""
-        return await self._manager.send(self.name, body, transactional=transactional, **properties)
+        manager = self._manager
+        made = await manager.send(self.name, body, transactional=transactional, **properties)
+        return cast(MessageId, made)
 
     async def cursor(self, *, alone: bool = False) -> AsyncCursor:
         """A place in the queue that moves from message to message; see ``onceq.Cursor``.

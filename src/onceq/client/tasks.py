@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, cast
+from typing import Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.bodies import Body
@@ -22,6 +22,7 @@ from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync import RECONNECT_S, REPEATS_MAX
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
+from onceq.client.tracking import AsyncTracked, AsyncTracking, copies, wishes
 from onceq.client.unit import send_many
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
@@ -30,7 +31,7 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 
-class AsyncQueueManager(AsyncReading, AsyncOperating):
+class AsyncQueueManager(AsyncReading, AsyncOperating, AsyncTracking):
     """See ``onceq.QueueManager``: every method of that name does the same, awaited."""
 
     def __init__(
@@ -182,10 +183,30 @@ class AsyncQueueManager(AsyncReading, AsyncOperating):
 
     # ---- messages -------------------------------------------------------------------------
 
+    @overload
     async def send(
-        self, destination: str, body: Body, *, transactional: bool = False, **properties: Any
-    ) -> MessageId:
+        self, destination: str, body: Body, *, transactional: bool = False, track: Literal[True],
+        **properties: Any,
+    ) -> AsyncTracked: ...  # fmt: skip
+
+    @overload
+    async def send(
+        self, destination: str, body: Body, *, transactional: bool = False,
+        track: Literal[False] = False, **properties: Any,
+    ) -> MessageId: ...  # fmt: skip
+
+    async def send(
+        self, destination: str, body: Body, *, transactional: bool = False, track: bool = False,
+        **properties: Any,
+    ) -> MessageId | AsyncTracked:  # fmt: skip
         """Send one message now."""
+        if track:
+            properties = wishes(properties, await self.tracking_queue())
+            names = await self.run(copies(destination))
+            ids = await self.send_many(
+                destination, [body], transactional=transactional, **properties
+            )
+            return AsyncTracked(self._session, ids[0], names, self)
         sent = await self.send_many(destination, [body], transactional=transactional, **properties)
         return sent[0]
 
@@ -216,7 +237,7 @@ class AsyncQueueManager(AsyncReading, AsyncOperating):
         """
         tx = current(self)
         if tx is None:
-            return await self.send(destination, body, **properties)
+            return cast(MessageId, await self.send(destination, body, **properties))
         await tx.send(destination, body, **properties)
         return None
 

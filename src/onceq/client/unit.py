@@ -94,6 +94,8 @@ class Unit:
         self._items: list[_Gathered] = []
         self._bytes = 0
         self._messages = 0
+        self.total = 0
+        """Messages added to it so far."""
 
     # ---- its state ------------------------------------------------------------------------
 
@@ -173,6 +175,7 @@ class Unit:
         second = int(self.session.clock())
         self._bytes += size
         self._messages += len(run.lengths)
+        self.total += len(run.lengths)
         if self._items:
             last = self._items[-1]
             if last.fits(destination, values, second):
@@ -227,6 +230,7 @@ class Unit:
                     self.over = f"aborted, because a part of a batch was refused: {error.text}"
                     yield from self._undo()
                 raise
+            self.total += len(part)
 
     # ---- receiving ------------------------------------------------------------------------
 

@@ -281,7 +281,7 @@ class Look:
     """Read the state. Answer: the view named (``core/views.py``).
 
     ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
-    eod-receive, management, lists, list, resolve.
+    eod-receive, management, lists, list, resolve, copies.
     """
 
     owner: int

@@ -10,7 +10,7 @@ Upholds: I5 (one stream for each place), I27.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import Register, Rewrite
@@ -20,7 +20,7 @@ from onceq.core.ending import gave_up
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.outgoing import stir
 from onceq.core.records import Change
-from onceq.core.resolve import index_places, read_directory
+from onceq.core.resolve import address_of, destinations, index_places, read_directory
 from onceq.errors import (
     DirectoryError,
     IllegalFormatName,
@@ -40,6 +40,7 @@ from onceq.model.directory import (
 from onceq.model.identity import guid_text
 from onceq.model.limits import DIRECTORY_LISTS_MAX, DIRECTORY_MEMBERS_MAX, LIST_NAME_CHARS_MAX
 from onceq.model.names import Kind, parse_any
+from onceq.packet.address import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +213,16 @@ def resolved(desk: Desk, text: str) -> tuple[Step, ...]:
     if snapshot is None and any(name.kind in (Kind.PUBLIC, Kind.DL) for name in names):
         read_directory(desk, text)
     return tuple((snapshot or Snapshot()).explain(names))
+
+
+def copy_names(desk: Desk, text: str) -> tuple[str, ...]:
+    """The names under which the copies of a send go, as acknowledgments repeat them."""
+    found = []
+    for target in destinations(desk, text, transactional=False):
+        address, manager = address_of(desk, target)
+        name = name_of(address, source=desk.identity.guid, manager=manager)
+        (parsed,) = parse_any(name)
+        found.append(
+            str(replace(parsed, host=desk.identity.name) if parsed.host == "." else parsed)
+        )
+    return tuple(sorted(found, key=str.casefold))

@@ -212,6 +212,8 @@ def look(desk: Desk, item: Look) -> None:
         result = naming.lists(desk)
     elif item.what == "list":
         result = naming.one_list(desk, item.name)
+    elif item.what == "copies":
+        result = naming.copy_names(desk, item.name)
     elif item.what == "resolve":
         result = naming.resolved(desk, item.name)
     elif item.what == "management":

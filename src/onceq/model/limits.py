@@ -55,6 +55,18 @@ DIRECTORY_LOOK_S: Final = 0.1
 """A busy manager looks at most so often whether the directory's file has changed (seconds): what
 another has registered is known after this time. Commands about the directory look at once."""
 
+TRACKING_AGE_S: Final = 7 * 86_400
+"""Acknowledgments of tracked messages are removed after this time: longer than messages live."""
+
+TRACKING_QUOTA_KB: Final = 256 << 10
+"""Most that these acknowledgments may take; above, what became of a message stays unknown."""
+
+RETURN_MESSAGES_MAX: Final = 1_000
+"""Dead letters that one command returns, if nobody says more: a mistake must not become a flood."""
+
+RETURNS_MAX: Final = 5
+"""How often a message is returned, if nobody says more: what died five times dies again."""
+
 HOPS_MAX: Final = 29
 """The hop count field's largest legal value (MS-MQMQ 2.2.19.2)."""
 

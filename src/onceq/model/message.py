@@ -94,6 +94,7 @@ class Message:
         move_count: How often it was moved to or from a subqueue (SND-22).
         last_move_time: Seconds since 1970 UTC of the last time; 0: never.
         trace: Whether managers that it passes report it.
+        returned: How often it came back from a dead-letter queue (``onceq dead return``).
         sent_to: The name of several destinations as the application gave it, and
         copies_to: the queues that it stood for, all of them (FN-16): what MSMQ 3.0 and MSMQ 2.0
             show as the destination. "" where there was one.
@@ -132,6 +133,7 @@ class Message:
     move_count: int = 0
     last_move_time: int = 0
     trace: bool = False
+    returned: int = 0
     sent_to: str = ""
     copies_to: str = ""
     source_address: bytes = field(default=b"", repr=False)

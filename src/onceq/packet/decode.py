@@ -16,6 +16,7 @@ from typing import Final
 from onceq.errors import MalformedPacket
 from onceq.model.identity import MessageId
 from onceq.model.message import Acknowledge, Delivery, Journal, Message
+from onceq.model.returned import unmarked
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, Address, name_of, response_name
@@ -75,6 +76,7 @@ def message_of(
     user, props, tx = parts.user, parts.properties, parts.transaction
     names = {"source": user.source, "manager": user.destination_manager}
     lists = _lists(parts)
+    extension, returned = unmarked(props.extension) if props.extension else (b"", 0)
     return Message(
         body=props.body,
         id=MessageId(user.source, user.message),
@@ -92,7 +94,8 @@ def message_of(
         time_to_be_received=user.time_to_be_received,
         admin_queue=lists.admin or name_of(user.admin, **names),
         response_queue=lists.response or response_name(user.response, user.admin, **names),
-        extension=props.extension,
+        extension=extension,
+        returned=returned,
         sent_time=user.sent_time,
         arrived_time=arrived_time,
         lookup_id=lookup_id,

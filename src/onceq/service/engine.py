@@ -317,20 +317,25 @@ class Engine:
     def delivered(self, handed: Handed) -> Delivered:
         """Fetch the bytes of messages."""
         data = self.fetch(handed.pieces)
-        if handed.pick is not None:
-            run, part, scanned = picked(handed, data)
-            return Delivered(
-                run, handed.lookups[part], handed.arrived[part], handed.aborts[part],
-                scanned=scanned,
-            )  # fmt: skip
         if handed.classes:
             changed = bytearray(data)
             starts = list(accumulate(handed.lengths, initial=0))
             for index, value in handed.classes:
                 set_class(changed, starts[index], handed.lengths[index], value)
             data = bytes(changed)
+        if handed.pick is None:
+            return Delivered(
+                Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts,
+                handed.moves,
+            )  # fmt: skip
+        run, part, scanned = picked(handed, data)
+        moves = tuple(
+            (index - part.start, count, last)
+            for index, count, last in handed.moves
+            if part.start is not None and part.start <= index < part.stop
+        )
         return Delivered(
-            Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts, handed.moves
+            run, handed.lookups[part], handed.arrived[part], handed.aborts[part], moves, scanned
         )
 
     def fetch(self, pieces: Sequence[Piece]) -> Buffer:

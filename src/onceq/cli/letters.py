@@ -1,0 +1,320 @@
+"""``onceq dead`` and ``onceq journal``: what could not be delivered, and copies of what was."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import DryRun, Json, Where, as_json, manager
+from onceq.cli.receiving import as_map
+from onceq.client.letters import (
+    ALL,
+    DEAD,
+    DEAD_XACT,
+    JOURNAL,
+    REASONS,
+    Filter,
+    Letter,
+    discard,
+    filter_of,
+    give_back,
+    letters,
+)
+from onceq.client.sync import QueueManager
+from onceq.client.why import duration
+from onceq.errors import InvalidParameter, QueueNotFound, UsageError
+from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+
+dead_app = typer.Typer(help="Dead letters: list, show, send home, remove.", no_args_is_help=True)
+journal_app = typer.Typer(help="Journals: list, show, remove.", no_args_is_help=True)
+
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+Queue = Annotated[
+    str,
+    typer.Option(
+        "--queue", metavar="QUEUE", show_default=False,
+        help="A dead-letter queue of one's own [else both of the system's].",
+    ),
+]  # fmt: skip
+JournalOf = Annotated[
+    str,
+    typer.Argument(
+        metavar="[QUEUE]", show_default=False,
+        help="Journal of this queue [else of the computer].",
+    ),
+]  # fmt: skip
+Reason = Annotated[
+    str,
+    typer.Option(
+        "--reason", metavar="REASON", show_default=False,
+        help=f"{', '.join(REASONS)}, or a class such as 0x8003.",
+    ),
+]  # fmt: skip
+Destination = Annotated[
+    str,
+    typer.Option("--destination", metavar="TEXT", show_default=False, help="A part of the name."),
+]
+Label = Annotated[
+    str, typer.Option("--label", metavar="TEXT", show_default=False, help="A part of it.")
+]
+Origin = Annotated[
+    str,
+    typer.Option("--origin", metavar="GUID", show_default=False, help="Sent by this manager."),
+]
+Older = Annotated[
+    str,
+    typer.Option(
+        "--older-than", metavar="AGE", show_default=False, help="Such as 30s, 5m, 2h or 1d."
+    ),
+]
+Younger = Annotated[
+    str, typer.Option("--younger-than", metavar="AGE", show_default=False, help="Likewise.")
+]
+Id = Annotated[
+    str, typer.Option("--id", metavar="MESSAGE-ID", show_default=False, help="This message only.")
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def age(text: str) -> int:
+    """Seconds of an age such as 90, 30s, 5m, 2h or 1d; raises InvalidParameter."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text.strip() or "0")
+    if found is None:
+        raise InvalidParameter(f"{text!r} is not an age such as 30s, 5m, 2h or 1d")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def _dead(queue: str) -> list[str]:
+    return [queue] if queue else [DEAD_XACT, DEAD]
+
+
+def _journal(queue: str) -> list[str]:
+    return [f"{queue};JOURNAL"] if queue else [JOURNAL]
+
+
+def _filter(
+    reason: str = "", destination: str = "", label: str = "", origin: str = "", older: str = "",
+    younger: str = "", id: str = "",
+) -> Filter:  # fmt: skip
+    return filter_of(
+        reason=reason, destination=destination, label=label, origin=origin, older_s=age(older),
+        younger_s=age(younger), id=id,
+    )  # fmt: skip
+
+
+# ---- dead letters ------------------------------------------------------------------------------
+
+
+@dead_app.command("list")
+def list_dead(
+    queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "", limit: Limit = 100,
+    qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """List dead letters: why each could not be delivered, how old it is, where it came from."""
+    which = _filter(reason, destination, label, origin, older, younger, id)
+    _list(_dead(queue), which, limit, qm, json, dead=True)
+
+
+@dead_app.command("show")
+def show_dead(
+    id: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
+    queue: Queue = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Show one dead letter: every property, the reason in a sentence, and its body."""
+    _show(_dead(queue), id, qm, json)
+
+
+@dead_app.command("return")
+def return_dead(
+    queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="NAME", show_default=False, help="Another destination for all."
+        ),
+    ] = "",
+    limit: Limit = RETURN_MESSAGES_MAX,
+    max_returns: Annotated[
+        int,
+        typer.Option("--max-returns", metavar="N", min=1, help="None that was returned so often."),
+    ] = RETURNS_MAX,
+    in_doubt: Annotated[
+        bool,
+        typer.Option("--in-doubt", help="Also those that may have been received: they may be "
+                     "received twice then."),
+    ] = False,
+    dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Send dead letters to their destinations again.
+
+    A transactional one is sent and removed in one transaction: it is never in two places, and
+    never in none. Each counts how often it was returned, and one that was returned too often
+    stays. Bodies and properties are as they were; times begin anew.
+    """
+    which = _filter(reason, destination, label, origin, older, younger, id)
+    with manager(qm) as connection:
+        found = give_back(
+            connection, _dead(queue), which, int(time.time()), to=to, limit=limit,
+            returns_max=max_returns, in_doubt=in_doubt, dry_run=dry_run,
+            progress=lambda count: out.note(f"{count} returned") if count >= 1000 else None,
+        )  # fmt: skip
+    kept = Counter(reason for _, reason in found.kept)
+    if as_json(json):
+        out.dump({"returned": found.sent, "kept": dict(kept), "more": found.more,
+                  "dry_run": dry_run})  # fmt: skip
+        return
+    done = "would be returned" if dry_run else "returned"
+    out.line(f"{out.plural(found.sent, 'dead letter')} {done}")
+    for why, count in sorted(kept.items()):
+        out.line(f"{count} stay{'s' if count == 1 else ''}: {why}")
+    if found.more:
+        out.line(f"there are more; --limit {limit} stopped it")
+
+
+@dead_app.command("purge")
+def purge_dead(
+    queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "", yes: Yes = False,
+    dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Remove dead letters for good. It asks first."""
+    which = _filter(reason, destination, label, origin, older, younger, id)
+    _purge(_dead(queue), which, qm, yes, dry_run, json, "dead letter")
+
+
+# ---- journals ----------------------------------------------------------------------------------
+
+
+@journal_app.command("list")
+def list_journal(
+    queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
+    younger: Younger = "", id: Id = "", limit: Limit = 100, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """List the copies in a journal."""
+    which = _filter("", destination, label, "", older, younger, id)
+    _list(_journal(queue), which, limit, qm, json, dead=False)
+
+
+@journal_app.command("show")
+def show_journal(
+    id: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
+    queue: JournalOf = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Show one copy: every property, and its body."""
+    _show(_journal(queue), id, qm, json)
+
+
+@journal_app.command("purge")
+def purge_journal(
+    queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
+    younger: Younger = "", id: Id = "", yes: Yes = False, dry_run: DryRun = False,
+    qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Remove copies for good. It asks first; nothing else empties a journal."""
+    which = _filter("", destination, label, "", older, younger, id)
+    _purge(_journal(queue), which, qm, yes, dry_run, json, "copy")
+
+
+# ---- what both do ------------------------------------------------------------------------------
+
+
+def _list(
+    queues: list[str], which: Filter, limit: int, qm: str | None, json: bool, *, dead: bool
+) -> None:
+    now_s = int(time.time())
+    found: list[Letter] = []
+    more = False
+    with manager(qm) as connection:
+        for letter in letters(connection, queues, which, now_s):
+            if len(found) == limit:
+                more = True
+                break
+            found.append(letter)
+    if as_json(json):
+        out.dump([{**as_map(one.message), "queue": one.queue, "reason": one.reason,
+                   "why": one.why} for one in found])  # fmt: skip
+        return
+    rows = [
+        {
+            "reason": one.reason,
+            "class": f"{one.message.message_class:#06x}",
+            "message": str(one.message.id),
+            "age": duration(max(now_s - one.message.arrived_time, 0)),
+            "returned": one.message.returned,
+            "destination": one.message.destination,
+            "label": one.message.label,
+            "size": out.size(len(one.message.body)),
+        }
+        for one in found
+    ]
+    columns: tuple[str, ...] = ("message", "age", "destination", "label", "size")
+    if dead:
+        columns = ("reason", "class", "message", "age", "returned", "destination", "label", "size")
+    out.table(columns, [[row[column] for column in columns] for row in rows])
+    if more:
+        out.line(f"there are more; --limit {limit} stopped it")
+
+
+def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
+    with manager(qm) as connection:
+        found = list(letters(connection, queues, filter_of(id=id), int(time.time())))
+    if not found:
+        raise QueueNotFound(f"there is no message {id} in {' or '.join(queues)}")
+    if as_json(json):
+        out.dump([{**as_map(one.message), "queue": one.queue, "why": one.why} for one in found])
+        return
+    for at, one in enumerate(found):
+        if at:
+            out.line("")
+        values: dict[str, Any] = as_map(one.message)
+        body = values.pop("body", values.pop("body_base64", ""))
+        facts = [("queue", one.queue), ("why", one.why), *values.items()]
+        out.facts([(name, value) for name, value in facts if value not in ("", 0, None, False)])
+        out.line(out.clean(str(body)))
+
+
+def _purge(
+    queues: list[str], which: Filter, qm: str | None, yes: bool, dry_run: bool, json: bool,
+    noun: str,
+) -> None:  # fmt: skip
+    now_s = int(time.time())
+    with manager(qm) as connection:
+        if dry_run or not yes:
+            count = _count(connection, queues, which, now_s)
+            if not dry_run and count and not _agreed(f"remove {out.plural(count, noun)} for good?"):
+                raise UsageError("nothing was removed; say --yes to remove without being asked")
+        if not dry_run:
+            count = discard(connection, queues, which, now_s)
+    if as_json(json):
+        out.dump({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run})
+        return
+    out.line(
+        f"{out.plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " ")
+    )
+
+
+def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: int) -> int:
+    if which == ALL:
+        return sum(connection.queue(queue)["messages"] for queue in queues)
+    return discard(connection, queues, which, now_s, dry_run=True)
+
+
+def _agreed(question: str) -> bool:
+    """Ask; nobody there to answer means no."""
+    try:
+        return typer.confirm(question, default=False)
+    except typer.Abort:
+        return False

@@ -1,0 +1,288 @@
+"""Dead letters and journal copies: find them, look at them, send them home, remove them.
+
+A dead letter of a transactional queue goes home in one transaction with its removal: whatever
+crashes in between, it is in exactly one place. A dead letter of a message that was not
+transactional is sent first and removed then, so that a crash in between leaves two of it, and
+never none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from onceq.client.tracking import ENDS
+from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
+from onceq.model.classes import MessageClass
+from onceq.model.identity import NO_GUID, guid_bytes, guid_text
+from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
+from onceq.model.returned import marked
+from onceq.model.time import NEVER_S
+
+if TYPE_CHECKING:
+    from onceq.client.sync import QueueManager
+
+DEAD_XACT: Final = "SYSTEM$;DEADXACT"
+DEAD: Final = "SYSTEM$;DEADLETTER"
+JOURNAL: Final = "SYSTEM$;JOURNAL"
+PAGE: Final = 256
+BATCH: Final = 100
+"""Dead letters that go home in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message in a dead-letter queue or a journal."""
+
+    queue: str
+    message: Message
+
+    @property
+    def reason(self) -> str:
+        """In a word: expired, refused, in doubt, ..."""
+        return ENDS.get(self.message.message_class, ("", ""))[0]
+
+    @property
+    def why(self) -> str:
+        """In a sentence."""
+        known = ENDS.get(self.message.message_class)
+        return known[1] if known else f"class {self.message.message_class:#06x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which of them. Everything that is given must fit.
+
+    Attributes:
+        reason: A word (``Letter.reason``) or a class such as 0x8003.
+        destination, label: A part of it, in any case of letters.
+        origin: Name or GUID of the sending manager.
+        older_s, younger_s: Seconds since they came here.
+        id: Message identifier as text.
+    """
+
+    reason: str = ""
+    destination: str = ""
+    label: str = ""
+    origin: str = ""
+    older_s: int = 0
+    younger_s: int = 0
+    id: str = ""
+
+    def fits(self, letter: Letter, now_s: int) -> bool:
+        """Whether it is one of them."""
+        message = letter.message
+        age = max(now_s - message.arrived_time, 0)
+        return (
+            self._fits_reason(letter)
+            and self.destination.replace("/", "\\").casefold() in message.destination.casefold()
+            and self.label.casefold() in message.label.casefold()
+            and (not self.origin or message.id.source == guid_bytes(self.origin))
+            and age >= self.older_s
+            and (not self.younger_s or age <= self.younger_s)
+            and (not self.id or str(message.id) == self.id)
+        )
+
+    def _fits_reason(self, letter: Letter) -> bool:
+        if not self.reason:
+            return True
+        if self.reason[:1].isdigit():
+            return letter.message.message_class == int(self.reason, 0)
+        return letter.reason == self.reason.casefold()
+
+
+REASONS: Final = tuple(sorted({word for word, _ in ENDS.values()} - {"arrived", "received"}))
+
+
+def filter_of(**given: Any) -> Filter:
+    """A filter, checked.
+
+    Raises:
+        InvalidParameter: There is no such reason, or the origin is no GUID.
+    """
+    made = Filter(**{name: value for name, value in given.items() if value})
+    if made.reason:
+        try:
+            known = made.reason.casefold() in REASONS or int(made.reason, 0) >= 0
+        except ValueError:
+            known = False
+        if not known:
+            raise InvalidParameter(
+                f"there is no reason {made.reason!r}; say a class such as 0x8003, or one of "
+                f"{', '.join(REASONS)}"
+            )
+    if made.origin:
+        try:
+            guid_bytes(made.origin.strip("{}"))
+        except ValueError as error:
+            raise InvalidParameter(f"an origin is the GUID of a queue manager: {error}") from None
+    return made
+
+
+ALL: Final = Filter()
+
+
+def letters(qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int) -> Iterator[Letter]:
+    """Look at the messages of queues that fit, page by page."""
+    for queue in queues:
+        after = 0
+        while True:
+            try:
+                page = qm.peek_many(queue, PAGE, after=after)
+            except ReceiveTimeout:
+                break
+            after = page.lookup_ids[-1]
+            for message in page:
+                letter = Letter(queue, message)
+                if which.fits(letter, now_s):
+                    yield letter
+
+
+def home(letter: Letter, to: str = "") -> tuple[str, dict[str, Any]]:
+    """Where a dead letter goes, and with which properties: its own, and the count one higher."""
+    message = letter.message
+    values: dict[str, Any] = {
+        "label": message.label,
+        "priority": None if message.transactional else message.priority,
+        "delivery": message.delivery,
+        "acknowledge": message.acknowledge,
+        "admin_queue": message.admin_queue,
+        "response_queue": message.response_queue,
+        "journal": message.journal | Journal.DEADLETTER,
+        "app_specific": message.app_specific,
+        "body_type": message.body_type,
+        "extension": marked(message.extension, message.returned + 1),
+        "trace": int(message.trace),
+    }
+    if message.correlation_id != NO_CORRELATION:
+        values["correlation_id"] = message.correlation_id
+    for name in ("time_to_reach_queue", "time_to_be_received"):
+        if getattr(message, name) < NEVER_S - 1:
+            values[name] = getattr(message, name)
+    if letter.queue not in (DEAD, DEAD_XACT):
+        values["dead_letter_queue"] = letter.queue
+    empty = ("", None, b"", Acknowledge.NONE, 0)
+    kept = {name: value for name, value in values.items() if value not in empty}
+    kept["delivery"] = message.delivery
+    return to or message.destination, kept
+
+
+@dataclass(slots=True)
+class Returned:
+    """What became of dead letters that were to go home.
+
+    Attributes:
+        sent: How many went.
+        kept: Those that stayed, with the reason.
+        more: Whether there were more than the limit.
+    """
+
+    sent: int
+    kept: list[tuple[Letter, str]]
+    more: bool = False
+
+
+def stays(letter: Letter, here: bytes, *, in_doubt: bool, returns_max: int, to: str) -> str:
+    """Why a dead letter is not returned; "" if it may be."""
+    message = letter.message
+    doubtful = message.message_class == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+    if doubtful and not in_doubt:
+        return "in doubt: it may have been received, and would be twice (--in-doubt sends it)"
+    if message.returned >= returns_max:
+        return f"it was returned {message.returned} times already (--max-returns)"
+    if message.id.source not in (here, NO_GUID) and not to:
+        return f"it was sent by {guid_text(message.id.source)} and died here (--to sends it on)"
+    return ""
+
+
+def give_back(
+    qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int, *, to: str = "",
+    limit: int = RETURN_MESSAGES_MAX, returns_max: int = RETURNS_MAX, in_doubt: bool = False,
+    dry_run: bool = False, progress: Any = None,
+) -> Returned:  # fmt: skip
+    """Send dead letters home.
+
+    Args:
+        to: Another destination for all of them.
+        limit: At most so many.
+        returns_max: None that was returned so often.
+        in_doubt: Also those that may have been received.
+        dry_run: Only say what would happen.
+        progress: Called with the number of those that went, after each transaction.
+
+    Raises:
+        OnceqError: A destination cannot be sent to any more; what went before has gone.
+    """
+    if limit < 1 or returns_max < 1:
+        raise InvalidParameter("a limit is a number from 1")
+    here = guid_bytes(qm.id)
+    found = Returned(0, [])
+    batch: list[Letter] = []
+    # All of them are found first: what goes home and dies again at once must not go round.
+    wanted: list[Letter] = []
+    for letter in letters(qm, queues, which, now_s):
+        reason = stays(letter, here, in_doubt=in_doubt, returns_max=returns_max, to=to)
+        if reason:
+            found.kept.append((letter, reason))
+        elif len(wanted) == limit:
+            found.more = True
+            break
+        else:
+            wanted.append(letter)
+    if dry_run:
+        found.sent = len(wanted)
+        return found
+    for letter in wanted:
+        if batch and (len(batch) == BATCH or batch[0].queue != letter.queue):
+            _send(qm, batch, to, found, progress)
+            batch = []
+        batch.append(letter)
+    if batch:
+        _send(qm, batch, to, found, progress)
+    return found
+
+
+def _send(qm: QueueManager, batch: list[Letter], to: str, found: Returned, progress: Any) -> None:
+    if batch[0].queue == DEAD:
+        for letter in batch:
+            _send_plain(qm, letter, to)
+    else:
+        with qm.transaction() as tx:
+            for letter in batch:
+                tx.receive(letter.queue, lookup_id=letter.message.lookup_id)
+                destination, values = home(letter, to)
+                tx.send(destination, letter.message.body, **values)
+    found.sent += len(batch)
+    if progress is not None:
+        progress(found.sent)
+
+
+def _send_plain(qm: QueueManager, letter: Letter, to: str) -> None:
+    """Not transactional: sent, and then removed. What died because its queue is transactional
+    goes in a transaction of its own."""
+    destination, values = home(letter, to)
+    in_transaction = letter.message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
+    if in_transaction:
+        values.pop("priority", None)
+        values.pop("delivery", None)
+    qm.send(destination, letter.message.body, transactional=in_transaction, **values)
+    qm.receive(letter.queue, lookup_id=letter.message.lookup_id)
+
+
+def discard(
+    qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int, *, dry_run: bool = False
+) -> int:
+    """Remove messages for good; how many."""
+    if which == ALL and not dry_run:
+        return sum(qm.purge(queue) for queue in queues)
+    count = 0
+    for letter in list(letters(qm, queues, which, now_s)):
+        if not dry_run:
+            try:
+                qm.receive(letter.queue, lookup_id=letter.message.lookup_id)
+            except OnceqError:
+                continue  # Somebody else was faster.
+        count += 1
+    return count

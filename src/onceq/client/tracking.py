@@ -1,0 +1,402 @@
+"""What became of one message, copy by copy: ``track=True``, ``track``, ``onceq outcome``.
+
+A tracked message asks for every acknowledgment, to a queue of the sending manager that is made
+for this, and for dead letters. Nothing is kept in the application: whoever knows the identifier of
+a message can ask about it again, after a restart too. Acknowledgments are only looked at, so that
+any number of trackers can ask; they go when they are old.
+
+Upholds: I13 as far as an application can see it: what is told is what an acknowledgment, a dead
+letter or an outgoing queue says, and where none of them says anything, that is what is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from onceq.client.choosing import CORRELATION, MESSAGE
+from onceq.client.link import Request
+from onceq.client.plans import RECEIVE_BYTES, Plan, wait_ms
+from onceq.client.results import Batch, MessageIds
+from onceq.client.session import Session
+from onceq.client.why import why
+from onceq.errors import (
+    InvalidParameter,
+    QueueNotFound,
+    ReceiveTimeout,
+    TransactionOver,
+)
+from onceq.model.classes import MessageClass
+from onceq.model.identity import MessageId
+from onceq.model.limits import RECEIVE_MESSAGES_MAX, TRACKING_AGE_S, TRACKING_QUOTA_KB
+from onceq.model.message import Acknowledge, Journal, Message
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+if TYPE_CHECKING:
+    from onceq.client.sync import QueueManager
+    from onceq.client.tasks import AsyncQueueManager
+
+QUEUE: Final = "private$\\onceq.tracking"
+DEAD_LETTERS: Final = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
+SLICE_S: Final = 1.0
+"""Dead letters come without an acknowledgment: a wait looks for them so often."""
+
+ENDS: Final[dict[int, tuple[str, str]]] = {
+    MessageClass.ACK_REACH_QUEUE: ("arrived", "it is in its queue, and was not received yet"),
+    MessageClass.ACK_RECEIVE: ("received", "an application has received it"),
+    MessageClass.NACK_BAD_DESTINATION_QUEUE: ("refused", "there is no such queue"),
+    MessageClass.NACK_DELETED: ("removed", "an operator removed it before it was transmitted"),
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: ("expired", "its time was over before it arrived"),
+    MessageClass.NACK_QUEUE_EXCEED_QUOTA: ("refused", "the queue is at its quota"),
+    MessageClass.NACK_HOP_COUNT_EXCEEDED: ("refused", "too many managers passed it on"),
+    MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE: (
+        "refused", "it is transactional, and the queue is not"),
+    MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE: (
+        "refused", "it is not transactional, and the queue is"),
+    MessageClass.NACK_QUEUE_DELETED: ("deleted", "its queue was deleted with it"),
+    MessageClass.NACK_QUEUE_PURGED: ("purged", "its queue was purged"),
+    MessageClass.NACK_RECEIVE_TIMEOUT: ("expired", "nobody received it in time"),
+    MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: (
+        "in doubt", "it was transmitted, its time is over, and nothing was heard of it: it may "
+        "have been received"),
+    MessageClass.NACK_RECEIVE_REJECTED: ("rejected", "the receiving application refused it"),
+}  # fmt: skip
+"""Message classes, and what they say of a message."""
+UNSETTLED: Final = frozenset(("waiting", "left", "arrived", "in doubt"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of one copy of a message.
+
+    Attributes:
+        destination: Format name of its queue.
+        state: waiting (in its outgoing queue), left (transmitted; nothing was heard), arrived,
+            received, expired, refused, rejected, purged, deleted, removed, or in doubt.
+        text: The same in a sentence, with the reason.
+        message_class: Of the acknowledgment or dead letter that says so; 0: none does.
+        at: When that was made, in seconds since 1970 by its manager's clock; 0: none was.
+    """
+
+    destination: str
+    state: str
+    text: str
+    message_class: int = 0
+    at: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing else can become of it. In doubt is not settled: it may be yet."""
+        return self.state not in UNSETTLED
+
+
+# ---- asking for it ---------------------------------------------------------------------------
+
+
+def wishes(values: dict[str, Any], queue: str) -> dict[str, Any]:
+    """The properties of a message that is to be tracked.
+
+    Raises:
+        InvalidParameter: It asks for acknowledgments of its own.
+    """
+    for name in ("acknowledge", "admin_queue"):
+        if values.get(name):
+            raise InvalidParameter(
+                f"track=True asks for every acknowledgment itself; leave {name} out, or ask for "
+                "acknowledgments and read them yourself"
+            )
+    journal = Journal(values.get("journal") or 0) | Journal.DEADLETTER
+    return {**values, "acknowledge": Acknowledge(15), "admin_queue": queue, "journal": journal}
+
+
+def prepare(session: Session) -> Plan:
+    """See to it that there is a queue for acknowledgments; returns its format name.
+
+    What is older than TRACKING_AGE_S is removed from it on this occasion.
+    """
+    try:
+        found = yield Request(Code.LOOK, frames.LookHead("queue", QUEUE))
+    except QueueNotFound:
+        head = frames.CreateHead(
+            {"name": QUEUE.partition("\\")[2], "label": "what became of tracked messages",
+             "quota_kb": TRACKING_QUOTA_KB}
+        )  # fmt: skip
+        yield Request(Code.CREATE, head)
+        found = yield Request(Code.LOOK, frames.LookHead("queue", QUEUE))
+    yield from _tidy(session.now_s() - TRACKING_AGE_S)
+    return cast(dict[str, Any], found)["format_name"]
+
+
+def _tidy(before_s: int) -> Plan:
+    while True:
+        head = frames.ReceiveHead(QUEUE, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, 0, 0, 0)
+        try:
+            batch = cast(Batch, (yield Request(Code.RECEIVE, head)))
+        except ReceiveTimeout:
+            return
+        old = [
+            lookup
+            for lookup, arrived in zip(batch.lookup_ids, batch.arrived_times, strict=True)
+            if arrived < before_s
+        ]
+        if not old:
+            return
+        yield Request(Code.REMOVE, frames.RemoveHead(QUEUE, 0, old[0], old[-1]))
+
+
+def copies(destination: str) -> Plan:
+    """The names of the queues that a send to a destination goes to."""
+    found = yield Request(Code.LOOK, frames.LookHead("copies", destination))
+    return tuple(cast(list[str], found))
+
+
+# ---- looking ---------------------------------------------------------------------------------
+
+
+def endings(id: MessageId, expected: Sequence[str]) -> Plan:
+    """What became of a message.
+
+    Args:
+        expected: Where it was sent to; (): whatever can be found out.
+
+    Returns:
+        An Ending for each copy, in the order of their names.
+    """
+    told: dict[str, Ending] = {}
+    for ack in (yield from _found(QUEUE, CORRELATION, id.pack())):
+        _note(told, ack.response_queue, ack.message_class, ack.sent_time)
+    for queue in DEAD_LETTERS:
+        for letter in (yield from _found(queue, MESSAGE, id.pack())):
+            _note(told, letter.destination, letter.message_class, letter.arrived_time)
+    names = {name.casefold(): name for name in expected}
+    names |= {key: one.destination for key, one in told.items() if key not in names}
+    waiting: dict[str, str] = {}
+    open_ = [name for key, name in names.items() if not (key in told and told[key].settled)]
+    views: object = ()
+    if open_ or not expected:
+        views = yield Request(Code.LOOK, frames.LookHead("outgoing", ""))
+    for view in cast(list[dict[str, Any]], views):
+        name = view["destination"]
+        wanted = not expected or any(name.casefold() == one.casefold() for one in open_)
+        if view["messages"] and wanted and (yield from _found(name, MESSAGE, id.pack())):
+            waiting[name.casefold()] = why(view)
+            names.setdefault(name.casefold(), name)
+    return tuple(_ending(names[key], told.get(key), waiting.get(key)) for key in sorted(names))
+
+
+def _note(told: dict[str, Ending], destination: str, message_class: int, at: int) -> None:
+    """Of what is told of one copy, what says more: an end more than an arrival, and what is
+    certain more than a doubt."""
+    key = destination.casefold()
+    state, text = ENDS.get(message_class, ("refused", f"class {message_class:#06x} says why"))
+    now = Ending(destination, state, text, message_class, at)
+    before = told.get(key)
+    if before is None or _weight(now) > _weight(before):
+        told[key] = now
+
+
+def _weight(ending: Ending) -> int:
+    return ("arrived", "in doubt").index(ending.state) if not ending.settled else 2
+
+
+def _ending(destination: str, told: Ending | None, waiting: str | None) -> Ending:
+    if told is not None:
+        return replace(told, destination=destination)
+    if waiting is not None:
+        return Ending(destination, "waiting", waiting)
+    return Ending(destination, "left", "it was transmitted, and nothing was heard of it yet")
+
+
+def _found(queue: str, pick: int, value: bytes) -> Plan:
+    """All messages of a queue with an identifier; none if there is no such queue."""
+    found: list[Message] = []
+    after = 0
+    while True:
+        head = frames.ReceiveHead(
+            queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, after, 0, 0, pick=pick,
+            value=value,
+        )  # fmt: skip
+        try:
+            batch = cast(Batch, (yield Request(Code.RECEIVE, head)))
+        except (ReceiveTimeout, QueueNotFound):
+            return found
+        found += batch
+        after = batch.lookup_ids[-1] if len(batch) else batch.scanned
+
+
+def wait(session: Session, id: MessageId, expected: Sequence[str], until: float | None) -> Plan:
+    """As ``endings``, when all of them are settled.
+
+    Args:
+        until: By the session's clock; None: for ever.
+
+    Raises:
+        ReceiveTimeout: They are not settled in time; the text says which.
+    """
+    seen = 0
+    while True:
+        found = yield from endings(id, expected)
+        if found and all(one.settled for one in found):
+            return found
+        left = SLICE_S if until is None else min(until - session.clock(), SLICE_S)
+        if left <= 0:
+            open_ = [f"{one.destination}: {one.state}" for one in found if not one.settled]
+            raise ReceiveTimeout(f"message {id} is not settled: {', '.join(open_) or 'not heard'}")
+        head = frames.ReceiveHead(
+            QUEUE, 0, 1, RECEIVE_BYTES, wait_ms(left), True, seen, 0, 0, pick=CORRELATION,
+            value=id.pack(),
+        )  # fmt: skip
+        try:
+            batch = cast(Batch, (yield Request(Code.RECEIVE, head)))
+        except (ReceiveTimeout, QueueNotFound):
+            continue
+        seen = batch.lookup_ids[-1] if len(batch) else batch.scanned
+
+
+class _Handle:
+    """What trackers of threads and of tasks have in common."""
+
+    def __init__(self, session: Session, id: MessageId | None, destinations: Sequence[str]) -> None:
+        self._session = session
+        self._id = id
+        self._unit: Any = None
+        self._index = 0
+        self.destinations = tuple(destinations)
+        """Where its copies go; () if that was not known when this was made."""
+
+    @classmethod
+    def within(cls, session: Session, unit: Any, index: int, destinations: Sequence[str]) -> Any:
+        """Of a message of a transaction, which gets its identifier with the commit."""
+        made = cls(session, None, destinations)
+        made._unit, made._index = unit, index
+        return made
+
+    @property
+    def id(self) -> MessageId:
+        """Of the message; raises TransactionOver before its commit, and after an abort."""
+        if self._id is None:
+            sent: MessageIds | None = self._unit.sent
+            if sent is None:
+                raise TransactionOver(
+                    "a tracked message has an identifier when its transaction is committed"
+                )
+            self._id = sent[self._index]
+        return self._id
+
+    def _until(self, timeout: float | None) -> float | None:
+        return None if timeout is None else self._session.clock() + timeout
+
+
+class Tracked(_Handle):
+    """A message that is followed to its ends. Made by ``send(..., track=True)`` and by
+    ``QueueManager.track``; costs nothing when it is forgotten."""
+
+    def __init__(
+        self, session: Session, id: MessageId | None, destinations: Sequence[str],
+        manager: QueueManager | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(session, id, destinations)
+        self.manager = manager
+
+    def _run(self, plan: Plan) -> Any:
+        assert self.manager is not None
+        return self.manager.run(plan)
+
+    def outcomes(self) -> tuple[Ending, ...]:
+        """What is known now of each copy."""
+        return cast(tuple[Ending, ...], self._run(endings(self.id, self.destinations)))
+
+    def wait(self, timeout: float | None = None) -> tuple[Ending, ...]:
+        """Wait until each copy has come to its end: received, or not and why.
+
+        Args:
+            timeout: Seconds; None: for ever.
+
+        Raises:
+            ReceiveTimeout: It is over; the text says what is not settled.
+        """
+        plan = wait(self._session, self.id, self.destinations, self._until(timeout))
+        return cast(tuple[Ending, ...], self._run(plan))
+
+
+class AsyncTracked(_Handle):
+    """The same for tasks."""
+
+    def __init__(
+        self, session: Session, id: MessageId | None, destinations: Sequence[str],
+        manager: AsyncQueueManager | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(session, id, destinations)
+        self.manager = manager
+
+    async def _run(self, plan: Plan) -> Any:
+        assert self.manager is not None
+        return await self.manager.run(plan)
+
+    async def outcomes(self) -> tuple[Ending, ...]:
+        """What is known now of each copy."""
+        return cast(tuple[Ending, ...], await self._run(endings(self.id, self.destinations)))
+
+    async def wait(self, timeout: float | None = None) -> tuple[Ending, ...]:
+        """Wait until each copy has come to its end."""
+        plan = wait(self._session, self.id, self.destinations, self._until(timeout))
+        return cast(tuple[Ending, ...], await self._run(plan))
+
+
+def given(value: MessageId | str) -> MessageId:
+    """A message identifier, or its text; raises InvalidParameter."""
+    if isinstance(value, MessageId):
+        return value
+    try:
+        return MessageId.parse(value)
+    except ValueError as error:
+        raise InvalidParameter(str(error)) from None
+
+
+# ---- the parts of queue managers ---------------------------------------------------------------
+
+
+class Tracking:
+    """Of ``QueueManager``."""
+
+    _session: Session
+
+    def run(self, plan: Plan) -> Any:
+        """Carry a plan out."""
+        raise NotImplementedError
+
+    def track(self, message: MessageId | str) -> Tracked:
+        """Follow a message by its identifier, also one that another program has sent.
+
+        What can be told depends on what it asked for when it was sent: with ``track=True``
+        everything, else what its outgoing queue and the dead-letter queues say.
+        """
+        return Tracked(self._session, given(message), (), cast("QueueManager", self))
+
+    def tracking_queue(self) -> str:
+        """Where the acknowledgments of tracked messages come; made if it is not there."""
+        if not self._session.tracking:
+            self._session.tracking = cast(str, self.run(prepare(self._session)))
+        return self._session.tracking
+
+
+class AsyncTracking:
+    """Of ``AsyncQueueManager``."""
+
+    _session: Session
+
+    async def run(self, plan: Plan) -> Any:
+        """Carry a plan out."""
+        raise NotImplementedError
+
+    def track(self, message: MessageId | str) -> AsyncTracked:
+        """Follow a message by its identifier, also one that another program has sent."""
+        return AsyncTracked(self._session, given(message), (), cast("AsyncQueueManager", self))
+
+    async def tracking_queue(self) -> str:
+        """Where the acknowledgments of tracked messages come; made if it is not there."""
+        if not self._session.tracking:
+            self._session.tracking = cast(str, await self.run(prepare(self._session)))
+        return self._session.tracking
