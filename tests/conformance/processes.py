@@ -229,6 +229,11 @@ class ProcessNode(Applications):
         ours = {ports: (end.written, end.read) for ports, end in self.ends.items()}
         self.restless = counts != ours
 
+    @property
+    def answering(self) -> bool:
+        """Whether a part of an answer has come."""
+        return self.process is not None and not self._parser.idle
+
     def tell(self) -> None:
         """Let it rest at the time it is now."""
         self.ask_rest()
@@ -256,7 +261,7 @@ class ProcessNode(Applications):
         until = world.now_us + ANSWER_S_MAX * 1_000_000
         while number not in self.answers and self.process is process:
             assert world.now_us < until, "no answer comes"
-            world.step()
+            assert world.step(), "no answer comes, and nothing is left that could happen"
         if number not in self.answers:
             raise AnswerLost(f"{self.identity.name} died")
         found = self.answers.pop(number)
@@ -399,6 +404,8 @@ class ProcessWorld(World):
             for node in wanting:
                 node.hear_rest()
             late = any(node.restless and not node.dead for node in wanting)
+            # A large answer is written as it is read: it is not there yet, and time stands still.
+            late = late or any(node.answering for node in self._everybody())
             if not self._read(0.001 if late else 0) and not late and not wanting:
                 return
         raise AssertionError(f"no rest at {self.now_us}: {[n.said for n in self._everybody()]}")

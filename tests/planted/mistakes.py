@@ -16,15 +16,18 @@ from typing import Any
 
 import pytest
 
-from onceq.core import acknowledge, arrival, ending, operate, outgoing, transaction
+from onceq.core import acknowledge, arrival, ending, graves, operate, outgoing, transaction
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk
 from onceq.core.filter import Judgment, Verdict, judge
 from onceq.core.manager import Manager
+from onceq.core.places import Reject
 from onceq.core.records import Change, Move, Op
-from onceq.core.state import State
+from onceq.core.state import DEAD_XACT, State
 from onceq.errors import StorageFailure
 from onceq.model.classes import MessageClass
+from onceq.model.directory import Snapshot
+from onceq.model.names import Kind
 from onceq.packet.acks import OrderAck
 from onceq.packet.settle import Memory
 from onceq.service.engine import Engine
@@ -203,6 +206,47 @@ def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(operate, "gave_up", gave_up)
 
 
+def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is copied to the journal of a queue when several messages are received at once."""
+
+    def copy(desk: Desk, change: Change, queue: Any, move: Move) -> Any:
+        return original(desk, change, queue, move) if move.count == 1 else ()
+
+    original = graves.journal_copy
+    patch.setattr(ending, "journal_copy", copy)
+
+
+def own_grave_ignored(patch: pytest.MonkeyPatch) -> None:
+    """The dead-letter queue that a sender names is not looked at."""
+    patch.setattr(graves, "own_or_system", lambda desk, number, size, **more: DEAD_XACT)
+
+
+def rejected_is_received(patch: pytest.MonkeyPatch) -> None:
+    """A rejection is forgotten before the commit."""
+
+    def reject(desk: Desk, item: Any) -> None:
+        desk.answer(item.owner, item.request, None)
+
+    original = Manager.__init__
+
+    def made(self: Manager, *arguments: Any, **more: Any) -> None:
+        original(self, *arguments, **more)
+        self._rules[Reject] = reject
+
+    patch.setattr(Manager, "__init__", made)
+
+
+def list_cut_short(patch: pytest.MonkeyPatch) -> None:
+    """A list is forgotten behind the first of its members."""
+
+    def expand(self: Snapshot, names: Any) -> Any:
+        found = original(self, names)
+        return found[:1] if len(found) > 1 and any(n.kind is Kind.DL for n in names) else found
+
+    original = Snapshot.expand
+    patch.setattr(Snapshot, "expand", expand)
+
+
 def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
     """13: a commit makes one record for each destination."""
 
@@ -323,6 +367,10 @@ MISTAKES: dict[str, Mistake] = {
     "two dead letters": Mistake(12, two_dead_letters, frozenset({"I12"})),
     "told twice": Mistake(0, told_twice, frozenset({"I13"})),
     "told in doubt": Mistake(0, told_in_doubt, frozenset({"I13"})),
+    "journal forgotten": Mistake(0, journal_forgotten, frozenset({"I14"})),
+    "own grave ignored": Mistake(0, own_grave_ignored, frozenset({"I12"})),
+    "rejected is received": Mistake(0, rejected_is_received, frozenset({"I13", "I14", "I12"})),
+    "list cut short": Mistake(0, list_cut_short, frozenset({"I1", "I12"})),
     "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"})),
     "wrong order": Mistake(14, backwards, frozenset({"I5"})),
     "given back uncounted": Mistake(15, given_back_uncounted, frozenset({"I17"})),

@@ -174,7 +174,9 @@ def outgoing_for(desk: Desk, name: FormatName) -> Outgoing:
     """The outgoing queue of a destination, opened now if there is none (FN-4)."""
     state = desk.state
     place = desk.directory.place_of(name) if desk.directory is not None else ""
-    outgoing = desk.places.get(place) or state.outgoing.get(name.key())
+    # A name keeps the outgoing queue that it has, so that nothing overtakes what waits there; a new
+    # name of a place that is known joins the others.
+    outgoing = state.outgoing.get(name.key()) or desk.places.get(place)
     if outgoing is None:
         if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
             raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")

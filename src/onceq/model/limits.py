@@ -36,6 +36,9 @@ FORMAT_NAME_ELEMENTS_MAX: Final = 256
 ANSWER_QUEUES_MAX: Final = 32
 """Administration queues, and response queues, of one message: each acknowledgment goes to each."""
 
+DIRECTORY_RETRY_S: Final = 5.0
+"""A manager that has nothing else to do looks so often for a directory that it lost (seconds)."""
+
 LIST_NAME_CHARS_MAX: Final = 64
 """Characters of the name of a distribution list: it stands in tables and on command lines."""
 

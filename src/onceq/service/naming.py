@@ -18,7 +18,7 @@ from onceq.core.naming import list_view
 from onceq.directory.contract import Directory, Seen
 from onceq.errors import DirectoryError
 from onceq.model.directory import Snapshot
-from onceq.model.limits import DIRECTORY_LOOK_S
+from onceq.model.limits import DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
 from onceq.model.time import SECOND_US, Now
 from onceq.service.logs import event
 
@@ -43,6 +43,7 @@ class Naming:
         self._learned = learned
         self._seen: Seen | None = None
         self._unregistered = False
+        self._retry_us = 0
         self.endpoint = ""
         """Where other managers find this one, "host:port"."""
         self.look_us = NEVER_US if directory is None else 0
@@ -62,7 +63,7 @@ class Naming:
     def next_look(self) -> int | None:
         """When a look is wanted although nothing else is to be done; None: not at all."""
         waits = self._seen is not None and (self._seen.trouble or self._unregistered)
-        return self.look_us if waits else None
+        return self._retry_us if waits else None
 
     def listening(self, endpoint: str) -> None:
         """This manager takes connections there from now on; the directory is to know."""
@@ -85,6 +86,7 @@ class Naming:
         if self._directory is None:
             return
         self.look_us = now.mono_us + int(DIRECTORY_LOOK_S * SECOND_US)
+        self._retry_us = now.mono_us + int(DIRECTORY_RETRY_S * SECOND_US)
         seen = self._directory.look()
         if seen is self._seen and not self._unregistered:
             return

@@ -57,6 +57,7 @@ class Place:
     created_us: int = -1
     deleted_us: int = -1
     late: bool = False
+    journal: bool = False
     purged_us: int = -1
     leaks: int = 0
     slack: int = 0
@@ -89,6 +90,8 @@ class Unit:
     """Place among all commits asked for at that manager; its inbox keeps the order."""
     sends: list[Message] = field(default_factory=list)
     takes: list[tuple[Place, int, int]] = field(default_factory=list)
+    rejects: set[tuple[tuple[int, str], int]] = field(default_factory=set)
+    """(queue, lookup identifier) of what it took and refused."""
     seen: bool = False
     """Something of it was visible before its outcome was known: it must have committed."""
     returned: bool = False
@@ -104,6 +107,9 @@ class Copy:
     lookup: int = 0
     seen: bool = False
     received: int = 0
+    rejected: int = 0
+    journaled: int = 0
+    """Copies of it in the journal of its queue."""
     graves: list[tuple[int, str, int]] = field(default_factory=list)
     """(manager, system queue, class) where it was found in the end."""
     waiting: bool = False
@@ -136,6 +142,8 @@ class Ledger:
         self.world = world
         self.messages: dict[int, Message] = {}
         self.places: dict[tuple[int, str], Place] = {}
+        self.graves_gone: set[int] = set()
+        """Managers whose applications have deleted their own dead-letter queue."""
         self.purged: dict[tuple[int, tuple[int, str]], int] = {}
         """(sender, destination): when an operator last purged that outgoing queue."""
         self.repeats = 0
@@ -190,7 +198,11 @@ class Ledger:
         for place, lookup, uid in unit.takes:
             self._settled(place, lookup, unit)
             self._release(place, lookup, unit)
-            self._taken(place, lookup, uid)
+            if (place.key, lookup) in unit.rejects:
+                place.gone.add(lookup)
+                self.messages[uid].copies[place.key].rejected += 1
+            else:
+                self._taken(place, lookup, uid)
 
     def aborted(self, unit: Unit) -> None:
         """It is undone: what it took goes back to its place."""

@@ -31,12 +31,19 @@ RECOVERY_CUT = "crash during recovery"
 SYNC_FAILED = "sync failed"
 ACKED = "positive acknowledgment message"
 NACKED = "negative acknowledgment message"
+JOURNALED = "copy in the journal of a queue"
+OWN_GRAVE = "dead letter in the sender's own queue"
+GRAVE_GONE = "dead letter in the system's queue instead of the sender's own"
+REJECTED = "rejected by a receiver"
+LISTED = "sent to a distribution list"
+OFFLINE = "refused without the directory"
 SETTLED = "doubt settled by the receiver"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
+    JOURNALED, OWN_GRAVE, GRAVE_GONE, REJECTED, LISTED, OFFLINE,
 )  # fmt: skip
 """Each of them in every batch of BATCH seeds."""
 

@@ -207,6 +207,7 @@ class Node:
             wake=self._plan_pump,
             fatal=self.disk_failed,
             background=self._background if options.background else None,
+            directory=self.world.directory,
         )
         engine.start()
         return engine

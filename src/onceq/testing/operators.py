@@ -22,6 +22,7 @@ from onceq.core.inputs import (
     SteerOutgoing,
 )
 from onceq.core.views import OutgoingView, QueueView
+from onceq.directory import MemoryDirectory
 from onceq.errors import OnceqError, QueueExists
 from onceq.model.identity import guid_text
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
@@ -29,6 +30,7 @@ from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.ledger import Place
 from onceq.testing.options import MINUTE, SECOND
 from onceq.testing.told import ADMIN
+from onceq.testing.verdict import GRAVES, OWN
 
 if TYPE_CHECKING:
     from onceq.testing.world import World
@@ -52,12 +54,15 @@ class Operators:
         properties = QueueProperties(ADMIN.rpartition("\\")[2])
         instance = self.world.stream("workload").randbytes(16)
         yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), safe=True)
+        own = QueueProperties(GRAVES.rpartition("\\")[2], transactional=True)
+        instance = self.world.stream("workload").randbytes(16)
+        yield Ask(lambda o, r: CreateQueue(o, r, own, instance), safe=True)
 
     def create(self, app: App, place: Place) -> Program:
         """Make one queue."""
         properties = QueueProperties(
             place.name.rpartition("\\")[2], transactional=place.transactional,
-            quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB,
+            quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB, journal=place.journal,
         )  # fmt: skip
         instance = self.world.stream("workload").randbytes(16)
 
@@ -86,7 +91,7 @@ class Operators:
         places = [p for p in self.world.ledger.places.values() if p.node == app.node.index]
         late = [p for p in places if p.late and p.created_us < 0]
         there = [p for p in places if p.created_us >= 0]
-        draw = rng.randrange(16)
+        draw = rng.randrange(18)
         if draw == 0 and late:
             return self.create_late(app, rng.choice(late))
         if draw == 1 and there:
@@ -97,6 +102,10 @@ class Operators:
             return self.steer(app, draw)
         if draw == 11:
             return self.network(app)
+        if draw == 16 and self.world.options.own_graves and rng.random() < 0.3:
+            return self.delete_graves(app)
+        if draw >= 16 and self.world.directory is not None:
+            return self.take_directory(app, self.world.directory)
         return self.look(app)
 
     def create_late(self, app: App, place: Place) -> Program:
@@ -113,6 +122,22 @@ class Operators:
             place.deleted_us = place.purged_us = self.world.now
 
         yield Ask(lambda o, r: DeleteQueue(o, r, place.name), asked)
+
+    def delete_graves(self, app: App) -> Program:
+        """Delete the dead-letter queue that messages may name: the system's takes its place."""
+
+        def asked() -> None:
+            self.world.ledger.graves_gone.add(app.node.index)
+
+        yield Ask(lambda o, r: DeleteQueue(o, r, GRAVES), asked)
+
+    def take_directory(self, app: App, directory: MemoryDirectory) -> Program:
+        """Put the directory out of reach for a while."""
+        directory.online(False)
+        try:
+            yield Sleep(app.rng.choice([MINUTE, 10 * MINUTE, 60 * MINUTE]))
+        finally:
+            directory.online(True)
 
     def purge(self, app: App, place: Place) -> Program:
         """Purge a queue."""
@@ -226,6 +251,14 @@ class Operators:
                     break
                 for packet in answer.run:
                     self.world.verdict.grave(app.node, name, bytes(packet))
+        for queue, name in ((GRAVES, OWN),):
+            while True:
+                answer = yield Ask(_take(queue, 0))
+                if isinstance(answer, OnceqError):
+                    break
+                for packet in answer.run:
+                    self.world.verdict.grave(app.node, name, bytes(packet))
+        yield from self._journals(app)
         while True:
             answer = yield Ask(_take(ADMIN, 0))
             if isinstance(answer, OnceqError):
@@ -239,6 +272,15 @@ class Operators:
                 answer = yield Ask(_peek(view.destination))
                 for packet in getattr(answer, "run", ()):
                     self.world.verdict.waiting(place, packet)
+
+    def _journals(self, app: App) -> Program:
+        for place in self.world.ledger.places.values():
+            while place.node == app.node.index and place.journal:
+                answer = yield Ask(_take(f"{place.name};JOURNAL", 0))
+                if isinstance(answer, OnceqError):
+                    break
+                for packet in answer.run:
+                    self.world.verdict.journaled(place, bytes(packet))
 
 
 def _take(name: str, number: int) -> Callable[[int, int], Receive]:

@@ -57,6 +57,14 @@ class Options:
     """Share of sends that ask for acknowledgment messages."""
     body_bytes_max: int
     settings: Settings
+    journals: float
+    """Share of queues with a journal."""
+    own_graves: float
+    """Share of messages with dead letters that name a dead-letter queue of their sender's own."""
+    rejects: float
+    """Share of received messages that are refused by whoever has received them."""
+    lists: float
+    """Share of sends that go to distribution lists; 0: there is no directory."""
 
 
 def draw(rng: Random, *, size: float = 1.0) -> Options:
@@ -108,6 +116,10 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         acknowledged=rate(0.1, 0.7),
         body_bytes_max=rng.choice([20, 200, 3_000]),
         settings=_settings(rng, safety),
+        journals=rate(0.2, 0.9),
+        own_graves=rate(0.1, 0.8, 0.5),
+        rejects=rate(0.05, 0.4, 0.5),
+        lists=rate(0.1, 0.6, 0.5),
     )
 
 

@@ -103,6 +103,8 @@ class Told:
             self._wrong(message, ack, "it had all the time")
         if value == MessageClass.NACK_RECEIVE_TIMEOUT and timers[1] == NEVER_S:
             self._wrong(message, ack, "it could be received for ever")
+        if value == MessageClass.NACK_RECEIVE_REJECTED and not copy.rejected:
+            self._wrong(message, ack, "nobody has rejected it")
         if value == MessageClass.NACK_QUEUE_PURGED and place.purged_us < 0:
             self._wrong(message, ack, "nobody has purged the queue")
         if value == MessageClass.NACK_QUEUE_DELETED and place.deleted_us < 0:

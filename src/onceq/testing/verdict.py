@@ -25,7 +25,13 @@ ENDED_THERE = frozenset({0xC000, 0xC001, 0xC002, 0xC004})
 """It had arrived, and was not received."""
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 REMOVED_HERE = MessageClass.NACK_DELETED
+REJECTED = MessageClass.NACK_RECEIVE_REJECTED
 MISFIT = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+
+
+GRAVES = "private$\\graves"
+"""A dead-letter queue of the senders' own, on each manager."""
+OWN = "GRAVES"
 
 
 class Verdict:
@@ -60,10 +66,19 @@ class Verdict:
             hosts = {f"m{place.node}", f"10.0.0.{place.node + 1}"}
             if place.node == message.node:
                 hosts.add(".")
-            if given == message.names[place.key] or (path == place.name and host in hosts):
+            spellings = {message.names[place.key], *map(str.casefold, place.spellings)}
+            if given in spellings or (path == place.name and host in hosts):
                 return place
         self.world.wrong(f"message {message.uid} went to {destination}, where nobody sent it")
         raise AssertionError
+
+    def journaled(self, place: Place, packet: bytes) -> None:
+        """A copy stands in the journal of a queue."""
+        found = decode(packet)
+        message = self.world.ledger.messages.get(int.from_bytes(found.body[:8], "little"))
+        if message is None or message.body != found.body or place.key not in message.copies:
+            self.world.wrong(f"I14: the journal of {place} holds a message that nobody sent there")
+        message.copies[place.key].journaled += 1
 
     def waiting(self, place: Place, packet: memoryview) -> None:
         """A message still waits to be transmitted."""
@@ -115,7 +130,8 @@ class Verdict:
                 wrong("I3, not committed")
             return "not committed"
         journal = message.properties.journal
-        dead = [c for n, q, c in copy.graves if q == "DEADXACT" and n == message.node]
+        home = [(q, c) for n, q, c in copy.graves if n == message.node]
+        dead = [c for q, c in home if q in ("DEADXACT", OWN)]
         there = [c for n, q, c in copy.graves if q == "DEADXACT" and n == place.node]
         kept = sum(q == "JOURNAL" for _, q, _ in copy.graves)
         if place.node == message.node:
@@ -126,6 +142,8 @@ class Verdict:
             wrong("I12, two copies in one system queue")
         if dead and not journal & Journal.DEADLETTER:
             wrong("I12, a dead letter that nobody asked for")
+        self._own(message, place, copy, [q for q, c in home if c != MISFIT])
+        self._journal(message, place, copy)
         if kept and not journal & Journal.JOURNAL:
             wrong("I14, a journal copy that nobody asked for")
         if kept and not copy.received:
@@ -155,11 +173,37 @@ class Verdict:
             if (
                 journal & Journal.DEADLETTER
                 and place.node != message.node
+                and not self._with_its_grave(message)
                 and not (self._mortal(message) or self._purged_here(message, place))
             ):
                 wrong("I12, no dead letter")
             return class_name(MISFIT)
         return self._vanished(message, place, copy)
+
+    def _own(self, message: Message, place: Place, copy: Copy, found: list[str]) -> None:
+        """A dead letter stands where its sender wanted it, if that can be."""
+        own = bool(message.properties.dead_letter_queue)
+        if OWN in found:
+            self.world.marks[marks.OWN_GRAVE] += 1
+            if not own:
+                self._wrong(
+                    message, place, copy, "I12, in a dead-letter queue that it did not name"
+                )
+        elif own and "DEADXACT" in found:
+            self.world.marks[marks.GRAVE_GONE] += 1
+            if message.node not in self.world.ledger.graves_gone:
+                self._wrong(message, place, copy, "I12, not in the dead-letter queue that it named")
+
+    def _journal(self, message: Message, place: Place, copy: Copy) -> None:
+        """The journal of a queue has what was received from it, and nothing else (I14)."""
+        if copy.journaled:
+            self.world.marks[marks.JOURNALED] += 1
+        if copy.journaled > 1:
+            self._wrong(message, place, copy, "I14, two copies in the journal of its queue")
+        if copy.journaled and not copy.received and not place.leaks:
+            self._wrong(message, place, copy, "I14, in the journal, and nobody has received it")
+        if copy.received and place.journal and not copy.journaled and place.deleted_us < 0:
+            self._wrong(message, place, copy, "I14, received, and not in the journal of its queue")
 
     def _check_claim(self, message: Message, place: Place, copy: Copy, reason: int) -> None:
         """A dead letter claims something; it must be true (I11)."""
@@ -176,6 +220,10 @@ class Verdict:
         gone_with_queue = reason == 0xC000 and place.deleted_us >= 0
         if copy.received and not gone_with_queue:
             self._wrong(message, place, copy, f"I11, received and {class_name(reason)}")
+        if reason == REJECTED:
+            self.world.marks[marks.REJECTED] += 1
+            if not copy.rejected:
+                self._wrong(message, place, copy, "I13, rejected by nobody")
         if reason in ENDED_THERE:
             if reason == 0xC002 and message.properties.time_to_be_received == NEVER_S:
                 self._wrong(message, place, copy, "I15, expired without a lifetime")
@@ -188,9 +236,11 @@ class Verdict:
 
     def _vanished(self, message: Message, place: Place, copy: Copy) -> str:
         """Nowhere: there must be a reason, and nobody may have asked to be told."""
-        why = self._excuse(message, place)
+        why = "rejected" if copy.rejected else self._excuse(message, place)
         if not why and self._leak(place):
             why = "answer lost"
+        if self._with_its_grave(message):
+            return f"with its dead-letter queue: {why}"
         asked = bool(message.properties.journal & Journal.DEADLETTER)
         if asked and why != "answer lost":
             if not self._leak(place):
@@ -199,6 +249,11 @@ class Verdict:
         if not why:
             self._wrong(message, place, copy, "I1, lost")
         return f"silently: {why}"
+
+    def _with_its_grave(self, message: Message) -> bool:
+        """Whether its dead letter may have gone with the queue that it named."""
+        gone = message.node in self.world.ledger.graves_gone
+        return gone and bool(message.properties.dead_letter_queue)
 
     def _excuse(self, message: Message, place: Place) -> str:
         if place.node < 0 or place.late or place.created_us < 0:

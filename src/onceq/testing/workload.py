@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Outcome
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, Receive, Send, SendItem
-from onceq.errors import InsufficientResources, OnceqError, StorageReserve, TransactionOver
+from onceq.core.places import Reject
+from onceq.errors import (
+    InsufficientResources,
+    NoDirectory,
+    OnceqError,
+    StorageReserve,
+    TransactionOver,
+)
 from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
@@ -22,6 +29,7 @@ from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.ledger import Ledger, Message, Place, Status, Unit
 from onceq.testing.options import HOUR, MINUTE, SECOND
 from onceq.testing.told import ADMIN
+from onceq.testing.verdict import GRAVES
 
 if TYPE_CHECKING:
     from onceq.testing.world import World
@@ -97,12 +105,16 @@ class Workload:
             level = Acknowledge(rng.randrange(16))
             told = node if rng.random() < 0.8 else rng.randrange(options.managers)
             admin = f"DIRECT=OS:M{told}\\{ADMIN}" if told != node or rng.random() < 0.5 else ADMIN
+        journal = Journal(rng.choice([0, 0, 1, 1, 2, 3])) if not plain else Journal.NONE
+        more = self.world.stream("graves")
+        own = journal & Journal.DEADLETTER and more.random() < options.own_graves
         return Properties(
+            dead_letter_queue=GRAVES if own else "",
             acknowledge=level,
             admin_queue=admin,
             delivery=Delivery.EXPRESS if plain and rng.random() < 0.4 else Delivery.RECOVERABLE,
             priority=rng.randrange(8) if rng.random() < 0.3 else None,
-            journal=Journal(rng.choice([0, 0, 1, 1, 2, 3])) if not plain else Journal.NONE,
+            journal=journal,
             label=rng.choice(["", "", "label"]),
             time_to_reach_queue=reach,
             time_to_be_received=receive,
@@ -113,6 +125,10 @@ class Workload:
     ) -> tuple[SendItem, list[Message]]:
         rng, options = self.rng, self.world.options
         names = self._names(node, self._places(plain=plain))
+        text = ""
+        lists = self.world.stream("listed")
+        if self.world.lists and lists.random() < options.lists:
+            text, names = self._listed(lists.choice(sorted(self.world.lists)), names)
         properties = self._properties(node, plain=plain)
         if unit is not None and unit.sends:
             first = unit.sends[0].properties
@@ -120,6 +136,7 @@ class Workload:
                 journal=properties.journal, acknowledge=properties.acknowledge,
                 admin_queue=properties.admin_queue, time_to_reach_queue=first.time_to_reach_queue,
                 time_to_be_received=first.time_to_be_received,
+                dead_letter_queue=properties.dead_letter_queue,
             )  # fmt: skip
         else:
             effective = properties
@@ -129,13 +146,26 @@ class Workload:
             for _ in range(count)
         ]
         bodies = Run.of([message.body for message in messages])
-        destination = ",".join(name for _, name in names)
+        destination = text or ",".join(name for _, name in names)
         return SendItem(destination, properties, bodies), messages
+
+    def _listed(
+        self, name: str, more: list[tuple[Place, str]]
+    ) -> tuple[str, list[tuple[Place, str]]]:
+        """A list and other destinations: the name, and all that it stands for."""
+        self.world.marks[marks.LISTED] += 1
+        found = {place.key: (place, spelled) for place, spelled in more}
+        for place in self.world.lists[name]:
+            found.setdefault(place.key, (place, next(s for s in place.spellings if "OS:" in s)))
+        text = ",".join([name, *(spelled for _, spelled in more)])
+        return text, list(found.values())
 
     def refused(self, error: OnceqError, messages: list[Message]) -> None:
         """A send was refused."""
         if isinstance(error, StorageReserve):
             self.world.marks[marks.RESERVE] += 1
+        elif isinstance(error, NoDirectory):
+            self.world.marks[marks.OFFLINE] += 1
         elif isinstance(error, InsufficientResources):
             self.world.marks[marks.QUOTA] += 1
         self.ledger.refuse(messages)
@@ -175,6 +205,8 @@ class Workload:
             yield Ask(lambda owner, request: Begin(owner, request, number))
             for _ in range(receives):
                 yield from self.receive(app, unit, number)
+            if unit.takes:
+                yield from self._reject(unit, number)
             for _ in range(sends if rng.random() < 0.5 else 0):
                 sends -= 1
                 item, messages = self._item(node, unit)
@@ -187,6 +219,22 @@ class Workload:
                 return
         items = [self._item(node, unit) for _ in range(sends)]
         yield from self._commit(app, unit, number, items)
+
+    def _reject(self, unit: Unit, number: int) -> Talk:
+        """Refuse some of what was received; it counts with the commit (RCV-15)."""
+        rng = self.world.stream("rejects")
+        for place, lookup, _ in unit.takes:
+            if rng.random() >= self.world.options.rejects:
+                continue
+            name = place.name
+            answer = yield Ask(
+                lambda owner, request, n=name, at=lookup: Reject(  # type: ignore[misc]
+                    owner, request, n, number, (at,), False
+                )
+            )
+            if isinstance(answer, OnceqError):
+                self.world.wrong(f"a message that was received cannot be rejected: {answer!r}")
+            unit.rejects.add((place.key, lookup))
 
     def _commit(
         self, app: App, unit: Unit, number: int, items: list[tuple[SendItem, list[Message]]]

@@ -14,6 +14,9 @@ from typing import NoReturn
 from onceq.core.holders import Queue
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
+from onceq.directory import MemoryDirectory
+from onceq.model.directory import DistributionList
+from onceq.model.identity import guid_text
 from onceq.store.log import LogStore
 from onceq.testing.apps import App, Program
 from onceq.testing.disk import SimFiles
@@ -28,7 +31,7 @@ from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw
 from onceq.testing.tap import Tap
 from onceq.testing.told import ADMIN, Told
 from onceq.testing.trace import Trace, Violation
-from onceq.testing.verdict import Verdict
+from onceq.testing.verdict import GRAVES, Verdict
 from onceq.testing.workload import Workload
 
 EVENTS_MAX = 400_000
@@ -59,10 +62,15 @@ class World:
         self.verdict = Verdict(self)
         self.told = Told(self)
         self.operators = Operators(self)
+        self.directory = MemoryDirectory() if self.options.lists else None
+        self.lists: dict[str, tuple[Place, ...]] = {}
+        """Format names of distribution lists, and what they stand for."""
         self.nodes = [Node(self, index) for index in range(self.options.managers)]
         for node in self.nodes:
             node.on_down.append(lambda node=node: self.ledger.crashed(node))  # type: ignore[misc]
         self._make_places()
+        if self.directory is not None:
+            self._make_lists(self.directory)
         self.workload = Workload(self)
 
     # ---- time and chance ----------------------------------------------------------------
@@ -124,7 +132,32 @@ class World:
                 spellings.insert(0, "PRIVATE=")
         quota = rng.choice([1, 4, 16]) if rng.random() < 0.2 else 0
         place = Place(index, name, spellings, not plain, quota, late=late)
+        place.journal = self.stream("journals").random() < self.options.journals
         self.ledger.places[place.key] = place
+
+    def _make_lists(self, directory: MemoryDirectory) -> None:
+        """Some lists, of which some contain others, and each other."""
+        rng = self.stream("lists")
+        places = [place for place in self.ledger.places.values() if place.node >= 0]
+        made: list[tuple[DistributionList, set[tuple[int, str]]]] = []
+        for index in range(3):
+            chosen = rng.sample(places, min(rng.randint(1, 3), len(places)))
+            members = [next(s for s in place.spellings if "OS:" in s) for place in chosen]
+            keys = {place.key for place in chosen}
+            if made and rng.random() < 0.5:
+                inner, inside = rng.choice(made)
+                members.append(f"DL={guid_text(inner.guid)}")
+                keys |= inside
+            guid = bytes((index + 1,)) * 16
+            if rng.random() < 0.5:
+                members.append(f"DL={guid_text(guid)}")
+            one = DistributionList(guid, f"list{index}", tuple(members))
+            directory.put_list(one, None)
+            made.append((one, keys))
+        for one, keys in made:
+            self.lists[f"DL={guid_text(one.guid)}"] = tuple(
+                place for place in places if place.key in keys
+            )
 
     # ---- its life -----------------------------------------------------------------------
 
@@ -272,4 +305,5 @@ __all__ = ["SECOND", "World"]
 
 def _is_drained(queue: Queue) -> bool:
     """Whether its messages are received before the end; what was told stays until then."""
-    return not queue.system and queue.properties.name != ADMIN.rpartition("\\")[2]
+    kept = {name.rpartition("\\")[2] for name in (ADMIN, GRAVES)}
+    return not queue.system and queue.properties.name not in kept

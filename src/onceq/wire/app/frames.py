@@ -368,6 +368,11 @@ class Parser:
         """Bytes that the frame under way still lacks."""
         return self._need - self._have
 
+    @property
+    def idle(self) -> bool:
+        """Whether no frame is under way."""
+        return not self._have
+
     def feed(self, data: Buffer) -> list[tuple[int, int, memoryview, memoryview]]:
         """More bytes; the whole frames that they complete. Raises MalformedPacket."""
         if not self._have and len(data) >= HEADER.size:
