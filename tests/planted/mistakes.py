@@ -16,12 +16,22 @@ from typing import Any
 
 import pytest
 
-from onceq.core import acknowledge, arrival, ending, graves, operate, outgoing, transaction
+from onceq.core import (
+    acknowledge,
+    arrival,
+    ending,
+    graves,
+    moving,
+    operate,
+    outgoing,
+    poison,
+    transaction,
+)
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk
 from onceq.core.filter import Judgment, Verdict, judge
 from onceq.core.manager import Manager
-from onceq.core.places import Reject
+from onceq.core.places import MoveMessage, Reject
 from onceq.core.records import Change, Move, Op
 from onceq.core.state import DEAD_XACT, State
 from onceq.errors import StorageFailure
@@ -236,6 +246,34 @@ def rejected_is_received(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Manager, "__init__", made)
 
 
+def moved_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What a transaction moves to a subqueue is received instead."""
+
+    def move(desk: Desk, item: Any) -> None:
+        if item.transaction:
+            desk.answer(item.owner, item.request, 0)
+        else:
+            original(desk, item)
+
+    original = moving.move
+    made_before = Manager.__init__
+
+    def made(self: Manager, *arguments: Any, **more: Any) -> None:
+        made_before(self, *arguments, **more)
+        self._rules[MoveMessage] = move
+
+    patch.setattr(Manager, "__init__", made)
+
+
+def poison_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A message that failed too often is dropped instead of moved aside."""
+
+    def shift(desk: Desk, queue: Any, index: int, counter: int, sub: str) -> Move:
+        return Move(Op.RELEASE, queue.number, index, counter, 1)
+
+    patch.setattr(poison, "_shift", shift)
+
+
 def list_cut_short(patch: pytest.MonkeyPatch) -> None:
     """A list is forgotten behind the first of its members."""
 
@@ -370,6 +408,10 @@ MISTAKES: dict[str, Mistake] = {
     "journal forgotten": Mistake(0, journal_forgotten, frozenset({"I14"})),
     "own grave ignored": Mistake(0, own_grave_ignored, frozenset({"I12"})),
     "rejected is received": Mistake(0, rejected_is_received, frozenset({"I13", "I14", "I12"})),
+    "moved for nothing": Mistake(0, moved_for_nothing, frozenset({"I1", "I12", "I14", "I13"})),
+    "poison forgotten": Mistake(
+        0, poison_forgotten, frozenset({"I1", "I1 or I12", "I12", "I14", "I13", "I26"})
+    ),
     "list cut short": Mistake(0, list_cut_short, frozenset({"I1", "I12"})),
     "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"})),
     "wrong order": Mistake(14, backwards, frozenset({"I5"})),

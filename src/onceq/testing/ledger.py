@@ -58,6 +58,13 @@ class Place:
     deleted_us: int = -1
     late: bool = False
     journal: bool = False
+    parent: Place | None = None
+    """Of a subqueue: the queue that it is a part of."""
+    parts: list[Place] = field(default_factory=list)
+    poison: bool = False
+    """Whether what is given back too often is moved to a subqueue."""
+    retry_s: int = 0
+    """How long it waits before it comes back and is tried again."""
     purged_us: int = -1
     leaks: int = 0
     slack: int = 0
@@ -75,6 +82,11 @@ class Place:
         """Which queue it is."""
         return self.node, self.name
 
+    @property
+    def home(self) -> Place:
+        """The queue that messages were sent to: itself, unless it is a subqueue."""
+        return self.parent or self
+
     def __str__(self) -> str:
         return f"M{self.node}\\{self.name}"
 
@@ -90,6 +102,8 @@ class Unit:
     """Place among all commits asked for at that manager; its inbox keeps the order."""
     sends: list[Message] = field(default_factory=list)
     takes: list[tuple[Place, int, int]] = field(default_factory=list)
+    moves: dict[tuple[tuple[int, str], int], Place] = field(default_factory=dict)
+    """(queue, lookup identifier) of what it took, and where it moves that to."""
     rejects: set[tuple[tuple[int, str], int]] = field(default_factory=set)
     """(queue, lookup identifier) of what it took and refused."""
     seen: bool = False
@@ -108,6 +122,8 @@ class Copy:
     seen: bool = False
     received: int = 0
     rejected: int = 0
+    moved: bool = False
+    """It was to be moved to a subqueue or back: its place changes."""
     journaled: int = 0
     """Copies of it in the journal of its queue."""
     graves: list[tuple[int, str, int]] = field(default_factory=list)
@@ -200,7 +216,10 @@ class Ledger:
             self._release(place, lookup, unit)
             if (place.key, lookup) in unit.rejects:
                 place.gone.add(lookup)
-                self.messages[uid].copies[place.key].rejected += 1
+                self.messages[uid].copies[place.home.key].rejected += 1
+            elif (place.key, lookup) in unit.moves:
+                place.gone.add(lookup)
+                self.world.marks[marks.MOVED] += 1
             else:
                 self._taken(place, lookup, uid)
 
@@ -265,16 +284,21 @@ class Ledger:
     ) -> None:  # fmt: skip
         """A message was handed out: to a unit of work, for good, or to be looked at."""
         message = self._known(place, packet)
-        copy = message.copies[place.key]
+        copy = message.copies[place.home.key]
+        if place.parent is not None and not copy.moved and not place.home.poison:
+            self.world.wrong(f"I17: {place} holds message {message.uid}, which nobody moved there")
+        if place.home.poison and place.parent is not None:
+            self.world.marks[marks.POISONED] += 1
         self.world.told.known(packet, message.uid)
         self._check_place(place, message, copy, lookup)
         holder = place.held.get(lookup)
         if holder is not None:
             self.world.wrong(f"I16: {place} hands out {lookup}, which another transaction holds")
-        if lookup in place.gone:
+        if lookup in place.gone and place.parent is None:
             self.world.wrong(f"I17: {place} hands out {lookup}, which was received")
-        for doubtful in place.doubtful.get(lookup, ()):
-            doubtful.returned = True
+        if place.parent is None:  # a subqueue gives its identifiers again when it is made anew
+            for doubtful in place.doubtful.get(lookup, ()):
+                doubtful.returned = True
         self._check_aborts(place, lookup, aborts)
         copy.seen = True
         if peek:
@@ -291,7 +315,7 @@ class Ledger:
         if message is None or message.body != body or message_class:
             self.world.wrong(f"I3: {place} holds a message that nobody sent")
         assert message is not None
-        if place.key not in message.copies or message.refused:
+        if place.home.key not in message.copies or message.refused:
             self.world.wrong(f"I3: {place} holds message {message.uid}, which was not sent there")
         unit = message.unit
         if (unit is not None) != place.transactional:
@@ -308,6 +332,9 @@ class Ledger:
     def _check_place(self, place: Place, message: Message, copy: Copy, lookup: int) -> None:
         uid = message.uid
         express = message.unit is None and not message.properties.delivery
+        moves = copy.moved or place.home.poison
+        if place.parent is not None:
+            return  # a subqueue that was empty begins anew
         if not express and place.lookups.setdefault(lookup, uid) != uid:
             self.world.wrong(
                 f"I18: {place} gave lookup identifier {lookup} to two messages, "
@@ -315,12 +342,14 @@ class Ledger:
             )
         if not copy.lookup:
             copy.lookup = lookup
-        elif copy.lookup != lookup and message.unit is not None:
+        elif copy.lookup != lookup and message.unit is not None and not moves:
             self.world.wrong(
                 f"I4: message {uid} was accepted twice in {place}, as {copy.lookup} and {lookup}"
             )
 
     def _check_aborts(self, place: Place, lookup: int, aborts: int) -> None:
+        if place.parent is not None or place.poison:
+            return  # a move lets the count begin again
         count, life = place.aborts.get(lookup, (0, 0))
         if aborts:
             self.world.marks[marks.GIVEN_BACK] += 1
@@ -334,7 +363,7 @@ class Ledger:
     def _taken(self, place: Place, lookup: int, uid: int) -> None:
         place.gone.add(lookup)
         message = self.messages[uid]
-        copy = message.copies[place.key]
+        copy = message.copies[place.home.key]
         copy.received += 1
         if copy.received > 1:
             if message.unit is not None:
@@ -345,9 +374,13 @@ class Ledger:
 
     def crashed(self, node: Node) -> None:
         """A process is over: nobody holds anything there any more."""
-        for place in self.places.values():
+        for place in self.everywhere():
             if place.node == node.index:
                 place.held.clear()
+
+    def everywhere(self) -> list[Place]:
+        """All queues, and behind each its subqueues."""
+        return [part for place in self.places.values() for part in (place, *place.parts)]
 
     def deleted_at(self, node: int) -> bool:
         """Whether a queue of that manager was deleted."""
@@ -364,7 +397,7 @@ class Ledger:
             for lookup in sorted(place.lookups):
                 message = self.messages[place.lookups[lookup]]
                 unit = message.unit
-                if unit is None:
+                if unit is None or message.copies[place.key].moved or place.poison:
                     continue
                 here = (unit.order, message.index, message.uid)
                 stream = (message.node, message.names[place.key])

@@ -35,6 +35,8 @@ JOURNALED = "copy in the journal of a queue"
 OWN_GRAVE = "dead letter in the sender's own queue"
 GRAVE_GONE = "dead letter in the system's queue instead of the sender's own"
 REJECTED = "rejected by a receiver"
+MOVED = "moved between a queue and its subqueues"
+POISONED = "moved aside because it was given back too often"
 LISTED = "sent to a distribution list"
 OFFLINE = "refused without the directory"
 SETTLED = "doubt settled by the receiver"
@@ -43,7 +45,7 @@ REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
-    JOURNALED, OWN_GRAVE, GRAVE_GONE, REJECTED, LISTED, OFFLINE,
+    JOURNALED, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
 )  # fmt: skip
 """Each of them in every batch of BATCH seeds."""
 

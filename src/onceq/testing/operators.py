@@ -63,6 +63,7 @@ class Operators:
         properties = QueueProperties(
             place.name.rpartition("\\")[2], transactional=place.transactional,
             quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB, journal=place.journal,
+            poison_attempts=1 if place.poison else 0, poison_retry_after=place.retry_s,
         )  # fmt: skip
         instance = self.world.stream("workload").randbytes(16)
 
@@ -220,8 +221,8 @@ class Operators:
             if view.state == "ONHOLD":
                 yield Ask(_resume(view.destination))
         while not self.drained:
-            for place in list(self.world.ledger.places.values()):
-                if place.node == app.node.index and place.created_us >= 0:
+            for place in self.world.ledger.everywhere():
+                if place.node == app.node.index and place.home.created_us >= 0:
                     yield from self._empty(app, place)
             yield Sleep(MINUTE)
 

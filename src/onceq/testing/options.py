@@ -63,6 +63,10 @@ class Options:
     """Share of messages with dead letters that name a dead-letter queue of their sender's own."""
     rejects: float
     """Share of received messages that are refused by whoever has received them."""
+    moves: float
+    """Share of units of work that move something between a queue and its subqueues."""
+    poison: float
+    """Share of queues that move aside what is given back too often."""
     lists: float
     """Share of sends that go to distribution lists; 0: there is no directory."""
 
@@ -119,6 +123,8 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         journals=rate(0.2, 0.9),
         own_graves=rate(0.1, 0.8, 0.5),
         rejects=rate(0.05, 0.4, 0.5),
+        moves=rate(0.05, 0.4, 0.5),
+        poison=rate(0.1, 0.6, 0.4),
         lists=rate(0.1, 0.6, 0.5),
     )
 

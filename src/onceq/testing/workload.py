@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Outcome
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, Receive, Send, SendItem
-from onceq.core.places import Reject
+from onceq.core.places import MoveMessage, Reject
 from onceq.errors import (
     InsufficientResources,
     NoDirectory,
@@ -154,11 +154,15 @@ class Workload:
     ) -> tuple[str, list[tuple[Place, str]]]:
         """A list and other destinations: the name, and all that it stands for."""
         self.world.marks[marks.LISTED] += 1
-        found = {place.key: (place, spelled) for place, spelled in more}
-        for place in self.world.lists[name]:
-            found.setdefault(place.key, (place, next(s for s in place.spellings if "OS:" in s)))
-        text = ",".join([name, *(spelled for _, spelled in more)])
-        return text, list(found.values())
+        inside = {
+            place.key: (place, next(s for s in place.spellings if "OS:" in s))
+            for place in self.world.lists[name]
+        }
+        # Beside the list by the same name as in it: that two other names are of one queue is known
+        # only to who has seen the other manager's entry in the directory.
+        beside = [inside.get(place.key, (place, spelled)) for place, spelled in more]
+        text = ",".join([name, *(spelled for _, spelled in beside)])
+        return text, list((inside | {place.key: (place, s) for place, s in beside}).values())
 
     def refused(self, error: OnceqError, messages: list[Message]) -> None:
         """A send was refused."""
@@ -207,6 +211,7 @@ class Workload:
                 yield from self.receive(app, unit, number)
             if unit.takes:
                 yield from self._reject(unit, number)
+                yield from self._move(unit, number)
             for _ in range(sends if rng.random() < 0.5 else 0):
                 sends -= 1
                 item, messages = self._item(node, unit)
@@ -233,8 +238,29 @@ class Workload:
                 )
             )
             if isinstance(answer, OnceqError):
+                if place.home.deleted_us >= 0:
+                    return  # with all that was held of it (section 1.10)
                 self.world.wrong(f"a message that was received cannot be rejected: {answer!r}")
             unit.rejects.add((place.key, lookup))
+
+    def _move(self, unit: Unit, number: int) -> Talk:
+        """Move some of what was received aside, or back; it counts with the commit (Q-34)."""
+        rng = self.world.stream("moves")
+        for place, lookup, uid in unit.takes:
+            parts = [part for part in (place.home, *place.home.parts) if part is not place]
+            kept = (place.key, lookup) not in unit.rejects and not place.home.poison
+            if not kept or not parts or rng.random() >= self.world.options.moves:
+                continue
+            target = rng.choice(parts)
+            copy = self.ledger.messages[uid].copies[place.home.key]
+            copy.moved = True
+            ask = (place.name, target.name, lookup, number)
+            answer = yield Ask(lambda owner, request, a=ask: MoveMessage(owner, request, *a))  # type: ignore[misc]
+            if isinstance(answer, OnceqError):
+                if place.home.deleted_us >= 0:
+                    return
+                self.world.wrong(f"a message that was received cannot be moved: {answer!r}")
+            unit.moves[place.key, lookup] = target
 
     def _commit(
         self, app: App, unit: Unit, number: int, items: list[tuple[SendItem, list[Message]]]
@@ -313,7 +339,11 @@ class Workload:
 
     def _here(self, node: int) -> Place | None:
         places = [p for p in self.ledger.places.values() if p.node == node and p.created_us >= 0]
-        return self.rng.choice(places) if places else None
+        place = self.rng.choice(places) if places else None
+        rng = self.world.stream("parts")
+        if place is not None and place.parts and rng.random() < 0.25:
+            return rng.choice(place.parts)
+        return place
 
     def receive(self, app: App, unit: Unit | None, number: int) -> Talk:
         """Receive from a queue of this manager, in a unit of work or for good."""
@@ -332,9 +362,9 @@ class Workload:
             answer = yield Ask(make)
         except Lost as lost:
             if lost.asked and unit is not None:
-                place.slack += 1
+                place.home.slack += 1
             elif lost.asked:
-                place.leaks += count
+                place.home.leaks += count
             raise
         self.take(place, answer, unit)
 

@@ -132,6 +132,13 @@ class World:
                 spellings.insert(0, "PRIVATE=")
         quota = rng.choice([1, 4, 16]) if rng.random() < 0.2 else 0
         place = Place(index, name, spellings, not plain, quota, late=late)
+        more = self.stream("parts")
+        if node is not None and place.transactional:
+            place.poison = more.random() < self.options.poison
+            place.retry_s = more.choice([0, 1, 60]) if place.poison else 0
+            for part in ("aside", "retry", "poison"):
+                if part == "aside" if not place.poison else part != "aside":
+                    place.parts.append(Place(index, f"{name};{part}", [], parent=place))
         place.journal = self.stream("journals").random() < self.options.journals
         self.ledger.places[place.key] = place
 
@@ -266,6 +273,12 @@ class World:
                 f"{node.name}\\{queue.properties.name}: {len(queue)} messages"
                 for queue in state.queues.values()
                 if len(queue) and _is_drained(queue)
+            ]
+            left += [
+                f"{node.name}\\{part.title}: {len(part)} messages"
+                for queue in state.queues.values()
+                for part in queue.subs.values()
+                if len(part)
             ]
         return "; ".join(left)
 
