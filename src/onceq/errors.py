@@ -314,8 +314,8 @@ class NoDirectory(Refused):
 
     code, hresult = "no-directory", 0xC00E0013
     cure = (
-        "See that the directory's file can be read (`status` says where it is and what is wrong); "
-        "direct and private names go on working meanwhile."
+        "Mend what the text names (`directory show FILE` checks the file); it is read again by "
+        "itself. Direct and private names go on working meanwhile."
     )
 
 

@@ -182,6 +182,7 @@ class Desk:
         self.mode = Mode.WORKGROUP
         self.directory: Snapshot | None = None
         """What the directory said when it was last read."""
+        self.directory_trouble = ""
         self.places: dict[str, Outgoing] = {}
         """The outgoing queue of each place: all names that lead there share it (EOD-3)."""
         self.told: dict[tuple[str, str], int] = {}

@@ -32,8 +32,8 @@ class DirectoryChanged:
 
     Attributes:
         snapshot: What it says; None: it was never read.
-        online: Whether it can be read now.
+        trouble: Why it cannot be read now; "" if it can.
     """
 
     snapshot: Snapshot | None
-    online: bool
+    trouble: str = ""

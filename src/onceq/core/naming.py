@@ -54,13 +54,14 @@ class ListView:
 
 def changed(desk: Desk, item: DirectoryChanged) -> None:
     """The directory was read, or cannot be read any more."""
-    desk.mode = Mode.ONLINE if item.online else Mode.OFFLINE
+    desk.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
+    desk.directory_trouble = item.trouble
     if item.snapshot is not None:
         desk.directory = item.snapshot
     desk.targets.clear()
     desk.routes.clear()
     index_places(desk)
-    if not item.online or item.snapshot is None:
+    if item.trouble or item.snapshot is None:
         return
     for outgoing in list(desk.state.outgoing.values()):
         if outgoing.name.kind is Kind.PUBLIC:

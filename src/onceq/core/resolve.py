@@ -83,7 +83,7 @@ def read_directory(desk: Desk, what: str) -> Snapshot:
             "private names, or name a directory in the configuration"
         )
     if desk.mode is Mode.OFFLINE or desk.directory is None:
-        raise NoDirectory(f"{what} needs the directory, and it cannot be read now")
+        raise NoDirectory(f"{what} needs the directory: {desk.directory_trouble or 'not read yet'}")
     return desk.directory
 
 

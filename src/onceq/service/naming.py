@@ -96,7 +96,7 @@ class Naming:
         if self._learned is not None and seen.snapshot is not None:
             self._learned(seen.snapshot)
         engine = self._engine
-        changed = DirectoryChanged(seen.snapshot, not seen.trouble)
+        changed = DirectoryChanged(seen.snapshot, seen.trouble)
         engine.settle([engine.manager.step(now, changed)])
 
     # ---- actions --------------------------------------------------------------------------
