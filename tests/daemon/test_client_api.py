@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 import onceq
 from onceq import aio, errors
 from tests.daemon.applications import KINDS, client
+from tests.scratch import scratch
 
 T = r"private$\orders"
 N = r"private$\plain"
@@ -20,8 +20,10 @@ NOW = 0.0
 
 @pytest.fixture(scope="module", params=KINDS)
 def manager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path: Path = tmp_path_factory.mktemp(request.param) / "a"
-    with client(request.param, path) as qm:
+    with (
+        scratch(tmp_path_factory, request.param) as folder,
+        client(request.param, folder / "a") as qm,
+    ):
         qm.create_queue(T, transactional=True)
         qm.create_queue(N)
         yield qm

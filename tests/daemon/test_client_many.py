@@ -18,6 +18,7 @@ from onceq.model.limits import CLIENT_RECEIVES_MAX
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from tests.daemon.applications import WAIT_S, Daemon
+from tests.scratch import scratch
 
 pytestmark = pytest.mark.slow
 T = r"private$\orders"
@@ -28,7 +29,7 @@ EACH = 25
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("many") / "a", tcp=True) as made:
+    with scratch(tmp_path_factory, "many") as folder, Daemon(folder / "a", tcp=True) as made:
         with onceq.connect(made.where) as qm:
             qm.create_queue(T, transactional=True)
             qm.create_queue(N)

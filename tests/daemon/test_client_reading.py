@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import onceq
 from onceq import aio, errors
 from onceq.model.identity import MessageId
 from tests.daemon.applications import KINDS, client
+from tests.scratch import scratch
 
 T = r"private$\orders"
 N = r"private$\plain"
@@ -24,8 +24,10 @@ DEAD = r"system$;deadxact"
 
 @pytest.fixture(scope="module", params=KINDS)
 def manager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path: Path = tmp_path_factory.mktemp(request.param) / "a"
-    with client(request.param, path) as qm:
+    with (
+        scratch(tmp_path_factory, request.param) as folder,
+        client(request.param, folder / "a") as qm,
+    ):
         yield qm
 
 

@@ -26,6 +26,7 @@ from demo.watch import Watch
 from rich.console import Console
 
 from onceq.model.run import LENGTH_TYPE, Run
+from tests.scratch import scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUGH = Rates(drop=300, repeat=300, reorder=300, ghost=400, stall=900, cut=900)
@@ -106,7 +107,7 @@ def test_a_seed_repeats_its_faults() -> None:
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     # A short path: names of Unix sockets have some hundred characters at most.
-    with Network(tmp_path_factory.mktemp("n"), seed=1, rates=ROUGH) as made:
+    with scratch(tmp_path_factory, "n") as folder, Network(folder, seed=1, rates=ROUGH) as made:
         made.start()
         yield made
 
@@ -191,8 +192,9 @@ class Programme:
 
 
 @pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("d")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with scratch(tmp_path_factory, "d") as folder:
+        yield folder
 
 
 @pytest.mark.spark

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import onceq
+from tests.scratch import scratch
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
@@ -25,10 +26,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from onceq.spark.runtime import prepare
 
     prepare()
+    with scratch(tmp_path_factory, "spark") as place:
+        session = session_in(place)
+        yield session
+        session.stop()
+
+
+def session_in(place: Path) -> Any:
     from pyspark.sql import SparkSession
 
-    place = tmp_path_factory.mktemp("spark")
-    session = (
+    return (
         SparkSession.builder.master("local[2]")
         .appName("onceq tests")
         .config("spark.ui.enabled", "false")
@@ -45,8 +52,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.streaming.checkpointFileManagerClass", FILES)
         .getOrCreate()
     )
-    yield session
-    session.stop()
 
 
 class Daemon:
@@ -88,6 +93,7 @@ class Daemon:
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """One for all tests; each test has queues of its own."""
-    made = Daemon(tmp_path_factory.mktemp("hub") / "data")
-    yield made
-    made.stop()
+    with scratch(tmp_path_factory, "hub") as folder:
+        made = Daemon(folder / "data")
+        yield made
+        made.stop()
