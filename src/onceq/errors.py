@@ -22,12 +22,14 @@ class OnceqError(Exception):
         hresult: The MSMQ result code for the same situation, or 0 where MSMQ has none.
         exit_code: What a command line ends with when this error reaches it.
         cure: What to do about it, in a sentence.
+        xa: The return code of XA for the same situation (section 11.2), or 0.
     """
 
     code: ClassVar[str] = "error"
     hresult: ClassVar[int] = 0
     exit_code: ClassVar[int] = 1
     cure: ClassVar[str] = "Read the text of the error."
+    xa: ClassVar[int] = 0
 
     def __init__(self, text: str = "") -> None:
         super().__init__(text or (type(self).__doc__ or "").strip().splitlines()[0])
@@ -200,6 +202,30 @@ class TransactionOver(UsageError):
     )
 
 
+class BranchState(UsageError):
+    """The branch is in another state than the request supposes (XAER_PROTO)."""
+
+    code = "branch-state"
+    xa = -6
+    cure = "`tx list` shows the branches and their states; end the work, then prepare, then commit."
+
+
+class UnknownBranch(UsageError):
+    """There is no such branch (XAER_NOTA): it never was prepared here, or is over."""
+
+    code, hresult = "unknown-branch", 0xC00E004E
+    xa = -4
+    cure = "Look at `tx list`. After a decision to commit it means that this branch is committed."
+
+
+class DuplicateBranch(UsageError):
+    """There is a branch or a decision with that identifier already (XAER_DUPID)."""
+
+    code = "duplicate-branch"
+    xa = -8
+    cure = "Make a new identifier for each transaction; to go on with a branch, join or resume it."
+
+
 class QueueDeleted(UsageError):
     """The queue was deleted while it was in use."""
 
@@ -324,6 +350,38 @@ class DirectoryError(Refused):
 
     code, hresult = "directory-error", 0xC00E0043
     cure = "The text says which entry is wrong, or why the file could not be written."
+
+
+class NoCoordinator(Refused):
+    """External transactions cannot be had here; the manager's own go on."""
+
+    code, hresult = "no-coordinator", 0xC00E004C
+    cure = (
+        "Set `external_transactions = true` in the configuration, or open the coordinator; "
+        "transactions of the manager alone need none."
+    )
+
+
+class EnlistRefused(Refused):
+    """A partner cannot take part in this transaction."""
+
+    code, hresult = "enlist-refused", 0xC00E0058
+    cure = "The text says why; nothing was done in either place, so do it again after the cure."
+
+
+class TwoPhaseForbidden(EnlistRefused):
+    """A database does not allow two-phase commit."""
+
+    code = "two-phase-forbidden"
+    cure = "Change the line of the server's configuration that the text names, and restart it."
+
+
+class RolledBack(Refused):
+    """The branch cannot commit and was rolled back (XA_RBROLLBACK)."""
+
+    code = "rolled-back"
+    xa = 100
+    cure = "Do the whole transaction again; the text says why it failed."
 
 
 class InsufficientResources(Refused):
@@ -465,6 +523,31 @@ class InDoubt(OnceqError):
     def __init__(self, text: str = "", *, transaction: str = "") -> None:
         super().__init__(text)
         self.transaction = transaction
+
+
+class DecidedByHand(OnceqError):
+    """An operator has decided a branch before its outcome was known (XTX-8)."""
+
+    code = "decided-by-hand"
+    exit_code = 6
+    xa = 5
+    cure = (
+        "Compare with the decision (`tx show`); put right by hand what differs, then `tx forget`."
+    )
+
+
+class CommittedByHand(DecidedByHand):
+    """An operator has committed the branch (XA_HEURCOM)."""
+
+    code = "committed-by-hand"
+    xa = 7
+
+
+class RolledBackByHand(DecidedByHand):
+    """An operator has rolled the branch back (XA_HEURRB)."""
+
+    code = "rolled-back-by-hand"
+    xa = 6
 
 
 # ---- the machine -------------------------------------------------------------------------

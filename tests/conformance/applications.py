@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from onceq.client.results import Batch
-from onceq.core import inputs
+from onceq.core import branching, inputs
 from onceq.core.decision import Opened, Outcome, Sent
 from onceq.core.directory import EditDirectory
 from onceq.errors import ReceiveTimeout
+from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.xid import Xid
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -99,6 +101,45 @@ class Applications:
         result = self.ask(lambda o, r: inputs.AskOutcome(o, r, id))
         assert isinstance(result, Outcome)
         return result
+
+    def start_branch(self, xid: Xid, how: Join = Join.NEW) -> int:
+        """Work in a branch; the number under which it goes on."""
+        number = next(self.numbers)
+        self.ask(lambda o, r: branching.StartBranch(o, r, number, xid, how))
+        return number
+
+    def end_branch(self, number: int, xid: Xid, how: Leave = Leave.SUCCESS) -> None:
+        self.ask(lambda o, r: branching.EndBranch(o, r, number, xid, how))
+
+    def prepare(self, xid: Xid, tx: int = 0, *items: inputs.SendItem) -> Vote:
+        vote = self.ask(lambda o, r: branching.PrepareBranch(o, r, xid, tx, items))
+        assert isinstance(vote, Vote)
+        return vote
+
+    def commit_branch(self, xid: Xid, **more: bool) -> Sent:
+        result = self.ask(lambda o, r: branching.CommitBranch(o, r, xid, **more))
+        assert isinstance(result, Sent)
+        return result
+
+    def rollback(self, xid: Xid, **more: bool) -> None:
+        self.ask(lambda o, r: branching.RollbackBranch(o, r, xid, **more))
+
+    def forget(self, xid: Xid) -> None:
+        self.ask(lambda o, r: branching.ForgetBranch(o, r, xid))
+
+    def enlist(self, tx: int, gtrid: bytes, partner: str = "db") -> None:
+        self.ask(lambda o, r: branching.Enlist(o, r, tx, gtrid, partner))
+
+    def decision(self, gtrid: bytes) -> Decision:
+        result = self.ask(lambda o, r: branching.AskDecision(o, r, gtrid))
+        assert isinstance(result, Decision)
+        return result
+
+    def leave_decision(self, gtrid: bytes) -> None:
+        self.ask(lambda o, r: branching.LeaveDecision(o, r, gtrid))
+
+    def decision_done(self, gtrid: bytes) -> None:
+        self.ask(lambda o, r: branching.DecisionDone(o, r, gtrid))
 
     def receive(self, queue: str, *, tx: int = 0, count: int = 1, wait_s: float = 0) -> Batch:
         until = self.world.now_us + int(wait_s * 1e6) if wait_s else 0

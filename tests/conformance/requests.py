@@ -10,10 +10,11 @@ from typing import Any
 
 from onceq.client.link import result_of
 from onceq.client.results import Batch
-from onceq.core import inputs, places
+from onceq.core import branching, inputs, places
 from onceq.core.decision import Opened, Outcome, Sent
 from onceq.core.directory import EditDirectory
 from onceq.errors import OnceqError
+from onceq.model.branch import Decision, Vote
 from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, Code
@@ -37,12 +38,14 @@ def request_frame(request: int, item: inputs.Input, now_us: int) -> bytes:
 
 def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
     runs: list[Run] = []
+    if isinstance(item, branching.PrepareBranch):
+        xid = item.xid
+        return Code.PREPARE, frames.PrepareHead(
+            item.transaction, xid.format_id, xid.gtrid, xid.bqual, _heads(item.items)
+        ), [part.bodies for part in item.items]  # fmt: skip
     if isinstance(item, (inputs.Send, inputs.Commit)):
         runs = [part.bodies for part in item.items]
-        heads = [
-            frames.Item(part.destination, changed(part.properties), part.age_s, len(part.bodies))
-            for part in item.items
-        ]
+        heads = _heads(item.items)
         if isinstance(item, inputs.Send):
             return Code.SEND, frames.SendHead(item.transaction, heads), runs
         session = (item.id.session, item.id.number) if item.id else (b"", 0)
@@ -57,6 +60,13 @@ def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
         return Code.RECEIVE, receive, runs
     code, head = _plain(item)
     return code, head, runs
+
+
+def _heads(items: Any) -> list[frames.Item]:
+    return [
+        frames.Item(part.destination, changed(part.properties), part.age_s, len(part.bodies))
+        for part in items
+    ]
 
 
 def _plain(item: Any) -> tuple[int, object]:
@@ -89,8 +99,33 @@ def _plain(item: Any) -> tuple[int, object]:
         EditDirectory: lambda i: (
             Code.LIST, frames.ListHead(i.what, i.name, list(i.members))),
         inputs.Look: lambda i: (Code.LOOK, frames.LookHead(i.what, i.name)),
+        **_BRANCHES,
     }  # fmt: skip
     return makers[type(item)](item)  # type: ignore[no-any-return]
+
+
+def _verb(name: str, transaction: Any = None, how: Any = None) -> Any:
+    def make(i: Any) -> tuple[int, object]:
+        return Code.BRANCH, frames.BranchHead(
+            name, transaction(i) if transaction else 0, i.xid.format_id, i.xid.gtrid, i.xid.bqual,
+            int(how(i)) if how else 0, bool(getattr(i, "by_hand", False)),
+        )  # fmt: skip
+
+    return make
+
+
+_BRANCHES: dict[type, Any] = {
+    branching.StartBranch: _verb("start", lambda i: i.transaction, lambda i: i.how),
+    branching.EndBranch: _verb("end", lambda i: i.transaction, lambda i: i.how),
+    branching.CommitBranch: _verb("commit", None, lambda i: i.one_phase),
+    branching.RollbackBranch: _verb("rollback"),
+    branching.ForgetBranch: _verb("forget"),
+    branching.Enlist: lambda i: (
+        Code.DECIDE, frames.DecideHead("enlist", i.transaction, i.gtrid, i.partner)),
+    branching.AskDecision: lambda i: (Code.DECIDE, frames.DecideHead("ask", 0, i.gtrid)),
+    branching.LeaveDecision: lambda i: (Code.DECIDE, frames.DecideHead("leave", 0, i.gtrid)),
+    branching.DecisionDone: lambda i: (Code.DECIDE, frames.DecideHead("done", 0, i.gtrid)),
+}  # fmt: skip
 
 
 def changed(properties: Any) -> dict[str, Any]:
@@ -116,6 +151,10 @@ def result(code: int, head: memoryview, data: memoryview) -> object:
         return Opened(found.handle, found.local, found.transactional)
     if code & ~ANSWER == Code.OUTCOME:
         return Outcome(found)
+    if code & ~ANSWER in (Code.BRANCH, Code.PREPARE) and found is not None:
+        return Vote(found) if isinstance(found, str) else Sent(*found)
+    if code & ~ANSWER == Code.DECIDE and found is not None:
+        return Decision(found)
     return view(found)
 
 

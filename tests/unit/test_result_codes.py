@@ -14,6 +14,7 @@ from onceq.errors import InsufficientResources, OnceqError, every
 from onceq.model import resultcodes
 from onceq.model.directory import Computer, Snapshot
 from onceq.model.limits import Settings
+from onceq.model.xid import Xid
 
 INFORMATION = """01 02 03 04 05 06 09 0A 0B"""
 ERRORS = """
@@ -167,6 +168,22 @@ def transaction_sequence(s: Stage) -> None:
     tx.commit()
 
 
+def no_coordinator(s: Stage) -> None:
+    s.again(Settings(external_transactions=False))
+    with s.qm.transaction() as tx:
+        tx.send(T, b"internal transactions go on")
+    s.qm.branch(Xid(7, b"global"))
+
+
+def transaction_import(s: Stage) -> None:
+    s.qm.branch(Xid(7, b"global"), join=True)
+
+
+def transaction_enlist(s: Stage) -> None:
+    with s.qm.transaction() as tx:
+        tx.enlist(object())
+
+
 def queue_deleted(s: Stage) -> None:
     import threading
 
@@ -284,6 +301,9 @@ PROVOKED: dict[int, Callable[[Stage], None]] = {
     0xC00E0043: directory_error,
     0xC00E0045: unsupported_access_mode,
     0xC00E0050: transaction_usage,
+    0xC00E004C: no_coordinator,
+    0xC00E004E: transaction_import,
+    0xC00E0058: transaction_enlist,
     0xC00E0051: transaction_sequence,
     0xC00E005A: queue_deleted,
     0xC00E005D: label_too_long,

@@ -52,6 +52,7 @@ class Session:
         self._lock = threading.Lock()
         self._late: dict[str, deque[Batch]] = {}
         self._transactions = count(1)
+        self._globals = count(1)
         self.heard(greeting)
         self._begin()
 
@@ -70,6 +71,10 @@ class Session:
         began = max(int(self._used + self._ahead), 0) & 0xFFFF_FFFF
         self._id = began.to_bytes(4, "little") + self._random(GUID_BYTES - 4)
         self._commits = 0
+
+    def next_global(self) -> int:
+        """A number for an external transaction that nobody else uses: 96 bits."""
+        return int.from_bytes(self._random(8), "big") << 32 | next(self._globals)
 
     def now_s(self) -> int:
         """Seconds since 1970 by the manager's clock, about."""

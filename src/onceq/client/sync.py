@@ -14,6 +14,7 @@ from typing import Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.bodies import Body
+from onceq.client.branches import Branching
 from onceq.client.current import current
 from onceq.client.cursors import Cursor
 from onceq.client.link import Link
@@ -21,6 +22,7 @@ from onceq.client.operating import Operating
 from onceq.client.plans import Plan
 from onceq.client.queues import create_plan, set_plan
 from onceq.client.reading import Reading
+from onceq.client.recovering import Recovering
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
@@ -38,7 +40,7 @@ REPEATS_MAX = 3
 """How often a request that may be repeated is, when connections break under it."""
 
 
-class QueueManager(Reading, Operating, Tracking):
+class QueueManager(Reading, Operating, Tracking, Branching, Recovering):
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
@@ -51,6 +53,9 @@ class QueueManager(Reading, Operating, Tracking):
         self._again = again
         self._lock = threading.Lock()
         self._closed = False
+        self._recovery = None
+        self._recovery_lock = threading.Lock()
+        self._recovery_soon = threading.Event()
         self._link: Link = connect()
         self._session = Session(self._link.greeting)
 
@@ -76,6 +81,7 @@ class QueueManager(Reading, Operating, Tracking):
     def close(self) -> None:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
         self._closed = True
+        self._recovery_soon.set()
         self._link.close()
 
     # ---- running plans --------------------------------------------------------------------

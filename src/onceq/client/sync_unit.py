@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.bodies import Body
+from onceq.client.branch_unit import Deciding
 from onceq.client.choosing import chosen, which
 from onceq.client.current import Chain, entered, left
 from onceq.client.cursors import Cursor
+from onceq.client.enlisting import Partners, carry_out
 from onceq.client.link import Link
 from onceq.client.plans import Plan
 from onceq.client.reading import Taking
@@ -19,9 +21,10 @@ from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.tracking import Tracked, copies, wishes
 from onceq.client.unit import Unit
-from onceq.errors import InvalidHandle, OnceqError, ServiceNotAvailable
+from onceq.errors import InvalidHandle, OnceqError, RolledBack, ServiceNotAvailable
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.partners.deciding import What, committing
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -35,6 +38,8 @@ class Transaction(Taking):
     Attributes:
         id: Under which the outcome of its commit can be asked for; "" before the commit.
         sent: Identifiers of the messages sent, after the commit.
+        pending: After the commit: partners that have not carried it out yet, because they could
+            not be reached; recovery will see to that.
     """
 
     def __init__(self, manager: QueueManager, session: Session) -> None:
@@ -42,6 +47,9 @@ class Transaction(Taking):
         self._unit = Unit(session)
         self._link: Link | None = None
         self._around: Chain = None
+        self._deciding = Deciding(self._unit)
+        self._partners = Partners()
+        self.pending: list[str] = []
 
     def __enter__(self) -> Transaction:
         self._around = entered(self, self._manager, self._unit)
@@ -55,6 +63,8 @@ class Transaction(Taking):
     ) -> None:
         left(self._around)
         if self._unit.over:
+            if not self._unit.decided:
+                self._partners.rollback()
             return
         if kind is not None:
             with contextlib.suppress(OnceqError):  # The exception of the block is the news.
@@ -144,17 +154,70 @@ class Transaction(Taking):
         """Raises TransactionUsage: peek has no meaning in a transaction."""
         self._unit.peek()
 
-    def commit(self, *, retaining: bool = False) -> MessageIds:
-        """Make all of it happen.
+    def enlist(self, connection: Any) -> Any:
+        """Let a database, or another queue manager, commit with this transaction or not at all.
+
+        What is done on the connection from now on belongs to the transaction; do not commit or
+        roll back there.
+
+        Args:
+            connection: Of psycopg 3, PyMySQL or SQLAlchemy; a ``QueueManager``; or a partner of
+                your own (docs/reference/partners.md).
+
+        Returns:
+            For another queue manager: a ``Branch``, in which to send and receive there. Else the
+            connection.
 
         Raises:
-            InDoubt: The answer was lost; ask ``outcome`` with ``error.transaction``.
+            TwoPhaseForbidden: The server does not allow it; the text says which line to change.
+            EnlistRefused: It cannot take part; the text says why.
+            NoCoordinator: This manager takes no part in external transactions.
+        """
+        partner = self._manager.partner_for(connection)
+        self._unit.check_open()
+        partner.check()
+        xid = self._run(self._deciding.enlist(partner.name))
+        partner.begin(xid)
+        self._partners.add(partner, xid)
+        self._manager.look_after(partner)
+        return getattr(partner, "work", connection)
+
+    def commit(self, *, retaining: bool = False) -> MessageIds:
+        """Make all of it happen, here and at every partner.
+
+        Raises:
+            InDoubt: The answer was lost; ask ``outcome`` with ``error.transaction``. Partners stay
+                prepared; recovery tells them the outcome.
+            RolledBack: A partner could not commit, and everything was undone.
             TransactionOver: It was committed or aborted before.
         """
-        return cast(MessageIds, self._run(self._unit.commit(retaining=retaining)))
+        if not len(self._partners):
+            return cast(MessageIds, self._run(self._unit.commit(retaining=retaining)))
+        self._unit.check_open()
+        steps = committing(len(self._partners), idle=self._unit.idle)
+        try:
+            made = carry_out(steps, self._partners, self._home)
+        except RolledBack:
+            self._partners.open = False
+            self.abort()
+            raise
+        self._partners.open = False
+        if made.result is None:
+            self.abort()
+            return MessageIds(self._unit.session.source)
+        self.pending = self._partners.names(made.pending)
+        if self.pending:
+            self._manager.recover_soon()
+        return cast(MessageIds, made.result)
+
+    def _home(self, what: What) -> Any:
+        if what is What.DECIDE:
+            return self._run(self._unit.commit())
+        return self._manager.run(self._deciding.told(what.value))
 
     def abort(self) -> None:
-        """Undo all of it: nothing is sent, what was received goes back."""
+        """Undo all of it: nothing is sent, what was received goes back, partners roll back."""
+        self._partners.rollback()
         if self._unit.begun and self._link is not None and self._link.alive:
             self._manager.run(self._unit.abort(), self._link)
         else:

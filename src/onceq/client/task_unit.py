@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.bodies import Body
+from onceq.client.branch_unit import Deciding
 from onceq.client.choosing import chosen, which
 from onceq.client.current import Chain, entered, left
 from onceq.client.cursors import AsyncCursor
+from onceq.client.enlisting import Partners, carry_out_async
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import Plan
 from onceq.client.reading import AsyncTaking
@@ -19,9 +21,10 @@ from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.tracking import AsyncTracked, copies, wishes
 from onceq.client.unit import Unit
-from onceq.errors import InvalidHandle, OnceqError, ServiceNotAvailable
+from onceq.errors import InvalidHandle, OnceqError, RolledBack, ServiceNotAvailable
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.partners.deciding import What, committing
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -37,6 +40,9 @@ class AsyncTransaction(AsyncTaking):
         self._unit = Unit(session)
         self._link: AsyncAsking | None = None
         self._around: Chain = None
+        self._deciding = Deciding(self._unit)
+        self._partners = Partners()
+        self.pending: list[str] = []
 
     async def __aenter__(self) -> AsyncTransaction:
         self._around = entered(self, self._manager, self._unit)
@@ -50,6 +56,8 @@ class AsyncTransaction(AsyncTaking):
     ) -> None:
         left(self._around)
         if self._unit.over:
+            if not self._unit.decided:
+                await self._partners.rollback_async()
             return
         if kind is not None:
             with contextlib.suppress(OnceqError):  # The exception of the block is the news.
@@ -127,12 +135,48 @@ class AsyncTransaction(AsyncTaking):
         """Raises TransactionUsage: peek has no meaning in a transaction."""
         self._unit.peek()
 
+    async def enlist(self, connection: Any) -> Any:
+        """Let a database, or another queue manager, commit with this transaction or not at all;
+        see ``Transaction.enlist``."""
+        partner = self._manager.partner_for(connection)
+        self._unit.check_open()
+        await partner.check()
+        xid = await self._run(self._deciding.enlist(partner.name))
+        await partner.begin(xid)
+        self._partners.add(partner, xid)
+        self._manager.look_after(partner)
+        return getattr(partner, "work", connection)
+
     async def commit(self, *, retaining: bool = False) -> MessageIds:
-        """Make all of it happen; raises InDoubt, TransactionOver."""
-        return cast(MessageIds, await self._run(self._unit.commit(retaining=retaining)))
+        """Make all of it happen, here and at every partner; raises InDoubt, RolledBack,
+        TransactionOver."""
+        if not len(self._partners):
+            return cast(MessageIds, await self._run(self._unit.commit(retaining=retaining)))
+        self._unit.check_open()
+        steps = committing(len(self._partners), idle=self._unit.idle)
+        try:
+            made = await carry_out_async(steps, self._partners, self._home)
+        except RolledBack:
+            self._partners.open = False
+            await self.abort()
+            raise
+        self._partners.open = False
+        if made.result is None:
+            await self.abort()
+            return MessageIds(self._unit.session.source)
+        self.pending = self._partners.names(made.pending)
+        if self.pending:
+            self._manager.recover_soon()
+        return cast(MessageIds, made.result)
+
+    async def _home(self, what: What) -> Any:
+        if what is What.DECIDE:
+            return await self._run(self._unit.commit())
+        return await self._manager.run(self._deciding.told(what.value))
 
     async def abort(self) -> None:
         """Undo all of it."""
+        await self._partners.rollback_async()
         if self._unit.begun and self._link is not None and self._link.alive:
             await self._manager.run(self._unit.abort(), self._link)
         else:

@@ -21,6 +21,8 @@ from onceq.client.reading import AsyncReading
 from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync import RECONNECT_S, REPEATS_MAX
+from onceq.client.task_branches import AsyncBranching
+from onceq.client.task_recovering import AsyncRecovering
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.tracking import AsyncTracked, AsyncTracking, copies, wishes
 from onceq.client.unit import send_many
@@ -31,7 +33,9 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 
-class AsyncQueueManager(AsyncReading, AsyncOperating, AsyncTracking):
+class AsyncQueueManager(
+    AsyncReading, AsyncOperating, AsyncTracking, AsyncBranching, AsyncRecovering
+):
     """See ``onceq.QueueManager``: every method of that name does the same, awaited."""
 
     def __init__(
@@ -42,6 +46,9 @@ class AsyncQueueManager(AsyncReading, AsyncOperating, AsyncTracking):
         self._session = Session(link.greeting)
         self._connecting = asyncio.Lock()
         self._closed = False
+        self._recovery = None
+        self._recovery_task = None
+        self._recovery_soon = asyncio.Event()
 
     async def __aenter__(self) -> AsyncQueueManager:
         return self
@@ -65,6 +72,7 @@ class AsyncQueueManager(AsyncReading, AsyncOperating, AsyncTracking):
     async def close(self) -> None:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
         self._closed = True
+        await self.stop_recovering()
         if self._connect is None:
             await asyncio.get_running_loop().run_in_executor(None, self._link.close)
         else:

@@ -94,8 +94,14 @@ class Unit:
         self._items: list[_Gathered] = []
         self._bytes = 0
         self._messages = 0
+        self._worked = False
         self.total = 0
         """Messages added to it so far."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether its commit has happened, or may have."""
+        return self.over == "committed" or self.over.startswith("in doubt")
 
     # ---- its state ------------------------------------------------------------------------
 
@@ -109,12 +115,13 @@ class Unit:
         self.over = LOST
         return TransactionOver(f"this transaction is over: it was {self.over}; do it again")
 
-    def _begin(self) -> Plan:
+    def begin(self) -> Plan:
+        """Let the manager know of it."""
         if not self.begun:
             yield Request(Code.BEGIN, frames.Number(self.number), waits=False, lazy=True)
             self.begun = True
 
-    def _guard(self, plan: Plan) -> Plan:
+    def guard(self, plan: Plan) -> Plan:
         """A lost connection ends what was begun on it."""
         try:
             return (yield from plan)
@@ -122,6 +129,11 @@ class Unit:
             if self.begun:
                 raise self.lost() from error
             raise
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has sent and received nothing."""
+        return not (self.total or self._from or self._worked)
 
     def _undo(self) -> Plan:
         """Abort it at the manager; whoever asked hears of what led to it, not of this."""
@@ -160,7 +172,7 @@ class Unit:
 
     def add(self, destination: str, run: Run, values: dict[str, Any]) -> Plan:
         """The same, with everything checked."""
-        yield from self._guard(know_destination(self.session, destination))
+        yield from self.guard(know_destination(self.session, destination))
         size = len(run.data) + weight(values)
         full = self._bytes + size > FLUSH_BYTES or self._messages + len(run) > FLUSH_MESSAGES
         large = max(run.lengths, default=0) > PACKET_BYTES_MAX - HEADERS_BYTES
@@ -203,10 +215,10 @@ class Unit:
     def _ship(self) -> Plan:
         """Send ahead what was gathered. These calls have succeeded, so a refusal ends it all."""
         items, runs = self._offer()
-        yield from self._begin()
+        yield from self.begin()
         request = Request(Code.SEND, frames.SendHead(self.number, items), runs)
         try:
-            yield from self._guard(_single(request))
+            yield from self.guard(_single(request))
         except TransactionOver:
             raise
         except OnceqError as error:
@@ -217,12 +229,12 @@ class Unit:
 
     def _ship_apart(self, destination: str, values: dict[str, Any], run: Run) -> Plan:
         """Send ahead the messages of one call, in as many frames as they need."""
-        yield from self._begin()
+        yield from self.begin()
         for index, part in enumerate(parts(run)):
             item = frames.Item(destination, values, 0, len(part))
             request = Request(Code.SEND, frames.SendHead(self.number, [item]), [part])
             try:
-                yield from self._guard(_single(request))
+                yield from self.guard(_single(request))
             except TransactionOver:
                 raise
             except OnceqError as error:
@@ -244,7 +256,7 @@ class Unit:
         messages that nobody has seen, and a commit would remove them.
         """
         self.check_open()
-        yield from self._begin()
+        yield from self.begin()
         if count == 1:
             asked = chosen(
                 self.session, queue, wanted, timeout=timeout, transaction=self.number,
@@ -262,7 +274,7 @@ class Unit:
     ) -> Plan:
         """Take all messages of one transaction of a sender."""
         self.check_open()
-        yield from self._begin()
+        yield from self.begin()
         asked = receive_transaction(
             self.session, queue, self.number, timeout=timeout, deadline=deadline,
             incomplete=incomplete,
@@ -272,7 +284,7 @@ class Unit:
     def _holding(self, queue: str, asked: Plan) -> Plan:
         """A receive, and a note of what it took from where."""
         try:
-            batch = yield from self._guard(asked)
+            batch = yield from self.guard(asked)
             self._from.setdefault(queue, []).append(batch.lookup_ids)
             return batch
         except (OnceqError, GeneratorExit):
@@ -286,17 +298,18 @@ class Unit:
         """Refuse a message that was received here."""
         self.check_open()
         name = self._queue_of(message.lookup_id) if queue is None else queue
-        yield from self._begin()
+        yield from self.begin()
         head = frames.RejectHead(name, self.number, [message.lookup_id], False)
-        return (yield from self._guard(plans.ask(Code.REJECT, head)))
+        return (yield from self.guard(plans.ask(Code.REJECT, head)))
 
     def move(self, message: Message | int, to: str, queue: str | None) -> Plan:
         """Move a message with the commit."""
         self.check_open()
         lookup = message if isinstance(message, int) else message.lookup_id
         name = self._queue_of(lookup) if queue is None else queue
-        yield from self._begin()
-        yield from self._guard(move(name, lookup, to, transaction=self.number))
+        self._worked = True
+        yield from self.begin()
+        yield from self.guard(move(name, lookup, to, transaction=self.number))
 
     def _queue_of(self, lookup: int) -> str:
         """Where this transaction has received a message from."""
@@ -313,9 +326,10 @@ class Unit:
     def remove(self, queue: str, first: int, last: int) -> Plan:
         """Take a range that was peeked before, without its bytes."""
         self.check_open()
-        yield from self._begin()
+        self._worked = True
+        yield from self.begin()
         head = frames.RemoveHead(queue, self.number, first, last)
-        return (yield from self._guard(plans.ask(Code.REMOVE, head)))
+        return (yield from self.guard(plans.ask(Code.REMOVE, head)))
 
     def peek(self) -> None:
         """There is no such thing."""

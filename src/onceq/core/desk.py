@@ -7,11 +7,12 @@ so that a change without a record cannot be written (house idea 2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappush
 
+from onceq.core.branch_table import Branch
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
 from onceq.core.holders import Handle, Outgoing, Peer, Queue
 from onceq.core.inputs import Receive, SendItem
@@ -19,11 +20,13 @@ from onceq.core.outcomes import Fences
 from onceq.core.records import Change, Move, Op, Setup
 from onceq.core.state import Identity, State
 from onceq.errors import OnceqError
+from onceq.model.branch import Phase
 from onceq.model.directory import Snapshot
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, RETURN_ADDRESSES_MAX, Settings
 from onceq.model.log import frame_size
 from onceq.model.run import Buffer
 from onceq.model.time import Now
+from onceq.model.xid import Xid
 from onceq.packet.encode import Template
 
 _GIVES_BACK = frozenset((int(Op.UNLOCK), int(Op.RETURN)))
@@ -111,7 +114,17 @@ class Cursor:
 
 @dataclass(slots=True)
 class Transaction:
-    """A unit of work that is not decided yet; it does not survive (SND-8)."""
+    """A unit of work that is not decided yet; it does not survive (SND-8), unless it is a branch
+    of an external transaction and prepared.
+
+    Attributes:
+        targets: Numbers of the queues to which it moves messages.
+        xid: The branch that it is; None: it is this manager's own.
+        failed: It can only be rolled back.
+        branch: Number of the durable branch, once it is prepared.
+        gtrid: Of the external transaction that its commit decides; empty: it decides for itself.
+        partners: Who is to be told of that decision.
+    """
 
     owner: int
     number: int
@@ -119,10 +132,15 @@ class Transaction:
     sends: list[Prepared] = field(default_factory=list)
     receives: list[Held] = field(default_factory=list)
     targets: set[int] = field(default_factory=set)
-    """Numbers of the queues to which it moves messages."""
+    gtrid: bytes = b""
     bytes: int = 0
     messages: int = 0
     lifetimes: tuple[int, int] | None = None
+    xid: Xid | None = None
+    phase: Phase = Phase.ACTIVE
+    failed: bool = False
+    branch: int = 0
+    partners: tuple[str, ...] = ()
 
 
 class Desk:
@@ -149,6 +167,12 @@ class Desk:
         self.decision = Decision()
         # what runs
         self.transactions: dict[tuple[int, int], Transaction] = {}
+        self.branches: dict[Xid, Transaction] = {}
+        """Transactions that are branches: at work, suspended, ended or prepared."""
+        self.deciding: dict[bytes, Transaction] = {}
+        """Open transactions that will decide for partners, by global identifier."""
+        self.telling: dict[bytes, int] = {}
+        """Decisions that an application is telling to its partners, and its owner number."""
         self.refused: dict[tuple[int, int], OnceqError] = {}
         """Why transactions could not be begun, for whatever is asked of them next."""
         self.open_bytes = 0
@@ -209,6 +233,11 @@ class Desk:
             if move.op in _GIVES_BACK:
                 self.touched[move.holder] = None
 
+    def prepared(self, branch: Branch) -> None:
+        """Put a promise on record."""
+        self._append(branch.encode(), forced=True)
+        self.state.apply_branch(branch)
+
     def setup(self, what: str, *, forced: bool = True, **values: object) -> None:
         """Put a rare change on record and apply it."""
         setup = Setup(what, dict(values))
@@ -241,6 +270,13 @@ class Desk:
             told.clear()
         told[what, about] = now_s + NOTICE_EVERY_S
         self.act(Notice(what, values))
+
+    def units(self) -> Iterator[Transaction]:
+        """Every unit of work that is not over, whether anybody is at work in it or not."""
+        yield from self.transactions.values()
+        for tx in self.branches.values():
+            if tx.phase is not Phase.ACTIVE:
+                yield tx
 
     def holding(self, queue: Queue) -> int:
         """Bytes in a queue and its subqueues (Q-31), and those promised to it."""

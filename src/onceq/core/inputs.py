@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from onceq.core import directory, places
+from onceq.core import branching, directory, places
+from onceq.core.items import SendItem as SendItem
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
-from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.packet.arrived import ArrivedRun
@@ -39,21 +39,6 @@ class Share(IntEnum):
 
 
 # ---- applications ------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class SendItem:
-    """Messages of one batch: the same destination and properties, different bodies.
-
-    Attributes:
-        destination: Format name with one or more elements, as the application gave it.
-        age_s: Seconds since the application called send (lifetimes count from there).
-    """
-
-    destination: str
-    properties: Properties
-    bodies: Run
-    age_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +266,7 @@ class Look:
     """Read the state. Answer: the view named (``core/views.py``).
 
     ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
-    eod-receive, management, lists, list, resolve, copies.
+    eod-receive, management, lists, list, resolve, copies, branches, decisions.
     """
 
     owner: int
@@ -413,6 +398,16 @@ Input = (
     | Remove
     | CancelReceive
     | AskOutcome
+    | branching.StartBranch
+    | branching.EndBranch
+    | branching.PrepareBranch
+    | branching.CommitBranch
+    | branching.RollbackBranch
+    | branching.ForgetBranch
+    | branching.Enlist
+    | branching.AskDecision
+    | branching.LeaveDecision
+    | branching.DecisionDone
     | OwnerGone
     | CreateQueue
     | SetQueue

@@ -15,6 +15,7 @@ from typing import Any
 from onceq.core import (
     acknowledge,
     arrival,
+    branches,
     claims,
     cursors,
     doubts,
@@ -31,6 +32,19 @@ from onceq.core import (
     transaction,
     transmit,
     views,
+)
+from onceq.core.branch_table import Branch
+from onceq.core.branching import (
+    AskDecision,
+    CommitBranch,
+    DecisionDone,
+    EndBranch,
+    Enlist,
+    ForgetBranch,
+    LeaveDecision,
+    PrepareBranch,
+    RollbackBranch,
+    StartBranch,
 )
 from onceq.core.chunk import CHUNK, LOCKED, PURGING
 from onceq.core.decision import Decision
@@ -103,6 +117,7 @@ class Manager:
         self._rules: dict[type[Any], Callable[[Desk, Any], None]] = {
             Abort: transaction.abort,
             Arrived: arrival.arrived,
+            AskDecision: branches.decision,
             AskOutcome: transaction.outcome,
             Begin: transaction.begin,
             CancelReceive: receive.cancel,
@@ -110,23 +125,31 @@ class Manager:
             CloseCursor: cursors.close_cursor,
             CloseQueue: handles.close_queue,
             Commit: transaction.commit,
+            CommitBranch: branches.commit,
             Compose: acknowledge.pay,
             ConnectFailed: peers.connect_failed,
             CreateQueue: operate.create,
+            DecisionDone: branches.done,
             DeleteQueue: operate.delete,
             DirectoryChanged: naming.changed,
             EditDirectory: naming.edit,
+            EndBranch: branches.end,
+            Enlist: branches.enlist,
             Fetch: claims.fetch,
+            ForgetBranch: branches.forget,
+            LeaveDecision: branches.leave,
             Look: views.look,
             MoveMessage: moving.move,
             OpenCursor: cursors.open_cursor,
             OpenQueue: handles.open_queue,
             OwnerGone: transaction.owner_gone,
+            PrepareBranch: branches.prepare,
             PurgeQueue: operate.purge,
             Receive: receive.receive,
             Reject: claims.reject,
             Relocate: _relocate,
             Remove: receive.remove,
+            RollbackBranch: branches.rollback,
             Room: transmit.room,
             Send: transaction.send,
             SetQueue: operate.set_queue,
@@ -134,6 +157,7 @@ class Manager:
             SessionClosed: peers.closed,
             SessionOpened: peers.opened,
             Space: _space,
+            StartBranch: branches.start,
             SteerOutgoing: operate.steer,
             Tick: _tick,
         }
@@ -183,6 +207,8 @@ class Manager:
             record = decode(payload)
             if isinstance(record, Setup):
                 desk.state.apply_setup(record)
+            elif isinstance(record, Branch):
+                desk.state.apply_branch(record)
             else:
                 change, offsets = record
                 try:
@@ -197,7 +223,14 @@ class Manager:
         for holder, index, lane in desk.state.all_lanes():
             for first, count in lane.express_ranges():
                 change.moves.append(Move(Op.RELEASE, holder.number, index, first, count))
+        branches.restore(desk)
         gone = {(m.holder, m.lane, m.first) for m in change.moves}
+        gone |= {
+            (held.holder, held.lane, at)
+            for tx in desk.branches.values()
+            for held in tx.receives
+            for at in range(held.first, held.first + held.count)
+        }
         locked = [
             (state, holder.number, index, at)
             for holder, index, lane in desk.state.all_lanes()

@@ -229,7 +229,7 @@ def _tidy(desk: Desk) -> int:
     """Forget the outgoing queues that nothing is in and nobody uses; returns how many."""
     used = {
         target.holder.number
-        for tx in desk.transactions.values()
+        for tx in desk.units()
         for prepared in tx.sends
         for target in prepared.targets
     } | {handle.queue for handle in desk.handles.values()}

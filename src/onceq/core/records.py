@@ -1,9 +1,11 @@
 """Records: every change of the durable state, as a value and as bytes.
 
-There are two kinds. A ``Change`` is everything that one decision does to messages: ranges that
-move on, messages that come in, streams that progress, the outcome of a commit; one record, so
-that it happens entirely or not at all (I2). A ``Setup`` is what operators do, rarely: queues made
-and deleted, outgoing queues opened and paused, restarts; it is JSON.
+A ``Change`` is everything that one decision does to messages: ranges that move on, messages that
+come in, streams that progress, the outcome of a commit; one record, so that it happens entirely or
+not at all (I2). Where it ends or decides an external transaction it carries ``Marks``. A ``Branch``
+is what a prepared branch of such a transaction has promised (``core/branch_table.py``). A ``Setup``
+is what operators do, rarely: queues made and deleted, outgoing queues opened and paused, restarts;
+it is JSON.
 
 The same ``State.apply`` takes these values while running and when a store is read again, so that
 recovery cannot differ from running (I22). The byte form is described with worked bytes in
@@ -21,6 +23,7 @@ from enum import IntEnum
 from itertools import chain
 from typing import Any
 
+from onceq.core.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
 from onceq.errors import DamagedRecord, NewerFormat
 from onceq.model.identity import NO_GUID, TransactionId
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
@@ -29,6 +32,8 @@ from onceq.model.time import NEVER_S
 VERSION = 1
 KIND_CHANGE = 1
 KIND_SETUP = 2
+KIND_MARKED = 4
+"""A change with marks before it."""
 
 
 class Op(IntEnum):
@@ -175,6 +180,7 @@ class Change:
     advances: list[Advance] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     moved: list[Moved] = field(default_factory=list)
+    marks: Marks | None = None
 
     def carriers(self) -> Iterator[Put | Moved]:
         """Everything in it that brings packets, in the order of their bytes."""
@@ -189,6 +195,7 @@ class Change:
         """
         outcome = self.outcome
         parts: list[Buffer] = [
+            *([] if self.marks is None else [_marked(self.marks)]),
             _HEAD.pack(
                 KIND_CHANGE,
                 VERSION,
@@ -203,7 +210,7 @@ class Change:
                 len(self.moved),
                 outcome.number if outcome else 0,
                 outcome.session if outcome else NO_GUID,
-            )
+            ),
         ]
         add = parts.append
         for m in self.moves:
@@ -242,7 +249,13 @@ class Change:
         return [b"".join(parts)], offsets
 
 
+def _marked(marks: Marks) -> bytes:
+    raw = marks.encode()
+    return _MARKED.pack(KIND_MARKED, VERSION, 0, len(raw)) + raw
+
+
 _HEAD = struct.Struct("<BBHIIIIIIIIQ16s")
+_MARKED = struct.Struct("<BBHI")
 _MOVE = struct.Struct("<BBBBIIQII")
 _HEIR = struct.Struct("<IBH")
 _ADVANCE = struct.Struct("<16sQIIH")
@@ -345,8 +358,16 @@ class Setup:
         return bytes((KIND_SETUP, VERSION)) + text.encode()
 
 
-def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup:
-    """Read a record back: a Change with the offsets of its packets, or a Setup.
+def _decode_marked(payload: memoryview) -> tuple[Change, list[int]]:
+    reader = _Reader(payload)
+    marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
+    change, offsets = _decode_change(payload[reader.at :])
+    change.marks = marks
+    return change, [reader.at + offset for offset in offsets]
+
+
+def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup | Branch:
+    """Read a record back: a Change with the offsets of its packets, a Setup, or a Branch.
 
     Raises:
         NewerFormat: Written by a newer onceq.
@@ -360,6 +381,10 @@ def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup:
         return _decode_change(payload)
     if payload[0] == KIND_SETUP:
         return _decode_setup(bytes(payload[2:]))
+    if payload[0] == KIND_MARKED:
+        return _decode_marked(payload)
+    if payload[0] == KIND_PREPARE:
+        return decode_branch(payload)
     raise DamagedRecord(f"a record of unknown kind {payload[0]}")
 
 

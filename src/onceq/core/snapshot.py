@@ -46,6 +46,8 @@ def snapshot(state: State) -> list[Buffer]:
                 c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
                 c.expires.tobytes(), bytes(c.states),
             )  # fmt: skip
+    for branch in state.branches:
+        tables += branch.encode()
     head = json.dumps(_head(state, lanes), separators=(",", ":")).encode()
     return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *tables]
 
@@ -87,6 +89,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             for (source, key, _), m in state.memories
         ],
         "doubts": state.doubts.dump(),
+        "branches": state.branches.dump(),
         "outcomes": state.outcomes.dump(),
         "seen": [[s.hex(), k, n, at] for (s, k, n), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
@@ -130,6 +133,8 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.seen[bytes.fromhex(source), key, number] = at
     for base in head["regions"]:
         state.space.restore(base)
+    if "branches" in head:
+        state.branches.load(head["branches"], memoryview(checkpoint))
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])
     state.space.prune()
 

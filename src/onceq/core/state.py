@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 
+from onceq.core.branch_table import Branch, Branches
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.doubt_table import Doubt, Doubts, Memories
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue
@@ -77,6 +78,7 @@ class State:
         self.outcomes = Outcomes()
         self.doubts = Doubts()
         self.memories = Memories()
+        self.branches = Branches()
         self.seen: OrderedDict[tuple[bytes, str, int], int] = OrderedDict()
         self.next_number = FIRST_NUMBER
         self.next_message = 1
@@ -135,6 +137,8 @@ class State:
             self._moved(moved, payload + offset)
         if change.outcome is not None:
             self.outcomes.committed(change.outcome, change.wall_s)
+        if change.marks is not None:
+            self.branches.mark(change.marks, change.wall_s)
 
     def _put(self, put: Put, address: int, wall_s: int) -> None:
         holder = self.holders[put.holder]
@@ -302,6 +306,11 @@ class State:
         lane = self.holders[moved.holder].lane(moved.lane)
         lane.relocate(list(moved.counters), address, moved.packets.lengths)
 
+    def apply_branch(self, branch: Branch) -> None:
+        """A branch of an external transaction is prepared."""
+        self.next_number = max(self.next_number, branch.number + 1)
+        self.branches.add(branch)
+
     def apply_setup(self, setup: Setup) -> None:
         """Let a rare change happen."""
         values = setup.values
@@ -342,6 +351,10 @@ class State:
                 self.holders[number].lane(index).skip_to(counter)
         elif setup.what == "restart":
             self.next_message = max(self.next_message, values["message"])
+        elif setup.what == "branch-forget":
+            self.branches.drop(self.branches.numbered(values["number"]))
+        elif setup.what == "decision-done":
+            self.branches.decisions.pop(bytes.fromhex(values["gtrid"]), None)
         elif setup.what == "stamp":
             self.stamp = values["stamp"]
             self.memories.lost()

@@ -61,7 +61,7 @@ def tidy(desk: Desk) -> None:
             continue
         if any(desk.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
             continue
-        if any(queue.number in tx.targets for tx in desk.transactions.values()):
+        if any(queue.number in tx.targets for tx in desk.units()):
             continue
         desk.sources.clear()
         desk.setup("drop-subqueue", forced=False, number=queue.number)

@@ -10,9 +10,10 @@ Upholds: I2, I3, I3a, I5, I16, I17.
 
 from __future__ import annotations
 
+from onceq.core.branch_table import Marks
 from onceq.core.chunk import PURGING
 from onceq.core.decision import Outcome, Sent
-from onceq.core.desk import Desk, Held, Transaction
+from onceq.core.desk import Desk, Held, Prepared, Transaction
 from onceq.core.ending import ended, purged_meanwhile, refuse
 from onceq.core.holders import Queue
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
@@ -20,7 +21,14 @@ from onceq.core.poison import given_back
 from onceq.core.records import Change, Move, Op
 from onceq.core.send import add_puts, prepare, prepared_all
 from onceq.core.tracing import trace_sent
-from onceq.errors import InsufficientResources, OperationCancelled, TransactionOver, UsageError
+from onceq.errors import (
+    BranchState,
+    InsufficientResources,
+    OperationCancelled,
+    TransactionOver,
+    UsageError,
+)
+from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
 
@@ -47,7 +55,7 @@ def begin(desk: Desk, item: Begin) -> None:
     """
     key = (item.owner, item.transaction)
     try:
-        _open(desk, *key)
+        open_unit(desk, *key)
     except InsufficientResources as error:
         desk.refused[key] = error
         if len(desk.refused) > REFUSED_MAX:
@@ -56,7 +64,8 @@ def begin(desk: Desk, item: Begin) -> None:
     desk.answer(item.owner, item.request, None)
 
 
-def _open(desk: Desk, owner: int, number: int) -> Transaction:
+def open_unit(desk: Desk, owner: int, number: int) -> Transaction:
+    """A new unit of work; raises UsageError or InsufficientResources."""
     if number <= 0 or (owner, number) in desk.transactions:
         raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
     if len(desk.transactions) >= OPEN_TRANSACTIONS_MAX:
@@ -94,8 +103,11 @@ def commit(desk: Desk, item: Commit) -> None:
             undo(desk, late)
         raise TransactionOver("this commit came after its outcome was told; it was aborted")
     receives: list[Held] = []
+    change = Change(desk.now.wall_s, outcome=item.id)
     if item.transaction:
         tx = find(desk, item.owner, item.transaction)
+        if tx.xid is not None:
+            raise BranchState("a branch of an external transaction is committed by who began that")
         before = tx.bytes
         sends = tx.sends + (prepared_all(desk, item.items, tx) if item.items else [])
         desk.open_bytes -= before
@@ -104,14 +116,25 @@ def commit(desk: Desk, item: Commit) -> None:
         del desk.transactions[item.owner, item.transaction]
         receives = tx.receives
         desk.emptied.update(dict.fromkeys(tx.targets))
+        if tx.gtrid:
+            del desk.deciding[tx.gtrid]
+            change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners)
+            desk.telling[tx.gtrid] = item.owner
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
         sends = [prepare(desk, item.items[0], None, transactional=True)]
     else:
         sends = prepared_all(desk, item.items, Transaction(item.owner, 0, desk.now.wall_s))
         desk.promise(sends, -1)
+    result = take_effect(desk, change, sends, receives)
+    if change.puts or change.moves or item.id is not None or change.marks is not None:
+        desk.record(change)
+    desk.answer(item.owner, item.request, result)
+
+
+def take_effect(desk: Desk, change: Change, sends: list[Prepared], receives: list[Held]) -> Sent:
+    """Put into a change all that a unit of work does: what it sends, then what it has taken."""
     result = Sent()
-    change = Change(desk.now.wall_s, outcome=item.id)
     if sends:
         number = desk.state.next_transaction
         change.next_transaction = number + 1
@@ -121,9 +144,7 @@ def commit(desk: Desk, item: Commit) -> None:
     for held in receives:
         if held.holder in desk.state.holders:
             _done(desk, change, held)
-    if change.puts or change.moves or item.id is not None:
-        desk.record(change)
-    desk.answer(item.owner, item.request, result)
+    return result
 
 
 def _done(desk: Desk, change: Change, held: Held) -> None:
@@ -155,13 +176,31 @@ def abort(desk: Desk, item: Abort) -> None:
 
 def undo(desk: Desk, tx: Transaction) -> None:
     """Nothing was sent; what was received goes back to its place (SND-4, RCV-12)."""
-    del desk.transactions[tx.owner, tx.number]
+    release(desk, tx)
+    change = Change(desk.now.wall_s)
+    back = put_back(desk, change, tx.receives)
+    if change.moves:
+        desk.record(change, forced=False)
+        given_back(desk, back)
+
+
+def release(desk: Desk, tx: Transaction) -> None:
+    """It is in no table any more, and holds no room."""
+    if tx.phase is Phase.ACTIVE:
+        del desk.transactions[tx.owner, tx.number]
+    if tx.xid is not None:
+        del desk.branches[tx.xid]
+    if tx.gtrid:
+        del desk.deciding[tx.gtrid]
     desk.open_bytes -= tx.bytes
     desk.promise(tx.sends, -1)
     desk.emptied.update(dict.fromkeys(tx.targets))
-    change = Change(desk.now.wall_s)
+
+
+def put_back(desk: Desk, change: Change, receives: list[Held]) -> list[Held]:
+    """Unlock in a change what was received; returns what is in its place again."""
     back: list[Held] = []
-    for held in tx.receives:
+    for held in receives:
         queue = desk.state.holders.get(held.holder)
         if isinstance(queue, Queue):
             purged_meanwhile(desk, change, held)
@@ -170,9 +209,7 @@ def undo(desk: Desk, tx: Transaction) -> None:
             if queue.shown:
                 places = range(held.first, held.first + held.count)
                 queue.shown.difference_update((held.lane, at) for at in places)
-    if change.moves:
-        desk.record(change, forced=False)
-        given_back(desk, back)
+    return back
 
 
 def owner_gone(desk: Desk, item: OwnerGone) -> None:
@@ -180,6 +217,11 @@ def owner_gone(desk: Desk, item: OwnerGone) -> None:
     owner = item.owner
     for key in [key for key in desk.transactions if key[0] == owner]:
         undo(desk, desk.transactions[key])
+    for tx in [tx for tx in desk.branches.values() if tx.owner == owner]:
+        if tx.phase is not Phase.PREPARED:
+            undo(desk, tx)
+    for gtrid in [gtrid for gtrid, teller in desk.telling.items() if teller == owner]:
+        del desk.telling[gtrid]
     for key in [key for key in desk.refused if key[0] == owner]:
         del desk.refused[key]
     for key in [key for key in desk.waiting if key[0] == owner]:

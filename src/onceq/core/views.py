@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from onceq.core import management, naming
+from onceq.core import branch_views, management, naming
 from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.desk import Desk
 from onceq.core.holders import Attempt, Outgoing, Progress, Queue, lookup_id
@@ -218,6 +218,10 @@ def look(desk: Desk, item: Look) -> None:
         result = naming.resolved(desk, item.name)
     elif item.what == "management":
         result = management.properties(desk, item.name)
+    elif item.what == "branches":
+        result = branch_views.branches(desk)
+    elif item.what == "decisions":
+        result = branch_views.decisions(desk)
     elif item.what == "transactions":
         result = tuple(
             TransactionView(

@@ -126,6 +126,15 @@ WAITING_READERS_MAX: Final = 10_000
 OPEN_TRANSACTIONS_MAX: Final = 100_000
 """Transactions open at one time on one queue manager."""
 
+PREPARED_MAX: Final = 10_000
+"""Branches of external transactions that are prepared at one time; their bodies are in memory."""
+DECISIONS_MAX: Final = 100_000
+"""Decisions remembered because partners have not carried them out."""
+GTRID_BYTES_MAX: Final = 64
+"""Bytes of a global transaction identifier, as in XA."""
+PARTNER_CHARS_MAX: Final = 200
+"""Characters of a partner's name."""
+
 QUEUES_MAX: Final = 100_000
 """Queues of one queue manager."""
 
@@ -259,6 +268,8 @@ class Settings:
     quiet_system_queues: bool = False
     """Nothing is acknowledged or source-journaled that is sent to queues named admin_queue$,
     notify_queue$ or order_queue$, as from MSMQ 5.0 on (Q-17)."""
+    external_transactions: bool = True
+    """Whether this manager takes part in transactions with databases and other managers (XTX-7)."""
     permit_insecure_nacks: bool = True
     """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
     remote_transactional_receive: bool = True

@@ -229,10 +229,6 @@ _GROUPS: Final[tuple[tuple[str, str], ...]] = (
         "C00E0069 C00E0099",
     ),
     (
-        "No foreign transaction coordinator is joined: a transaction is the manager's own.",
-        "C00E004C C00E004E C00E0058",
-    ),
-    (
         "There are no connector applications: nobody but a manager sets the class of a message.",
         "C00E0055",
     ),

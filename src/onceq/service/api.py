@@ -51,7 +51,7 @@ TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
 _HELLO = int(Code.HELLO)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
-_SENDS: Final = frozenset((int(Code.SEND), int(Code.COMMIT)))
+_SENDS: Final = frozenset((int(Code.SEND), int(Code.COMMIT), int(Code.PREPARE)))
 _QUIET: Final = frozenset((Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL, Code.UNCURSOR))
 """What may be asked with request number 0, which asks for no answer."""
 

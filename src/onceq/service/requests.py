@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from onceq.core import inputs, places
+from onceq.core.branching import PrepareBranch
 from onceq.core.directory import EditDirectory
 from onceq.errors import (
     IllegalPropertyId,
@@ -26,6 +27,8 @@ from onceq.model.identity import GUID_BYTES, TransactionId, guid_bytes
 from onceq.model.message import CORRELATION_BYTES, PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties, changed
 from onceq.model.run import Run
+from onceq.model.xid import Xid
+from onceq.service.branching import branch_input, decide_input
 from onceq.service.clock import Clock
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
@@ -178,6 +181,13 @@ def to_input(
         return EditDirectory(
             owner, request, head.what, head.name, tuple(head.members), random(GUID_BYTES)
         )
+    if code == Code.PREPARE:
+        xid = Xid(head.format_id, head.gtrid, head.bqual)
+        return PrepareBranch(owner, request, xid, head.transaction, items_of(head.items, runs))
+    if code == Code.BRANCH:
+        return branch_input(owner, request, head)
+    if code == Code.DECIDE:
+        return decide_input(owner, request, head)
     if code == Code.CREATE:
         return inputs.CreateQueue(owner, request, _queue(head.properties), random(GUID_BYTES))
     return _simple(owner, request, code, head)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onceq.core.branch_table import Branch, Marks
 from onceq.core.records import (
     Advance,
     Change,
@@ -23,8 +24,10 @@ from onceq.core.records import (
     decode,
 )
 from onceq.errors import DamagedRecord, NewerFormat, OnceqError
+from onceq.model.branch import Phase
 from onceq.model.identity import TransactionId
 from onceq.model.run import Run
+from onceq.model.xid import Xid
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/formats/records.md"
 u32 = st.integers(0, 0xFFFF_FFFF)
@@ -42,12 +45,23 @@ seens = st.builds(Seen, guid, key, st.lists(u32, max_size=5).map(lambda n: array
 moveds = runs.flatmap(
     lambda run: st.builds(Moved, u32, byte, st.just(array("Q", range(len(run)))), st.just(run))
 )
+hands = st.sampled_from([None, Phase.COMMITTED, Phase.ROLLED_BACK])
+marks = st.builds(
+    Marks, u32, hands, st.binary(max_size=64), st.lists(st.text(max_size=9), max_size=3).map(tuple)
+)
+xids = st.builds(
+    Xid, st.integers(0, 0x7FFF_FFFF), st.binary(min_size=1, max_size=64), st.binary(max_size=64)
+)
+branches = st.builds(
+    Branch, u32, xids, u32, st.lists(st.dictionaries(key, u32), max_size=3),
+    st.lists(st.lists(u32, max_size=9), max_size=3), st.lists(runs, max_size=3), hands,
+)  # fmt: skip
 changes = st.builds(
     Change, u32,
     st.none() | st.builds(TransactionId, guid, st.integers(1, (1 << 64) - 1)),
     u32, u32, u32,
     st.lists(moves, max_size=4), st.lists(puts, max_size=3), st.lists(advances, max_size=3),
-    st.lists(seens, max_size=3), st.lists(moveds, max_size=2),
+    st.lists(seens, max_size=3), st.lists(moveds, max_size=2), st.none() | marks,
 )  # fmt: skip
 
 
@@ -76,10 +90,21 @@ def test_a_cut_or_longer_record_is_refused(change: Change, data: st.DataObject) 
             decode(memoryview(wrong))
 
 
+@given(branches, st.data())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_branches_round_trip_and_are_refused_when_cut(branch: Branch, data: st.DataObject) -> None:
+    raw = b"".join(map(bytes, branch.encode()))
+    assert decode(memoryview(raw)) == branch
+    cut = data.draw(st.integers(0, len(raw) - 1))
+    for wrong in (raw[:cut], raw + b"\0"):
+        with pytest.raises(DamagedRecord):
+            decode(memoryview(wrong))
+
+
 @given(st.binary(max_size=300))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
-    for start in (b"", b"\x01\x01", b"\x02\x01"):
+    for start in (b"", b"\x01\x01", b"\x02\x01", b"\x03\x01", b"\x04\x01"):
         with contextlib.suppress(OnceqError):
             assert decode(memoryview(start + raw)) is not None
 
@@ -108,6 +133,16 @@ def test_the_worked_bytes_of_the_documentation() -> None:
     assert (put.holder, put.lane, put.number, list(put.packets.lengths)) == (17, 8, 1, [10, 10])
     assert raw[place:] == b"<packet 1><packet 2>"
     assert b"".join(map(bytes, change.encode()[0])) == raw
+
+
+def test_the_worked_bytes_of_a_branch_and_of_marks() -> None:
+    (block,) = re.findall(r"```bytes\n(.*?)```", PAGE.read_text(), re.S)
+    branch = Branch(
+        18, Xid(7, b"global", b"branch"), 1_700_000_000, [], [[2, 16, 0, 5, 1, 0, 0, 0, [], False]]
+    )
+    assert decode(memoryview(bytes.fromhex(block))) == branch
+    assert b"".join(map(bytes, branch.encode())) == bytes.fromhex(block)
+    assert Marks(18).encode().hex(" ") in PAGE.read_text()
 
 
 def test_every_verb_is_documented() -> None:

@@ -43,6 +43,9 @@ HEADS: list[tuple[int, Any]] = [
     (Code.CLAIM, frames.ClaimHead("q", 1, [(17, 18), (20, 20)])),
     (Code.FETCH, frames.FetchHead("q", 1, 17, 20, 1 << 20)),
     (Code.LIST, frames.ListHead("add", "shops", ["DL=x"])),
+    (Code.BRANCH, frames.BranchHead("commit", 0, 7, b"g", b"b", 1, True)),
+    (Code.DECIDE, frames.DecideHead("enlist", 3, b"g", "db")),
+    (Code.PREPARE, frames.PrepareHead(3, 7, b"g", b"b", [frames.Item("q", {}, 0, 1)])),
 ]
 
 

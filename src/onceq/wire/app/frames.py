@@ -11,6 +11,8 @@ Whatever comes from outside is checked for its type and its size; anything else 
 MalformedPacket, after which the connection is closed and nothing of the frame has happened.
 
 Upholds: I24 (nothing that is received makes memory grow past CLIENT_FRAME_BYTES_MAX).
+
+LONG: all requests of one protocol, with their fields, are read in one place.
 """
 
 from __future__ import annotations
@@ -61,6 +63,9 @@ class Code(IntEnum):
     CLAIM = 22
     FETCH = 23
     LIST = 24
+    BRANCH = 25
+    DECIDE = 26
+    PREPARE = 27
 
 
 ANSWER: Final = 0x100
@@ -268,6 +273,41 @@ class ListHead(_Head):
     members: list[str] = []
 
 
+class BranchHead(_Head):
+    """A verb of XA on a branch: start, end, commit, rollback, forget.
+
+    ``how``: of start 0 new, 1 join, 2 resume; of end 0 success, 1 fail, 2 suspend; of commit 1 in
+    one phase. ``by_hand``: an operator decides.
+    """
+
+    verb: str
+    transaction: int
+    format_id: int
+    gtrid: bytes
+    bqual: bytes
+    how: int = 0
+    by_hand: bool = False
+
+
+class PrepareHead(_Head):
+    """Send the last batches of a branch, and prepare it; transaction 0: its work has ended."""
+
+    transaction: int
+    format_id: int
+    gtrid: bytes
+    bqual: bytes
+    items: list[Item]
+
+
+class DecideHead(_Head):
+    """A transaction that decides for partners: enlist, ask, leave or done."""
+
+    verb: str
+    transaction: int
+    gtrid: bytes
+    partner: str = ""
+
+
 class OpenedHead(_Head):
     """Answer to open."""
 
@@ -309,6 +349,9 @@ REQUESTS: Final[dict[int, type[Head]]] = {
     Code.CLAIM: ClaimHead,
     Code.FETCH: FetchHead,
     Code.LIST: ListHead,
+    Code.BRANCH: BranchHead,
+    Code.DECIDE: DecideHead,
+    Code.PREPARE: PrepareHead,
 }
 
 _SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)

@@ -1,0 +1,96 @@
+"""Partners of a transaction: the steps of its commit, carried out from threads and from tasks.
+
+What is done in which order is decided in ``partners/deciding.py``; here is only who does it.
+
+Upholds: I21.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from onceq.model.xid import Xid
+from onceq.partners.contract import AnyPartner
+from onceq.partners.deciding import Made, Step, Steps, What
+
+
+class Partners:
+    """Those of one transaction, in the order in which they were enlisted."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[AnyPartner, Xid]] = []
+        self.open = True
+        """Whether they may still be rolled back from here."""
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, partner: AnyPartner, xid: Xid) -> None:
+        """It is at work from now on."""
+        self._all.append((partner, xid))
+
+    def names(self, pending: list[tuple[int, BaseException]]) -> list[str]:
+        """Those that are still to be told of the decision."""
+        return [self._all[index][0].name for index, _ in pending]
+
+    def verb(self, step: Step) -> Callable[[], Any]:
+        """What a step asks of a partner."""
+        partner, xid = self._all[step.partner]
+        call = getattr(partner, step.what.value)
+        return lambda: call(xid)
+
+    def rollback(self) -> None:
+        """Undo all of them, once."""
+        if self.open:
+            self.open = False
+            for partner, xid in self._all:
+                with contextlib.suppress(Exception):  # Presumed abort: recovery will do it.
+                    partner.rollback(xid)
+
+    async def rollback_async(self) -> None:
+        """Undo all of them, once."""
+        if self.open:
+            self.open = False
+            for partner, xid in self._all:
+                with contextlib.suppress(Exception):
+                    await partner.rollback(xid)
+
+
+def carry_out(steps: Steps, partners: Partners, home: Callable[[What], Any]) -> Made:
+    """Do all steps from a thread.
+
+    Args:
+        home: Does those of the home manager: DECIDE and DONE.
+    """
+    try:
+        step = next(steps)
+        while True:
+            try:
+                result = home(step.what) if step.partner < 0 else partners.verb(step)()
+            except Exception as error:  # noqa: BLE001 - the steps see every error
+                step = steps.throw(error)
+            else:
+                step = steps.send(result)
+    except StopIteration as stop:
+        made: Made = stop.value
+        return made
+
+
+async def carry_out_async(
+    steps: Steps, partners: Partners, home: Callable[[What], Awaitable[Any]]
+) -> Made:
+    """Do all steps from a task."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                result = await (home(step.what) if step.partner < 0 else partners.verb(step)())
+            except Exception as error:  # noqa: BLE001 - the steps see every error
+                step = steps.throw(error)
+            else:
+                step = steps.send(result)
+    except StopIteration as stop:
+        made: Made = stop.value
+        return made

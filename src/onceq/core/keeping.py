@@ -1,0 +1,83 @@
+"""A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
+
+Nothing is checked or resolved a second time: what was promised stands in the record. A queue that
+was deleted meanwhile is a destination all the same; the commit finds it gone (section 1.10).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from onceq.core.desk import Desk, Prepared, Target
+from onceq.core.holders import Outgoing, Queue
+from onceq.core.inputs import SendItem
+from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from onceq.packet.encode import Template
+
+_KINDS: dict[str, Any] = {
+    "delivery": Delivery,
+    "acknowledge": Acknowledge,
+    "journal": Journal,
+    "correlation_id": bytes.fromhex,
+    "extension": bytes.fromhex,
+}
+_DEFAULTS = Properties()
+
+
+def note_of(p: Prepared) -> dict[str, Any]:
+    """What must be kept of a batch, without its bodies."""
+    return {
+        "to": p.item.destination,
+        "properties": _dump_properties(p.item.properties),
+        "targets": [[t.holder.number, t.text] for t in p.targets],
+        "templates": [
+            [m.head.hex(), m.transaction, m.properties, m.flags, m.tail.hex()] for m in p.templates
+        ],
+        "times": [p.expires, p.receive_by, p.confirm_by],
+        "size": p.size,
+        "grave": p.grave,
+        "once": p.once,
+    }
+
+
+def batch_of(desk: Desk, note: dict[str, Any], bodies: Run) -> Prepared:
+    """The batch again."""
+    item = SendItem(note["to"], _load_properties(note["properties"]), bodies)
+    targets = tuple(Target(_holder(desk, number), text) for number, text in note["targets"])
+    templates = tuple(
+        Template(bytes.fromhex(head), transaction, properties, flags, bytes.fromhex(tail))
+        for head, transaction, properties, flags, tail in note["templates"]
+    )
+    expires, receive_by, confirm_by = note["times"]
+    return Prepared(
+        item, targets, templates, expires, receive_by, note["size"], confirm_by, note["grave"],
+        note["once"],
+    )  # fmt: skip
+
+
+def _holder(desk: Desk, number: int) -> Queue | Outgoing:
+    holder = desk.state.holders.get(number)
+    if holder is None:
+        # Numbers never come again: nobody takes this one for another queue.
+        gone = QueueProperties(name="deleted", number=number, transactional=True)
+        return Queue(number, desk.state.space, gone)
+    assert isinstance(holder, (Queue, Outgoing))
+    return holder
+
+
+def _dump_properties(properties: Properties) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(Properties):
+        value = getattr(properties, field.name)
+        if value != getattr(_DEFAULTS, field.name):
+            found[field.name] = value.hex() if isinstance(value, bytes) else value
+    return found
+
+
+def _load_properties(values: dict[str, Any]) -> Properties:
+    return Properties(
+        **{name: _KINDS[name](v) if name in _KINDS else v for name, v in values.items()}
+    )

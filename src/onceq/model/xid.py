@@ -1,0 +1,95 @@
+"""Identifiers of transaction branches, as XA has them (section 11.2).
+
+A global transaction has one ``gtrid``; each of its branches, one for each partner, has a ``bqual``
+beside it. Those that onceq makes are printable, because databases keep them as text: ``gtrid`` is
+``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number; ``bqual`` is a
+short name of the partner.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.errors import InvalidParameter
+from onceq.model.identity import GUID_BYTES
+
+XID_BYTES_MAX: Final = 64
+"""Bytes of each of the two parts (XA: MAXGTRIDSIZE, MAXBQUALSIZE)."""
+FORMAT_MAX: Final = 0x7FFF_FFFF
+ONCEQ_FORMAT: Final = 0x6F6E6371
+"""Format of identifiers that onceq makes: the letters ``oncq``."""
+PREFIX: Final = "onceq-"
+
+_OURS = re.compile(rb"onceq-([0-9a-f]{32})-([0-9a-f]{1,24})")
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./$@+=")
+_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})|([^%:])")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Xid:
+    """One branch of one global transaction; raises InvalidParameter if it cannot be.
+
+    Attributes:
+        format_id: How the rest is to be read: 0 to 2**31 - 1.
+        gtrid: The global transaction: 1 to 64 bytes.
+        bqual: The branch: up to 64 bytes.
+    """
+
+    format_id: int
+    gtrid: bytes
+    bqual: bytes = b""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.format_id <= FORMAT_MAX:
+            raise InvalidParameter(f"a format identifier is 0 to {FORMAT_MAX}: {self.format_id}")
+        if not 0 < len(self.gtrid) <= XID_BYTES_MAX or len(self.bqual) > XID_BYTES_MAX:
+            raise InvalidParameter(
+                f"a global transaction identifier has 1 to {XID_BYTES_MAX} bytes and a branch "
+                f"qualifier up to {XID_BYTES_MAX}, not {len(self.gtrid)} and {len(self.bqual)}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.format_id}:{_text(self.gtrid)}:{_text(self.bqual)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Xid:
+        """Read the form that ``str`` prints; raises InvalidParameter."""
+        parts = text.split(":")
+        if len(parts) != 3 or not parts[0].isdecimal() or len(parts[0]) > 10:
+            raise InvalidParameter(
+                f"not a branch: {text!r}; it has the form format:transaction:branch"
+            )
+        return cls(int(parts[0]), _bytes(parts[1]), _bytes(parts[2]))
+
+
+def _text(raw: bytes) -> str:
+    return "".join(chr(b) if b in _PLAIN else f"%{b:02x}" for b in raw)
+
+
+def _bytes(text: str) -> bytes:
+    found = bytearray()
+    at = 0
+    while at < len(text):
+        match = _ESCAPE.match(text, at)
+        if match is None or (match[2] and not match[2].isascii()):
+            raise InvalidParameter(f"not a part of a branch: {text!r} at character {at + 1}")
+        found += bytes.fromhex(match[1]) if match[1] else match[2].encode()
+        at = match.end()
+    return bytes(found)
+
+
+def make_gtrid(decider: bytes, number: int) -> bytes:
+    """The identifier of a transaction that ``decider`` (a GUID) decides."""
+    return f"{PREFIX}{decider.hex()}-{number:x}".encode()
+
+
+def decider_of(gtrid: bytes) -> tuple[bytes, int] | None:
+    """GUID and number out of ``make_gtrid``; None if it is not one of ours."""
+    match = _OURS.fullmatch(gtrid)
+    if match is None:
+        return None
+    decider = bytes.fromhex(match[1].decode())
+    assert len(decider) == GUID_BYTES
+    return decider, int(match[2], 16)

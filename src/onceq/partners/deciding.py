@@ -1,0 +1,132 @@
+"""The decision: who is asked, when it is made, who is told. Pure: a generator of steps.
+
+All partners prepare, in the order in which they were enlisted. Then the home manager commits: its
+commit record *is* the decision (it is the last agent, and needs no record beside the one that it
+writes anyway). Then all partners commit. If anything fails before the decision, all roll back;
+there is no record of that, because no record is an abort (presumed abort). After the decision
+nothing can fail any more: a partner that cannot be reached is told later (``recovery.py``).
+
+The drivers in the client carry the steps out, from threads and from tasks; tests carry them out on
+models, with a failure and a crash at each of them.
+
+Upholds: I21 (nobody commits before the decision is durable, nobody is told of a commit before it,
+nobody rolls back after it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from onceq.errors import InDoubt, OnceqError, RolledBack, UnknownBranch
+from onceq.model.branch import Vote
+
+
+class What(Enum):
+    """What a step asks for; all but DECIDE and DONE of one partner."""
+
+    PREPARE = "prepare"
+    """Result: a Vote."""
+    DECIDE = "decide"
+    """Commit the home manager's transaction. Result: what its commit gives."""
+    COMMIT = "commit"
+    COMMIT_ONE_PHASE = "commit_one_phase"
+    ROLLBACK = "rollback"
+    DONE = "done"
+    """All partners have carried the decision out: the manager may forget it."""
+    LEAVE = "leave"
+    """Not all could be told: recovery may go on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do.
+
+    Attributes:
+        partner: Index of the partner; -1: the home manager.
+    """
+
+    what: What
+    partner: int = -1
+
+
+@dataclass(slots=True)
+class Made:
+    """How it went.
+
+    Attributes:
+        result: What the commit of the home manager gave; None: it had nothing to do.
+        pending: Partners that are still to be told, with what happened instead.
+    """
+
+    result: Any = None
+    pending: list[tuple[int, BaseException]] = field(default_factory=list)
+
+
+Steps = Generator[Step, Any, Made]
+
+
+def committing(count: int, *, idle: bool = False) -> Steps:
+    """The steps of a commit with ``count`` partners; exceptions of a step are thrown in.
+
+    Args:
+        idle: The home manager has nothing to commit itself.
+
+    Raises:
+        RolledBack: A partner would not; everything was undone.
+        InDoubt: Nobody knows whether the home manager has committed; partners stay prepared, and
+            recovery will tell them.
+        OnceqError: The home manager refused its commit; everything was undone.
+    """
+    if idle and count == 1:
+        return (yield from _one_phase())
+    votes: list[Vote] = []
+    for index in range(count):
+        try:
+            votes.append((yield Step(What.PREPARE, index)))
+        except Exception as error:
+            yield from undoing(count)
+            raise RolledBack(
+                f"partner {index + 1} of {count} could not promise to commit, and everything was "
+                f"undone: {error}"
+            ) from error
+    try:
+        made = Made((yield Step(What.DECIDE)))
+    except InDoubt:
+        raise
+    except OnceqError:
+        yield from undoing(count)
+        raise
+    for index, vote in enumerate(votes):
+        if vote is Vote.PREPARED:
+            try:
+                yield Step(What.COMMIT, index)
+            except UnknownBranch:
+                continue  # It is decided, so it can only have been told before.
+            except Exception as error:  # noqa: BLE001 - it is decided: it will be told later
+                made.pending.append((index, error))
+    yield Step(What.LEAVE if made.pending else What.DONE)
+    return made
+
+
+def _one_phase() -> Steps:
+    """There is one partner and nobody else: no promise is needed."""
+    try:
+        yield Step(What.COMMIT_ONE_PHASE, 0)
+    except InDoubt:
+        raise
+    except Exception as error:
+        yield from undoing(1)
+        raise RolledBack(f"the only partner could not commit, and was undone: {error}") from error
+    return Made()
+
+
+def undoing(count: int) -> Generator[Step, Any, None]:
+    """Roll all partners back; one that cannot be told will find no decision, which is the same."""
+    for index in range(count):
+        try:
+            yield Step(What.ROLLBACK, index)
+        except Exception:  # noqa: BLE001 - presumed abort: recovery will do it
+            continue

@@ -1,0 +1,173 @@
+"""Recovery: whatever was left prepared by crashes is brought to the one outcome.
+
+Each round asks first which decisions the manager still keeps, and then every resource what is
+prepared there. Of the branches that are this manager's, each gets what was decided: committed if
+there is a record, rolled back if there is none, left alone while its application is at work. A
+decision is forgotten when all its partners were looked at *after* it was listed and none has a
+branch of it left: then all have committed. A resource that fails is tried again later, with longer
+and longer waits.
+
+Upholds: I21; XTX-5, XTX-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from onceq.errors import DecidedByHand, UnknownBranch
+from onceq.model.branch import Decision
+from onceq.model.xid import Xid, decider_of
+from onceq.partners.contract import Resource
+
+WAIT_S_MIN: Final = 1.0
+WAIT_S_MAX: Final = 60.0
+"""Between attempts to reach a resource that failed: doubled each time."""
+ROUND_S: Final = 30.0
+"""Between rounds when all is well: somebody else's application may have died meanwhile."""
+
+
+class Decider(Protocol):
+    """The queue manager that decides, as recovery needs it.
+
+    Attributes:
+        guid: Its GUID, which its global identifiers contain.
+    """
+
+    guid: bytes
+
+    def decision(self, gtrid: bytes) -> Decision:
+        """What was decided."""
+
+    def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
+        """Global identifiers of commits that partners may not have carried out, with their
+        names."""
+
+    def done(self, gtrid: bytes) -> None:
+        """All partners have carried it out."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What one round has done.
+
+    Attributes:
+        committed, rolled_back: Branches that were brought to their outcome, with the resource.
+        at_work: Branches whose application is at work.
+        by_hand: Branches that an operator had decided otherwise or before, with what was said.
+        failed: Resources that could not be asked, with why.
+        forgotten: Decisions that all partners have carried out.
+        waiting: Decisions with partners that are not known here, or could not be asked.
+    """
+
+    committed: list[tuple[str, Xid]] = field(default_factory=list)
+    rolled_back: list[tuple[str, Xid]] = field(default_factory=list)
+    at_work: list[tuple[str, Xid]] = field(default_factory=list)
+    by_hand: list[tuple[str, Xid, str]] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    forgotten: list[bytes] = field(default_factory=list)
+    waiting: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is left to do for anybody."""
+        return not (self.at_work or self.failed or self.waiting)
+
+
+class Recovery:
+    """Recovery for one deciding manager and its resources. One caller at a time."""
+
+    def __init__(self, decider: Decider, resources: Iterable[Resource] = ()) -> None:
+        self._decider = decider
+        self._resources: dict[str, Resource] = {}
+        self._due_s: dict[str, float] = {}
+        self._waits_s: dict[str, float] = {}
+        for resource in resources:
+            self.add(resource)
+
+    def add(self, resource: Resource) -> bool:
+        """Look after a resource; False (and it is closed) if one of that name is known."""
+        if resource.name in self._resources:
+            resource.close()
+            return False
+        self._resources[resource.name] = resource
+        return True
+
+    def knows(self, name: str) -> bool:
+        """Whether that resource is looked after."""
+        return name in self._resources
+
+    def step(self, now_s: float, *, dry_run: bool = False) -> Report:
+        """One round. Errors of resources are in the report; those of the manager are raised.
+
+        Args:
+            now_s: Monotonic seconds; resources that failed lately are passed over.
+            dry_run: Say what would be done, and do nothing.
+        """
+        report = Report()
+        decisions = dict(self._decider.open_decisions())
+        left: dict[str, set[bytes]] = {}
+        for name, resource in list(self._resources.items()):
+            if now_s < self._due_s.get(name, 0.0):
+                report.failed[name] = "failed lately, and is tried again later"
+                continue
+            try:
+                left[name] = self._settle(resource, report, dry_run=dry_run)
+            except Exception as error:  # noqa: BLE001 - any driver's errors
+                report.failed[name] = f"{type(error).__name__}: {error}".strip()
+                wait_s = self._waits_s.get(name, WAIT_S_MIN)
+                self._waits_s[name] = min(wait_s * 2, WAIT_S_MAX)
+                self._due_s[name] = now_s + wait_s
+            else:
+                self._waits_s.pop(name, None)
+        for gtrid, partners in decisions.items():
+            if all(name in left and gtrid not in left[name] for name in partners):
+                if not dry_run:
+                    self._decider.done(gtrid)
+                report.forgotten.append(gtrid)
+            else:
+                report.waiting[gtrid] = partners
+        return report
+
+    def _settle(self, resource: Resource, report: Report, *, dry_run: bool) -> set[bytes]:
+        """Bring branches there to their outcome; returns the transactions of those that are
+        left."""
+        left: set[bytes] = set()
+        for xid in resource.recover():
+            decider = decider_of(xid.gtrid)
+            if decider is None or decider[0] != self._decider.guid:
+                continue
+            decision = self._decider.decision(xid.gtrid)
+            if decision is Decision.OPEN:
+                report.at_work.append((resource.name, xid))
+                left.add(xid.gtrid)
+                continue
+            committed = decision is Decision.COMMITTED
+            (report.committed if committed else report.rolled_back).append((resource.name, xid))
+            if dry_run:
+                left.add(xid.gtrid)
+            else:
+                self._carry_out(resource, xid, report, committed=committed)
+        return left
+
+    def _carry_out(self, resource: Resource, xid: Xid, report: Report, *, committed: bool) -> None:
+        verb: Callable[[Xid], Any] = resource.commit if committed else resource.rollback
+        try:
+            verb(xid)
+        except UnknownBranch:
+            return  # Whoever was at work has done it meanwhile.
+        except DecidedByHand as error:
+            report.by_hand.append((resource.name, xid, error.text))
+
+    def close(self) -> None:
+        """Give up all connections."""
+        for resource in self._resources.values():
+            resource.close()
+
+    def next_s(self, now_s: float, report: Report) -> float:
+        """Seconds until the next round is worth while."""
+        if report.clean:
+            return ROUND_S
+        due = [at for at in self._due_s.values() if at > now_s]
+        return max(min(due) - now_s, 0.05) if due else WAIT_S_MIN

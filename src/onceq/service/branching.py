@@ -1,0 +1,56 @@
+"""What applications and coordinators ask of external transactions, as inputs of the core.
+
+Upholds: I24 (no value from outside makes the core fail).
+"""
+
+from __future__ import annotations
+
+from onceq.core import branching, inputs
+from onceq.errors import InvalidParameter
+from onceq.model.branch import Join, Leave
+from onceq.model.limits import GTRID_BYTES_MAX, PARTNER_CHARS_MAX
+from onceq.model.xid import Xid
+from onceq.wire.app import frames
+
+
+def branch_input(owner: int, request: int, head: frames.BranchHead) -> inputs.Input:
+    """A verb of XA; raises InvalidParameter."""
+    xid = Xid(head.format_id, head.gtrid, head.bqual)
+    verb, number = head.verb, head.transaction
+    try:
+        if verb == "start":
+            return branching.StartBranch(owner, request, number, xid, Join(head.how))
+        if verb == "end":
+            return branching.EndBranch(owner, request, number, xid, Leave(head.how))
+    except ValueError as error:
+        raise InvalidParameter(str(error)) from None
+    if verb == "commit":
+        return branching.CommitBranch(owner, request, xid, bool(head.how), head.by_hand)
+    if verb == "rollback":
+        return branching.RollbackBranch(owner, request, xid, head.by_hand)
+    if verb == "forget":
+        return branching.ForgetBranch(owner, request, xid)
+    raise InvalidParameter(f"there is no verb {verb[:20]!r} of branches")
+
+
+def decide_input(owner: int, request: int, head: frames.DecideHead) -> inputs.Input:
+    """A transaction that decides for partners; raises InvalidParameter."""
+    gtrid = head.gtrid
+    if not 0 < len(gtrid) <= GTRID_BYTES_MAX:
+        raise InvalidParameter(
+            f"a global transaction identifier has 1 to {GTRID_BYTES_MAX} bytes, not {len(gtrid)}"
+        )
+    if head.verb == "enlist":
+        partner = head.partner
+        if not 0 < len(partner) <= PARTNER_CHARS_MAX or not partner.isprintable():
+            raise InvalidParameter(
+                f"a partner's name has 1 to {PARTNER_CHARS_MAX} printable characters"
+            )
+        return branching.Enlist(owner, request, head.transaction, gtrid, partner)
+    if head.verb == "ask":
+        return branching.AskDecision(owner, request, gtrid)
+    if head.verb == "leave":
+        return branching.LeaveDecision(owner, request, gtrid)
+    if head.verb == "done":
+        return branching.DecisionDone(owner, request, gtrid)
+    raise InvalidParameter(f"there is no verb {head.verb[:20]!r} of decisions")

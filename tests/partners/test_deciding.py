@@ -1,0 +1,265 @@
+"""The decision procedure on models: every failure and every crash, at every step (I20, I21).
+
+The models are what the contract promises and nothing more: a partner that has prepared keeps that;
+the home manager's commit is there or is not. Whatever happens, after recovery all have one outcome,
+and what the application was told is true.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from onceq.client.enlisting import Partners, carry_out
+from onceq.errors import InDoubt, OnceqError, RolledBack, TransactionOver, UnknownBranch
+from onceq.model.branch import Decision, Vote
+from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
+from onceq.partners.deciding import What, committing
+from onceq.partners.recovery import Recovery
+
+GUID = b"G" * 16
+GTRID = make_gtrid(GUID, 1)
+
+
+class Crash(BaseException):
+    """The application dies here."""
+
+
+@dataclass
+class Model:
+    """A partner and its resource in one.
+
+    Attributes:
+        trouble: By verb: "before" fails and does nothing, "after" does it and fails, "crash-before"
+            and "crash-after" end the application.
+    """
+
+    name: str
+    trouble: dict[str, str] = field(default_factory=dict)
+    reads: bool = False
+    state: str = "at work"
+    reachable: bool = True
+
+    def _do(self, verb: str, state: str, *, needs: tuple[str, ...]) -> None:
+        trouble = self.trouble.get(verb, "")
+        if trouble.endswith("before"):
+            raise Crash if trouble.startswith("crash") else ConnectionError(verb)
+        if self.state not in needs:
+            raise UnknownBranch(f"{verb} of what is {self.state}")
+        self.state = state
+        if trouble.endswith("after"):
+            raise Crash if trouble.startswith("crash") else ConnectionError(verb)
+
+    def prepare(self, xid: Xid) -> Vote:
+        if self.reads:
+            self._do("prepare", "read-only", needs=("at work",))
+            return Vote.READ_ONLY
+        self._do("prepare", "prepared", needs=("at work",))
+        return Vote.PREPARED
+
+    def commit(self, xid: Xid) -> None:
+        self._do("commit", "committed", needs=("prepared",))
+
+    def commit_one_phase(self, xid: Xid) -> None:
+        self._do("commit_one_phase", "committed", needs=("at work",))
+
+    def rollback(self, xid: Xid) -> None:
+        self._do("rollback", "rolled back", needs=("at work", "prepared"))
+
+    def recover(self) -> list[Xid]:
+        if not self.reachable:
+            raise ConnectionError(self.name)
+        return [Xid(ONCEQ_FORMAT, GTRID, self.name.encode())] if self.state == "prepared" else []
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+    def crashed(self) -> None:
+        """The application is gone: what was not prepared is rolled back by the database."""
+        self.trouble = {}
+        if self.state == "at work":
+            self.state = "rolled back"
+
+
+@dataclass
+class Home:
+    """The home manager: its decision, and whether its application is at work."""
+
+    trouble: str = ""
+    guid: bytes = GUID
+    committed: bool = False
+    forgotten: bool = False
+    working: bool = True
+
+    def __call__(self, what: What) -> Any:
+        if what is What.DECIDE:
+            if self.trouble == "refused":
+                raise OnceqError("the quota is full")
+            if self.trouble == "over":
+                raise TransactionOver("its connection was lost")
+            if self.trouble == "crash-before":
+                raise Crash
+            if self.trouble != "lost-before":
+                self.committed = True
+            if self.trouble.startswith("lost"):
+                raise InDoubt("the answer was lost")
+            if self.trouble == "crash-after":
+                raise Crash
+            return "made"
+        self.working = False
+        self.forgotten = what is What.DONE
+        return None
+
+    def decision(self, gtrid: bytes) -> Decision:
+        assert gtrid == GTRID
+        if self.working:
+            return Decision.OPEN
+        there = self.committed and not self.forgotten
+        return Decision.COMMITTED if there else Decision.ABORTED
+
+    def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
+        there = self.committed and not self.forgotten
+        return {GTRID: ("0", "1")} if there else {}
+
+    def done(self, gtrid: bytes) -> None:
+        self.forgotten = True
+
+
+VERBS = ("prepare", "commit", "rollback")
+KINDS = ("before", "after", "crash-before", "crash-after")
+TROUBLES = [{}] + [{verb: kind} for verb in VERBS for kind in KINDS]
+HOMES = ["", "refused", "over", "lost-before", "lost-after", "crash-before", "crash-after"]
+
+
+def enlisted(*models: Model) -> Partners:
+    partners = Partners()
+    for model in models:
+        partners.add(model, Xid(ONCEQ_FORMAT, GTRID, model.name.encode()))
+    return partners
+
+
+@pytest.mark.parametrize("at_home", HOMES)
+@pytest.mark.parametrize("reads", [(False, False), (True, False), (True, True)])
+def test_one_outcome_whatever_fails(at_home: str, reads: tuple[bool, bool]) -> None:
+    for first, second in itertools.product(TROUBLES, TROUBLES):
+        home = Home(at_home)
+        models = [Model("0", dict(first), reads[0]), Model("1", dict(second), reads[1])]
+        told = ""
+        try:
+            carry_out(committing(2), enlisted(*models), home)
+            told = "committed"
+        except RolledBack:
+            told = "rolled back"
+        except InDoubt:
+            told = "in doubt"
+        except OnceqError:
+            told = "refused"
+        except Crash:
+            pass
+        for model in models:
+            model.crashed()
+        home.working = False
+        Recovery(home, models).step(0.0)
+        story = (at_home, first, second, told, [model.state for model in models])
+        ends = {model.state for model in models} - {"read-only"}
+        assert ends <= ({"committed"} if home.committed else {"rolled back"}), story
+        if told == "committed":
+            assert home.committed, story
+        if told in ("rolled back", "refused"):
+            assert not home.committed, story
+        assert not home.open_decisions(), story
+
+
+def test_nobody_commits_before_the_decision() -> None:
+    order: list[str] = []
+
+    class Noted(Model):
+        def _do(self, verb: str, state: str, *, needs: tuple[str, ...]) -> None:
+            order.append(f"{verb} {self.name}")
+            super()._do(verb, state, needs=needs)
+
+    def home(what: What) -> Any:
+        order.append(what.value)
+        return "made"
+
+    made = carry_out(committing(2), enlisted(Noted("0"), Noted("1")), home)
+    assert made.result == "made"
+    assert order == ["prepare 0", "prepare 1", "decide", "commit 0", "commit 1", "done"]
+
+
+def test_one_partner_alone_commits_in_one_phase() -> None:
+    def home(what: What) -> Any:
+        raise AssertionError(what)
+
+    model = Model("0")
+    made = carry_out(committing(1, idle=True), enlisted(model), home)
+    assert (model.state, made.result) == ("committed", None)
+    model = Model("0", {"commit_one_phase": "before"})
+    with pytest.raises(RolledBack):
+        carry_out(committing(1, idle=True), enlisted(model), home)
+    assert model.state == "rolled back"
+
+
+def test_a_decision_is_kept_until_every_partner_was_looked_at() -> None:
+    home = Home(committed=True, working=False)
+    here, away = Model("0", state="prepared"), Model("1", state="prepared", reachable=False)
+    recovery = Recovery(home, [here, away])
+    report = recovery.step(0.0)
+    assert here.state == "committed"
+    assert report.failed.keys() == {"1"}
+    assert report.waiting == {GTRID: ("0", "1")}
+    away.reachable = True
+    assert recovery.step(0.5).waiting, "it failed half a second ago, and is left alone"
+    report = recovery.step(1.5)
+    assert (away.state, report.forgotten, report.clean) == ("committed", [GTRID], True)
+
+
+def test_a_decision_with_an_unknown_partner_is_kept() -> None:
+    home = Home(committed=True, working=False)
+    report = Recovery(home, [Model("0")]).step(0.0)
+    assert report.waiting == {GTRID: ("0", "1")}
+    assert not home.forgotten
+
+
+def test_waits_grow_and_end() -> None:
+    home = Home(working=False)
+    away = Model("0", reachable=False)
+    recovery = Recovery(home, [away])
+    tried = []
+    now = 0.0
+    for _ in range(400):
+        report = recovery.step(now)
+        if "ConnectionError" in report.failed["0"]:
+            tried.append(now)
+        now += recovery.next_s(now, report)
+    gaps = [b - a for a, b in itertools.pairwise(tried)]
+    assert gaps[:6] == [1, 2, 4, 8, 16, 32]
+    assert set(gaps[6:]) == {60}
+
+
+def test_what_is_at_work_and_what_is_somebody_elses_is_left_alone() -> None:
+    home = Home()
+    mine = Model("0", state="prepared")
+
+    class Others(Model):
+        def recover(self) -> list[Xid]:
+            other = make_gtrid(b"O" * 16, 1)
+            return [Xid(ONCEQ_FORMAT, other, b"x"), Xid(7, b"unknown", b"")]
+
+    theirs = Others("1", state="prepared")
+    report = Recovery(home, [mine, theirs]).step(0.0)
+    assert (mine.state, theirs.state) == ("prepared", "prepared")
+    assert [name for name, _ in report.at_work] == ["0"]
+
+
+def test_a_dry_run_does_nothing() -> None:
+    home = Home(committed=True, working=False)
+    model = Model("0", state="prepared")
+    report = Recovery(home, [model, Model("1", state="committed")]).step(0.0, dry_run=True)
+    assert [name for name, _ in report.committed] == ["0"]
+    assert model.state == "prepared"
+    assert not home.forgotten
