@@ -175,7 +175,7 @@ class AsyncRecovering:
             except (OnceqError, TimeoutError):
                 wait_s = WAIT_S_MIN  # The manager itself cannot be reached.
 
-    async def stop_recovering(self) -> None:
+    async def _stop_recovering(self) -> None:
         """End the task (for ``close``)."""
         if self._recovery_task is not None:
             self._recovery_task.cancel()

@@ -72,7 +72,7 @@ class AsyncQueueManager(
     async def close(self) -> None:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
         self._closed = True
-        await self.stop_recovering()
+        await self._stop_recovering()
         if self._connect is None:
             await asyncio.get_running_loop().run_in_executor(None, self._link.close)
         else:
