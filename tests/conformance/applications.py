@@ -60,6 +60,9 @@ class Applications:
     def delete(self, name: str) -> Any:
         return self.ask(lambda o, r: inputs.DeleteQueue(o, r, name))
 
+    def purge(self, name: str) -> Any:
+        return self.ask(lambda o, r: inputs.PurgeQueue(o, r, name))
+
     def open(
         self, name: str, access: inputs.Access, share: inputs.Share = inputs.Share.DENY_NONE
     ) -> Opened:

@@ -20,6 +20,7 @@ from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError
+from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
 from onceq.model.time import Now
@@ -93,6 +94,74 @@ class _Wire(Wire):
         self.world.after(1, gone)
 
 
+class _HttpWire:
+    """An HTTP connection between two engines; what passed over it is kept for tests."""
+
+    def __init__(self, world: World, nodes: tuple[Node, Node], outgoing: int) -> None:
+        self.world, self.nodes, self.cut = world, nodes, False
+        self.names = tuple(node.identity.name for node in nodes)
+        self.lives = tuple(node.life for node in nodes)
+        self.said = (bytearray(), bytearray())
+        world.http.append(self)
+        self.sessions = [0, 0]
+        one, other = (node.engine for node in nodes)
+        assert one is not None
+        assert other is not None
+        self.sessions[1] = other.accepted_http(_HttpEnd(self, 1), nodes[0].address)
+        self.sessions[0] = one.connected(outgoing, _HttpEnd(self, 0), nodes[1].address)
+
+    def _engine(self, side: int) -> Engine | None:
+        node = self.nodes[side]
+        return node.engine if node.life == self.lives[side] else None
+
+    def sent(self, side: int, data: bytes) -> None:
+        self.said[side].extend(data)
+
+        def arrive() -> None:
+            engine = self._engine(1 - side)
+            if engine is not None and not self.cut:
+                engine.data(self.sessions[1 - side], data)
+                self.nodes[1 - side].pump()
+
+        self.world.after(LATENCY_US, arrive)
+
+    def break_(self, reason: str) -> None:
+        if self.cut:
+            return
+        self.cut = True
+        self.world.wires.remove(self)
+        for side in (0, 1):
+            self.world.after(1, self._loser(side, reason))
+
+    def _loser(self, side: int, reason: str) -> Callable[[], None]:
+        def lose() -> None:
+            engine = self._engine(side)
+            if engine is not None:
+                engine.closed(self.sessions[side], reason)
+                self.nodes[side].pump()
+
+        return lose
+
+
+class _HttpEnd:
+    """An end of it, as an engine sees it."""
+
+    def __init__(self, wire: _HttpWire, side: int) -> None:
+        self.wire = wire
+        self.side = side
+
+    @property
+    def writable(self) -> bool:
+        return not self.wire.cut
+
+    def write(self, pieces: Sequence[Buffer]) -> None:
+        if not self.wire.cut:
+            self.wire.sent(self.side, b"".join(pieces))
+
+    def close(self) -> None:
+        self.wire.break_("closed by the other side")
+
+
 class Node(Applications):
     """One queue manager and its disk."""
 
@@ -104,6 +173,8 @@ class Node(Applications):
         self.settings = settings
         self.files = SimFiles()
         self.routes: dict[bytes, str] = {}
+        host = name.lower()
+        self.http = HttpNames(frozenset((host,)), f"http://{host}{ORDER_QUEUE_PATH}")
         self.engine: Engine | None = None
         self.life = 0
         self.answers: dict[int, object] = {}
@@ -136,6 +207,7 @@ class Node(Applications):
             wake=lambda: None,
             fatal=self._fatal,
             directory=self.world.directory,
+            http=self.http,
         )
         self.engine.start()
         self.owner = self.engine.owner(self.answers.__setitem__)
@@ -185,6 +257,9 @@ class Node(Applications):
 
     def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         life = self.life
+        if protocol.startswith("HTTP"):
+            self._connect_http(outgoing, host)
+            return
         target = self.world.find(host, peer)
 
         def attempt() -> None:
@@ -199,6 +274,23 @@ class Node(Applications):
             self.pump()
 
         self.world.after(LATENCY_US, attempt)
+
+    def _connect_http(self, outgoing: int, host: str) -> None:
+        life, world = self.life, self.world
+
+        def attempt() -> None:
+            if self.engine is None or self.life != life:
+                return
+            dark = (self.identity.name, host.casefold()) in world.http_dark
+            target = world.nodes.get(world.gateways.get(host.casefold(), host).upper())
+            if dark or target is None or target.engine is None:
+                self.engine.connect_failed(outgoing, f"{host}: no answer")
+            else:
+                world.wires.append(_HttpWire(world, (self, target), outgoing))
+                target.pump()
+            self.pump()
+
+        world.after(LATENCY_US, attempt)
 
     def pump(self) -> None:
         if self.engine is None or self.engine.stopped:
@@ -262,7 +354,13 @@ class World:
         self.settings = settings
         self.nodes: dict[str, Node] = {}
         self.links: dict[frozenset[str], Link] = {}
-        self.wires: list[Wire] = []
+        self.wires: list[Any] = []
+        self.http: list[_HttpWire] = []
+        """Every HTTP connection that there was."""
+        self.gateways: dict[str, str] = {}
+        """Hosts in front of managers: what is posted there goes to these."""
+        self.http_dark: set[tuple[str, str]] = set()
+        """Names of managers and hosts that they do not reach."""
         self.events: list[tuple[int, int, Callable[[], None]]] = []
         self.count = itertools.count()
         self.populate(names)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from onceq.core.acknowledge import on_arrival
-from onceq.core.decision import CloseSession, Persisted, Ready
+from onceq.core.decision import CloseSession, Declined, Persisted, Ready
 from onceq.core.desk import Desk, Timer
 from onceq.core.doubts import settled_by, settling
 from onceq.core.ending import ack_flags, tell_sender
@@ -26,6 +26,7 @@ from onceq.core.holders import Peer, Progress, Queue
 from onceq.core.inputs import Arrived
 from onceq.core.outgoing import final_acked, order_acked
 from onceq.core.quota import computer_full, queue_full
+from onceq.core.receipts import learn_address, post_receipt
 from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -40,7 +41,7 @@ from onceq.core.resolve import arrival_key
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.tracing import trace_arrival
 from onceq.core.wishes import quiet
-from onceq.model.classes import MessageClass
+from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
 from onceq.model.run import Run
@@ -71,6 +72,8 @@ def arrived(desk: Desk, item: Arrived) -> None:
                 final_acked(desk, ack)
     elif run.kind == SETTLING:
         settling(desk, peer, run)
+    elif run.http and not _http_takes(desk, item.session, run):
+        return
     elif not _room_for(desk, run):
         desk.act(
             CloseSession(item.session, "no room for more messages now; the sender will try again")
@@ -82,8 +85,25 @@ def arrived(desk: Desk, item: Arrived) -> None:
             return
     else:
         _plain(desk, _unheard(desk, run))
-    if run.recoverable:
+    if run.recoverable or peer.http:
         desk.act(Persisted(item.session, len(run.packets)))
+
+
+def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
+    """Whether a message that came over HTTP may be judged; if not it is answered here, and nothing
+    else is said or recorded (HTTP-9, HTTP-10)."""
+    _, queue = arrival_key(desk, run.destination)
+    if not _room_for(desk, run):
+        desk.act(Declined(session, 500, "no room for more messages now"))
+        return False
+    refusal = _refusal(desk, run, queue, len(run.packets.data))
+    if refusal == MessageClass.NACK_QUEUE_EXCEED_QUOTA:
+        desk.act(Declined(session, 500, "the queue is full"))
+        return False
+    if refusal and refusal != MessageClass.NACK_REACH_QUEUE_TIMEOUT:
+        desk.act(Declined(session, 400, class_name(refusal)))
+        return False
+    return True
 
 
 def _room_for(desk: Desk, run: ArrivedRun) -> bool:
@@ -124,6 +144,8 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     if judgment.verdict is Verdict.ACCEPT:
         if progress is None and len(desk.state.progress) >= STREAMS_MAX:
             return False
+        if run.receipts:
+            learn_address(desk, run.source, run.stream, run.receipts)
         _accept(desk, run, key, queue, skip=judgment.duplicates)
         progress = desk.state.progress[run.source, key]
         progress.rejects = 0
@@ -292,6 +314,10 @@ def emit_ack(desk: Desk, progress: Progress) -> None:
     progress.due_us = 0
     progress.since_ack = 0
     progress.acked_us = desk.now.mono_us
+    address = desk.state.receipts.get((progress.source, progress.stream))
+    if address is not None:
+        post_receipt(desk, progress, address)
+        return
     session = progress.session
     if session not in desk.peers:
         others = desk.sessions_of.get(progress.source)
@@ -312,7 +338,8 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
     numbers = run.message_numbers
     key, queue = arrival_key(desk, run.destination)
     firsts = {number: i for i, number in reversed(list(enumerate(numbers)))}
-    new = [i for n, i in firsts.items() if seen.get((source, key, n), 0) <= old]
+    known = source != NO_GUID  # over HTTP a message may come without an identifier
+    new = [i for n, i in firsts.items() if not known or seen.get((source, key, n), 0) <= old]
     new.sort()
     if not new:
         return

@@ -116,15 +116,17 @@ class Connect:
 
     Attributes:
         outgoing: Its identifier; repeat it in SessionOpened or ConnectFailed.
-        protocol: "OS", "TCP" or "" for a manager known by GUID only.
+        protocol: "OS", "TCP", "HTTP", "HTTPS" or "" for a manager known by GUID only.
         host: Name or address as in the format name; "" with a GUID.
         peer: GUID to expect; zero for direct names.
+        url: Of the queue, with HTTP and HTTPS.
     """
 
     outgoing: int
     protocol: str
     host: str
     peer: bytes
+    url: str = ""
 
 
 @dataclass(slots=True)
@@ -161,6 +163,16 @@ class Persisted:
 
     session: int
     recoverable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The message that came last over HTTP was not taken: answer with that status (400 for good,
+    500 for now)."""
+
+    session: int
+    status: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +214,16 @@ class Rewrite:
 
 
 Action = (
-    Answer | Connect | Ready | Transmit | Persisted | CloseSession | Notice | Register | Rewrite
+    Answer
+    | Connect
+    | Ready
+    | Transmit
+    | Persisted
+    | Declined
+    | CloseSession
+    | Notice
+    | Register
+    | Rewrite
 )
 
 

@@ -20,6 +20,7 @@ from onceq.core.desk import Desk
 from onceq.core.graves import journal_copy, taker
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
 from onceq.core.numbers import take_numbers
+from onceq.core.receipts import address_for
 from onceq.core.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
@@ -182,8 +183,12 @@ def tell_sender(
         messages: Message numbers of them all.
     """
     address = "" if source in desk.routes_to else desk.return_to.get(source, "")
-    text = f"PRIVATE={guid_text(source)}\\{ORDER_QUEUE_NUMBER:08x}"
-    outgoing = outgoing_for(desk, parse_format_name(text)[0])
+    outgoing = address_for(desk, source, stream)
+    if outgoing is None:
+        text = f"PRIVATE={guid_text(source)}\\{ORDER_QUEUE_NUMBER:08x}"
+        outgoing = outgoing_for(desk, parse_format_name(text)[0])
+    else:
+        address = ""
     packets = final_acks(
         messages,
         own=desk.identity.guid,

@@ -220,6 +220,11 @@ class Outgoing(Holder):
         self.connected_s = 0
 
     @property
+    def over_http(self) -> bool:
+        """Whether it is reached over HTTP."""
+        return self.name.protocol.startswith("HTTP")
+
+    @property
     def ordered_lane(self) -> Lane:
         """The lane of transactional messages."""
         return self.lane(TRANSACTIONAL_LANE)
@@ -303,6 +308,7 @@ class Peer:
     recoverable: int = 0
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
     extended: bool = False
+    http: bool = False
     notes: deque[bytes] = field(default_factory=deque)
     """Packets about doubts that wait to be sent."""
     plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)

@@ -287,6 +287,7 @@ class SessionOpened:
         address: Its address as text, without port.
         outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
         extended: Whether both sides understand packets about doubts (product D6).
+        http: It is a connection over HTTP: the peer is not known, and each message is answered.
     """
 
     session: int
@@ -294,6 +295,7 @@ class SessionOpened:
     address: str
     outgoing: int
     extended: bool = False
+    http: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,11 +331,13 @@ class Arrived:
 @dataclass(slots=True)
 class SessionAcked:
     """Absolute counts of this session: messages that the peer has got, and how many of the
-    recoverable ones, from the first on, are durable there."""
+    recoverable ones, from the first on, are durable there. ``refused``: what is new in them was
+    refused for good (over HTTP, 400)."""
 
     session: int
     messages: int
     recoverable: int
+    refused: bool = False
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from onceq.core.state import JOURNAL
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
-from onceq.model.names import Kind
+from onceq.model.names import Kind, url_of
 from onceq.packet.acks import FinalAck, OrderAck
 
 PROBE_MESSAGES = 64
@@ -69,7 +69,8 @@ def connect(desk: Desk, outgoing: Outgoing) -> None:
         _connect_public(desk, outgoing)
         return
     outgoing.connecting = True
-    desk.act(Connect(outgoing.number, name.protocol, name.host, bytes(16)))
+    url = url_of(name) if outgoing.over_http else ""
+    desk.act(Connect(outgoing.number, name.protocol, name.host, bytes(16), url))
 
 
 def _connect_public(desk: Desk, outgoing: Outgoing) -> None:

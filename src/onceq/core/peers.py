@@ -14,10 +14,12 @@ from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
 from onceq.core.doubts import inquire
+from onceq.core.ending import gave_up
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.outgoing import attach, delivered, lost
 from onceq.core.records import Change
+from onceq.model.classes import MessageClass
 
 
 def opened(desk: Desk, item: SessionOpened) -> None:
@@ -29,7 +31,7 @@ def opened(desk: Desk, item: SessionOpened) -> None:
         if isinstance(outgoing, Outgoing) and outgoing.connecting:
             lost(desk, outgoing, reason)
         return
-    peer = Peer(item.session, item.peer, item.address, extended=item.extended)
+    peer = Peer(item.session, item.peer, item.address, extended=item.extended, http=item.http)
     desk.peers[item.session] = peer
     desk.sessions_of.setdefault(item.peer, set()).add(item.session)
     if isinstance(outgoing, Outgoing):
@@ -50,7 +52,7 @@ def _turned_away(desk: Desk, item: SessionOpened) -> str:
         return "identity-clash: the peer claims our own identity"
     if desk.state.offline_s:
         return "this queue manager was disconnected by an operator"
-    if desk.settings.hardened:
+    if desk.settings.hardened and not item.http:
         return "this queue manager is hardened: it talks over HTTP only"
     return ""
 
@@ -99,7 +101,10 @@ def acked(desk: Desk, item: SessionAcked) -> None:
         gone = released.setdefault((number, index), set())
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
             # What was transmitted twice on this session stands here twice (after a resume).
-            if gone.isdisjoint(range(at, at + size)):
+            if item.refused:
+                reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
+                gave_up(desk, change, holder, index, at, size, reason)
+            elif gone.isdisjoint(range(at, at + size)):
                 delivered(desk, change, holder, index, at, size)
             else:
                 for counter in range(at, at + size):

@@ -34,7 +34,16 @@ from onceq.model.directory import Computer, Snapshot
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import ANSWER_QUEUES_MAX, FORMAT_NAME_ELEMENTS_MAX, OUTGOING_QUEUES_MAX
 from onceq.model.message import Properties
-from onceq.model.names import FormatName, Kind, Suffix, may_receive, may_send, parse_any, queue_key
+from onceq.model.names import (
+    FormatName,
+    Kind,
+    Suffix,
+    may_receive,
+    may_send,
+    parse_any,
+    parse_format_name,
+    queue_key,
+)
 from onceq.packet.address import MULTI_DIRECT, Address, Element, MultiNames
 
 TARGETS_MAX = 4_096
@@ -166,8 +175,8 @@ def check_send(name: FormatName, *, transactional: bool) -> None:
             raise TransactionUsage(f"{name}: multicast is never part of a transaction (FN-17)")
         raise UnsupportedOperation(f"{name}: onceq does not do multicast")
     may_send(name)
-    if name.kind is Kind.CONNECTOR or name.protocol in ("HTTP", "HTTPS"):
-        raise UnsupportedOperation(f"{name}: this kind of destination is not served yet")
+    if name.kind is Kind.CONNECTOR:
+        raise UnsupportedOperation(f"{name}: there are no connectors to foreign systems")
 
 
 def outgoing_for(desk: Desk, name: FormatName) -> Outgoing:
@@ -307,6 +316,23 @@ def _answer_name(desk: Desk, name: FormatName, *, lists: bool) -> FormatName:
     return replace(name, host=desk.identity.name) if name.host == "." else name
 
 
+def check_answers(desk: Desk, targets: Sequence[Target], admin: str) -> None:
+    """Over HTTP acknowledgments come back over HTTP only (HTTP-11).
+
+    Raises:
+        UnsupportedFormatName: An administration queue has another kind of name.
+    """
+    over_http = [t for t in targets if isinstance(t.holder, Outgoing) and t.holder.over_http]
+    if not over_http:
+        return
+    for name in answer_names(desk, admin):
+        if not name.protocol.startswith("HTTP"):
+            raise UnsupportedFormatName(
+                f"{name} cannot be the administration queue of a message to {over_http[0].text}: "
+                "acknowledgments of what goes over HTTP come to an HTTP address (HTTP-11)"
+            )
+
+
 def answer_address(desk: Desk, text: str) -> Address:
     """How an administration or response queue stands in a packet; the first, if it is several."""
     names = answer_names(desk, text, lists=True)
@@ -372,6 +398,10 @@ def arrival_key(desk: Desk, address: Address) -> tuple[str, Queue | None]:
     so that two spellings of one queue are two streams (wire-mqqb 8.1, U10).
     """
     state = desk.state
+    if address.kind == 7 and address.direct[:4].upper() == "HTTP":
+        (name,) = parse_format_name(f"DIRECT={address.direct}")
+        queue = state.queues.get(queue_key(name.private, name.queue))
+        return name.direct.casefold(), queue if queue is not None and not queue.system else None
     if address.kind == 7:
         key = address.direct.casefold()
         queue = state.queues.get(key.partition("\\")[2])

@@ -21,7 +21,13 @@ from onceq.core.inputs import SendItem
 from onceq.core.numbers import take_numbers
 from onceq.core.quota import check_quota
 from onceq.core.records import PUT_EXPRESS, Change, Put
-from onceq.core.resolve import address_of, answer_address, destinations, lists_of
+from onceq.core.resolve import (
+    address_of,
+    answer_address,
+    check_answers,
+    destinations,
+    lists_of,
+)
 from onceq.core.state import JOURNAL
 from onceq.core.tracing import trace_queue
 from onceq.core.wishes import flags_of, graves_of, heard, lane_of, refused
@@ -66,6 +72,8 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
             item = replace(item, properties=properties)
     sent_s = desk.now.wall_s - item.age_s
     targets, templates = _route(desk, item, sent_s, transactional)
+    if properties.admin_queue:
+        check_answers(desk, targets, properties.admin_queue)
     size = checked_size(desk, item, templates, tx)
     prepared = _timed(desk, Prepared(item, targets, templates, NEVER_S, NEVER_S, size, NEVER_S))
     if properties.dead_letter_queue:

@@ -3,6 +3,8 @@
 ``apply`` is the only way in which it changes, while running and at recovery. ``snapshot`` and
 ``restore`` are its form in a checkpoint.
 
+LONG: what each record means stands beside what the others mean.
+
 Upholds: I2 (one record is applied whole), I7 (numbers come from durable counters), I22 (the same
 ``apply`` always), I24 (one small entry a stream; tables, not objects, for messages).
 """
@@ -37,7 +39,7 @@ from onceq.core.space import Space
 from onceq.core.wants import Wanting, Wants
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
-from onceq.model.limits import DUPLICATE_IDS_MAX
+from onceq.model.limits import DUPLICATE_IDS_MAX, STREAMS_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
@@ -79,6 +81,8 @@ class State:
         self.doubts = Doubts()
         self.memories = Memories()
         self.branches = Branches()
+        self.receipts: OrderedDict[tuple[bytes, int], str] = OrderedDict()
+        """Where receipts go, by source and stream, of streams that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int], int] = OrderedDict()
         self.next_number = FIRST_NUMBER
         self.next_message = 1
@@ -351,6 +355,10 @@ class State:
                 self.holders[number].lane(index).skip_to(counter)
         elif setup.what == "restart":
             self.next_message = max(self.next_message, values["message"])
+        elif setup.what == "receipts":
+            self.receipts[bytes.fromhex(values["source"]), values["stream"]] = values["name"]
+            if len(self.receipts) > STREAMS_MAX:
+                self.receipts.popitem(last=False)
         elif setup.what == "branch-forget":
             self.branches.drop(self.branches.numbered(values["number"]))
         elif setup.what == "decision-done":

@@ -126,6 +126,19 @@ WAITING_READERS_MAX: Final = 10_000
 OPEN_TRANSACTIONS_MAX: Final = 100_000
 """Transactions open at one time on one queue manager."""
 
+XML_DEPTH_MAX: Final = 32
+"""Elements inside each other in XML from outside (SRMP, mapping files)."""
+XML_ELEMENTS_MAX: Final = 2_000
+"""Elements of one such document."""
+XML_TEXT_BYTES_MAX: Final = 64 << 10
+"""Characters of text in one such document; bodies of messages stand beside it."""
+HTTP_ENTITY_BYTES_MAX: Final = (4 << 20) + (512 << 10)
+"""Entity of one HTTP request: the largest body, and an envelope."""
+HTTP_POSTS_MAX: Final = 32
+"""Messages that wait on one HTTP connection for their turn; they go one after another."""
+HTTP_RECEIPTS_MAX: Final = 64
+"""Stream receipts that wait for one sender that cannot be reached; it will ask again."""
+
 PREPARED_MAX: Final = 10_000
 """Branches of external transactions that are prepared at one time; their bodies are in memory."""
 DECISIONS_MAX: Final = 100_000

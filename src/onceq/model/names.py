@@ -136,6 +136,12 @@ class FormatName:
         return str(self).casefold()
 
 
+def url_of(name: FormatName) -> str:
+    """The URL of a queue with an HTTP name."""
+    scheme, _, rest = name.direct.partition("://")
+    return f"{scheme.lower()}://{rest}"
+
+
 def queue_key(private: bool, name: str) -> str:
     """How a manager finds a queue of its own."""
     return (PRIVATE_PREFIX if private else "") + name.casefold()

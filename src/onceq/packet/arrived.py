@@ -50,6 +50,9 @@ class ArrivedRun:
             they are not traced.
         dead_letter: Whether a dead letter is wanted (JN).
         encrypted: The bodies are not what the sender wrote; never deliver them (section 10).
+        http: They came over HTTP, where each is answered by itself.
+        receipts: Direct name of the queue to which receipts for their stream go; "" if it is not
+            said now.
     """
 
     packets: Run
@@ -72,6 +75,8 @@ class ArrivedRun:
     encrypted: bool = False
     trace: bytes | None = None
     dead_letter: bool = False
+    http: bool = False
+    receipts: str = ""
 
     @property
     def first_message(self) -> int:

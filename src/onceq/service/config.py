@@ -51,6 +51,14 @@ class Configuration:
         routes: GUID of a queue manager to the name of the one that passes messages on to it.
         addresses: Further names and addresses of this computer.
         directory: File of the directory of public queues and lists; "" for none (workgroup mode).
+        http_listen: "host:port" for messages over HTTP (SRMP); "" for none.
+        http_names: Hosts ("host" or "host:port") under which this computer is reached over HTTP.
+        http_receipts: URL of its order queue, as others reach it, for receipts of its streams.
+        http_certificate, http_key: Files for HTTPS; "" for plain HTTP.
+        http_authorities: File with the certificates that HTTPS servers are checked against; "" for
+            those of the system.
+        receipt_addresses: Destination (URL, or its beginning and ``*``) to the URL for receipts.
+        redirections: URL under which messages arrive to the URL of a queue here.
         log_level: What is logged: debug, info, warning or error, and what is worse.
     """
 
@@ -61,6 +69,14 @@ class Configuration:
     routes: Mapping[str, str] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
     directory: str = ""
+    http_listen: str = ""
+    http_names: tuple[str, ...] = ()
+    http_receipts: str = ""
+    http_certificate: str = ""
+    http_key: str = ""
+    http_authorities: str = ""
+    receipt_addresses: Mapping[str, str] = field(default_factory=dict)
+    redirections: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
     settings: Settings = field(default_factory=Settings)
 
@@ -122,11 +138,18 @@ def _configuration(values: Mapping[str, Any]) -> Configuration:
     for key, check in _PLAIN.items():
         if key in values:
             found[key] = _checked("", key, values[key], check)
-    if "addresses" in values:
-        listed = values["addresses"]
-        if not isinstance(listed, list):
-            raise _Bad("", "addresses", 'must be a list such as ["host.example", "10.0.0.7"]')
-        found["addresses"] = tuple(_checked("", "addresses", one, _text) for one in listed)
+    for key in ("addresses", "http_names"):
+        if key in values:
+            listed = values[key]
+            if not isinstance(listed, list):
+                raise _Bad("", key, 'must be a list such as ["host.example", "10.0.0.7"]')
+            found[key] = tuple(_checked("", key, one, _text) for one in listed)
+    for key in ("receipt_addresses", "redirections"):
+        found[key] = _table(values, key, _url)
+        for given in found[key]:
+            _checked(key, given, given, _url)
+    if found.get("http_key") and not found.get("http_certificate"):
+        raise _Bad("", "http_key", "needs http_certificate, the certificate that it is the key of")
     found["peers"] = _table(values, "peers", _endpoint)
     found["routes"] = _table(values, "routes", _text)
     for guid in found["routes"]:
@@ -177,6 +200,13 @@ def _listen(value: object) -> str:
     return _text(value)
 
 
+def _url(value: object) -> str:
+    url = _text(value)
+    if url and not re.fullmatch(r"(?i)https?://[^\s/]+/\S*", url):
+        raise ValueError(f"must be a URL such as http://host/msmq/private$/queue, not {url!r}")
+    return url
+
+
 def _level(value: object) -> str:
     level = _text(value).lower()
     if level not in LEVELS:
@@ -189,6 +219,11 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "listen": _listen,
     "client_listen": _listen,
     "directory": _text,
+    "http_listen": _listen,
+    "http_receipts": _url,
+    "http_certificate": _text,
+    "http_key": _text,
+    "http_authorities": _text,
     "log_level": _level,
 }
 

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from onceq.errors import StorageFailure
 from onceq.model.limits import CONNECTIONS_MAX
+from onceq.service import web
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
 from onceq.service.directory import directory_of, manager_of
@@ -55,7 +56,9 @@ class Daemon:
         self._loop = loop
         self._configuration = configuration
         self._clock = clock or SystemClock()
-        self._network = AsyncNetwork(loop, self, configuration.peers)
+        self._network = AsyncNetwork(
+            loop, self, configuration.peers, configuration.http_authorities
+        )
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self.engine = Engine(
             manager=manager_of(store, configuration),
@@ -79,6 +82,7 @@ class Daemon:
         self._timer_us = 0
         self._over: asyncio.Future[BaseException | None] = loop.create_future()
         self.peers_at = ""
+        self.http_at = ""
         self.clients_at = ""
 
     # ---- the gate and the pump ------------------------------------------------------------
@@ -161,22 +165,28 @@ class Daemon:
     async def start(self) -> None:
         """Recover and listen; raises PortInUse, ConfigurationError, StorageFailure."""
         _allow_files()
-        self.engine.start()
         configuration = self._configuration
+        name = self.engine.manager.identity.name
+        self.engine.http = web.names_of(configuration, name, configuration.http_listen)
+        self.engine.start()
         if configuration.listen:
             self.peers_at = await self._network.listen_peers(configuration.listen)
             self.engine.naming.listening(self.peers_at)
+        if configuration.http_listen:
+            context = web.server_context(configuration)
+            self.http_at = await self._network.listen_http(configuration.http_listen, context)
+            self.engine.http = web.names_of(configuration, name, self.http_at)
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
         await self._network.listen_socket(os.path.join(self.path, SOCKET))
-        self._note(PORT_FILE, f"{self.peers_at}\n{self.clients_at}\n")
+        self._note(PORT_FILE, f"{self.peers_at}\n{self.clients_at}\n{self.http_at}\n")
         self._note(PID_FILE, f"{os.getpid()}\n")
-        for name in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(name, self.stop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.stop)
         self._wake()
         event(
             "started", name=self.engine.manager.identity.name, pid=os.getpid(),
-            peers=self.peers_at, applications=self.clients_at or SOCKET,
+            peers=self.peers_at, http=self.http_at, applications=self.clients_at or SOCKET,
         )  # fmt: skip
 
     def _note(self, name: str, text: str) -> None:

@@ -32,6 +32,7 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.run import Run
+from onceq.service import web
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
@@ -77,7 +78,9 @@ class EmbeddedHost:
         self.path = path
         self._clock = SystemClock()
         self._loop = asyncio.new_event_loop()
-        self._network = AsyncNetwork(self._loop, self, configuration.peers)
+        self._network = AsyncNetwork(
+            self._loop, self, configuration.peers, configuration.http_authorities
+        )
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._pumping = threading.Lock()
         self._visitor = False
@@ -102,25 +105,36 @@ class EmbeddedHost:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = NEVER_US
         self.peers_at = ""
+        self.http_at = ""
         self.clients_at = ""
         self._thread = threading.Thread(
             target=self._run_loop, name=f"onceq-{self.engine.manager.identity.name}", daemon=True
         )
         self._thread.start()
         try:
+            name = self.engine.manager.identity.name
+            self.engine.http = web.names_of(configuration, name, configuration.http_listen)
             self.engine.start()
-            if configuration.listen:
-                self.peers_at = self._await(self._network.listen_peers(configuration.listen))
-                self.engine.naming.listening(self.peers_at)
-            if configuration.client_listen:
-                where = configuration.client_listen
-                self.clients_at = self._await(self._network.listen_clients(where))
+            self._listen(configuration)
         except BaseException:
             self.engine.stopped = True
             self._end_threads()
             raise
         _hosts.add(self)
         self._network.in_loop(self._look_after)
+
+    def _listen(self, configuration: Configuration) -> None:
+        if configuration.listen:
+            self.peers_at = self._await(self._network.listen_peers(configuration.listen))
+            self.engine.naming.listening(self.peers_at)
+        if configuration.http_listen:
+            context = web.server_context(configuration)
+            listening = self._network.listen_http(configuration.http_listen, context)
+            self.http_at = self._await(listening)
+            self.engine.http = web.names_of(configuration, self.name, self.http_at)
+        if configuration.client_listen:
+            where = configuration.client_listen
+            self.clients_at = self._await(self._network.listen_clients(where))
 
     @property
     def name(self) -> str:

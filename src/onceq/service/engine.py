@@ -28,6 +28,7 @@ from onceq.core.decision import (
     CloseSession,
     Connect,
     Decision,
+    Declined,
     Handed,
     Notice,
     Persisted,
@@ -43,6 +44,7 @@ from onceq.directory.contract import Directory
 from onceq.errors import ConfigurationError, StorageFailure
 from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
+from onceq.model.http import HttpNames
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet.decode import set_class
@@ -114,6 +116,7 @@ class Engine:
         said: Callable[[], None] | None = None,
         directory: Directory | None = None,
         learned: Callable[[Snapshot], None] | None = None,
+        http: HttpNames | None = None,
     ) -> None:
         """Wire the parts.
 
@@ -125,11 +128,13 @@ class Engine:
                 for hosts that collect what is written.
             directory: Where public queues and lists are found; None: nowhere (workgroup mode).
             learned: Called with what the directory says, whenever that has changed.
+            http: Its addresses for other managers over HTTP.
         """
         self.manager = manager
         self.store = store
         self.clock = clock
         self.settings = settings
+        self.http = http or HttpNames()
         self.background = background
         self._wake = wake
         self._fatal = fatal
@@ -149,6 +154,7 @@ class Engine:
             Ready: self.sessions.ready,
             Transmit: self.sessions.transmit,
             Persisted: self.sessions.persisted,
+            Declined: self.sessions.declined,
             CloseSession: self.sessions.close,
             Notice: _notice,
             Register: self.naming.register,
@@ -374,6 +380,10 @@ class Engine:
     def accepted(self, connection: Connection, address: str) -> int:
         """Another manager has connected; returns the number of the session."""
         return self.sessions.accepted(connection, address)
+
+    def accepted_http(self, connection: Connection, address: str) -> int:
+        """Somebody has connected to the HTTP address; returns the number of the session."""
+        return self.sessions.accepted_http(connection, address)
 
     def connected(self, outgoing: int, connection: Connection, address: str) -> int:
         """A connection asked for is there; returns the number of the session."""

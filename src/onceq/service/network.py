@@ -15,6 +15,7 @@ import errno
 import logging
 import os
 import socket
+import ssl
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -22,8 +23,10 @@ from typing import TYPE_CHECKING, Protocol
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
+from onceq.model.http import DEFAULT_PORTS
 from onceq.model.identity import guid_text
 from onceq.model.limits import CONNECTIONS_MAX
+from onceq.service import web
 from onceq.service.config import split_address
 from onceq.service.logs import event
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
@@ -58,17 +61,24 @@ class AsyncNetwork:
     """Listens and connects for one engine."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, gate: Gate, peers: Mapping[str, str]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        gate: Gate,
+        peers: Mapping[str, str],
+        authorities: str = "",
     ) -> None:
         """Prepare.
 
         Args:
-            peers: Address book: computer name, address or GUID (any case) to "host:port".
+            peers: Address book: computer name, address or GUID (any case), or ``http://host``, to
+                "host:port".
+            authorities: File of certificates against which HTTPS servers are checked.
         """
         self.loop = loop
         self.gate = gate
         self.engine: Engine
         self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
+        self._authorities = authorities
         self._known: dict[str, str] = {}
         """What the directory says of where queue managers take connections."""
         self._servers: list[asyncio.AbstractServer] = []
@@ -153,14 +163,24 @@ class AsyncNetwork:
         host, port = split_address(where, PORT)
         return await self._listen(lambda: PeerWire(self, 0), host, port)
 
+    async def listen_http(self, where: str, context: ssl.SSLContext | None) -> str:
+        """Accept messages over HTTP at "host:port"; returns the address with its real port."""
+        host, port = split_address(where, None)
+        return await self._listen(lambda: PeerWire(self, 0, http=True), host, port, context)
+
     async def listen_clients(self, where: str) -> str:
         """Accept applications over TCP at "host:port"; returns the address with its real port."""
         host, port = split_address(where, None)
         return await self._listen(lambda: ClientWire(self), host, port)
 
-    async def _listen(self, factory: Callable[[], Wire], host: str, port: int) -> str:
+    async def _listen(
+        self, factory: Callable[[], Wire], host: str, port: int,
+        context: ssl.SSLContext | None = None,
+    ) -> str:  # fmt: skip
         try:
-            server = await self.loop.create_server(factory, host, port, backlog=BACKLOG)
+            server = await self.loop.create_server(
+                factory, host, port, backlog=BACKLOG, ssl=context
+            )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUse(
@@ -244,6 +264,9 @@ class AsyncNetwork:
         }
 
     async def _connecting(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+        if protocol in ("HTTP", "HTTPS"):
+            await self._connecting_http(outgoing, protocol, host)
+            return
         name = host if protocol else guid_text(peer)
         where = self._peers.get(name.casefold()) or self._known.get(name.casefold())
         if where is None and not protocol:
@@ -259,6 +282,24 @@ class AsyncNetwork:
                 await self.loop.create_connection(lambda: PeerWire(self, outgoing), address, port)
         except (OSError, TimeoutError, UnicodeError) as error:
             self._failed(outgoing, f"{name} at {address}:{port}: {_said(error)}", _status(error))
+
+    async def _connecting_http(self, outgoing: int, protocol: str, host: str) -> None:
+        if not web.available():
+            reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
+            self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
+            return
+        name, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
+        where = self._peers.get(f"{protocol}://{host}".casefold())
+        address, at = split_address(where, port) if where is not None else (name, port)
+        try:
+            context = web.client_context(self._authorities) if protocol == "HTTPS" else None
+            async with asyncio.timeout(CONNECT_S_MAX):
+                await self.loop.create_connection(
+                    lambda: PeerWire(self, outgoing), address, at, ssl=context,
+                    server_hostname=name if context is not None else None,
+                )  # fmt: skip
+        except (OSError, TimeoutError, UnicodeError) as error:
+            self._failed(outgoing, f"{host} at {address}:{at}: {_said(error)}", _status(error))
 
     def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
         self.use(None, lambda: self.engine.connect_failed(outgoing, reason, status))
@@ -278,6 +319,10 @@ def _status(error: Exception) -> ConnectionStatus:
 def _said(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate cannot be trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error}"
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
     return str(error)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
-from onceq.core.decision import CloseSession, Connect, Persisted, Ready, Transmit
+from onceq.core.decision import CloseSession, Connect, Declined, Persisted, Ready, Transmit
 from onceq.core.inputs import (
     Arrived,
     ConnectFailed,
@@ -34,6 +34,9 @@ from onceq.wire.mqqb import session as protocol
 
 if TYPE_CHECKING:
     from onceq.service.engine import Engine
+    from onceq.wire.srmp.session import Posting, Taking
+
+    AnySession = protocol.Session | Posting | Taking
 
 ROOM_BYTES = 1 << 20
 """Bytes of packets asked for at a time."""
@@ -73,7 +76,7 @@ class _Link:
     """
 
     number: int
-    session: protocol.Session
+    session: AnySession
     connection: Connection
     address: str
     outgoing: int
@@ -94,10 +97,22 @@ class Sessions:
     _dirty: dict[int, _Link] = field(default_factory=dict)
     _timers: list[tuple[int, int]] = field(default_factory=list)
     _peers_wanted: dict[int, bytes] = field(default_factory=dict)
+    _urls: dict[int, str] = field(default_factory=dict)
     _failures: dict[int, str] = field(default_factory=dict)
     _unpersisted: int = 0
 
     # ---- from the network -----------------------------------------------------------------
+
+    def accepted_http(self, connection: Connection, address: str) -> int:
+        """Somebody has connected to the HTTP address."""
+        from onceq.wire.srmp.session import Taking
+
+        engine = self.engine
+        session = Taking(
+            own_id=engine.manager.identity.guid, names=engine.http, settings=engine.settings,
+            now_us=engine.clock.read().mono_us,
+        )  # fmt: skip
+        return self._add(session, connection, address, 0)
 
     def accepted(self, connection: Connection, address: str) -> int:
         """Another manager has connected."""
@@ -106,6 +121,9 @@ class Sessions:
     def connected(self, outgoing: int, connection: Connection, address: str) -> int:
         """A connection asked for is there."""
         peer = self._peers_wanted.pop(outgoing, NO_GUID)
+        url = self._urls.pop(outgoing, "")
+        if url:
+            return self._begin_http(connection, address, outgoing, url)
         return self._begin(connection, address, outgoing, peer, initiator=True)
 
     def connect_failed(
@@ -116,11 +134,30 @@ class Sessions:
     ) -> None:
         """A connection asked for cannot be made."""
         self._peers_wanted.pop(outgoing, None)
+        self._urls.pop(outgoing, None)
         known = self._failures.get(outgoing) == reason
         self._failures[outgoing] = reason
         level = logging.DEBUG if known else logging.WARNING
         event("peer not reached", level=level, outgoing=outgoing, reason=reason)
         self.engine.submit(ConnectFailed(outgoing, reason, status))
+
+    def _begin_http(self, connection: Connection, address: str, outgoing: int, url: str) -> int:
+        from onceq.wire.srmp.session import Posting
+
+        engine = self.engine
+        session = Posting(
+            url=url, own_id=engine.manager.identity.guid, names=engine.http,
+            settings=engine.settings, now_us=engine.clock.read().mono_us,
+        )  # fmt: skip
+        session.start()
+        return self._add(session, connection, address, outgoing)
+
+    def _add(self, session: AnySession, connection: Connection, address: str, outgoing: int) -> int:
+        link = _Link(self._next, session, connection, address, outgoing)
+        self._next += 1
+        self._links[link.number] = link
+        self._write(link)
+        return link.number
 
     def _begin(
         self, connection: Connection, address: str, outgoing: int, peer: bytes, *, initiator: bool
@@ -133,13 +170,9 @@ class Sessions:
             settings=self.engine.settings,
             now_us=self.engine.clock.read().mono_us,
         )
-        link = _Link(self._next, session, connection, address, outgoing)
-        self._next += 1
-        self._links[link.number] = link
         if initiator:
             session.start()
-        self._write(link)
-        return link.number
+        return self._add(session, connection, address, outgoing)
 
     def data(self, number: int, data: Buffer) -> None:
         """Bytes have come."""
@@ -176,7 +209,11 @@ class Sessions:
             elif isinstance(happened, protocol.Acked):
                 if link.wants:
                     self._wanting[link.number] = None
-                submit(SessionAcked(link.number, happened.messages, happened.recoverable))
+                submit(
+                    SessionAcked(
+                        link.number, happened.messages, happened.recoverable, happened.refused
+                    )
+                )
             elif isinstance(happened, protocol.Opened):
                 link.told = True
                 self._failures.pop(link.outgoing, None)
@@ -187,7 +224,7 @@ class Sessions:
                 submit(
                     SessionOpened(
                         link.number, happened.peer_id, link.address, link.outgoing,
-                        happened.extended,
+                        happened.extended, happened.http,
                     )
                 )  # fmt: skip
             else:
@@ -213,6 +250,8 @@ class Sessions:
     def connect(self, action: Connect) -> None:
         """Begin to connect."""
         self._peers_wanted[action.outgoing] = action.peer
+        if action.url:
+            self._urls[action.outgoing] = action.url
         self.network.connect(action.outgoing, action.protocol, action.host, action.peer)
 
     def ready(self, action: Ready) -> None:
@@ -227,7 +266,21 @@ class Sessions:
         link = self._links.get(action.session)
         if link is not None:
             link.session.persisted(action.recoverable, self.engine.clock.read().mono_us)
-            self._dirty[link.number] = link
+            self._answered(link)
+
+    def declined(self, action: Declined) -> None:
+        """A message that came over HTTP was not taken."""
+        link = self._links.get(action.session)
+        if link is not None and not isinstance(link.session, protocol.Session):
+            link.session.declined(action.status, action.reason)
+            self._answered(link)
+
+    def _answered(self, link: _Link) -> None:
+        self._dirty[link.number] = link
+        if not isinstance(link.session, protocol.Session):
+            events = link.session.more()
+            if events:
+                self._handle(link, events)
 
     def close(self, action: CloseSession) -> None:
         """End a session."""

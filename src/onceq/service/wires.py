@@ -127,8 +127,9 @@ class PeerWire(Wire):
 
     kind = "peers"
 
-    def __init__(self, network: AsyncNetwork, outgoing: int) -> None:
+    def __init__(self, network: AsyncNetwork, outgoing: int, *, http: bool = False) -> None:
         super().__init__(network)
+        self._http = http
         self.outgoing = outgoing
         """The outgoing queue that it was made for; 0: the other side has made it."""
         self._session = 0
@@ -161,6 +162,8 @@ class PeerWire(Wire):
         def work() -> None:
             if self.outgoing:
                 self._session = engine.connected(self.outgoing, self, address)
+            elif self._http:
+                self._session = engine.accepted_http(self, address)
             else:
                 self._session = engine.accepted(self, address)
 

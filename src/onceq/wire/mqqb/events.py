@@ -10,10 +10,12 @@ from onceq.packet.arrived import ArrivedRun
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Set-up is done; both sides may send. ``extended``: both understand packet/settle.py."""
+    """Set-up is done; both sides may send. ``extended``: both understand packet/settle.py;
+    ``http``: each message is answered by itself."""
 
     peer_id: bytes
     extended: bool = False
+    http: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,12 @@ class Arrived:
 @dataclass(frozen=True, slots=True)
 class Acked:
     """Of all user packets sent, so many have arrived; of the recoverable ones so many, from the
-    first on without a gap, are durable at the peer."""
+    first on without a gap, are durable at the peer. ``refused``: the last of them is not, for
+    good."""
 
     messages: int
     recoverable: int
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

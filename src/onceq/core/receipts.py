@@ -1,0 +1,57 @@
+"""Acknowledgments between managers over HTTP: they go to an address of the sender's own choice.
+
+The first message of a stream says where its receipts shall come (HTTP-5). Order acknowledgments are
+sent there as express messages of our own, final ones as recoverable ones: both are ordinary
+outgoing messages, and become stream receipts when they are transmitted (``wire/srmp``).
+
+Upholds: I9, I24 (receipts for one that cannot be reached do not pile up).
+"""
+
+from __future__ import annotations
+
+from onceq.core.desk import Desk
+from onceq.core.holders import Outgoing, Progress
+from onceq.core.numbers import take_numbers
+from onceq.core.records import PUT_EXPRESS, Change, Put
+from onceq.core.resolve import outgoing_for
+from onceq.model.limits import HTTP_RECEIPTS_MAX
+from onceq.model.names import parse_format_name
+from onceq.model.run import Run
+from onceq.packet.acks import order_ack
+
+RECEIPT_LANE = 7
+"""Receipts go before other messages that are not transactional."""
+
+
+def learn_address(desk: Desk, source: bytes, stream: int, name: str) -> None:
+    """Remember where receipts of a stream go; it is durable with what is accepted now."""
+    if desk.state.receipts.get((source, stream)) != name:
+        desk.setup("receipts", forced=False, source=source.hex(), stream=stream, name=name)
+
+
+def address_for(desk: Desk, source: bytes, stream: int) -> Outgoing | None:
+    """The outgoing queue for receipts of a stream; None if it did not come over HTTP."""
+    name = desk.state.receipts.get((source, stream))
+    return None if name is None else outgoing_for(desk, parse_format_name(f"DIRECT={name}")[0])
+
+
+def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
+    """Send an order acknowledgment; if many wait already, the sender will ask again (EOD-36)."""
+    outgoing = outgoing_for(desk, parse_format_name(f"DIRECT={name}")[0])
+    lane = outgoing.lane(RECEIPT_LANE)
+    if lane.available >= HTTP_RECEIPTS_MAX:
+        return
+    change = Change(desk.now.wall_s)
+    packet = order_ack(
+        own=desk.identity.guid,
+        own_message=take_numbers(desk, change, 1),
+        sent_time=desk.now.wall_s,
+        address="",
+        destination_manager=progress.source,
+        stream=progress.stream,
+        number=progress.last,
+    )
+    change.puts.append(
+        Put(outgoing.number, RECEIPT_LANE, lane.next, Run.of((packet,)), flags=PUT_EXPRESS)
+    )
+    desk.record(change, forced=False)

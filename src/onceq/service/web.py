@@ -1,0 +1,69 @@
+"""HTTP of one queue manager: its addresses as others know them, and TLS (wire-srmp 1 and 8)."""
+
+from __future__ import annotations
+
+import importlib.util
+import ssl
+
+from onceq.errors import ConfigurationError
+from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, host_of
+from onceq.service.config import Configuration, split_address
+
+
+def available() -> bool:
+    """Whether the library for HTTP is installed."""
+    return importlib.util.find_spec("h11") is not None
+
+
+def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
+    """What others know this manager as.
+
+    Args:
+        name: Its computer name.
+        where: "host:port" at which it listens for HTTP; "" if it does not.
+    """
+    scheme = "https" if configuration.http_certificate else "http"
+    port = split_address(where, None)[1] if where else 0
+    hosts = configuration.http_names or (name, "localhost", *configuration.addresses)
+    own = {host_of(f"{scheme}://{host}/") for host in hosts}
+    if where and not configuration.http_names:
+        own |= {host_of(f"{scheme}://{host}:{port}/") for host in hosts}
+        own.add(host_of(f"{scheme}://{where}/"))
+    receipts = configuration.http_receipts
+    if not receipts and where:
+        first = configuration.http_names[0] if configuration.http_names else f"{name}:{port}"
+        receipts = f"{scheme}://{host_of(f'{scheme}://{first}/')}{ORDER_QUEUE_PATH}"
+    return HttpNames(
+        frozenset(own), receipts, tuple(configuration.receipt_addresses.items()),
+        tuple(configuration.redirections.items()),
+    )  # fmt: skip
+
+
+def server_context(configuration: Configuration) -> ssl.SSLContext | None:
+    """For listening; None for plain HTTP.
+
+    Raises:
+        ConfigurationError: Certificate or key cannot be used, or the library is missing.
+    """
+    if not available():
+        raise ConfigurationError(
+            "http_listen needs the library h11: pip install 'onceq[http]', or leave the key out"
+        )
+    if not configuration.http_certificate:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(configuration.http_certificate, configuration.http_key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(
+            f"http_certificate {configuration.http_certificate}: {error}"
+        ) from None
+    return context
+
+
+def client_context(authorities: str) -> ssl.SSLContext:
+    """For connecting; raises OSError if the file of authorities cannot be read."""
+    context = ssl.create_default_context(cafile=authorities or None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -1,0 +1,296 @@
+"""Messages at rest are packets (product D2): here they become envelopes, and envelopes packets.
+
+What SRMP has no place for stays behind: the time to be received, the number of the transaction,
+and the wish for negative acknowledgments of arrival (a refusal is the answer 400 there).
+
+Upholds: I9 as far as bytes go (streams, numbers and identifiers stand where they were given).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from onceq.errors import IllegalFormatName, MalformedPacket
+from onceq.model.classes import MessageClass
+from onceq.model.http import HttpNames
+from onceq.model.identity import NO_GUID, MessageId
+from onceq.model.message import (
+    NO_CORRELATION,
+    PRIORITY_DEFAULT,
+    Acknowledge,
+    Delivery,
+    Journal,
+    Message,
+    Properties,
+)
+from onceq.model.names import Kind, parse_format_name, url_of
+from onceq.model.run import Run
+from onceq.model.time import NEVER_S
+from onceq.packet import layout
+from onceq.packet.acks import ack_class, final_ack, order_ack, parse_final_ack, parse_order_ack
+from onceq.packet.address import DIRECT, NOWHERE, Address
+from onceq.packet.arrived import ArrivedRun, cut
+from onceq.packet.decode import decode, set_previous
+from onceq.packet.encode import encode_run, template
+from onceq.packet.headers import headers
+from onceq.wire.srmp.dates import FOREVER_S
+from onceq.wire.srmp.envelope import (
+    LABEL_PREFIX,
+    Envelope,
+    Msmq,
+    Receipt,
+    StreamPart,
+    StreamReceipt,
+)
+
+RECEIPT_LABEL: Final = "QM Ordering Ack"
+RECEIPT_LIFE_S: Final = 4 * 24 * 3600
+"""How long a receipt may take, as Windows sets it."""
+
+
+# ---- out ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One message to be sent.
+
+    Attributes:
+        body: None for receipts, which have no parts.
+        recoverable: Whether it survives restarts.
+        place: Stream and number of a transactional message; zeros for others.
+        message: Its identifier.
+    """
+
+    envelope: Envelope
+    body: bytes | None
+    recoverable: bool
+    place: tuple[int, int]
+    message: MessageId
+
+
+def name_of_url(url: str) -> str:
+    """The text of a direct name without ``DIRECT=``, for a URL; raises MalformedPacket."""
+    try:
+        (name,) = parse_format_name(f"DIRECT={url}")
+    except (IllegalFormatName, ValueError):
+        raise MalformedPacket(f"{url} is not the address of a queue") from None
+    if name.kind is not Kind.DIRECT or not name.protocol.startswith("HTTP"):
+        raise MalformedPacket(f"{url} is not an HTTP address")
+    return name.direct
+
+
+def post_of(packet: bytes, url: str, own: bytes, names: HttpNames) -> Post:
+    """What is sent to a URL for a packet."""
+    parts = headers(packet)
+    user = parts.user
+    id = MessageId(user.source, user.message)
+    if ack_class(parts):
+        recoverable = bool(user.flags & layout.USER_RECOVERABLE)
+        return Post(_receipt(packet, url, own, user.sent_time), None, recoverable, (0, 0), id)
+    message = decode(packet)
+    return Post(
+        _envelope(message, url, names),
+        None if message.message_class and not message.body else message.body,
+        message.delivery is Delivery.RECOVERABLE,
+        (message.stream, message.number),
+        id,
+    )
+
+
+def _receipt(packet: bytes, url: str, own: bytes, sent: int) -> Envelope:
+    """An order acknowledgment as a stream receipt, a final one with its commitment (5.3)."""
+    receipts: tuple[Receipt, ...] = ()
+    if ack_class(headers(packet)) == MessageClass.ORDER_ACK:
+        ack = parse_order_ack(packet)
+        destination = headers(packet).user.destination_manager
+        message_class = int(MessageClass.ORDER_ACK)
+        told = StreamReceipt(destination, ack.stream, ack.number)
+    else:
+        final = parse_final_ack(packet)
+        told = StreamReceipt(final.source, final.stream, final.number)
+        message_class = final.message_class
+        positive = not message_class & 0x8000
+        receipts = (Receipt(sent, positive, final.message, final.source),)
+    number = headers(packet).user.message
+    msmq = Msmq(message_class, 0, source=own, reach_by=sent + RECEIPT_LIFE_S)
+    return Envelope(
+        url, RECEIPT_LABEL, number, own, sent=sent, stream_receipt=told, receipts=receipts,
+        msmq=msmq,
+    )  # fmt: skip
+
+
+def _envelope(m: Message, url: str, names: HttpNames) -> Envelope:
+    stream = None
+    if m.stream:
+        # The head of what is unacknowledged says where receipts shall come, each time that it is
+        # sent: who has restarted, or never got the first message, learns it so (5.1).
+        head = not m.previous
+        previous = None if m.previous == m.number - 1 else m.previous
+        receipts = names.receipts_for(url) if head else ""
+        stream = StreamPart(m.id.source, m.stream, m.number, previous, receipts)
+    reach = min(m.sent_time + m.time_to_reach_queue, FOREVER_S)
+    admin = _url_or_none(m.admin_queue)
+    receive = Acknowledge.POSITIVE_RECEIVE | Acknowledge.NEGATIVE_RECEIVE
+    told = (_told(m),) if m.message_class else ()
+    return Envelope(
+        to=url,
+        label=m.label,
+        number=m.id.number,
+        source=m.id.source,
+        response=_url_or_none(m.response_queue) or _other(m.response_queue),
+        expires=reach,
+        sent=m.sent_time,
+        durable=m.delivery is Delivery.RECOVERABLE,
+        delivery_to=admin if m.acknowledge & Acknowledge.POSITIVE_ARRIVAL else "",
+        commitment_to=admin if m.acknowledge & receive else "",
+        positive=bool(m.acknowledge & Acknowledge.POSITIVE_RECEIVE),
+        negative=bool(m.acknowledge & Acknowledge.NEGATIVE_RECEIVE),
+        stream=stream,
+        receipts=told,
+        msmq=Msmq(
+            m.message_class, m.priority, bool(m.journal & Journal.JOURNAL),
+            bool(m.journal & Journal.DEADLETTER), m.correlation_id, m.trace, m.app_specific,
+            m.body_type, 0, m.first_in_transaction, m.last_in_transaction, m.id.source, reach,
+        ),
+    )  # fmt: skip
+
+
+def _told(m: Message) -> Receipt:
+    """What an acknowledgment message says, as a receipt (6)."""
+    original = MessageId.unpack(m.correlation_id)
+    if m.message_class == MessageClass.ACK_REACH_QUEUE:
+        return Receipt(m.sent_time, None, original.number, original.source)
+    positive = not m.message_class & 0x8000
+    return Receipt(m.sent_time, positive, original.number, original.source)
+
+
+def _url_or_none(text: str) -> str:
+    try:
+        name = parse_format_name(text)[0] if text else None
+    except IllegalFormatName:
+        return ""
+    return url_of(name) if name is not None and name.protocol.startswith("HTTP") else ""
+
+
+def _other(text: str) -> str:
+    return LABEL_PREFIX + text if text else ""
+
+
+# ---- in ----------------------------------------------------------------------------------
+
+
+def runs_of(e: Envelope, body: bytes, extension: bytes, to: str, own: bytes) -> list[ArrivedRun]:
+    """What arrives: messages for the queue at ``to``, or acknowledgments for our streams.
+
+    Returns:
+        Nothing for a receipt that concerns somebody else (HTTP-14).
+
+    Raises:
+        MalformedPacket: It makes no sense.
+    """
+    if e.stream_receipt is not None:
+        told = e.stream_receipt
+        if told.source != own:
+            return []
+        acker = e.msmq.source if e.msmq is not None else e.source
+        return cut_one(_ack_of(e, told, acker, own))
+    packet = _packet(e, body, extension, to)
+    (run,) = cut_one(packet)
+    stream = e.stream.receipts_to if e.stream is not None else ""
+    return [replace(run, http=True, receipts=name_of_url(stream) if stream else "")]
+
+
+def cut_one(packet: bytes) -> list[ArrivedRun]:
+    """One packet as a run."""
+    run = Run.of((packet,))
+    return cut(run.data, run.lengths)
+
+
+def _ack_of(e: Envelope, told: StreamReceipt, acker: bytes, own: bytes) -> bytes:
+    commitment = next((r for r in e.receipts if r.decision is not None), None)
+    if commitment is None:
+        return order_ack(
+            own=acker, own_message=e.number, sent_time=e.sent, address="",
+            destination_manager=own, stream=told.stream, number=told.last,
+        )  # fmt: skip
+    given = e.msmq.message_class if e.msmq is not None else 0
+    message_class = int(MessageClass.ACK_RECEIVE)
+    if not commitment.decision:
+        negative = given & 0x8000
+        message_class = given if negative else int(MessageClass.NACK_RECEIVE_TIMEOUT)
+    return final_ack(
+        own=acker, own_message=e.number, sent_time=e.sent, destination_manager=own,
+        message_class=message_class, stream=told.stream, number=told.last,
+        previous=told.last - 1, source=own, message=commitment.number,
+    )  # fmt: skip
+
+
+def _packet(e: Envelope, body: bytes, extension: bytes, to: str) -> bytes:
+    m = e.msmq or Msmq(priority=PRIORITY_DEFAULT)
+    source, number = (m.source, e.number) if e.msmq is not None else (NO_GUID, 1)
+    stream = e.stream
+    if stream is not None:
+        source = stream.source
+    acknowledge = Acknowledge.POSITIVE_ARRIVAL if e.delivery_to else Acknowledge.NONE
+    if e.commitment_to:
+        acknowledge |= Acknowledge.POSITIVE_RECEIVE if e.positive else Acknowledge.NONE
+        acknowledge |= Acknowledge.NEGATIVE_RECEIVE if e.negative else Acknowledge.NONE
+    admin = e.delivery_to or e.commitment_to
+    journal = Journal.DEADLETTER if m.dead_letter else Journal.NONE
+    journal |= Journal.JOURNAL if m.journal else Journal.NONE
+    reach_by = m.reach_by if e.msmq is not None else e.expires
+    reach = NEVER_S if reach_by >= FOREVER_S else max(reach_by - e.sent, 0)
+    made = template(
+        source=source,
+        destination=_address(to),
+        admin=_address(admin) if admin else NOWHERE,
+        response=_response(e.response),
+        properties=Properties(
+            label=e.label or "", priority=m.priority,
+            delivery=Delivery.RECOVERABLE if e.durable or stream else Delivery.EXPRESS,
+            acknowledge=acknowledge, journal=journal, app_specific=m.app,
+            body_type=m.body_type, correlation_id=m.correlation or NO_CORRELATION,
+            time_to_reach_queue=reach, extension=extension, trace=False,
+        ),
+        sent_time=e.sent,
+        transactional=stream is not None,
+        message_class=m.message_class,
+    )  # fmt: skip
+    run = encode_run(
+        made, Run.of((body,)), first_message=number,
+        stream=stream.stream if stream else 0, first_number=stream.current if stream else 0,
+        first=m.first, last=m.last,
+    )  # fmt: skip
+    if stream is None or stream.previous is None:
+        return bytes(run.data)
+    packet = bytearray(run.data)
+    set_previous(packet, 0, len(packet), stream.previous)
+    return bytes(packet)
+
+
+def _address(url: str) -> Address:
+    return Address(DIRECT, direct=name_of_url(url))
+
+
+def _response(text: str) -> Address:
+    """A response queue: a URL, or ``MSMQ:`` and a format name; what makes no sense is left out."""
+    if not text:
+        return NOWHERE
+    if not text.startswith(LABEL_PREFIX):
+        try:
+            return _address(text)
+        except MalformedPacket:
+            return NOWHERE
+    try:
+        (name, *more) = parse_format_name(text.removeprefix(LABEL_PREFIX))
+    except IllegalFormatName:
+        return NOWHERE
+    if more or name.kind not in (Kind.DIRECT, Kind.PRIVATE, Kind.PUBLIC):
+        return NOWHERE
+    if name.kind is Kind.DIRECT:
+        return Address(DIRECT, direct=name.direct)
+    if name.kind is Kind.PRIVATE:
+        return Address(6, guid=name.guid, number=name.number)
+    return Address(5, guid=name.guid)

@@ -1,0 +1,366 @@
+"""The SRMP envelope: what stands in the XML of one message, as values and as bytes.
+
+Written as Windows writes it, one line without white space between elements (wire-srmp 2.2); read
+whatever its order, prefixes and indentation (section 4). Numbers in brackets are sections of
+wire-srmp.
+
+Upholds: I24 (every number is held against its range).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.errors import MalformedPacket
+from onceq.model.identity import NO_GUID, guid_bytes, guid_text
+from onceq.model.message import CORRELATION_BYTES, NO_CORRELATION
+from onceq.wire.srmp.dates import FOREVER_S, seconds_of, text_of
+from onceq.wire.srmp.xml import Node, escape, parse
+
+U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
+LABEL_PREFIX: Final = "MSMQ:"
+URL_CHARS_MAX: Final = 2_048
+
+_ID = re.compile(r"uuid:(\d{1,10})@\{?([0-9A-Fa-f-]{36})\}?")
+_STREAM = re.compile(r"uid:\{?([0-9A-Fa-f-]{36})\}?\\(\d{1,20})")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """Where a transactional message stands in its stream (5).
+
+    Attributes:
+        source: GUID of the sending manager.
+        previous: Number of the message before it; None: one less than its own.
+        receipts_to: URL for receipts, where the stream is begun; "" elsewhere.
+    """
+
+    source: bytes
+    stream: int
+    current: int
+    previous: int | None = None
+    receipts_to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReceipt:
+    """Everything of a stream up to a number is accepted (5.3)."""
+
+    source: bytes
+    stream: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A message has arrived (``decision`` None), or was received or not (6).
+
+    Attributes:
+        at: Seconds since 1970.
+        decision: True for a positive commitment, False for a negative one.
+        number, source: Identifier of the message.
+    """
+
+    at: int
+    decision: bool | None
+    number: int
+    source: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Msmq:
+    """Properties that only MSMQ has (4.1)."""
+
+    message_class: int = 0
+    priority: int = 3
+    journal: bool = False
+    dead_letter: bool = False
+    correlation: bytes = NO_CORRELATION
+    trace: bool = False
+    app: int = 0
+    body_type: int = 0
+    hash: int = 0
+    first: bool = False
+    last: bool = False
+    source: bytes = NO_GUID
+    reach_by: int = FOREVER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One message without its body.
+
+    Attributes:
+        to: URL of its queue.
+        label: None if it has none.
+        number, source: Its identifier; without an ``Msmq`` element it means nothing (section 4).
+        response: URL, or ``MSMQ:`` and a format name; "" for none.
+        expires, sent: Seconds since 1970.
+        delivery_to, commitment_to: URLs for receipts; "" for none.
+        positive, negative: Which commitments are wanted.
+    """
+
+    to: str
+    label: str | None = None
+    number: int = 1
+    source: bytes = NO_GUID
+    response: str = ""
+    expires: int = FOREVER_S
+    sent: int = 0
+    durable: bool = False
+    delivery_to: str = ""
+    commitment_to: str = ""
+    positive: bool = False
+    negative: bool = False
+    stream: StreamPart | None = None
+    stream_receipt: StreamReceipt | None = None
+    receipts: tuple[Receipt, ...] = ()
+    msmq: Msmq | None = None
+
+
+# ---- writing -----------------------------------------------------------------------------
+
+
+def write(e: Envelope) -> bytes:
+    """The XML of an envelope."""
+    action = LABEL_PREFIX + (e.label or "")
+    rev = f"<rev><via>{escape(e.response)}</via></rev>" if e.response else ""
+    parts = [
+        '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/" '
+        'xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'
+        '<path xmlns="http://schemas.xmlsoap.org/rp/" se:mustUnderstand="1">'
+        f"<action>{escape(action)}</action><to>{escape(e.to)}</to>{rev}"
+        f"<id>uuid:{e.number}@{guid_text(e.source)}</id></path>"
+        '<properties se:mustUnderstand="1">'
+        f"<expiresAt>{text_of(e.expires)}</expiresAt><sentAt>{text_of(e.sent)}</sentAt>"
+        "</properties>",
+        _services(e),
+        _stream(e.stream),
+    ]
+    if e.stream_receipt is not None:
+        told = e.stream_receipt
+        parts.append(
+            f"<streamReceipt><streamId>uid:{guid_text(told.source)}\\{told.stream}</streamId>"
+            f"<lastOrdinal>{told.last}</lastOrdinal></streamReceipt>"
+        )
+    parts += map(_receipt, e.receipts)
+    if e.msmq is not None:
+        parts.append(_msmq(e.msmq))
+    parts.append("</se:Header><se:Body></se:Body></se:Envelope>")
+    return "".join(parts).encode()
+
+
+def _services(e: Envelope) -> str:
+    inner = "<durable/>" if e.durable else ""
+    if e.delivery_to:
+        inner += (
+            f"<deliveryReceiptRequest><sendTo>{escape(e.delivery_to)}</sendTo>"
+            "</deliveryReceiptRequest>"
+        )
+    if e.commitment_to:
+        flags = "<positiveOnly/>" if e.positive else ""
+        flags += "<negativeOnly/>" if e.negative else ""
+        inner += (
+            f"<commitmentReceiptRequest><sendTo>{escape(e.commitment_to)}</sendTo>{flags}"
+            "</commitmentReceiptRequest>"
+        )
+    return f'<services se:mustUnderstand="1">{inner}</services>' if inner else ""
+
+
+def _stream(stream: StreamPart | None) -> str:
+    if stream is None:
+        return ""
+    previous = "" if stream.previous is None else f"<previous>{stream.previous}</previous>"
+    start = ""
+    if stream.receipts_to:
+        start = f"<start><sendReceiptsTo>{escape(stream.receipts_to)}</sendReceiptsTo></start>"
+    return (
+        f'<Stream se:mustUnderstand="1"><streamId>uid:{guid_text(stream.source)}\\{stream.stream}'
+        f"</streamId><current>{stream.current}</current>{previous}{start}</Stream>"
+    )
+
+
+def _receipt(receipt: Receipt) -> str:
+    id = f"<id>uuid:{receipt.number}@{guid_text(receipt.source)}</id>"
+    at = text_of(receipt.at)
+    if receipt.decision is None:
+        return f"<deliveryReceipt><receivedAt>{at}</receivedAt>{id}</deliveryReceipt>"
+    said = "positive" if receipt.decision else "negative"
+    return (
+        f"<commitmentReceipt><decidedAt>{at}</decidedAt><decision>{said}</decision>{id}"
+        "</commitmentReceipt>"
+    )
+
+
+def _msmq(m: Msmq) -> str:
+    eod = ""
+    if m.first or m.last:
+        eod = f"<Eod>{'<First/>' if m.first else ''}{'<Last/>' if m.last else ''}</Eod>"
+    return (
+        f'<Msmq xmlns="msmq.namespace.xml"><Class>{m.message_class}</Class>'
+        f"<Priority>{m.priority}</Priority>{'<Journal/>' if m.journal else ''}"
+        f"{'<DeadLetter/>' if m.dead_letter else ''}"
+        f"<Correlation>{base64.b64encode(m.correlation).decode()}</Correlation>"
+        f"{'<Trace/>' if m.trace else ''}<App>{m.app}</App><BodyType>{m.body_type}</BodyType>"
+        f"<HashAlgorithm>{m.hash}</HashAlgorithm>{eod}"
+        f"<SourceQmGuid>{guid_text(m.source)}</SourceQmGuid>"
+        f"<TTrq>{text_of(m.reach_by)}</TTrq></Msmq>"
+    )
+
+
+# ---- reading -----------------------------------------------------------------------------
+
+
+def read(data: bytes) -> Envelope:
+    """The envelope in some XML; raises MalformedPacket."""
+    root = parse(data)
+    header = root.child("Header")
+    if root.name != "Envelope" or header is None or root.child("Body") is None:
+        raise MalformedPacket("not a SOAP envelope with a header and a body")
+    path, properties = header.child("path"), header.child("properties")
+    if path is None or properties is None:
+        raise MalformedPacket("an SRMP envelope without path or properties")
+    action, to = path.texts("action"), path.texts("to")
+    if action is None or not to or path.texts("id") is None:
+        raise MalformedPacket("an SRMP path without action, to or id")
+    msmq = _read_msmq(header.child("Msmq"))
+    number, source = _identifier(path.texts("id") or "")
+    rev = path.child("rev")
+    services = header.child("services")
+    delivery, commitment = _asked(services, "delivery"), _asked(services, "commitment")
+    sent = properties.texts("sentAt")
+    return Envelope(
+        to=_url(to),
+        label=action.removeprefix(LABEL_PREFIX) if action.startswith(LABEL_PREFIX) else None,
+        number=number,
+        source=source,
+        response=_url(rev.texts("via") or "") if rev is not None else "",
+        expires=seconds_of(properties.texts("expiresAt") or ""),
+        sent=seconds_of(sent) if sent else 0,
+        durable=services is not None and services.child("durable") is not None,
+        delivery_to=_url(delivery.texts("sendTo") or "") if delivery is not None else "",
+        commitment_to=_url(commitment.texts("sendTo") or "") if commitment is not None else "",
+        positive=commitment is not None and commitment.child("positiveOnly") is not None,
+        negative=commitment is not None and commitment.child("negativeOnly") is not None,
+        stream=_read_stream(header.child("Stream")),
+        stream_receipt=_read_stream_receipt(header.child("streamReceipt")),
+        receipts=_read_receipts(header),
+        msmq=msmq,
+    )
+
+
+def _asked(services: Node | None, what: str) -> Node | None:
+    return services.child(f"{what}ReceiptRequest") if services is not None else None
+
+
+def _url(text: str) -> str:
+    if len(text) > URL_CHARS_MAX or any(ord(c) < 33 for c in text):
+        raise MalformedPacket(f"not an address: {text[:60]!r}")
+    return text
+
+
+def _number(text: str | None, most: int, what: str) -> int:
+    if text is None or not text.isdecimal() or len(text) > 20 or int(text) > most:
+        raise MalformedPacket(f"{what} cannot be {(text or '')[:40]!r}")
+    return int(text)
+
+
+def _guid(text: str) -> bytes:
+    try:
+        return guid_bytes(text)
+    except ValueError:
+        raise MalformedPacket(f"not a GUID: {text[:60]!r}") from None
+
+
+def _identifier(text: str) -> tuple[int, bytes]:
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise MalformedPacket(f"not an identifier: {text[:80]!r}")
+    return _number(match[1], U32, "an identifier"), _guid(match[2])
+
+
+def _stream_id(text: str | None) -> tuple[bytes, int]:
+    match = _STREAM.fullmatch(text or "")
+    if match is None:
+        raise MalformedPacket(f"not a stream: {(text or '')[:80]!r}")
+    return _guid(match[1]), _number(match[2], U64, "a stream")
+
+
+def _read_stream(node: Node | None) -> StreamPart | None:
+    if node is None:
+        return None
+    source, stream = _stream_id(node.texts("streamId"))
+    current = _number(node.texts("current"), U32, "current")
+    previous = node.texts("previous")
+    start = node.child("start")
+    if not current or not stream:
+        raise MalformedPacket("streams and their messages are numbered from 1")
+    before = None if previous is None else _number(previous, U32, "previous")
+    if before is not None and before >= current:
+        raise MalformedPacket(f"message {current} cannot come after {before}")
+    receipts = _url(start.texts("sendReceiptsTo") or "") if start is not None else ""
+    return StreamPart(source, stream, current, before, receipts)
+
+
+def _read_stream_receipt(node: Node | None) -> StreamReceipt | None:
+    if node is None:
+        return None
+    source, stream = _stream_id(node.texts("streamId"))
+    last = _number(node.texts("lastOrdinal"), U32, "lastOrdinal")
+    if not last:
+        raise MalformedPacket("a receipt for nothing")
+    return StreamReceipt(source, stream, last)
+
+
+def _read_receipts(header: Node) -> tuple[Receipt, ...]:
+    found = []
+    delivery, commitment = header.child("deliveryReceipt"), header.child("commitmentReceipt")
+    if delivery is not None:
+        number, source = _identifier(delivery.texts("id") or "")
+        at = seconds_of(delivery.texts("receivedAt") or "")
+        found.append(Receipt(at, None, number, source))
+    if commitment is not None:
+        number, source = _identifier(commitment.texts("id") or "")
+        said = (commitment.texts("decision") or "").casefold()
+        if said not in ("positive", "negative"):
+            raise MalformedPacket(f"a decision is positive or negative, not {said[:20]!r}")
+        at = seconds_of(commitment.texts("decidedAt") or "")
+        found.append(Receipt(at, said == "positive", number, source))
+    return tuple(found)
+
+
+def _read_msmq(node: Node | None) -> Msmq | None:
+    if node is None:
+        return None
+    correlation = node.texts("Correlation")
+    reach_by = node.texts("TTrq")
+    eod = node.child("Eod")
+    return Msmq(
+        message_class=_number(node.texts("Class"), U16, "Class"),
+        priority=_number(node.texts("Priority"), 7, "Priority"),
+        journal=node.child("Journal") is not None,
+        dead_letter=node.child("DeadLetter") is not None,
+        correlation=NO_CORRELATION if not correlation else _correlation(correlation),
+        trace=node.child("Trace") is not None,
+        app=_number(node.texts("App") or "0", U32, "App"),
+        body_type=_number(node.texts("BodyType") or "0", U32, "BodyType"),
+        hash=_number(node.texts("HashAlgorithm") or "0", U32, "HashAlgorithm"),
+        first=eod is not None and eod.child("First") is not None,
+        last=eod is not None and eod.child("Last") is not None,
+        source=_guid(node.texts("SourceQmGuid") or ""),
+        reach_by=seconds_of(reach_by) if reach_by else FOREVER_S,
+    )
+
+
+def _correlation(text: str) -> bytes:
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedPacket("a correlation that is not base 64") from None
+    if len(raw) != CORRELATION_BYTES:
+        raise MalformedPacket(f"a correlation of {len(raw)} bytes; it has {CORRELATION_BYTES}")
+    return raw

@@ -1,0 +1,410 @@
+"""A connection over which SRMP is spoken, with the face of a session of MS-MQQB.
+
+One side only posts, the other only takes: what is to be said in return (receipts) goes to an
+address of its own, over another connection (wire-srmp 1). ``Posting`` sends one message after
+another and takes the answer 200 for a session acknowledgment, 400 for a refusal for good, and
+anything else for the end of the session (section 3). ``Taking`` answers when the queue manager has
+decided. Neither knows sockets or clocks; HTTP itself is h11's matter.
+
+Upholds: I1 (200 only once it is durable), I24.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+import h11
+
+from onceq.errors import MalformedPacket, OnceqError
+from onceq.model.classes import MessageClass
+from onceq.model.http import HttpNames, host_of
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.limits import HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX, Settings
+from onceq.model.run import Buffer, Run
+from onceq.packet import layout
+from onceq.packet.acks import final_ack
+from onceq.packet.headers import headers
+from onceq.packet.settle import is_settling
+from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
+from onceq.wire.srmp import envelope, mime
+from onceq.wire.srmp.convert import Post, cut_one, post_of, runs_of
+
+ANSWER_S: Final = 20
+"""An answer that has not come by then is none (section 7)."""
+REQUEST_S: Final = 60
+"""A request whose end has not come by then is none (P14: slow senders)."""
+_OK, _BAD = 200, 400
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A message on its way."""
+
+    head: h11.Request
+    entity: bytes
+    post: Post
+
+
+class Posting:
+    """Sends the messages of one outgoing queue to its URL."""
+
+    extended = False
+    peer_id = NO_GUID
+
+    def __init__(
+        self, *, url: str, own_id: bytes, names: HttpNames, settings: Settings, now_us: int
+    ) -> None:
+        self._url = url
+        self._own = own_id
+        self._names = names
+        self._settings = settings
+        self._http = h11.Connection(h11.CLIENT)
+        self._queue: deque[_Waiting] = deque()
+        self._output: list[Buffer] = []
+        self._sent = self._acked = self._acked_recoverable = 0
+        self._status = 0
+        self._due = 0
+        self._used_us = now_us
+        self._started = False
+        self._closed = False
+
+    @property
+    def opened(self) -> bool:
+        """Whether messages can be sent."""
+        return self._started and not self._closed
+
+    @property
+    def room(self) -> int:
+        """How many messages may be handed over now."""
+        return HTTP_POSTS_MAX - len(self._queue) if self.opened else 0
+
+    def idle(self, now_us: int) -> bool:
+        """Whether nothing has passed for about the time after which connections are closed."""
+        return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
+
+    def take_output(self) -> list[Buffer]:
+        """Bytes to be written, in order; they are handed over once."""
+        output, self._output = self._output, []
+        return output
+
+    def start(self) -> None:
+        """There is nothing to be agreed upon: the first tick says that it is open."""
+        self._due = 1
+
+    def persisted(self, recoverable: int, now_us: int) -> None:
+        """Nothing arrives here."""
+
+    def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
+        """Send messages, in order."""
+        assert not isinstance(packets, Run)
+        data, at = bytes(packets), 0
+        for _ in range(count):
+            size = layout.packet_size(data, at)
+            packet = data[at : at + size]
+            at += size
+            self._queue.append(self._waiting(packet))
+        self._used_us = now_us
+        self._next(now_us)
+
+    def _waiting(self, packet: bytes) -> _Waiting:
+        post = post_of(packet, self._url, self._own, self._names)
+        kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(self._own))
+        host, slash, path = self._url.partition("://")[2].partition("/")
+        head = h11.Request(
+            method="POST",
+            target=slash + path,
+            headers=[
+                ("Host", host), ("Content-Type", kind), ("Content-Length", str(len(entity))),
+                ("SOAPAction", '"MSMQMessage"'), ("Proxy-Accept", "NonInteractiveClient"),
+            ],
+        )  # fmt: skip
+        return _Waiting(head, entity, post)
+
+    def _next(self, now_us: int) -> None:
+        """Send the next one, if none is under way."""
+        if not self._queue or self._http.our_state is not h11.IDLE:
+            return
+        waiting = self._queue[0]
+        self._say(waiting.head)
+        self._say(h11.Data(data=waiting.entity))
+        self._say(h11.EndOfMessage())
+        self._sent += 1
+        self._due = now_us + ANSWER_S * 1_000_000
+
+    def _say(self, event: Any) -> None:
+        data = self._http.send(event)
+        if data:
+            self._output.append(data)
+
+    def receive(self, data: Buffer, now_us: int) -> list[Event]:
+        """Bytes from the other side."""
+        if self._closed or not data:
+            return []
+        self._used_us = now_us
+        events: list[Event] = []
+        try:
+            self._http.receive_data(bytes(data))
+            while not self._closed:
+                event = self._http.next_event()
+                if event in (h11.NEED_DATA, h11.PAUSED):
+                    break
+                self._heard(event, now_us, events)
+        except h11.ProtocolError as error:
+            events.append(self._over(f"it does not speak HTTP: {error}"))
+        return events
+
+    def _heard(self, event: Any, now_us: int, events: list[Event]) -> None:
+        if isinstance(event, h11.Response):
+            self._status = event.status_code
+        elif isinstance(event, h11.EndOfMessage):
+            self._answered(now_us, events)
+        elif isinstance(event, h11.ConnectionClosed):
+            events.append(self._over("the other side closed the connection"))
+
+    def _answered(self, now_us: int, events: list[Event]) -> None:
+        if not self._queue:
+            events.append(self._over("an answer to nothing"))
+            return
+        if self._status not in (_OK, _BAD):
+            events.append(self._over(f"{host_of(self._url)} answers {self._status}"))
+            return
+        post = self._queue.popleft().post
+        self._acked += 1
+        self._acked_recoverable += post.recoverable
+        refused = self._status == _BAD
+        if refused and post.place[0]:
+            events.append(Arrived(cut_one(self._refusal(post)), 1, 1))
+        events.append(Acked(self._acked, self._acked_recoverable, refused=refused))
+        self._due = now_us + int(self._settings.session_idle_s * 1_000_000)
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+            self._next(now_us)
+        else:
+            events.append(self._over("the other side ends the connection with its answer"))
+
+    def _refusal(self, post: Post) -> bytes:
+        """For good refused: what the receiver would say in a final acknowledgment (HTTP-9)."""
+        stream, number = post.place
+        return final_ack(
+            own=NO_GUID, own_message=1, sent_time=post.envelope.sent,
+            destination_manager=self._own,
+            message_class=MessageClass.NACK_BAD_DESTINATION_QUEUE, stream=stream, number=number,
+            previous=number - 1, source=self._own, message=post.message.number,
+        )  # fmt: skip
+
+    def next_timer(self) -> int | None:
+        """When ``tick`` is wanted."""
+        return self._due or None
+
+    def tick(self, now_us: int) -> list[Event]:
+        """Time has come."""
+        if self._closed or not self._due or now_us < self._due:
+            return []
+        if not self._started:
+            self._started = True
+            self._due = now_us + int(self._settings.session_idle_s * 1_000_000)
+            return [Opened(NO_GUID, http=True)]
+        if self._queue:
+            return [self._over(f"no answer within {ANSWER_S} s")]
+        return [self._over("idle")]
+
+    def declined(self, status: int, reason: str) -> None:
+        """Nothing arrives here."""
+
+    def more(self) -> list[Event]:
+        """Nothing waits here."""
+        return []
+
+    def close(self, reason: str) -> None:
+        """It is over."""
+        self._closed = True
+
+    def _over(self, reason: str) -> Closed:
+        self._closed = True
+        return Closed(reason)
+
+
+class Taking:
+    """Takes requests on a connection that another manager has made."""
+
+    extended = False
+    peer_id = NO_GUID
+
+    def __init__(self, *, own_id: bytes, names: HttpNames, settings: Settings, now_us: int) -> None:
+        self._own = own_id
+        self._names = names
+        self._settings = settings
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=32 << 10)
+        self._output: list[Buffer] = []
+        self._request: h11.Request | None = None
+        self._entity: list[bytes] = []
+        self._size = 0
+        self._pending = False
+        self._ahead = 0
+        self._used_us = self._begun_us = now_us
+        self._told = False
+        self._closed = False
+
+    @property
+    def opened(self) -> bool:
+        """Whether it is not over."""
+        return not self._closed
+
+    room = 0
+    """Nothing is sent here but answers."""
+
+    def idle(self, now_us: int) -> bool:
+        """See Posting."""
+        return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
+
+    def take_output(self) -> list[Buffer]:
+        """See Posting."""
+        output, self._output = self._output, []
+        return output
+
+    def start(self) -> None:
+        """The other side begins."""
+
+    def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
+        """Nothing goes this way."""
+        raise AssertionError("what is said to an HTTP client goes to its own address")
+
+    def receive(self, data: Buffer, now_us: int) -> list[Event]:
+        """Bytes of requests."""
+        if self._closed or not data:
+            return []
+        self._used_us = now_us
+        events: list[Event] = []
+        if self._pending:
+            self._ahead += len(data)
+            if self._ahead > HTTP_ENTITY_BYTES_MAX:
+                self._closed = True
+                return [Closed("it sends more and more without waiting for answers")]
+        if self._request is None:
+            self._begun_us = now_us
+        if not self._told:
+            self._told = True
+            events.append(Opened(NO_GUID, http=True))
+        try:
+            self._http.receive_data(bytes(data))
+            self._read(events)
+        except h11.ProtocolError as error:
+            self._broken(error, events)
+        return events
+
+    def _read(self, events: list[Event]) -> None:
+        while not self._closed:
+            event = self._http.next_event()
+            if event in (h11.NEED_DATA, h11.PAUSED):
+                return
+            if isinstance(event, h11.Request):
+                self._request, self._entity, self._size = event, [], 0
+            elif isinstance(event, h11.Data):
+                self._size += len(event.data)
+                if self._size > HTTP_ENTITY_BYTES_MAX:
+                    self._answer(413, f"at most {HTTP_ENTITY_BYTES_MAX} bytes", last=True)
+                    self._closed = True
+                    events.append(Closed("an entity that is too large"))
+                    return
+                self._entity.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self._whole(events)
+                if self._pending:
+                    return
+            elif isinstance(event, h11.ConnectionClosed):
+                return
+
+    def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            status = getattr(error, "error_status_hint", 400)
+            self._answer(status, "not HTTP", last=True)
+        self._closed = True
+        events.append(Closed(f"it does not speak HTTP: {error}"))
+
+    def _whole(self, events: list[Event]) -> None:
+        """One request is there."""
+        request, self._request = self._request, None
+        assert request is not None
+        if request.method != b"POST":
+            self._answer(405, "messages are posted")
+            return
+        kind = next((v for n, v in request.headers if n == b"content-type"), b"")
+        try:
+            xml, body, extension = mime.read(kind.decode("latin-1"), b"".join(self._entity))
+            read = envelope.read(xml)
+            to = self._names.local(read.to)
+            if to is None:
+                self._answer(_BAD, f"{host_of(read.to)} is not here")
+                return
+            runs = runs_of(read, body, extension, to, self._own)
+            if any(is_settling(headers(packet)) for run in runs for packet in run.packets):
+                raise MalformedPacket("a packet of another protocol")
+        except OnceqError as error:
+            self._answer(_BAD, error.text)
+            return
+        if not runs:
+            self._answer(_OK)
+            return
+        self._pending, self._ahead = True, 0
+        events.append(Arrived(runs, 1, 1))
+
+    def persisted(self, recoverable: int, now_us: int) -> None:
+        """What was posted is durable, or settled."""
+        if self._pending:
+            self._pending = False
+            self._answer(_OK)
+
+    def declined(self, status: int, reason: str) -> None:
+        """It was not taken."""
+        if self._pending:
+            self._pending = False
+            self._answer(status, reason)
+
+    def more(self) -> list[Event]:
+        """What the other side has sent behind the request that was answered."""
+        events: list[Event] = []
+        if not (self._closed or self._pending):
+            try:
+                self._read(events)
+            except h11.ProtocolError as error:
+                self._broken(error, events)
+        return events
+
+    def _answer(self, status: int, text: str = "", *, last: bool = False) -> None:
+        content = text.encode()[:500]
+        fields = [("Content-Length", str(len(content)))]
+        if content:
+            fields.append(("Content-Type", "text/plain; charset=utf-8"))
+        if last:
+            fields.append(("Connection", "close"))
+        self._say(h11.Response(status_code=status, headers=fields))
+        if content:
+            self._say(h11.Data(data=content))
+        self._say(h11.EndOfMessage())
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+
+    def _say(self, event: Any) -> None:
+        data = self._http.send(event)
+        if data:
+            self._output.append(data)
+
+    def next_timer(self) -> int | None:
+        """When an unused connection, or one with half a request, is closed."""
+        if self._request is not None:
+            return self._begun_us + REQUEST_S * 1_000_000
+        return self._used_us + int(self._settings.session_idle_s * 2_000_000)
+
+    def tick(self, now_us: int) -> list[Event]:
+        """Time has come."""
+        due = self.next_timer()
+        if self._closed or self._pending or due is None or now_us < due:
+            return []
+        self._closed = True
+        return [Closed("idle")]
+
+    def close(self, reason: str) -> None:
+        """It is over."""
+        self._closed = True

@@ -1,0 +1,165 @@
+"""Messages over HTTP and HTTPS between real daemons, through kills and a gateway."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+import onceq
+from onceq.errors import ConfigurationError
+from tests.daemon.applications import ROOT
+from tests.servers import free_port
+
+pytestmark = pytest.mark.slow
+LOCAL = r"private$\q"
+WAIT_S = 30
+LOOKS_MAX = 100_000
+"""Requests that ask for something that comes soon."""
+
+
+class HttpDaemon:
+    """A daemon that takes messages over HTTP."""
+
+    def __init__(self, path: Path, name: str, port: int, more: str = "", tables: str = "") -> None:
+        path.mkdir()
+        self.path, self.name = path, name
+        (path / "onceq.toml").write_text(
+            f'name = "{name}"\nlisten = ""\nhttp_listen = "127.0.0.1:{port}"\n{more}\n'
+            f"{tables}\n[settings]\norder_ack_delay_s = 0.02\nconnect_retry_s = 0.1\n"
+            "resend_first_s = 0.3\n"
+        )
+        self.start()
+
+    def start(self) -> None:
+        with open(self.path.parent / f"{self.name}.log", "a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "onceq.service.main", "--data", str(self.path),
+                 "--create", self.name],
+                stdout=subprocess.PIPE, stderr=log, text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            )  # fmt: skip
+        assert self.process.stdout is not None
+        assert "ready" in self.process.stdout.readline(), self.log()
+
+    def log(self) -> str:
+        return (self.path.parent / f"{self.name}.log").read_text()
+
+    def end(self, number: int = signal.SIGKILL) -> None:
+        self.process.send_signal(number)
+        self.process.wait(WAIT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def ends() -> Iterator[list[HttpDaemon]]:
+    made: list[HttpDaemon] = []
+    yield made
+    for daemon in made:
+        if daemon.process.poll() is None:
+            daemon.end()
+
+
+def all_of(qm: onceq.QueueManager, count: int) -> list[str]:
+    """What arrives, until so many are there; each wait is bounded."""
+    found: list[str] = []
+    while len(found) < count:
+        found += [m.text for m in qm.receive_many(LOCAL, count - len(found), timeout=WAIT_S)]
+    return found
+
+
+def test_through_kills(tmp_path: Path, ends: list[HttpDaemon]) -> None:
+    pa, pb = free_port(), free_port()
+    peers = f'[peers]\n"http://a:{pa}" = "127.0.0.1:{pa}"\n"http://b" = "127.0.0.1:{pb}"\n'
+    names = 'http_names = ["b"]'
+    a = HttpDaemon(tmp_path / "a", "A", pa, tables=peers)
+    ends.append(a)
+    b = HttpDaemon(tmp_path / "b", "B", pb, names, peers)
+    ends.append(b)
+    with onceq.connect(str(b.path)) as qm:
+        qm.create_queue(LOCAL, transactional=True)
+    sent: list[str] = []
+    received: list[str] = []
+    for turn in range(4):
+        with onceq.connect(str(a.path)) as qm:
+            for number in range(25):
+                with qm.transaction() as tx:
+                    tx.send("DIRECT=HTTP://b/msmq/private$/q", f"{turn}.{number}")
+                sent.append(f"{turn}.{number}")
+        victim = (a, b)[turn % 2]
+        victim.end()
+        victim.start()
+        with onceq.connect(str(b.path)) as qm:
+            received += all_of(qm, len(sent) - len(received))
+    assert received == sent
+    for daemon in (a, b):
+        daemon.end(signal.SIGTERM)
+        assert daemon.process.returncode == 0
+        assert "Traceback" not in daemon.log()
+
+
+def test_https_with_a_certificate(tmp_path: Path, ends: list[HttpDaemon]) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    ports = {"a": free_port(), "b": free_port()}
+    tables = "[peers]\n" + "".join(
+        f'"https://{n}.example:{p}" = "127.0.0.1:{p}"\n' for n, p in ports.items()
+    )
+    for name, port in ports.items():
+        certificate = authority.issue_cert(f"{name}.example")
+        certificate.private_key_and_cert_chain_pem.write_to_path(tmp_path / f"{name}.pem")
+        more = (
+            f'http_certificate = "{tmp_path}/{name}.pem"\nhttp_names = ["{name}.example:{port}"]\n'
+            f'http_authorities = "{tmp_path}/ca.pem"\n'
+        )
+        ends.append(HttpDaemon(tmp_path / name, name.upper(), port, more, tables))
+    a, b = ends
+    name = f"DIRECT=HTTPS://b.example:{ports['b']}/msmq/private$/q"
+    with onceq.connect(str(a.path)) as alpha, onceq.connect(str(b.path)) as beta:
+        beta.create_queue(LOCAL, transactional=True)
+        with alpha.transaction() as tx:
+            tx.send_many(name, ["1", "2", "3"])
+        assert all_of(beta, 3) == ["1", "2", "3"]
+        # A name that the certificate is not for is not trusted.
+        wrong = f"DIRECT=HTTPS://a.example:{ports['b']}/msmq/private$/q"
+        a.end()
+        text = (a.path / "onceq.toml").read_text()
+        line = f'"https://a.example:{ports["b"]}" = "127.0.0.1:{ports["b"]}"\n'
+        (a.path / "onceq.toml").write_text(text.replace("[peers]\n", "[peers]\n" + line))
+        a.start()
+        with alpha.transaction() as tx:
+            tx.send(wrong, "x")
+        trouble = ""
+        for _ in range(LOOKS_MAX):
+            trouble = alpha.outgoing_queue(wrong)["trouble"]
+            if trouble:
+                break
+        assert "its certificate cannot be trusted" in trouble
+
+
+def test_faults_of_the_configuration(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "x").mkdir()
+        for text, fault in (
+            (f'http_listen = "127.0.0.1:{port}"', "in use"),
+            ('http_listen = "127.0.0.1:0"\nhttp_certificate = "/nowhere"', "/nowhere"),
+            ('http_key = "k"', "http_certificate"),
+            ('http_receipts = "a"', "URL"),
+            ('[redirections]\n"http://a/b" = "c"', "URL"),
+            ("http_names = 3", "list"),
+        ):
+            (tmp_path / "x" / "onceq.toml").write_text(text)
+            with pytest.raises(onceq.OnceqError, match=fault) as told:
+                onceq.open(str(tmp_path / "x"), name="X", listen="")
+            assert isinstance(told.value, ConfigurationError) or "in use" in fault
