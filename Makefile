@@ -9,10 +9,11 @@ RUN := $(BIN)/python
 SEEDS ?= 300
 IMAGES ?= 20000
 KILLS ?= 50
+CASES ?= 1000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo sim crash bench kill docs fuzz clean
+.PHONY: help setup check format test demo sim crash bench kill two-phase docs fuzz clean
 
 help:
 	@echo "make test     all tests (what CI runs)      make demo     the main job: FLIGHTS=n for less"
@@ -20,7 +21,8 @@ help:
 	@echo "make crash    crash points: IMAGES=n        make kill     SIGKILL two daemons: KILLS=n"
 	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
-	@echo "make clean    remove what all this made     ARGS='...'    more arguments for any of them"
+	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
+	@echo "ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
 	@test -n "$(PYTHON)" || { echo "onceq needs Python 3.11 or newer, and none was found on the" \
@@ -57,6 +59,9 @@ kill: setup
 
 fuzz: setup
 	HYPOTHESIS_PROFILE=fuzz $(RUN) -m pytest tests/fuzz -q $(if $(TARGET),-k $(TARGET)) $(ARGS)
+
+two-phase: setup
+	$(RUN) tools/two_phase.py --cases $(CASES) $(ARGS)
 
 docs: setup
 	$(RUN) tools/docs.py --write

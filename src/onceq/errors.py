@@ -376,6 +376,13 @@ class TwoPhaseForbidden(EnlistRefused):
     cure = "Change the line of the server's configuration that the text names, and restart it."
 
 
+class PartnerLost(Refused):
+    """A database cannot be reached."""
+
+    code = "partner-lost"
+    cure = "Start it, or correct the address; whatever is prepared there waits."
+
+
 class RolledBack(Refused):
     """The branch cannot commit and was rolled back (XA_RBROLLBACK)."""
 

@@ -52,7 +52,7 @@ def test_it_says_in_one_line_that_it_is_ready_and_where(start: Start) -> None:
     )
     assert found
     peers, path, clients = found.groups()
-    assert (alpha.path / "onceq.port").read_text() == f"{peers}\n{clients}\n"
+    assert (alpha.path / "onceq.port").read_text() == f"{peers}\n{clients}\n\n"
     assert (alpha.path / "onceq.pid").read_text() == f"{alpha.popen.pid}\n"
     assert ":0" not in (peers[-2:], clients[-2:])
     for where in (str(alpha.path), f"unix://{path}", f"onceq://{clients}"):

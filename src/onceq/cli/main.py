@@ -15,7 +15,18 @@ from typing import Annotated, Any, cast
 import typer
 
 from onceq import __version__
-from onceq.cli import bench, letters, lists, manage, outgoing, queues, receiving, sending, streams
+from onceq.cli import (
+    bench,
+    letters,
+    lists,
+    manage,
+    outgoing,
+    queues,
+    receiving,
+    sending,
+    streams,
+    transactions,
+)
 from onceq.cli.common import QM_VARIABLE, TOP
 from onceq.cli.out import failure, line
 from onceq.errors import InDoubt, OnceqError
@@ -43,7 +54,7 @@ sending.register(app)
 receiving.register(app)
 app.add_typer(outgoing.app, name="outgoing")
 app.add_typer(streams.stream_app, name="stream")
-app.add_typer(streams.tx_app, name="tx")
+app.add_typer(transactions.tx_app, name="tx")
 app.add_typer(letters.dead_app, name="dead")
 app.add_typer(letters.journal_app, name="journal")
 app.add_typer(lists.list_app, name="list")

@@ -1,9 +1,7 @@
-"""``onceq stream``, ``onceq tx`` and ``onceq outcome``: what arrives, what is open, what became of
-a commit."""
+"""``onceq stream`` and ``onceq outcome``: what arrives, and what became of something sent."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -12,14 +10,13 @@ import typer
 from onceq.cli import out
 from onceq.cli.common import Json, Where, as_json, core_of, manager
 from onceq.client.tracking import Ending
-from onceq.client.why import duration, stream_why
+from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
 
 stream_app = typer.Typer(
     help="Incoming message streams: one for each sender and queue.", no_args_is_help=True
 )
-tx_app = typer.Typer(help="Transactions that are open.", no_args_is_help=True)
 
 UNKNOWN = 6
 """Exit code of ``outcome`` when nobody knows any more; the code of InDoubt."""
@@ -99,26 +96,6 @@ def _facts(s: dict[str, Any]) -> list[tuple[str, object]]:
         ("of a stream left behind", s["stale"]),
         ("refused for good", s["rejects"]),
     ]
-
-
-@tx_app.command("list")
-def list_transactions(qm: Where = None, json: Json = False) -> None:
-    """List the transactions that are open, the oldest first."""
-    with manager(qm) as connection:
-        found = connection.transactions()
-    found.sort(key=lambda t: (t["began"], t["owner"], t["number"]))
-    if as_json(json):
-        out.dump(found)
-        return
-    now = int(time.time())
-    out.table(
-        ("application", "transaction", "open for", "sent", "received", "bytes"),
-        [
-            (t["owner"], t["number"], duration(now - t["began"]), t["sent"], t["received"],
-             out.size(t["bytes"]))
-            for t in found
-        ],
-    )  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceq.errors import EnlistRefused
-from onceq.partners.contract import AnyPartner
+from onceq.errors import EnlistRefused, InvalidParameter
+from onceq.partners.contract import AnyPartner, Resource
 
+ADDRESSES = "write postgresql://user@host:port/name"
 KNOWN = (
     "a psycopg 3 connection, a queue manager, or a partner of your own (docs/reference/partners.md)"
 )
+
+
+def resource_for(where: str) -> Resource:
+    """A database for recovery, by its address; raises InvalidParameter."""
+    scheme = where.partition("://")[0].casefold()
+    if scheme in ("postgresql", "postgres") or "dbname=" in where:
+        try:
+            from onceq.partners.postgresql import PostgresResource
+        except ImportError:
+            raise InvalidParameter(
+                "PostgreSQL needs its driver: pip install 'onceq[postgresql]'"
+            ) from None
+        return PostgresResource(where)
+    raise InvalidParameter(f"{where} is not the address of a database: {ADDRESSES}")
 
 
 def partner_for(connection: Any, *, tasks: bool = False) -> AnyPartner:

@@ -21,7 +21,13 @@ import psycopg
 from psycopg import pq, sql
 from psycopg.errors import UndefinedObject
 
-from onceq.errors import EnlistRefused, RolledBack, TwoPhaseForbidden, UnknownBranch
+from onceq.errors import (
+    EnlistRefused,
+    PartnerLost,
+    RolledBack,
+    TwoPhaseForbidden,
+    UnknownBranch,
+)
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 
@@ -206,11 +212,17 @@ class PostgresResource:
         Args:
             parameters: Of ``psycopg.connect``: a connection string, or keywords.
             name: As its partners have it; "" finds it out by connecting.
+
+        Raises:
+            PartnerLost: It cannot be reached, and has no name yet.
         """
         self._conninfo = parameters if isinstance(parameters, str) else ""
         self._keywords = {} if isinstance(parameters, str) else parameters
         self._connection: psycopg.Connection[Any] | None = None
-        self.name = name or name_of(self._open().info)
+        try:
+            self.name = name or name_of(self._open().info)
+        except psycopg.OperationalError as error:
+            raise PartnerLost(f"the database cannot be reached: {error}".strip()) from error
 
     def _open(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed or self._connection.broken:

@@ -69,6 +69,8 @@ def _check_options(listen: str | None, client_listen: str | None, peers: dict[st
 def _announce(daemon: Daemon) -> None:
     """One line for whoever started it: it is ready, and where."""
     peers = daemon.peers_at or "nowhere"
+    if daemon.http_at:
+        peers += f", HTTP on {daemon.http_at}"
     clients = os.path.join(daemon.path, config.SOCKET)
     if daemon.clients_at:
         clients += f" and {daemon.clients_at}"

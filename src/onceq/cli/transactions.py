@@ -1,0 +1,307 @@
+"""``onceq tx``: the desk for transactions that are open, prepared or in doubt, on both sides.
+
+What is prepared here waits for a coordinator; what is prepared in a database waits for this
+manager. Each line says what is known of the decision and what can safely be done. To decide by
+hand is kept for ever in the log, and for the coordinator until it is forgotten (XTX-8).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import DryRun, Json, Where, as_json, manager
+from onceq.client.opening import connect
+from onceq.client.sync import QueueManager
+from onceq.client.why import duration
+from onceq.errors import InvalidParameter, UnknownBranch, UsageError
+from onceq.model.branch import Decision
+from onceq.model.identity import guid_bytes, guid_text
+from onceq.model.xid import Xid, decider_of
+from onceq.partners.contract import Resource
+from onceq.partners.finding import resource_for
+from onceq.partners.recovery import Report
+
+tx_app = typer.Typer(
+    help="Transactions: open, prepared, in doubt; here and in databases.", no_args_is_help=True
+)
+
+Databases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--database", "-d", metavar="DATABASE", show_default=False,
+        help="Look there, too: postgresql://user@host/name. May be given several times.",
+    ),
+]  # fmt: skip
+BranchId = Annotated[str, typer.Argument(metavar="BRANCH", help="As the list shows it.")]
+Decider = Annotated[
+    str,
+    typer.Option(
+        "--decider", metavar="WHERE", show_default=False,
+        help="The queue manager that decides (as for --qm): do as it says.",
+    ),
+]  # fmt: skip
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def _resources(databases: list[str] | None) -> list[Resource]:
+    return [resource_for(text) for text in databases or ()]
+
+
+# ---- looking -----------------------------------------------------------------------------------
+
+
+@tx_app.command("list")
+def list_transactions(database: Databases = None, qm: Where = None, json: Json = False) -> None:
+    """List transactions at work, branches, decisions, and what is prepared in databases."""
+    with manager(qm) as connection:
+        found = _gathered(connection, _resources(database))
+    if as_json(json):
+        out.dump(found)
+        return
+    now = int(time.time())
+    shown = False
+    if found["transactions"]:
+        shown = True
+        out.table(
+            ("application", "transaction", "open for", "sent", "received", "bytes"),
+            [
+                (t["owner"], t["number"], duration(now - t["began"]), t["sent"], t["received"],
+                 out.size(t["bytes"]))
+                for t in found["transactions"]
+            ],
+        )  # fmt: skip
+    for title, what in (("here", "branches"), ("database", "prepared")):
+        if found[what]:
+            shown = True
+            out.table(
+                ("branch", title, "for", "sends", "holds", "what to do"),
+                [
+                    (b["xid"], b["where"], duration(now - b["since"]) if b["since"] else "",
+                     b["messages"], b["received"], b["advice"])
+                    for b in found[what]
+                ],
+            )  # fmt: skip
+    if found["decisions"]:
+        shown = True
+        out.table(
+            ("decided to commit", "since", "partners still to be told"),
+            [(d["gtrid"], out.when(d["since"]), ", ".join(d["partners"]))
+             for d in found["decisions"]],
+        )  # fmt: skip
+    for name, why in found["failed"].items():
+        out.note(f"{name} cannot be asked: {why}")
+    if not shown:
+        out.line("no transaction is open, prepared or in doubt")
+
+
+def _gathered(qm: QueueManager, resources: list[Resource]) -> dict[str, Any]:
+    """Everything that there is, on both sides."""
+    branches = [{**b, "where": b["phase"], "advice": _advice_here(qm, b)} for b in qm.branches()]
+    prepared: list[dict[str, Any]] = []
+    failed: dict[str, str] = {}
+    for resource in resources:
+        try:
+            for xid in resource.recover():
+                prepared.append({
+                    "xid": str(xid), "where": resource.name, "since": 0, "messages": 0,
+                    "received": 0, "advice": _advice_there(qm, xid),
+                })  # fmt: skip
+        except Exception as error:  # noqa: BLE001 - any driver's errors
+            failed[resource.name] = str(error)
+        finally:
+            resource.close()
+    transactions = sorted(qm.transactions(), key=lambda t: (t["began"], t["owner"], t["number"]))
+    return {
+        "transactions": transactions, "branches": branches, "prepared": prepared,
+        "decisions": qm.decisions(), "failed": failed,
+    }  # fmt: skip
+
+
+def _advice_here(qm: QueueManager, branch: dict[str, Any]) -> str:
+    phase = branch["phase"]
+    if phase.endswith("by hand"):
+        return "compare with the decision of its coordinator, then tx forget"
+    if phase != "prepared":
+        return "its application is at work; it is rolled back if that goes away"
+    decider = decider_of(Xid.parse(branch["xid"]).gtrid)
+    if decider is None:
+        return "its coordinator decides; by hand only if that never comes back"
+    return f"in doubt: queue manager {guid_text(decider[0])} decides; tx commit --decider WHERE"
+
+
+def _advice_there(qm: QueueManager, xid: Xid) -> str:
+    decider = decider_of(xid.gtrid)
+    if decider is None:
+        return "not ours: leave it to its owner"
+    if decider[0] != guid_bytes(qm.id):
+        return f"queue manager {guid_text(decider[0])} decides: ask there"
+    decision = qm.decision(xid.gtrid)
+    if decision is Decision.OPEN:
+        return "its application is at work: leave it"
+    done = "commits it" if decision is Decision.COMMITTED else "rolls it back"
+    return f"decided: {decision.value}; tx recover {done}"
+
+
+@tx_app.command("show")
+def show_transaction(
+    branch: BranchId, database: Databases = None, qm: Where = None, json: Json = False
+) -> None:
+    """Show one branch: what it does here, what is prepared of it elsewhere, and the decision."""
+    xid = Xid.parse(branch)
+    with manager(qm) as connection:
+        found = _gathered(connection, _resources(database))
+        decider = decider_of(xid.gtrid)
+        decision = "not this manager's"
+        if decider is not None and decider[0] == guid_bytes(connection.id):
+            decision = connection.decision(xid.gtrid).value
+    same = [
+        b for b in (*found["branches"], *found["prepared"])
+        if Xid.parse(b["xid"]).gtrid == xid.gtrid
+    ]  # fmt: skip
+    known = any(d["gtrid"].encode() == xid.gtrid for d in found["decisions"])
+    if not same and not known:
+        raise UnknownBranch(f"nothing is known of {branch} here, nor in the databases asked")
+    if as_json(json):
+        out.dump({"xid": str(xid), "decision": decision, "branches": same})
+        return
+    out.facts([("transaction", xid.gtrid.decode("ascii", "backslashreplace")),
+               ("decision", decision)])  # fmt: skip
+    for one in same:
+        print()
+        facts: list[tuple[str, object]] = [("branch", one["xid"]), ("where", one["where"])]
+        if one.get("queues") or one.get("destinations"):
+            facts += [
+                ("since", out.when(one["since"])),
+                ("sends", f"{one['messages']} messages to {', '.join(one['destinations'])}"),
+                ("holds", f"{one['received']} messages of {', '.join(one['queues'])}"),
+            ]
+        out.facts(facts)
+        out.line(one["advice"])
+
+
+# ---- deciding ----------------------------------------------------------------------------------
+
+
+@tx_app.command("commit")
+def commit_branch(
+    branch: BranchId, decider: Decider = "", dry_run: DryRun = False, yes: Yes = False,
+    qm: Where = None,
+) -> None:  # fmt: skip
+    """Commit a prepared branch: as its queue manager has decided, or by hand."""
+    _decide(branch, decider, dry_run, yes, qm, commit=True)
+
+
+@tx_app.command("abort")
+def abort_branch(
+    branch: BranchId, decider: Decider = "", dry_run: DryRun = False, yes: Yes = False,
+    qm: Where = None,
+) -> None:  # fmt: skip
+    """Roll a prepared branch back: as its queue manager has decided, or by hand."""
+    _decide(branch, decider, dry_run, yes, qm, commit=False)
+
+
+def _decide(
+    branch: str, decider: str, dry_run: bool, yes: bool, qm: str | None, *, commit: bool
+) -> None:
+    xid = Xid.parse(branch)
+    word = "committed" if commit else "rolled back"
+    with manager(qm) as connection:
+        view = next((b for b in connection.branches() if b["xid"] == str(xid)), None)
+        if view is None:
+            raise UnknownBranch(f"there is no branch {branch} here; 'tx list' shows what there is")
+        if view["phase"] != "prepared":
+            raise UsageError(f"branch {branch} is {view['phase']}: only a prepared one is decided")
+        if decider:
+            _as_decided(xid, decider, commit=commit)
+        if dry_run:
+            how = "as was decided" if decider else "by hand"
+            out.line(f"would be {word} {how}: {_does(view)}")
+            return
+        if not decider and not yes:
+            out.note(
+                "nobody asked the coordinator: if it decides otherwise, the partners differ "
+                "for ever. The decision is recorded, and kept until 'tx forget'."
+            )
+            if not typer.confirm(f"{word} by hand: {_does(view)}?"):
+                raise typer.Exit(1)
+        if commit:
+            connection.xa.commit(xid, by_hand=not decider)
+        else:
+            connection.xa.rollback(xid, by_hand=not decider)
+    out.line(f"{word}{'' if decider else ' by hand'}: {branch}")
+
+
+def _does(view: dict[str, Any]) -> str:
+    return f"it sends {view['messages']} messages and has received {view['received']}"
+
+
+def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:
+    """Refuse what the deciding manager has not decided."""
+    found = decider_of(xid.gtrid)
+    with connect(where) as other:
+        if found is None or found[0] != guid_bytes(other.id):
+            raise InvalidParameter(f"{other.name} does not decide {xid}")
+        decision = other.decision(xid.gtrid)
+    wanted = Decision.COMMITTED if commit else Decision.ABORTED
+    if decision is not wanted:
+        raise UsageError(f"{other.name} says that it is {decision.value}: nothing was done")
+
+
+@tx_app.command("forget")
+def forget_branch(branch: BranchId, qm: Where = None) -> None:
+    """Drop the memory of a branch that was decided by hand, once all partners were compared."""
+    with manager(qm) as connection:
+        connection.xa.forget(Xid.parse(branch))
+    out.line(f"forgotten: {branch}")
+
+
+@tx_app.command("recover")
+def recover(
+    database: Databases = None, dry_run: DryRun = False, qm: Where = None, json: Json = False
+) -> None:
+    """Bring what is prepared in databases to the outcome that this manager has decided."""
+    with manager(qm) as connection:
+        recovery = connection.recovery(_resources(database))
+        report = recovery.step(time.monotonic(), dry_run=dry_run)
+        recovery.close()
+    if as_json(json):
+        out.dump(_as_map(report))
+    else:
+        _print(report, dry_run)
+    if not report.clean:
+        raise typer.Exit(1)
+
+
+def _as_map(report: Report) -> dict[str, Any]:
+    return {
+        "committed": [[name, str(xid)] for name, xid in report.committed],
+        "rolled_back": [[name, str(xid)] for name, xid in report.rolled_back],
+        "at_work": [[name, str(xid)] for name, xid in report.at_work],
+        "by_hand": [[name, str(xid), why] for name, xid, why in report.by_hand],
+        "failed": report.failed,
+        "forgotten": [gtrid.decode() for gtrid in report.forgotten],
+        "waiting": {gtrid.decode(): list(names) for gtrid, names in report.waiting.items()},
+    }
+
+
+def _print(report: Report, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    for name, xid in report.committed:
+        out.line(f"{would}committed at {name}: {xid}")
+    for name, xid in report.rolled_back:
+        out.line(f"{would}rolled back at {name}: {xid}")
+    for name, xid, why in report.by_hand:
+        out.line(f"decided by hand at {name}: {xid}: {why}")
+    for name, xid in report.at_work:
+        out.note(f"left alone at {name}, its application is at work: {xid}")
+    for name, why in report.failed.items():
+        out.note(f"{name} cannot be asked: {why}")
+    for gtrid, names in report.waiting.items():
+        out.note(f"{gtrid.decode()} is still to be told to {', '.join(names)}: name these with "
+                 "--database")  # fmt: skip
+    if report.clean and not (report.committed or report.rolled_back or report.by_hand):
+        out.line("nothing was left prepared")
