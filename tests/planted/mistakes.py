@@ -2,8 +2,8 @@
 
 Each takes pytest's ``monkeypatch`` and breaks one rule. The simulator must find each of them within
 a few seeds, and name an invariant that it breaks. Numbers are those of testing.md, section 3;
-what is missing here belongs to other programmes (16, 17: the store's own tests; 20 to 22: external
-transactions and quotas; 25 to 27: XML, rights, Spark) or cannot be made any more (24: streams are
+what is missing here belongs to other programmes (16, 17: the store's own tests; 20: quotas; 22:
+``tests/partners``; 25 to 27: XML, rights, Spark) or cannot be made any more (24: streams are
 numbered by a durable ordinal, not by a clock).
 """
 
@@ -19,6 +19,7 @@ import pytest
 from onceq.core import (
     acknowledge,
     arrival,
+    branches,
     ending,
     graves,
     moving,
@@ -390,7 +391,33 @@ def named(violation: str) -> str:
     return ASSERTED if "AssertionError" in first else first
 
 
+def promises_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """21: a prepared branch is rolled back at a restart."""
+    restart = Manager._restart
+
+    def forgetful(self: Manager, desk: Desk) -> None:
+        for branch in list(desk.state.branches):
+            desk.state.branches.drop(branch)
+        restart(self, desk)
+
+    patch.setattr(Manager, "_restart", forgetful)
+
+
+def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
+    """21: what a prepared branch has received is free again after a restart."""
+    restore = branches.restore
+
+    def loose(desk: Desk) -> None:
+        restore(desk)
+        for tx in desk.branches.values():
+            tx.receives = []
+
+    patch.setattr(branches, "restore", loose)
+
+
 MISTAKES: dict[str, Mistake] = {
+    "promises forgotten": Mistake(21, promises_forgotten, frozenset({"I20", "I16"})),
+    "promises unlocked": Mistake(21, promises_unlocked, frozenset({"I16", "I4", "I17", "I1"})),
     "actions before sync": Mistake(1, actions_before_sync, UNTRUE),
     "only the last segment synced": Mistake(2, sync_skipped, UNTRUE),
     "never synced": Mistake(2, never_synced, UNTRUE | {ASSERTED}),

@@ -110,6 +110,8 @@ class Unit:
     """Something of it was visible before its outcome was known: it must have committed."""
     returned: bool = False
     """Something it took was seen again: it must not have committed."""
+    vague: bool = False
+    """Its commit was asked for more than once: its place among others is not known."""
     told: Outcome | None = None
     id: TransactionId | None = None
 
@@ -397,7 +399,7 @@ class Ledger:
             for lookup in sorted(place.lookups):
                 message = self.messages[place.lookups[lookup]]
                 unit = message.unit
-                if unit is None or message.copies[place.key].moved or place.poison:
+                if unit is None or unit.vague or message.copies[place.key].moved or place.poison:
                     continue
                 here = (unit.order, message.index, message.uid)
                 stream = (message.node, message.names[place.key])

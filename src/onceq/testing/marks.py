@@ -39,6 +39,7 @@ MOVED = "moved between a queue and its subqueues"
 POISONED = "moved aside because it was given back too often"
 LISTED = "sent to a distribution list"
 OFFLINE = "refused without the directory"
+PROMISE_KEPT = "prepared branch decided in another life of its manager"
 SETTLED = "doubt settled by the receiver"
 
 REQUIRED: Final = (
@@ -46,6 +47,7 @@ REQUIRED: Final = (
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
     JOURNALED, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
+    PROMISE_KEPT,
 )  # fmt: skip
 """Each of them in every batch of BATCH seeds."""
 

@@ -67,6 +67,8 @@ class Options:
     """Share of units of work that move something between a queue and its subqueues."""
     poison: float
     """Share of queues that move aside what is given back too often."""
+    branches: float
+    """Share of units of work that are branches of external transactions."""
     lists: float
     """Share of sends that go to distribution lists; 0: there is no directory."""
 
@@ -126,6 +128,7 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         moves=rate(0.05, 0.4, 0.5),
         poison=rate(0.1, 0.6, 0.4),
         lists=rate(0.1, 0.6, 0.5),
+        branches=rate(0.05, 0.4, 0.5),
     )
 
 

@@ -26,6 +26,7 @@ from onceq.model.time import NEVER_S
 from onceq.service.engine import Delivered
 from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.branches import Branching
 from onceq.testing.ledger import Ledger, Message, Place, Status, Unit
 from onceq.testing.options import HOUR, MINUTE, SECOND
 from onceq.testing.told import ADMIN
@@ -46,6 +47,7 @@ class Workload:
         self.ledger: Ledger = world.ledger
         self.left = world.options.transactions
         self.rng = world.stream("workload")
+        self.branches = Branching(self)
         self.known: dict[int, list[tuple[int, Unit]]] = {}
         """By manager: units whose outcome is known, and since when."""
 
@@ -66,6 +68,8 @@ class Workload:
             return self.ask_again(app)
         if draw < plain + 0.2:
             return self.peek(app)
+        if self.branches.wanted():
+            return self.branches.branch(app)
         return self.transaction(app)
 
     # ---- what is sent -------------------------------------------------------------------
@@ -120,9 +124,10 @@ class Workload:
             time_to_be_received=receive,
         )
 
-    def _item(
+    def item(
         self, node: int, unit: Unit | None, *, plain: bool = False
     ) -> tuple[SendItem, list[Message]]:
+        """A batch to send, and what the books say of it."""
         rng, options = self.rng, self.world.options
         names = self._names(node, self._places(plain=plain))
         text = ""
@@ -214,7 +219,7 @@ class Workload:
                 yield from self._move(unit, number)
             for _ in range(sends if rng.random() < 0.5 else 0):
                 sends -= 1
-                item, messages = self._item(node, unit)
+                item, messages = self.item(node, unit)
                 answer = yield Ask(_send(number, (item,)))
                 if isinstance(answer, OnceqError):
                     self.refused(answer, messages)
@@ -222,7 +227,7 @@ class Workload:
                 answer = yield Ask(lambda owner, request: Abort(owner, request, number))
                 self.ledger.aborted(unit)
                 return
-        items = [self._item(node, unit) for _ in range(sends)]
+        items = [self.item(node, unit) for _ in range(sends)]
         yield from self._commit(app, unit, number, items)
 
     def _reject(self, unit: Unit, number: int) -> Talk:
@@ -321,7 +326,7 @@ class Workload:
         """A commit that comes after its outcome was told must not happen any more."""
         unit = self.ledger.unit(app.node.index)
         unit.id = key = self._id(app)
-        item, _ = self._item(app.node.index, unit)
+        item, _ = self.item(app.node.index, unit)
         unit.status = Status.ABORTED
         try:
             answer = yield Ask(lambda o, r: AskOutcome(o, r, key), safe=True)
@@ -403,7 +408,7 @@ class Workload:
 
     def plain_send(self, app: App) -> Program:
         """Send without a transaction."""
-        item, messages = self._item(app.node.index, None, plain=True)
+        item, messages = self.item(app.node.index, None, plain=True)
         try:
             answer = yield Ask(_send(0, (item,)))
         except Lost as lost:
