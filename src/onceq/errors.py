@@ -369,6 +369,13 @@ class EnlistRefused(Refused):
     cure = "The text says why; nothing was done in either place, so do it again after the cure."
 
 
+class PartnerRefused(EnlistRefused):
+    """A partner votes against a transaction, or cannot begin; its share is rolled back."""
+
+    code = "partner-refused"
+    cure = "The text has what the partner says; begin the transaction again when that is mended."
+
+
 class TwoPhaseForbidden(EnlistRefused):
     """A database does not allow two-phase commit."""
 
@@ -377,10 +384,13 @@ class TwoPhaseForbidden(EnlistRefused):
 
 
 class PartnerLost(Refused):
-    """A database cannot be reached."""
+    """A partner gives no answer; what it was asked may have happened."""
 
     code = "partner-lost"
-    cure = "Start it, or correct the address; whatever is prepared there waits."
+    cure = (
+        "Start it, or correct the address; whatever is prepared there waits, and is brought to its "
+        "outcome when it is back."
+    )
 
 
 class RolledBack(Refused):

@@ -22,6 +22,7 @@ from onceq.client.recovering import ManagerPartner, ManagerResource
 from onceq.errors import InDoubt, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
+from onceq.partners.contract import Resource
 from onceq.partners.deciding import What
 from onceq.partners.postgresql import PostgresPartner, PostgresResource
 from tests.daemon.applications import Daemon
@@ -47,7 +48,10 @@ class _Watched:
         self._partner = partner
         self._whose = whose
         self._at = at
-        self.name = partner.name
+
+    @property
+    def name(self) -> str:
+        return str(self._partner.name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._partner, name)
@@ -101,7 +105,7 @@ class Stage:
             for daemon in (self.home, self.other):
                 daemon.kill()
         if what in ("theirs", "both"):
-            self.server.crash()
+            self.server.restart()
         if what in ("ours", "both"):
             for daemon in (self.home, self.other):
                 daemon.start()
@@ -168,7 +172,10 @@ class Stage:
     def check(self, number: int, told: str, messages: int, *, story: str) -> None:
         """Recover, and compare all places with each other and with what was told."""
         with onceq.connect(self.home.where) as home, onceq.connect(self.other.where) as other:
-            resources = [ManagerResource(other), PostgresResource(self.server.where())]
+            resources: list[Resource] = [
+                ManagerResource(other),
+                PostgresResource(self.server.where()),
+            ]
             recovery = home.recovery(resources)
             now = 0.0
             for _ in range(ROUNDS_MAX):
@@ -178,7 +185,7 @@ class Stage:
                 now += recovery.next_s(now, report)
             recovery.close()
             assert report.clean, f"{story}: {report}"
-            assert self.server.prepared() == [], story
+            assert self.server.prepared_ids() == [], story
             assert home.branches() == other.branches() == [], story
             assert home.decisions() == [], story
             rows = self.server.execute(f"SELECT number FROM done WHERE number = {number}")

@@ -70,7 +70,7 @@ class Model:
     def rollback(self, xid: Xid) -> None:
         self._do("rollback", "rolled back", needs=("at work", "prepared"))
 
-    def recover(self) -> list[Xid]:
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
         if not self.reachable:
             raise ConnectionError(self.name)
         return [Xid(ONCEQ_FORMAT, GTRID, self.name.encode())] if self.state == "prepared" else []
@@ -246,7 +246,7 @@ def test_what_is_at_work_and_what_is_somebody_elses_is_left_alone() -> None:
     mine = Model("0", state="prepared")
 
     class Others(Model):
-        def recover(self) -> list[Xid]:
+        def recover(self, prefix: bytes = b"") -> list[Xid]:
             other = make_gtrid(b"O" * 16, 1)
             return [Xid(ONCEQ_FORMAT, other, b"x"), Xid(7, b"unknown", b"")]
 

@@ -8,12 +8,18 @@ Upholds: I21.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner
 from onceq.partners.deciding import Made, Step, Steps, What
+
+
+async def settled(result: Any) -> Any:
+    """What a verb of a partner gives, whether it is awaited or not."""
+    return await result if inspect.isawaitable(result) else result
 
 
 class Partners:
@@ -55,7 +61,7 @@ class Partners:
             self.open = False
             for partner, xid in self._all:
                 with contextlib.suppress(Exception):
-                    await partner.rollback(xid)
+                    await settled(partner.rollback(xid))
 
 
 def carry_out(steps: Steps, partners: Partners, home: Callable[[What], Any]) -> Made:
@@ -86,7 +92,10 @@ async def carry_out_async(
         step = next(steps)
         while True:
             try:
-                result = await (home(step.what) if step.partner < 0 else partners.verb(step)())
+                if step.partner < 0:
+                    result = await home(step.what)
+                else:
+                    result = await settled(partners.verb(step)())
             except Exception as error:  # noqa: BLE001 - the steps see every error
                 step = steps.throw(error)
             else:

@@ -88,6 +88,13 @@ class ManagerPartner:
         """See Partner."""
         self._at_work().abort()
 
+    def forget(self, xid: Xid) -> None:
+        """See Partner."""
+        self._manager.xa.forget(xid)
+
+    def abandon(self) -> None:
+        """See Partner: its connection is the manager's own."""
+
     def resource(self) -> Resource:
         """See Partner."""
         return ManagerResource(self._manager, self.name)
@@ -100,9 +107,9 @@ class ManagerResource:
         self._manager = manager
         self.name = name or f"onceq:{manager.id}"
 
-    def recover(self) -> list[Xid]:
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
         """See Resource."""
-        return self._manager.xa.recover()
+        return [xid for xid in self._manager.xa.recover() if xid.gtrid.startswith(prefix)]
 
     def commit(self, xid: Xid) -> None:
         """See Resource."""
@@ -111,6 +118,10 @@ class ManagerResource:
     def rollback(self, xid: Xid) -> None:
         """See Resource."""
         self._manager.xa.rollback(xid)
+
+    def forget(self, xid: Xid) -> None:
+        """See Resource."""
+        self._manager.xa.forget(xid)
 
     def close(self) -> None:
         """See Resource. The manager belongs to somebody else."""
@@ -147,7 +158,9 @@ class Recovering:
                 return
             first = self._recovery is None
             recovery = self._recovery = self._recovery or self.recovery()
-            recovery.add(partner.resource())
+            resource = partner.resource()
+            if resource is not None:
+                recovery.add(resource, partner.name)
             if first:
                 name = f"onceq recovery {self._session.name}"
                 threading.Thread(target=self._recover, name=name, daemon=True).start()

@@ -68,9 +68,10 @@ class _Resource(_Asking):
         super().__init__(manager)
         self.name = name
 
-    def recover(self) -> list[Xid]:
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
         """See Resource."""
-        return self._do(self._manager.xa.recover())
+        found = self._do(self._manager.xa.recover())
+        return [xid for xid in found if xid.gtrid.startswith(prefix)]
 
     def commit(self, xid: Xid) -> None:
         """See Resource."""
@@ -79,6 +80,10 @@ class _Resource(_Asking):
     def rollback(self, xid: Xid) -> None:
         """See Resource."""
         self._do(self._manager.xa.rollback(xid))
+
+    def forget(self, xid: Xid) -> None:
+        """See Resource."""
+        self._do(self._manager.xa.forget(xid))
 
     def close(self) -> None:
         """See Resource. The manager belongs to somebody else."""
@@ -120,6 +125,13 @@ class AsyncManagerPartner:
         """See Partner."""
         await self._at_work().abort()
 
+    async def forget(self, xid: Xid) -> None:
+        """See Partner."""
+        await self._manager.xa.forget(xid)
+
+    def abandon(self) -> None:
+        """See Partner: its connection is the manager's own."""
+
     def resource(self) -> Resource:
         """See Partner."""
         return _Resource(self._manager, self.name)
@@ -155,7 +167,9 @@ class AsyncRecovering:
             self._recovery = self.recovery()
             self._recovery_task = asyncio.create_task(self._recover(self._recovery))
         if not self._recovery.knows(partner.name):
-            self._recovery.add(partner.resource())
+            resource = partner.resource()
+            if resource is not None:
+                self._recovery.add(resource, partner.name)
             self._recovery_soon.set()
 
     def recover_soon(self) -> None:

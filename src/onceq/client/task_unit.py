@@ -13,7 +13,7 @@ from onceq.client.branch_unit import Deciding
 from onceq.client.choosing import chosen, which
 from onceq.client.current import Chain, entered, left
 from onceq.client.cursors import AsyncCursor
-from onceq.client.enlisting import Partners, carry_out_async
+from onceq.client.enlisting import Partners, carry_out_async, settled
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import Plan
 from onceq.client.reading import AsyncTaking
@@ -140,9 +140,9 @@ class AsyncTransaction(AsyncTaking):
         see ``Transaction.enlist``."""
         partner = self._manager.partner_for(connection)
         self._unit.check_open()
-        await partner.check()
+        await settled(partner.check())
         xid = await self._run(self._deciding.enlist(partner.name))
-        await partner.begin(xid)
+        await settled(partner.begin(xid))
         self._partners.add(partner, xid)
         self._manager.look_after(partner)
         return getattr(partner, "work", connection)

@@ -146,7 +146,9 @@ DECISIONS_MAX: Final = 100_000
 GTRID_BYTES_MAX: Final = 64
 """Bytes of a global transaction identifier, as in XA."""
 PARTNER_CHARS_MAX: Final = 200
-"""Characters of a partner's name."""
+"""Characters of a partner's name that a queue manager takes."""
+PARTNER_NAME_CHARS_MAX: Final = 60
+"""Characters of a database's name: with a number it fits into a branch qualifier."""
 
 QUEUES_MAX: Final = 100_000
 """Queues of one queue manager."""

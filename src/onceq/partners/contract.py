@@ -1,63 +1,101 @@
 """What a partner of an external transaction has to do: the contract for everything that commits.
 
-A *partner* is one connection at work in one transaction. A *resource* is the same database seen by
-recovery, through connections of its own: whoever comes back finds there what was left prepared.
-The contract in words, with what each call may rely on, is ``docs/reference/partners.md``; whether a
-partner keeps it is found by ``onceq.testing.partners``.
+A *partner* is one share of one transaction: a connection to a database on which the application
+works, or whatever else can promise. A *resource* is the other side of the same database: it has
+connections of its own, and ends shares whose connection was lost.
 
-Upholds: I20 and I21, as far as they lie with us: a partner that has answered "prepared" keeps that
-through any crash, and is told the one outcome as often as it takes.
+``docs/reference/partners.md`` says the same for readers; ``onceq.testing.partners`` checks a
+partner and its resource against it.
+
+Upholds: I20 (a promise is kept), I21 (one outcome for all), by what is asked of partners here.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import hashlib
+from typing import Any, Protocol, runtime_checkable
 
 from onceq.model.branch import Vote
+from onceq.model.limits import PARTNER_NAME_CHARS_MAX
 from onceq.model.xid import Xid
 
 
 class Partner(Protocol):
-    """One connection in one transaction, for threads.
+    """One share of one transaction.
 
-    Attributes:
-        name: Of the resource, the same at every start: decisions are kept with it.
+    Calls come from one thread, in this order: ``check``, ``begin``, then the application's work,
+    then either ``rollback``; or ``commit_one_phase``; or ``prepare`` and, if that voted PREPARED,
+    ``commit`` or ``rollback``. Only ``abandon`` may come at any time and from any thread.
+
+    Any call may raise PartnerLost: whether it happened is not known. Any error that is not named
+    here counts as that.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Stable identity of the resource: the same through restarts of everybody, and the same
+        as that of its Resource. At most 60 characters of printable ASCII; see ``short_name``.
+        Known after ``check``."""
 
     def check(self) -> None:
-        """See whether it can take part, before anything is done.
+        """Find out, before any work is done, whether this can be a partner at all.
 
         Raises:
-            TwoPhaseForbidden: The server does not allow it; the text says which line to change.
-            EnlistRefused: The connection is in the middle of something else.
+            TwoPhaseForbidden: The server's settings forbid it; the text names the line to change.
+            PartnerRefused: The connection is in a state in which it cannot begin.
         """
 
     def begin(self, xid: Xid) -> None:
-        """What is done on the connection from now on belongs to the branch."""
+        """What the connection does from here on belongs to the branch.
+
+        Raises:
+            PartnerRefused: It is in the middle of something else.
+        """
 
     def prepare(self, xid: Xid) -> Vote:
-        """Promise both outcomes. Any exception is a vote against it."""
+        """Make all work of the branch durable without ending it, and promise both outcomes.
+
+        Raises:
+            PartnerRefused: It cannot. The work is rolled back then, and the connection free.
+        """
 
     def commit(self, xid: Xid) -> None:
-        """Carry a decision out; the branch was prepared. An exception: it will be tried again."""
+        """Commit what is prepared.
+
+        Raises:
+            UnknownBranch: There is no such branch (any more).
+            DecidedByHand: It was ended otherwise. It is remembered until ``forget``.
+        """
 
     def commit_one_phase(self, xid: Xid) -> None:
-        """Commit what was not prepared, because there is nobody else. Any exception but InDoubt
-        says that it was not done."""
+        """Commit what is not prepared: there is no other partner.
+
+        Raises:
+            PartnerRefused: It was rolled back instead.
+            DecidedByHand: See commit.
+        """
 
     def rollback(self, xid: Xid) -> None:
-        """Undo it, prepared or not."""
+        """Undo the work of the branch, prepared or not. Raises the same as commit."""
 
-    def resource(self) -> Resource:
-        """The same database, for recovery."""
+    def forget(self, xid: Xid) -> None:
+        """A heuristic outcome was noted here; it need not be remembered there."""
+
+    def abandon(self) -> None:
+        """Cut the connection, from any thread, without waiting: what is not prepared is thereby
+        rolled back, what is prepared can be ended by the Resource. Never raises."""
+
+    def resource(self) -> Resource | None:
+        """The other side of the same database, to go on with if this connection is lost; None
+        if it cannot be made from what the connection knows."""
 
 
 class AsyncPartner(Protocol):
-    """One connection in one transaction, for tasks; see ``Partner``."""
+    """A Partner whose calls are awaited; the same promises."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """See Partner."""
 
     async def check(self) -> None:
         """See Partner."""
@@ -77,30 +115,61 @@ class AsyncPartner(Protocol):
     async def rollback(self, xid: Xid) -> None:
         """See Partner."""
 
-    def resource(self) -> Resource:
+    async def forget(self, xid: Xid) -> None:
+        """See Partner."""
+
+    def abandon(self) -> None:
+        """See Partner."""
+
+    def resource(self) -> Resource | None:
         """See Partner."""
 
 
+@runtime_checkable
 class Resource(Protocol):
-    """A database as recovery sees it. Any call may fail; it is made again later.
+    """A database as recovery sees it; it connects by itself, and again after each loss.
 
-    Attributes:
-        name: The same as that of its partners.
+    Calls come from one thread at a time. Each may raise PartnerLost.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name that partners of this database have. May connect to find it out."""
 
-    def recover(self) -> list[Xid]:
-        """Every branch that is prepared there, whosever it is."""
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
+        """Branches that are prepared here and can be ended from here.
+
+        Args:
+            prefix: How their global identifiers begin.
+        """
 
     def commit(self, xid: Xid) -> None:
-        """Carry a decision out; raises UnknownBranch if no such branch is prepared."""
+        """As Partner.commit. UnknownBranch only if the branch is over: one that merely cannot be
+        reached now, because its own connection still holds it, is PartnerLost."""
 
     def rollback(self, xid: Xid) -> None:
-        """Undo a branch; raises UnknownBranch if no such branch is prepared."""
+        """As Partner.rollback, and as ``commit`` here."""
+
+    def forget(self, xid: Xid) -> None:
+        """As Partner.forget."""
 
     def close(self) -> None:
-        """Give up its connection, if there is one."""
+        """Let go of connections; never raises."""
+
+
+def short_name(kind: str, place: str) -> str:
+    """The name of a resource: ``kind:place``, made to fit.
+
+    Args:
+        kind: Of database, lower case.
+        place: Which one; what is too long or not printable is told apart by a digest.
+    """
+    whole = f"{kind}:{place}"
+    plain = "".join(char if " " < char < "\x7f" else "_" for char in whole)
+    if whole == plain and len(whole) <= PARTNER_NAME_CHARS_MAX:
+        return whole
+    digest = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return plain[: PARTNER_NAME_CHARS_MAX - len(digest) - 1] + "~" + digest
 
 
 AnyPartner = Any

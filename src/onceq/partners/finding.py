@@ -1,49 +1,98 @@
-"""The partner for a connection, found by the type of it: nothing is imported that is not in use."""
+"""The partner for a connection, found by its type's name, so that no driver need be installed."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
-from onceq.errors import EnlistRefused, InvalidParameter
+from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
 from onceq.partners.contract import AnyPartner, Resource
 
-ADDRESSES = "write postgresql://user@host:port/name"
 KNOWN = (
-    "a psycopg 3 connection, a queue manager, or a partner of your own (docs/reference/partners.md)"
+    "a connection of psycopg 3, PyMySQL or mariadb; a session, connection or engine of SQLAlchemy; "
+    "a queue manager; or a partner of your own (docs/reference/partners.md)"
 )
+ADDRESSES = "write postgresql://user@host:port/name or mariadb://user@host:port/name"
+_VERBS = ("check", "begin", "prepare", "commit", "commit_one_phase", "rollback", "forget")
+
+
+def partner_for(what: Any, *, tasks: bool = False) -> AnyPartner:
+    """What takes part for a connection.
+
+    Args:
+        tasks: It is used from ``async`` code, which may use either kind of partner.
+
+    Raises:
+        PartnerRefused: This kind of connection cannot promise anything.
+        EnlistRefused: It is nothing that could be a partner, or of the wrong kind.
+    """
+    made = _made(what)
+    if not tasks and inspect.iscoroutinefunction(made.prepare):
+        raise EnlistRefused(
+            f"a {type(what).__qualname__} belongs to async code: enlist it in a transaction of an "
+            "AsyncQueueManager"
+        )
+    return made
+
+
+def _made(what: Any) -> AnyPartner:
+    for kind in type(what).__mro__:
+        match kind.__module__.partition(".")[0], kind.__name__:
+            case "psycopg", "Connection":
+                from onceq.partners.postgresql import PostgresPartner
+
+                return PostgresPartner(what)
+            case "psycopg", "AsyncConnection":
+                from onceq.partners.postgresql import AsyncPostgresPartner
+
+                return AsyncPostgresPartner(what)
+            case (("pymysql" | "mariadb"), "Connection"):
+                from onceq.partners.mariadb import MariaPartner
+
+                return MariaPartner(what)
+            case "sqlalchemy", _:
+                from onceq.partners.sqlalchemy import sqlalchemy_partner
+
+                return sqlalchemy_partner(what, _made)
+            case "sqlite3", "Connection":
+                raise PartnerRefused(
+                    "SQLite has no two-phase commit, so it cannot take part with others; see "
+                    "docs/how-to/databases.md for what can be done without"
+                )
+            case "psycopg2", _:
+                raise PartnerRefused("psycopg2 is not supported; use psycopg 3 (package psycopg)")
+    if all(callable(getattr(what, verb, None)) for verb in _VERBS):
+        return what
+    raise EnlistRefused(
+        f"{type(what).__module__}.{type(what).__qualname__} cannot be enlisted; enlist {KNOWN}"
+    )
 
 
 def resource_for(where: str) -> Resource:
     """A database for recovery, by its address; raises InvalidParameter."""
     scheme = where.partition("://")[0].casefold()
-    if scheme in ("postgresql", "postgres") or "dbname=" in where:
-        try:
-            from onceq.partners.postgresql import PostgresResource
-        except ImportError:
-            raise InvalidParameter(
-                "PostgreSQL needs its driver: pip install 'onceq[postgresql]'"
-            ) from None
-        return PostgresResource(where)
-    raise InvalidParameter(f"{where} is not the address of a database: {ADDRESSES}")
+    makers: dict[str, Callable[[str], Resource]] = {
+        "postgresql": _postgresql, "postgres": _postgresql, "mariadb": _mariadb, "mysql": _mariadb,
+    }  # fmt: skip
+    maker = makers.get(scheme) or (_postgresql if "dbname=" in where else None)
+    if maker is None:
+        raise InvalidParameter(f"{where} is not the address of a database: {ADDRESSES}")
+    try:
+        return maker(where)
+    except ImportError as error:
+        raise InvalidParameter(
+            f"its driver is not installed: pip install 'onceq[{maker.__name__.strip('_')}]'"
+        ) from error
 
 
-def partner_for(connection: Any, *, tasks: bool = False) -> AnyPartner:
-    """What takes part for a connection; raises EnlistRefused.
+def _postgresql(where: str) -> Resource:
+    from onceq.partners.postgresql import PostgresResource
 
-    Args:
-        tasks: It is used from ``async`` code.
-    """
-    if all(hasattr(connection, verb) for verb in ("prepare", "rollback", "begin", "resource")):
-        return connection
-    for kind in type(connection).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if package == "psycopg" and kind.__name__ in ("Connection", "AsyncConnection"):
-            from onceq.partners.postgresql import AsyncPostgresPartner, PostgresPartner
+    return PostgresResource(where)
 
-            if tasks != (kind.__name__ == "AsyncConnection"):
-                raise EnlistRefused(
-                    "a transaction of async code takes a psycopg.AsyncConnection, and one of "
-                    "threads a psycopg.Connection"
-                )
-            return AsyncPostgresPartner(connection) if tasks else PostgresPartner(connection)
-    raise EnlistRefused(f"a {type(connection).__qualname__} cannot be enlisted; enlist {KNOWN}")
+
+def _mariadb(where: str) -> Resource:
+    from onceq.partners.mariadb import resource_at
+
+    return resource_at(where)

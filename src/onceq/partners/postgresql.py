@@ -1,266 +1,317 @@
-"""PostgreSQL through psycopg 3 as a partner (XTX-9, XTX-10).
+"""PostgreSQL as a partner, through psycopg 3: connections and asyncio connections.
 
-psycopg keeps the global identifier of a prepared transaction as text: format, and both parts in
-base 64. PostgreSQL forbids two-phase commit unless ``max_prepared_transactions`` is set, which is
-found out at enlistment, before anything is done.
+The branch is prepared by ``PREPARE TRANSACTION`` under the name that psycopg gives a transaction
+identifier (XTX-9), so other tools that use psycopg's two-phase calls see the same names.
 
-Two traps are met here. PREPARE TRANSACTION of a transaction in which a statement has failed is
-*not* an error: the server rolls it back and says so in a word that nobody reads; so it is never
-asked for then. And psycopg takes a connection whose PREPARE has failed for prepared; it is set
-free again, because the server has undone it.
+Three traps that are avoided here:
+    * ``PREPARE TRANSACTION`` in a transaction that has failed answers without an error, and rolls
+      back. So the answer of the server is read, not only whether there was an error.
+    * A transaction that has written nothing is not necessarily without effect: ``NOTIFY`` counts
+      only at the commit. So no share is called read-only.
+    * ``pg_prepared_xacts`` lists branches of the whole server, but a branch can be ended only in
+      its own database. So a resource is one database, and sees its own branches only.
+
+Upholds: I20 and I21 as far as the contract asks.
 """
 
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import psycopg
-from psycopg import pq, sql
-from psycopg.errors import UndefinedObject
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import tuple_row
 
-from onceq.errors import (
-    EnlistRefused,
-    PartnerLost,
-    RolledBack,
-    TwoPhaseForbidden,
-    UnknownBranch,
-)
+from onceq.errors import PartnerRefused
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
+from onceq.partners.cutting import cut
+from onceq.partners.postgres_terms import (
+    FACTS,
+    Facts,
+    conninfo_of,
+    driver_xid,
+    known,
+    meaning,
+    not_prepared,
+    over_reason,
+    refuse_if_busy,
+    statement,
+    xid_of,
+)
 
-_ASK = "SELECT current_setting('max_prepared_transactions')::int"
-_names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-"""Connections that were found able to take part, and the names of their databases."""
-
-
-def name_of(info: Any) -> str:
-    """The name of the database of a connection: where it is, not who asks."""
-    host = info.host or info.hostaddr or "local"
-    return f"postgresql://{host}:{info.port}/{info.dbname}"
-
-
-def _ready(connection: Any) -> str:
-    """The name of a connection that is free to begin; raises EnlistRefused."""
-    name = name_of(connection.info)
-    if connection.autocommit:
-        raise EnlistRefused(
-            f"the connection to {name} is in autocommit mode, where each statement commits by "
-            "itself; set autocommit to False before you enlist it"
-        )
-    status = connection.info.transaction_status
-    if status != pq.TransactionStatus.IDLE:
-        raise EnlistRefused(
-            f"the connection to {name} is in a transaction already ({status.name}); enlist it "
-            "before its first statement, or commit or roll back first"
-        )
-    return name
+_LIST: Final = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() ORDER BY gid"
+_PREPARED: Final = "PREPARE TRANSACTION"
+CONNECT_S: Final = 10
+"""How long recovery waits for a connection (seconds), if the connection string sets nothing."""
 
 
-def _allowed(name: str, most: int) -> None:
-    if most == 0:
-        raise TwoPhaseForbidden(
-            f"{name} does not allow two-phase commit: max_prepared_transactions is 0. Set\n"
-            "    max_prepared_transactions = 100\n"
-            "in its postgresql.conf (or ALTER SYSTEM SET max_prepared_transactions = 100) and "
-            "restart the server"
-        )
+class PostgresPartner:
+    """A psycopg connection in a transaction. See Partner.
 
+    Until the end of the transaction psycopg refuses ``commit`` and ``rollback`` on it.
+    """
 
-def _xid(connection: Any, xid: Xid) -> Any:
-    return connection.xid(xid.format_id, xid.gtrid.decode("ascii"), xid.bqual.decode("ascii"))
+    def __init__(self, connection: psycopg.Connection[Any], *, name: str = "") -> None:
+        """Take a connection that is idle and not in autocommit mode.
 
-
-@contextlib.contextmanager
-def _known(name: str, xid: Xid) -> Iterator[None]:
-    """A branch that is not prepared is an UnknownBranch."""
-    try:
-        yield
-    except UndefinedObject as error:
-        raise UnknownBranch(f"{name} has no prepared branch {xid}") from error
-
-
-def _whole(connection: Any, name: str) -> None:
-    """Refuse to prepare what the server would roll back without a complaint."""
-    if connection.info.transaction_status == pq.TransactionStatus.INERROR:
-        raise RolledBack(f"a statement on {name} had failed before")
-
-
-def _undone(connection: Any) -> bool:
-    """Whether a PREPARE has failed and the server has undone it; the connection is free then."""
-    if connection.closed or connection.broken:
-        return False  # It may be prepared all the same.
-    if hasattr(connection, "_tpc"):
-        connection._tpc = None
-    else:
-        connection.close()
-    return True
-
-
-class _Common:
-    """What both kinds have in common."""
-
-    def __init__(self, connection: Any) -> None:
-        if connection.closed:
-            raise EnlistRefused("that connection to PostgreSQL is closed; enlist an open one")
+        Args:
+            name: Another name than the database has by itself; its resource needs the same.
+        """
         self.connection = connection
-        self.name = name_of(connection.info)
-        self._failed = False
+        self._name = name
+        self._prepared = False
 
-    def resource(self) -> PostgresResource:
-        """See Partner."""
-        return PostgresResource(_parameters(self.connection.info), name=self.name)
-
-
-class PostgresPartner(_Common):
-    """A ``psycopg.Connection``; see ``Partner``."""
+    @property
+    def name(self) -> str:
+        """``postgresql:<system identifier>/<database>``. See Partner."""
+        return self._name or known[self.connection].name
 
     def check(self) -> None:
         """See Partner."""
-        _ready(self.connection)
-        if self.connection in _names:
-            return
-        row = self.connection.execute(_ASK).fetchone()
-        self.connection.rollback()
-        assert row is not None
-        _allowed(self.name, int(row[0]))
-        _names[self.connection] = self.name
+        connection = self.connection
+        refuse_if_busy(connection)
+        if connection not in known:
+            with meaning(connection, voting=True):
+                with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+                    row = cursor.execute(FACTS).fetchone()
+                connection.rollback()
+            assert row is not None, "a SELECT without FROM has one row"
+            known[connection] = Facts(*row)
+        known[connection].check()
 
     def begin(self, xid: Xid) -> None:
         """See Partner."""
-        self.connection.tpc_begin(_xid(self.connection, xid))
+        refuse_if_busy(self.connection)
+        with meaning(self.connection, voting=True):
+            self.connection.tpc_begin(driver_xid(self.connection, xid))
 
     def prepare(self, xid: Xid) -> Vote:
         """See Partner."""
-        _whole(self.connection, self.name)
-        self._failed = True
-        self.connection.tpc_prepare()
-        self._failed = False
+        connection = self.connection
+        over = over_reason(connection)
+        if over is not None:
+            self._leave()
+            raise over
+        try:
+            with (
+                meaning(connection, voting=True),
+                psycopg.Cursor(connection, row_factory=tuple_row) as cursor,
+            ):
+                cursor.execute(statement("PREPARE TRANSACTION", xid))
+                said = cursor.statusmessage
+        except PartnerRefused:
+            self._leave()
+            raise
+        self._leave()
+        if said != _PREPARED:
+            raise not_prepared(said)
+        self._prepared = True
         return Vote.PREPARED
+
+    def _leave(self) -> None:
+        """Take psycopg out of its two-phase state; what is prepared stays so."""
+        with meaning(self.connection, voting=False):
+            self.connection.tpc_rollback()
 
     def commit(self, xid: Xid) -> None:
         """See Partner."""
-        with _known(self.name, xid):
-            self.connection.tpc_commit()
+        with meaning(self.connection, voting=False):
+            self.connection.tpc_commit(driver_xid(self.connection, xid))
 
     def commit_one_phase(self, xid: Xid) -> None:
         """See Partner."""
-        self.connection.tpc_commit()
+        connection = self.connection
+        over = over_reason(connection)
+        if over is not None:
+            self._leave()
+            raise over
+        with meaning(connection, voting=True):
+            connection.tpc_commit()
 
     def rollback(self, xid: Xid) -> None:
         """See Partner."""
-        if not (self._failed and _undone(self.connection)):
-            self.connection.tpc_rollback()
+        connection = self.connection
+        with meaning(connection, voting=False):
+            if self._prepared:
+                connection.tpc_rollback(driver_xid(connection, xid))
+            else:
+                connection.tpc_rollback()
+
+    def forget(self, xid: Xid) -> None:
+        """See Partner: PostgreSQL decides nothing on its own."""
+
+    def abandon(self) -> None:
+        """See Partner."""
+        with contextlib.suppress(psycopg.Error):
+            cut(self.connection.fileno())
+
+    def resource(self) -> PostgresResource:
+        """See Partner."""
+        return PostgresResource(conninfo_of(self.connection), name=self._name)
 
 
-class AsyncPostgresPartner(_Common):
-    """A ``psycopg.AsyncConnection``; see ``Partner``."""
+class AsyncPostgresPartner:
+    """A psycopg asyncio connection in a transaction. See AsyncPartner and PostgresPartner."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any], *, name: str = "") -> None:
+        """See PostgresPartner."""
+        self.connection = connection
+        self._name = name
+        self._prepared = False
+
+    @property
+    def name(self) -> str:
+        """See PostgresPartner."""
+        return self._name or known[self.connection].name
 
     async def check(self) -> None:
         """See Partner."""
-        _ready(self.connection)
-        if self.connection in _names:
-            return
-        row = await (await self.connection.execute(_ASK)).fetchone()
-        await self.connection.rollback()
-        assert row is not None
-        _allowed(self.name, int(row[0]))
-        _names[self.connection] = self.name
+        connection = self.connection
+        refuse_if_busy(connection)
+        if connection not in known:
+            with meaning(connection, voting=True):
+                async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+                    await cursor.execute(FACTS)
+                    row = await cursor.fetchone()
+                await connection.rollback()
+            assert row is not None, "a SELECT without FROM has one row"
+            known[connection] = Facts(*row)
+        known[connection].check()
 
     async def begin(self, xid: Xid) -> None:
         """See Partner."""
-        await self.connection.tpc_begin(_xid(self.connection, xid))
+        refuse_if_busy(self.connection)
+        with meaning(self.connection, voting=True):
+            await self.connection.tpc_begin(driver_xid(self.connection, xid))
 
     async def prepare(self, xid: Xid) -> Vote:
         """See Partner."""
-        _whole(self.connection, self.name)
-        self._failed = True
-        await self.connection.tpc_prepare()
-        self._failed = False
+        connection = self.connection
+        over = over_reason(connection)
+        if over is not None:
+            await self._leave()
+            raise over
+        try:
+            with meaning(connection, voting=True):
+                async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+                    await cursor.execute(statement("PREPARE TRANSACTION", xid))
+                    said = cursor.statusmessage
+        except PartnerRefused:
+            await self._leave()
+            raise
+        await self._leave()
+        if said != _PREPARED:
+            raise not_prepared(said)
+        self._prepared = True
         return Vote.PREPARED
+
+    async def _leave(self) -> None:
+        with meaning(self.connection, voting=False):
+            await self.connection.tpc_rollback()
 
     async def commit(self, xid: Xid) -> None:
         """See Partner."""
-        with _known(self.name, xid):
-            await self.connection.tpc_commit()
+        with meaning(self.connection, voting=False):
+            await self.connection.tpc_commit(driver_xid(self.connection, xid))
 
     async def commit_one_phase(self, xid: Xid) -> None:
         """See Partner."""
-        await self.connection.tpc_commit()
+        connection = self.connection
+        over = over_reason(connection)
+        if over is not None:
+            await self._leave()
+            raise over
+        with meaning(connection, voting=True):
+            await connection.tpc_commit()
 
     async def rollback(self, xid: Xid) -> None:
         """See Partner."""
-        if not (self._failed and _undone(self.connection)):
-            await self.connection.tpc_rollback()
+        connection = self.connection
+        with meaning(connection, voting=False):
+            if self._prepared:
+                await connection.tpc_rollback(driver_xid(connection, xid))
+            else:
+                await connection.tpc_rollback()
 
+    async def forget(self, xid: Xid) -> None:
+        """See Partner: PostgreSQL decides nothing on its own."""
 
-def _parameters(info: Any) -> dict[str, Any]:
-    found = dict(info.get_parameters())
-    if info.password:
-        found["password"] = info.password
-    return found
+    def abandon(self) -> None:
+        """See Partner."""
+        with contextlib.suppress(psycopg.Error):
+            cut(self.connection.fileno())
+
+    def resource(self) -> PostgresResource:
+        """See Partner."""
+        return PostgresResource(conninfo_of(self.connection), name=self._name)
 
 
 class PostgresResource:
-    """A database for recovery, which connects when it is asked and again when that broke."""
+    """One database, over a connection of recovery's own. See Resource.
 
-    def __init__(self, parameters: dict[str, Any] | str, *, name: str = "") -> None:
-        """Say how to connect.
+    It must be a user who may end what the application prepares: the same one, or a superuser.
+    """
+
+    def __init__(self, conninfo: str, *, name: str = "") -> None:
+        """Nothing is connected yet.
 
         Args:
-            parameters: Of ``psycopg.connect``: a connection string, or keywords.
-            name: As its partners have it; "" finds it out by connecting.
-
-        Raises:
-            PartnerLost: It cannot be reached, and has no name yet.
+            conninfo: Connection string of libpq; the database in it is the one that is watched.
+            name: See PostgresPartner.
         """
-        self._conninfo = parameters if isinstance(parameters, str) else ""
-        self._keywords = {} if isinstance(parameters, str) else parameters
-        self._connection: psycopg.Connection[Any] | None = None
-        try:
-            self.name = name or name_of(self._open().info)
-        except psycopg.OperationalError as error:
-            raise PartnerLost(f"the database cannot be reached: {error}".strip()) from error
+        self._conninfo = conninfo
+        self._name = name
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
-    def _open(self) -> psycopg.Connection[Any]:
-        if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = psycopg.connect(
-                self._conninfo, autocommit=True, connect_timeout=5, **self._keywords
-            )
-        return self._connection
+    @property
+    def name(self) -> str:
+        """See Resource."""
+        if not self._name:
+            with self._asking() as connection:
+                row = connection.execute(FACTS).fetchone()
+                assert row is not None, "a SELECT without FROM has one row"
+                facts = Facts(*row)
+            facts.check()
+            self._name = facts.name
+        return self._name
 
-    def recover(self) -> list[Xid]:
-        """See Resource. Branches of other databases of the server are not seen: they can only be
-        ended from there."""
-        rows = self._open().execute(
-            "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() "
-            "ORDER BY prepared"
-        )
-        found = (psycopg.Xid.from_string(row[0]) for row in rows)
-        return [
-            Xid(each.format_id, each.gtrid.encode(), (each.bqual or "").encode())
-            for each in found
-            if each.format_id is not None and 0 < len(each.gtrid) <= 64
-        ]
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
+        """See Resource."""
+        with self._asking() as connection:
+            rows = connection.execute(_LIST).fetchall()
+        found = (xid_of(gid) for (gid,) in rows)
+        return [xid for xid in found if xid is not None and xid.gtrid.startswith(prefix)]
 
     def commit(self, xid: Xid) -> None:
         """See Resource."""
-        self._end("COMMIT PREPARED", xid)
+        with self._asking() as connection:
+            connection.execute(statement("COMMIT PREPARED", xid))
 
     def rollback(self, xid: Xid) -> None:
         """See Resource."""
-        self._end("ROLLBACK PREPARED", xid)
+        with self._asking() as connection:
+            connection.execute(statement("ROLLBACK PREPARED", xid))
 
-    def _end(self, verb: str, xid: Xid) -> None:
-        connection = self._open()
-        text = sql.Literal(str(_xid(connection, xid)))
-        with _known(self.name, xid):
-            connection.execute(sql.SQL("{} {}").format(sql.SQL(verb), text))
+    def forget(self, xid: Xid) -> None:
+        """See Resource: PostgreSQL decides nothing on its own."""
 
     def close(self) -> None:
         """See Resource."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """A connection that works; after an error of the connection it is a new one next time."""
+        with meaning(None, voting=False):
+            if self._connection is None or self._connection.closed:
+                given = conninfo_to_dict(self._conninfo)
+                given.setdefault("connect_timeout", str(CONNECT_S))
+                given.setdefault("application_name", "onceq recovery")
+                self._connection = psycopg.connect(make_conninfo("", **given), autocommit=True)
+            yield self._connection

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from onceq.errors import DecidedByHand, UnknownBranch
 from onceq.model.branch import Decision
-from onceq.model.xid import Xid, decider_of
+from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
 
 WAIT_S_MIN: Final = 1.0
@@ -86,12 +86,20 @@ class Recovery:
         for resource in resources:
             self.add(resource)
 
-    def add(self, resource: Resource) -> bool:
-        """Look after a resource; False (and it is closed) if one of that name is known."""
-        if resource.name in self._resources:
+    def add(self, resource: Resource, name: str = "") -> bool:
+        """Look after a resource; False (and it is closed) if one of that name is known.
+
+        Args:
+            name: That of its partners, where it is known; else the resource is asked.
+
+        Raises:
+            PartnerLost: It cannot be asked.
+        """
+        name = name or resource.name
+        if name in self._resources:
             resource.close()
             return False
-        self._resources[resource.name] = resource
+        self._resources[name] = resource
         return True
 
     def knows(self, name: str) -> bool:
@@ -113,7 +121,7 @@ class Recovery:
                 report.failed[name] = "failed lately, and is tried again later"
                 continue
             try:
-                left[name] = self._settle(resource, report, dry_run=dry_run)
+                left[name] = self._settle(name, resource, report, dry_run=dry_run)
             except Exception as error:  # noqa: BLE001 - any driver's errors
                 report.failed[name] = f"{type(error).__name__}: {error}".strip()
                 wait_s = self._waits_s.get(name, WAIT_S_MIN)
@@ -130,35 +138,39 @@ class Recovery:
                 report.waiting[gtrid] = partners
         return report
 
-    def _settle(self, resource: Resource, report: Report, *, dry_run: bool) -> set[bytes]:
+    def _settle(
+        self, name: str, resource: Resource, report: Report, *, dry_run: bool
+    ) -> set[bytes]:
         """Bring branches there to their outcome; returns the transactions of those that are
         left."""
         left: set[bytes] = set()
-        for xid in resource.recover():
+        for xid in resource.recover(PREFIX.encode()):
             decider = decider_of(xid.gtrid)
             if decider is None or decider[0] != self._decider.guid:
                 continue
             decision = self._decider.decision(xid.gtrid)
             if decision is Decision.OPEN:
-                report.at_work.append((resource.name, xid))
+                report.at_work.append((name, xid))
                 left.add(xid.gtrid)
                 continue
             committed = decision is Decision.COMMITTED
-            (report.committed if committed else report.rolled_back).append((resource.name, xid))
+            (report.committed if committed else report.rolled_back).append((name, xid))
             if dry_run:
                 left.add(xid.gtrid)
             else:
-                self._carry_out(resource, xid, report, committed=committed)
+                self._carry_out(name, resource, xid, report, committed=committed)
         return left
 
-    def _carry_out(self, resource: Resource, xid: Xid, report: Report, *, committed: bool) -> None:
+    def _carry_out(
+        self, name: str, resource: Resource, xid: Xid, report: Report, *, committed: bool
+    ) -> None:
         verb: Callable[[Xid], Any] = resource.commit if committed else resource.rollback
         try:
             verb(xid)
         except UnknownBranch:
             return  # Whoever was at work has done it meanwhile.
         except DecidedByHand as error:
-            report.by_hand.append((resource.name, xid, error.text))
+            report.by_hand.append((name, xid, error.text))
 
     def close(self) -> None:
         """Give up all connections."""

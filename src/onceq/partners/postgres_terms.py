@@ -1,0 +1,192 @@
+"""What PostgreSQL and psycopg say, in the words of the contract: facts, errors, names of branches.
+
+Upholds: I21: what an error does not say for certain is a loss.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
+
+from onceq.errors import (
+    InvalidParameter,
+    PartnerLost,
+    PartnerRefused,
+    TwoPhaseForbidden,
+    UnknownBranch,
+)
+from onceq.model.xid import Xid
+from onceq.partners.contract import short_name
+
+AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+FACTS: Final = (
+    "SELECT current_setting('max_prepared_transactions')::int, pg_is_in_recovery(), "
+    "(SELECT system_identifier::text FROM pg_control_system()), current_database()"
+)
+_GID: Final = re.compile(r"(\d{1,10})_([A-Za-z0-9+/=]+)_([A-Za-z0-9+/=]*)")
+_UNDEFINED_OBJECT: Final = "42704"
+_OUT_OF_SLOTS: Final = "53200"
+_COMPLETION_UNKNOWN: Final = "40003"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a server says of itself."""
+
+    slots: int
+    standby: bool
+    system: str
+    database: str
+
+    @property
+    def name(self) -> str:
+        """``postgresql:<system identifier>/<database>``: stable for the life of the cluster."""
+        return short_name("postgresql", f"{self.system}/{self.database}")
+
+    def check(self) -> None:
+        """Whether a server like this can take part.
+
+        Raises:
+            TwoPhaseForbidden: It cannot; the text names the line to change.
+        """
+        if self.standby:
+            raise TwoPhaseForbidden(
+                f"the PostgreSQL server of database {self.database} is a standby: it only reads; "
+                "connect to the primary (in the connection string: target_session_attrs=primary)"
+            )
+        if self.slots == 0:
+            raise TwoPhaseForbidden(
+                f"the PostgreSQL server of database {self.database} has "
+                "max_prepared_transactions = 0, which forbids two-phase commit; write "
+                "max_prepared_transactions = 100 (at least max_connections) into its "
+                "postgresql.conf, or run ALTER SYSTEM SET max_prepared_transactions = 100, and "
+                "restart it"
+            )
+
+
+known: WeakKeyDictionary[object, Facts] = WeakKeyDictionary()
+"""What was found out over each connection: it is asked once."""
+
+
+def refuse_if_busy(connection: AnyConnection) -> None:
+    """Say why a connection cannot begin a branch now (XTX-9).
+
+    Raises:
+        PartnerRefused, PartnerLost: What the text says.
+    """
+    if connection.closed:
+        raise PartnerLost("the connection to PostgreSQL is closed")
+    if connection.autocommit:
+        raise PartnerRefused(
+            "the PostgreSQL connection is in autocommit mode, where every statement is committed "
+            "by itself; set connection.autocommit = False before enlisting it"
+        )
+    if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        raise PartnerRefused(
+            "the PostgreSQL connection is in pipeline mode; leave the block connection.pipeline() "
+            "before enlisting it"
+        )
+    status = connection.info.transaction_status
+    if status == pq.TransactionStatus.IDLE:
+        return
+    if status == pq.TransactionStatus.UNKNOWN:
+        raise PartnerLost("the connection to PostgreSQL is broken")
+    what = {
+        pq.TransactionStatus.ACTIVE: "is in the middle of a statement; wait for its end",
+        pq.TransactionStatus.INERROR: (
+            "is in a transaction that has failed; call connection.rollback() first"
+        ),
+    }.get(
+        status,
+        "is in a transaction already (psycopg begins one at the first statement, a SELECT too); "
+        "commit it or roll it back first, or enlist the connection before its first statement",
+    )
+    raise PartnerRefused(f"the PostgreSQL connection {what}")
+
+
+@contextlib.contextmanager
+def meaning(connection: AnyConnection | None, *, voting: bool) -> Iterator[None]:
+    """What an error of psycopg means.
+
+    Args:
+        voting: The share is not prepared yet: an error that the server gives refuses it.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        said = " ".join(str(error).split())
+        if error.sqlstate == _UNDEFINED_OBJECT and not voting:
+            raise UnknownBranch(f"PostgreSQL knows no such branch: {said}") from error
+        known = error.sqlstate not in (None, _COMPLETION_UNKNOWN)
+        if voting and known and connection is not None and not connection.closed:
+            if error.sqlstate == _OUT_OF_SLOTS and "prepared" in said:
+                said += "; raise max_prepared_transactions in postgresql.conf"
+            raise PartnerRefused(f"PostgreSQL says: {said}") from error
+        raise PartnerLost(f"PostgreSQL gives no answer: {said}") from error
+
+
+def _gid(xid: Xid) -> str:
+    """The name of a branch, as psycopg writes it."""
+    parts = (base64.b64encode(part).decode() for part in (xid.gtrid, xid.bqual))
+    return "_".join((str(xid.format_id), *parts))
+
+
+def xid_of(gid: str) -> Xid | None:
+    """The branch of a name; None for names that others chose."""
+    match = _GID.fullmatch(gid)
+    if match is None:
+        return None
+    try:
+        parts = [base64.b64decode(part, validate=True) for part in match.groups()[1:]]
+        found = Xid(int(match[1]), *parts)
+    except (binascii.Error, InvalidParameter):
+        return None
+    return found if _gid(found) == gid else None
+
+
+def statement(verb: LiteralString, xid: Xid) -> sql.Composed:
+    return sql.SQL("{} {}").format(sql.SQL(verb), sql.Literal(_gid(xid)))
+
+
+def over_reason(
+    connection: AnyConnection,
+) -> PartnerRefused | None:
+    """Why there is nothing to commit any more, if so."""
+    status = connection.info.transaction_status
+    if status == pq.TransactionStatus.INERROR:
+        return not_prepared("ROLLBACK")
+    if status == pq.TransactionStatus.IDLE:
+        return PartnerRefused(
+            "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
+            "PostgreSQL connection; let the transaction that it is enlisted in do that"
+        )
+    return None
+
+
+def not_prepared(said: str | None) -> PartnerRefused:
+    return PartnerRefused(
+        "a statement of the transaction has failed, so PostgreSQL rolled it back instead of "
+        f"preparing it (it answered {said!r})"
+    )
+
+
+def conninfo_of(connection: AnyConnection) -> str:
+    """How recovery connects to the same database as the same user."""
+    info = connection.info
+    password = {"password": info.password} if info.password else {}
+    return make_conninfo(info.dsn, **password)
+
+
+def driver_xid(connection: AnyConnection, xid: Xid) -> psycopg.Xid:
+    return connection.xid(xid.format_id, xid.gtrid.decode("ascii"), xid.bqual.decode("ascii"))
