@@ -79,8 +79,15 @@ class Branching:
             )
             self.ledger.committed(unit)
         else:
-            yield from self._told(app, xid, lambda o, r: RollbackBranch(o, r, xid))
-            self.ledger.aborted(unit)
+            # From when it is asked for until it is heard, what it held may be anybody's.
+            yield from self._told(
+                app, xid, lambda o, r: RollbackBranch(o, r, xid),
+                lost=lambda: self.ledger.doubt(unit) if unit.status is Status.OPEN else None,
+            )  # fmt: skip
+            if unit.status is Status.DOUBT:
+                self.ledger.resolved(unit, Outcome.ABORTED)
+            else:
+                self.ledger.aborted(unit)
         if app.node.life != life:
             self.world.marks[marks.PROMISE_KEPT] += 1
 
@@ -134,15 +141,17 @@ class Branching:
 
     def _told(
         self, app: App, xid: Xid, make: Make, asked: Callable[[], None] | None = None, *,
-        first: bool = True,
+        first: bool = True, lost: Callable[[], None] | None = None,
     ) -> Program:  # fmt: skip
         """Tell the outcome until it is heard. That there is no such branch means that it was
         heard before: so it may not be said to whoever tells it for the first time."""
         while True:
             try:
                 answer = yield Ask(make, asked)
-            except Lost as lost:
-                first = first and not lost.asked
+            except Lost as broken:
+                first = first and not broken.asked
+                if broken.asked and lost is not None:
+                    lost()
                 while True:
                     try:
                         yield Sleep(self.rng.choice([SECOND, MINUTE]))
