@@ -13,7 +13,7 @@ CASES ?= 1000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo sim crash bench kill two-phase docs fuzz clean
+.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank docs fuzz clean
 
 help:
 	@echo "make test     all tests (what CI runs)      make demo     the main job: FLIGHTS=n for less"
@@ -22,7 +22,7 @@ help:
 	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
 	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
-	@echo "ARGS='...'    more arguments for any of them"
+	@echo "make bank     an example under kills        ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
 	@test -n "$(PYTHON)" || { echo "onceq needs Python 3.11 or newer, and none was found on the" \
@@ -59,6 +59,12 @@ kill: setup
 
 fuzz: setup
 	HYPOTHESIS_PROFILE=fuzz $(RUN) -m pytest tests/fuzz -q $(if $(TARGET),-k $(TARGET)) $(ARGS)
+
+bench-two-phase: setup
+	$(RUN) tools/bench_two_phase.py $(ARGS)
+
+bank: setup
+	$(RUN) -m examples.bank $(ARGS)
 
 two-phase: setup
 	$(RUN) tools/two_phase.py --cases $(CASES) $(ARGS)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
 
@@ -27,6 +29,23 @@ settings.register_profile(
     "fuzz", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "change"))
+
+
+class _Grouped(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests of a folder that need one slow thing (Spark, a database server) run in one process."""
+
+    GROUPS = ("spark", "partners", "foreign")
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.split("/")[1:2]
+        if folder and folder[0] in self.GROUPS:
+            return "spark" if folder[0] == "spark" else "servers"
+        return nodeid if "spark" not in nodeid.rpartition("::")[0] else "spark"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Groups by path: those by mark get lost between the locked versions of pytest and xdist."""
+    return _Grouped(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pymysql
 import sqlalchemy
+import sqlalchemy.orm
 
 from onceq.partners.contract import Partner, Resource
 from onceq.partners.cutting import cut

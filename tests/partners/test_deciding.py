@@ -15,7 +15,15 @@ from typing import Any
 import pytest
 
 from onceq.client.enlisting import Partners, carry_out
-from onceq.errors import InDoubt, OnceqError, RolledBack, TransactionOver, UnknownBranch
+from onceq.errors import (
+    InDoubt,
+    OnceqError,
+    PartnerLost,
+    PartnerRefused,
+    RolledBack,
+    TransactionOver,
+    UnknownBranch,
+)
 from onceq.model.branch import Decision, Vote
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.deciding import What, committing
@@ -198,10 +206,56 @@ def test_one_partner_alone_commits_in_one_phase() -> None:
     model = Model("0")
     made = carry_out(committing(1, idle=True), enlisted(model), home)
     assert (model.state, made.result) == ("committed", None)
-    model = Model("0", {"commit_one_phase": "before"})
-    with pytest.raises(RolledBack):
-        carry_out(committing(1, idle=True), enlisted(model), home)
-    assert model.state == "rolled back"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_lost_answer_of_the_only_partner_is_in_doubt(when: str) -> None:
+    """Nobody knows, so neither "committed" nor "undone" is said (I21)."""
+    model = Model("0", {"commit_one_phase": when})
+    with pytest.raises(InDoubt):
+        carry_out(committing(1, idle=True), enlisted(model), lambda what: None)
+
+
+class Refusing(Model):
+    """Its refusal has rolled it back, and its connection is free."""
+
+    def prepare(self, xid: Xid) -> Vote:
+        self.state = "rolled back"
+        raise PartnerRefused("no")
+
+    def commit_one_phase(self, xid: Xid) -> None:
+        self.prepare(xid)
+
+    def rollback(self, xid: Xid) -> None:
+        raise AssertionError("it is told again")
+
+
+def test_who_refuses_is_not_told_again() -> None:
+    other = Model("1")
+    with pytest.raises(RolledBack, match="no"):
+        carry_out(committing(2), enlisted(other, Refusing("0")), lambda what: None)
+    assert other.state == "rolled back"
+    with pytest.raises(RolledBack, match="no"):
+        carry_out(committing(1, idle=True), enlisted(Refusing("0")), lambda what: None)
+
+
+def test_a_branch_that_is_stuck_does_not_keep_others_waiting() -> None:
+    home = Home(committed=False, working=False)
+    ended: list[bytes] = []
+
+    class Several(Model):
+        def recover(self, prefix: bytes = b"") -> list[Xid]:
+            return [Xid(ONCEQ_FORMAT, GTRID, name) for name in (b"stuck", b"a", b"b")]
+
+        def rollback(self, xid: Xid) -> None:
+            if xid.bqual == b"stuck":
+                raise PartnerLost("its connection lives")
+            ended.append(xid.bqual)
+
+    report = Recovery(home, [Several("0")]).step(0.0)
+    assert ended == [b"a", b"b"]
+    assert len(report.rolled_back) == 2
+    assert "its connection lives" in report.failed["0"]
 
 
 def test_a_decision_is_kept_until_every_partner_was_looked_at() -> None:

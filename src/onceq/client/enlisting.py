@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from onceq.model.xid import Xid
@@ -46,6 +46,14 @@ class Partners:
         partner, xid = self._all[step.partner]
         call = getattr(partner, step.what.value)
         return lambda: call(xid)
+
+    def abandon(self, indices: Iterable[int] | None = None) -> None:
+        """Cut the connections of those (or all) whose outcome will come from recovery: some
+        databases let nobody else end a branch whose own connection lives."""
+        for index, (partner, _) in enumerate(self._all):
+            if indices is None or index in set(indices):
+                with contextlib.suppress(Exception):
+                    partner.abandon()
 
     def rollback(self) -> None:
         """Undo all of them, once."""

@@ -201,12 +201,18 @@ class Transaction(Taking):
             self._partners.open = False
             self.abort()
             raise
+        except BaseException:
+            if self._unit.decided or self._unit.idle:
+                self._partners.open = False
+                self._partners.abandon()
+            raise
         self._partners.open = False
         if made.result is None:
             self.abort()
             return MessageIds(self._unit.session.source)
         self.pending = self._partners.names(made.pending)
         if self.pending:
+            self._partners.abandon(index for index, _ in made.pending)
             self._manager.recover_soon()
         return cast(MessageIds, made.result)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from onceq.errors import InDoubt, OnceqError, RolledBack, UnknownBranch
+from onceq.errors import InDoubt, OnceqError, PartnerRefused, RolledBack, UnknownBranch
 from onceq.model.branch import Vote
 
 
@@ -87,7 +87,9 @@ def committing(count: int, *, idle: bool = False) -> Steps:
         try:
             votes.append((yield Step(What.PREPARE, index)))
         except Exception as error:
-            yield from undoing(count)
+            # Who has refused has rolled back, and its connection is free: it is not told again.
+            refused = isinstance(error, (PartnerRefused, RolledBack))
+            yield from undoing(count, but=index if refused else -1)
             raise RolledBack(
                 f"partner {index + 1} of {count} could not promise to commit, and everything was "
                 f"undone: {error}"
@@ -117,15 +119,22 @@ def _one_phase() -> Steps:
         yield Step(What.COMMIT_ONE_PHASE, 0)
     except InDoubt:
         raise
-    except Exception as error:
-        yield from undoing(1)
+    except (PartnerRefused, RolledBack) as error:
         raise RolledBack(f"the only partner could not commit, and was undone: {error}") from error
+    except Exception as error:
+        raise InDoubt(
+            f"the answer of the only partner to its commit was lost: {error}; look there whether "
+            "it is done, and do it again only if it is not"
+        ) from error
     return Made()
 
 
-def undoing(count: int) -> Generator[Step, Any, None]:
-    """Roll all partners back; one that cannot be told will find no decision, which is the same."""
+def undoing(count: int, *, but: int = -1) -> Generator[Step, Any, None]:
+    """Roll all partners back but one; who cannot be told will find no decision, which is the
+    same."""
     for index in range(count):
+        if index == but:
+            continue
         try:
             yield Step(What.ROLLBACK, index)
         except Exception:  # noqa: BLE001 - presumed abort: recovery will do it

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from onceq.errors import DecidedByHand, UnknownBranch
+from onceq.errors import DecidedByHand, PartnerLost, UnknownBranch
 from onceq.model.branch import Decision
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
@@ -123,7 +123,8 @@ class Recovery:
             try:
                 left[name] = self._settle(name, resource, report, dry_run=dry_run)
             except Exception as error:  # noqa: BLE001 - any driver's errors
-                report.failed[name] = f"{type(error).__name__}: {error}".strip()
+                self._failed(name, report, error)
+            if name in report.failed:
                 wait_s = self._waits_s.get(name, WAIT_S_MIN)
                 self._waits_s[name] = min(wait_s * 2, WAIT_S_MAX)
                 self._due_s[name] = now_s + wait_s
@@ -138,12 +139,16 @@ class Recovery:
                 report.waiting[gtrid] = partners
         return report
 
+    def _failed(self, name: str, report: Report, error: Exception) -> None:
+        report.failed[name] = f"{type(error).__name__}: {error}".strip()
+
     def _settle(
         self, name: str, resource: Resource, report: Report, *, dry_run: bool
     ) -> set[bytes]:
         """Bring branches there to their outcome; returns the transactions of those that are
         left."""
         left: set[bytes] = set()
+        stuck: list[PartnerLost] = []
         for xid in resource.recover(PREFIX.encode()):
             decider = decider_of(xid.gtrid)
             if decider is None or decider[0] != self._decider.guid:
@@ -154,11 +159,19 @@ class Recovery:
                 left.add(xid.gtrid)
                 continue
             committed = decision is Decision.COMMITTED
-            (report.committed if committed else report.rolled_back).append((name, xid))
-            if dry_run:
-                left.add(xid.gtrid)
+            if not dry_run:
+                try:
+                    self._carry_out(name, resource, xid, report, committed=committed)
+                except PartnerLost as error:
+                    # One that cannot be ended now does not keep the others waiting.
+                    stuck.append(error)
+                    left.add(xid.gtrid)
+                    continue
             else:
-                self._carry_out(name, resource, xid, report, committed=committed)
+                left.add(xid.gtrid)
+            (report.committed if committed else report.rolled_back).append((name, xid))
+        if stuck:
+            self._failed(name, report, stuck[0])
         return left
 
     def _carry_out(

@@ -1,0 +1,1 @@
+"""Transfers between two PostgreSQL databases and a queue, under kills: ``make bank``."""

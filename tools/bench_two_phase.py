@@ -1,0 +1,138 @@
+"""``make bench-two-phase``: what it costs that a queue commits with PostgreSQL.
+
+The same work in one run, in turns: an insert into PostgreSQL with PREPARE TRANSACTION and COMMIT
+PREPARED by hand; and the same insert with a message sent, in one commit by ``tx.enlist``. Our share
+is the part of the time that the second takes more than the first. Beside them, for orientation, the
+insert with a plain local commit, and the message alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+import psycopg  # noqa: E402
+from tests.daemon.applications import Daemon  # noqa: E402
+from tests.servers import Postgres  # noqa: E402
+
+import onceq  # noqa: E402
+from onceq.cli.measure import sync_rate  # noqa: E402
+
+Q = r"private$\q"
+BODY = b"x" * 1024
+GOAL = 0.35
+INSERT = "INSERT INTO t (body) VALUES (%s)"
+
+
+class Durable(Postgres):
+    """With its log synced: this is about what it costs."""
+
+    def command(self) -> list[str]:
+        return [word.replace("fsync=off", "fsync=on") for word in super().command()]
+
+
+def by_hand(db: psycopg.Connection, count: int) -> None:
+    for number in range(count):
+        db.tpc_begin(db.xid(1, f"bench-{time.monotonic_ns()}-{number}", "x"))
+        db.execute(INSERT, (BODY,))
+        db.tpc_prepare()
+        db.tpc_commit()
+
+
+def alone(db: psycopg.Connection, count: int) -> None:
+    for _ in range(count):
+        db.execute(INSERT, (BODY,))
+        db.commit()
+
+
+def both(qm: onceq.QueueManager, db: psycopg.Connection, count: int) -> None:
+    for _ in range(count):
+        with qm.transaction() as tx:
+            tx.enlist(db)
+            db.execute(INSERT, (BODY,))
+            tx.send(Q, BODY)
+
+
+def queue(qm: onceq.QueueManager, count: int) -> None:
+    for _ in range(count):
+        with qm.transaction() as tx:
+            tx.send(Q, BODY)
+
+
+def rate(work: Callable[[], None], count: int) -> float:
+    begun = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - begun)
+
+
+def main() -> int:
+    """The command; 1 if messages and rows do not agree."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--commits", type=int, default=400, help="in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    count, found = options.commits, {}
+    with tempfile.TemporaryDirectory(prefix="onceq-b2-") as name, Durable() as server:
+        server.start()
+        server.sql("CREATE TABLE t (id serial PRIMARY KEY, body bytea)")
+        folder = Path(name)
+        with (
+            Daemon(folder / "d", name="BENCH") as daemon,
+            onceq.connect(daemon.where) as remote,
+            onceq.open(str(folder / "e"), name="INSIDE") as inside,
+            psycopg.connect(server.conninfo()) as db,
+        ):
+            for qm in (remote, inside):
+                qm.create_queue(Q, transactional=True)
+                both(qm, db, 20)
+            cases: dict[str, Callable[[], None]] = {
+                "PostgreSQL, local commit": lambda: alone(db, count),
+                "PostgreSQL, two phases by hand": lambda: by_hand(db, count),
+                "queue, embedded": lambda: queue(inside, count),
+                "queue and PostgreSQL, embedded": lambda: both(inside, db, count),
+                "queue and PostgreSQL, daemon": lambda: both(remote, db, count),
+            }
+            rates: dict[str, list[float]] = {title: [] for title in cases}
+            yards = []
+            for _ in range(options.rounds):
+                yards.append(sync_rate(name, 0.3))
+                for title, work in cases.items():
+                    rates[title].append(rate(work, count))
+            rows = int(server.sql("SELECT count(*) FROM t")[0][0])
+            sent = sum(qm.queue(Q)["messages"] for qm in (remote, inside))
+    expected = 40 + 4 * count * options.rounds
+    found = {title: statistics.median(values) for title, values in rates.items()}
+    hand = found["PostgreSQL, two phases by hand"]
+    shares = {
+        where: 1 - found[f"queue and PostgreSQL, {where}"] / hand
+        for where in ("embedded", "daemon")
+    }
+    good = rows == expected and sent == 40 + 3 * count * options.rounds
+    if options.json:
+        print(json.dumps({"commits/s": found, "share": shares, "right": good}))
+        return 0 if good else 1
+    print(f"the disk: {statistics.median(yards):,.0f} syncs/s")
+    for title, value in found.items():
+        print(f"{title:34} {value:10,.0f} commits/s")
+    for where, share in shares.items():
+        verdict = "met" if share < GOAL else "MISSED"
+        print(
+            f"our share of the time, {where:11} {share:10.0%}   goal: under {GOAL:.0%}, {verdict}"
+        )
+    if not good:
+        print(f"WRONG: {rows} rows and {sent} messages", file=sys.stderr)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
