@@ -1,4 +1,5 @@
-"""What all tests share: how Hypothesis draws, where Spark's tests run, failures told at once.
+"""What all tests share: how Hypothesis draws, where Spark's tests run, failures told at once, and
+an end of every test, whatever hangs.
 
 Examples of Hypothesis follow from the test itself, so that a run can be repeated; ``make fuzz``
 asks for more of them with HYPOTHESIS_PROFILE=fuzz, freshly drawn.
@@ -6,16 +7,23 @@ asks for more of them with HYPOTHESIS_PROFILE=fuzz, freshly drawn.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
+STUCK_S = 600
+"""A process that is at one test for so long, fixtures included, says where and ends. The time-out
+of pytest-timeout is half of it, but ends with the first failure: what hangs after that, when
+fixtures are taken down, nobody would notice."""
 
 settings.register_profile(
     "change",
@@ -42,6 +50,16 @@ class _Grouped(LoadScopeScheduling):  # type: ignore[misc]
             return "spark" if folder[0] == "spark" else "servers"
         return nodeid if "spark" not in nodeid.rpartition("::")[0] else "spark"
 
+    def remove_node(self, node: Any) -> Any:
+        """A process is gone: what it was at has failed, and is not tried again and again."""
+        crashed = super().remove_node(node)
+        for scope, unit in list(self.workqueue.items()):
+            if crashed in unit:
+                unit[crashed] = True
+                if all(unit.values()):
+                    del self.workqueue[scope]
+        return crashed
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Groups by path: those by mark get lost between the locked versions of pytest and xdist."""
@@ -55,6 +73,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End a process that a test has locked up; the others go on, and the test has failed."""
+    where = item.config.stash.get(fault_handler_stderr_fd_key, 2)
+    faulthandler.dump_traceback_later(STUCK_S, exit=True, file=where)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(trylast=True)

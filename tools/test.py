@@ -20,6 +20,8 @@ PROCESSES = 2
 SCRATCH_BYTES = 3 << 30
 """Room for what tests write: a few hundred megabytes at a time were seen, and Spark's files."""
 MEMORY = "/dev/shm"
+LIMIT_S = 45 * 60
+"""Several times what the slowest machine seen has needed: whatever takes longer hangs."""
 
 
 def environment() -> dict[str, str]:
@@ -48,7 +50,13 @@ def main(arguments: list[str]) -> int:
     failed = check.run(without=("tidy",))  # its tests are among the others
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--durations=15"]
     command += ["-n", str(PROCESSES), "--dist", "loadgroup", "tests", *arguments]
-    tested = subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode
+    try:
+        tested = subprocess.run(
+            command, cwd=ROOT, env=environment(), check=False, timeout=LIMIT_S
+        ).returncode
+    except subprocess.TimeoutExpired:
+        print(f"tests were stopped: they hang, after {LIMIT_S // 60} minutes", flush=True)
+        tested = 1
     if failed:
         print(f"make check failed: {', '.join(failed)} (see the beginning)", flush=True)
     return 1 if failed or tested else 0

@@ -419,6 +419,46 @@ def test_case_134_one_queue_by_three_names(shared: World) -> None:
     assert len({m.stream for m in b.messages(LOCAL)}) == 1, "one queue, one stream (EOD-3)"
 
 
+def test_case_134_a_shared_queue_is_shared_after_the_directory_is_gone(shared: World) -> None:
+    """A name that joined the outgoing queue of another stays there: what waits comes first."""
+    a, b = shared["A"], shared["B"]
+    first, later = rf"DIRECT=TCP:{b.address}\private$\q", number_of(b, LOCAL)
+    shared.run(2)
+    shared.cut("A", "B")
+    a.once(first, b"0")
+    a.once(later, b"1")
+    shared.directory_online(False)
+    a.kill()
+    a.start()
+    a.once(later, b"2")
+    a.once(first, b"3")
+    assert a.look("outgoing-queue", later) == a.look("outgoing-queue", first)
+    shared.mend("A", "B")
+    shared.run(60)
+    assert b.bodies(LOCAL) == [b"0", b"1", b"2", b"3"]
+    assert len({m.stream for m in b.messages(LOCAL)}) == 1, "one queue, one stream (EOD-3)"
+
+
+def test_a_shared_queue_is_shared_no_longer_when_the_names_part(shared: World) -> None:
+    """The number of a deleted queue does not mean its successor of the same name."""
+    a, b = shared["A"], shared["B"]
+    b.create("p")
+    first, later = rf"DIRECT=TCP:{b.address}\private$\p", number_of(b, r"private$\p")
+    shared.run(2)
+    a.once(first, b"0")
+    a.once(later, b"1")
+    shared.run(5)
+    assert b.bodies(r"private$\p") == [b"0", b"1"]
+    b.delete(r"private$\p")
+    b.create("p")
+    shared.run(2)
+    a.once(later, b"2", journal=int(Journal.DEADLETTER))
+    a.once(first, b"3")
+    shared.run(30)
+    assert b.bodies(r"private$\p") == [b"3"]
+    assert a.bodies("SYSTEM$;DEADXACT") == [b"2"]
+
+
 def test_case_134_whichever_name_was_used_first(shared: World) -> None:
     a, b = shared["A"], shared["B"]
     names = [number_of(b, LOCAL), rf"DIRECT=TCP:{b.address}\private$\q", Q1]

@@ -369,7 +369,9 @@ def test_open_transactions_are_listed_and_outcomes_told(onceq_: Shell) -> None:
     with onceq.connect(str(onceq_.alpha)) as qm, qm.transaction() as tx:
         qm.send("private$/open", b"x", transactional=True)
         tx.receive("private$/open", timeout=5)
-        (listed,) = _list(onceq_, "tx", "list")
+        found = onceq_.json("tx", "list")
+        assert isinstance(found, dict)
+        (listed,) = found["transactions"]
         assert (listed["received"], listed["sent"]) == (1, 0)
         assert len(onceq_("tx", "list").splitlines()) == 2
         tx.commit()

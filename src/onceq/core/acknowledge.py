@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from onceq.core.addressing import address_of, answer_address
 from onceq.core.desk import Desk, Target
 from onceq.core.holders import Queue
 from onceq.core.inputs import Compose
@@ -27,7 +28,7 @@ from onceq.core.records import (
     Op,
     Put,
 )
-from onceq.core.resolve import address_of, answer_address, destinations
+from onceq.core.resolve import destinations
 from onceq.core.state import ACKS_OWED
 from onceq.core.views import Live
 from onceq.errors import OnceqError

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from onceq.core.acknowledge import on_arrival
+from onceq.core.addressing import arrival_key
 from onceq.core.decision import CloseSession, Declined, Persisted, Ready
 from onceq.core.desk import Desk, Timer
 from onceq.core.doubts import settled_by, settling
@@ -37,7 +38,6 @@ from onceq.core.records import (
     Put,
     Seen,
 )
-from onceq.core.resolve import arrival_key
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.tracing import trace_arrival
 from onceq.core.wishes import quiet

@@ -15,6 +15,7 @@ Upholds: I6, I11 (a dead letter changes its reason once, on record), I24 (bounde
 
 from __future__ import annotations
 
+from onceq.core.addressing import arrival_key
 from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import Ready
 from onceq.core.desk import Desk, Timer
@@ -22,7 +23,6 @@ from onceq.core.doubt_table import Doubt
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.outgoing import connect, held
 from onceq.core.records import Advance, Change, Move, Op
-from onceq.core.resolve import arrival_key
 from onceq.core.state import ACKS_OWED
 from onceq.model.classes import MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX, NOTES_MAX, STREAMS_MAX

@@ -165,10 +165,12 @@ class Outgoing(Holder):
 
     In the transactional lane numbers follow counters: number = counter - base, within the
     current stream. ``old`` keeps the base of earlier streams in which messages still await
-    their end.
+    their end. ``also`` are other names, by key, of which a directory said that they mean the same
+    queue (EOD-3).
     """
 
     __slots__ = (
+        "also",
         "base",
         "closing",
         "connected_s",
@@ -200,6 +202,7 @@ class Outgoing(Holder):
         self.stream = 0
         self.base = 0
         self.old: dict[int, int] = {}
+        self.also: dict[str, str] = {}
         self.paused_s = 0
         # of the running process
         self.last_ack = (0, 0)

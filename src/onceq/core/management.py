@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from onceq.core.addressing import PUBLIC_KEY, public_key
 from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Progress, Queue
 from onceq.core.outgoing import locked
-from onceq.core.resolve import PUBLIC_KEY, computer_of, find_source, public_key
+from onceq.core.resolve import computer_of, find_source
 from onceq.core.state import queue_key_of, stream_key_of_number
 from onceq.errors import NoInterface, UninitializedObject
 from onceq.model.identity import guid_text

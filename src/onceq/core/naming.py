@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from onceq.core.addressing import address_of
 from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import Register, Rewrite
 from onceq.core.desk import Desk, Mode
@@ -20,7 +21,7 @@ from onceq.core.ending import gave_up
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.outgoing import stir
 from onceq.core.records import Change
-from onceq.core.resolve import address_of, destinations, index_places, read_directory
+from onceq.core.resolve import destinations, index_places, read_directory
 from onceq.errors import (
     DirectoryError,
     IllegalFormatName,

@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 
 from onceq.core.acknowledge import on_arrival
+from onceq.core.addressing import address_of, answer_address, check_answers, lists_of
 from onceq.core.checks import check, checked_size
 from onceq.core.desk import Desk, Prepared, Target, Transaction
 from onceq.core.graves import journal_room, own_grave
@@ -21,13 +22,7 @@ from onceq.core.inputs import SendItem
 from onceq.core.numbers import take_numbers
 from onceq.core.quota import check_quota
 from onceq.core.records import PUT_EXPRESS, Change, Put
-from onceq.core.resolve import (
-    address_of,
-    answer_address,
-    check_answers,
-    destinations,
-    lists_of,
-)
+from onceq.core.resolve import destinations
 from onceq.core.state import JOURNAL
 from onceq.core.tracing import trace_queue
 from onceq.core.wishes import flags_of, graves_of, heard, lane_of, refused

@@ -71,6 +71,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
             for o in state.outgoing.values()
         ],
+        "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
         "progress": [
             [
                 p.source.hex(),
@@ -117,6 +118,8 @@ def restore(state: State, checkpoint: bytes) -> None:
         outgoing.old = dict(map(tuple, old))
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
+    for number, name in head.get("aliases", ()):
+        state.join_outgoing(number, name)
     (state.next_number, state.next_message, state.next_ordinal,
      state.next_transaction) = head["next"]  # fmt: skip
     for source, key, stream, last, access, since, passed, vague in head["progress"]:

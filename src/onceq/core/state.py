@@ -75,6 +75,8 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.subqueues: dict[int, Queue] = {}
         self.outgoing: dict[str, Outgoing] = {}
+        self.aliases: dict[str, Outgoing] = {}
+        """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
         self.streams: dict[int, Outgoing] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
         self.outcomes = Outcomes()
@@ -340,6 +342,8 @@ class State:
             self.drop_subqueue(values["number"])
         elif setup.what == "outgoing":
             self.make_outgoing(values["number"], values["name"])
+        elif setup.what == "alias":
+            self.join_outgoing(values["number"], values["name"])
         elif setup.what == "drop-outgoing":
             self.drop_outgoing(values["number"])
         elif setup.what == "offline":
@@ -406,6 +410,22 @@ class State:
         self.next_number = max(self.next_number, number + 1)
         return outgoing
 
+    def join_outgoing(self, number: int, name: str) -> None:
+        """A name shares the outgoing queue of another from now on: nothing sent under either
+        overtakes the other, also when no directory can be asked any more."""
+        (element,) = parse_format_name(name)
+        outgoing = self.holders[number]
+        assert isinstance(outgoing, Outgoing)
+        before = self.aliases.get(element.key())
+        if before is not None:
+            del before.also[element.key()]
+        self.aliases[element.key()] = outgoing
+        outgoing.also[element.key()] = name
+
+    def outgoing_of(self, key: str) -> Outgoing | None:
+        """The outgoing queue that messages under a name have gone to; None: none was sent."""
+        return self.outgoing.get(key) or self.aliases.get(key)
+
     def drop_outgoing(self, number: int) -> None:
         """Forget an outgoing queue in which nothing is; what is sent there next opens another."""
         outgoing = self.holders[number]
@@ -414,6 +434,8 @@ class State:
         for stream in (*outgoing.old, outgoing.stream):
             self.streams.pop(stream, None)
         del self.outgoing[outgoing.key]
+        for key in outgoing.also:
+            del self.aliases[key]
         self._drop(outgoing)
 
     def _drop(self, holder: Holder) -> None:

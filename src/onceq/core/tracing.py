@@ -13,10 +13,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+from onceq.core.addressing import address_of
 from onceq.core.desk import Desk, Prepared, Target
 from onceq.core.holders import Queue
 from onceq.core.records import Change, Put
-from onceq.core.resolve import address_of, destinations
+from onceq.core.resolve import destinations
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import MessageId, guid_text

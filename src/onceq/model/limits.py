@@ -156,6 +156,9 @@ QUEUES_MAX: Final = 100_000
 OUTGOING_QUEUES_MAX: Final = 100_000
 """Outgoing queues of one queue manager (plan: 10^5 streams)."""
 
+OUTGOING_NAMES_MAX: Final = 200_000
+"""Further names of outgoing queues that are remembered: two more for each destination."""
+
 STREAMS_MAX: Final = 1_000_000
 """Incoming streams remembered; one small entry for each pair of sender and queue (I24)."""
 

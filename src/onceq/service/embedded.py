@@ -266,7 +266,14 @@ class EmbeddedHost:
     def _background(self, work: Callable[[], T]) -> Future[T]:
         """See Background."""
         future = self._upkeep.submit(work)
-        future.add_done_callback(lambda _: self._network.in_loop(self._look_after))
+
+        def done(_: Future[T]) -> None:
+            # Later in any case: if the work is done already this is called at once, and the thread
+            # that it is called in, maybe the loop's, holds the lock.
+            with contextlib.suppress(RuntimeError):  # the loop is over: who ended it has waited
+                self._loop.call_soon_threadsafe(self._look_after)
+
+        future.add_done_callback(done)
         return future
 
     def _look_after(self) -> None:

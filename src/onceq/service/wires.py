@@ -153,7 +153,7 @@ class PeerWire(Wire):
         if self._full:
             self._full = False
             if not self._blocked:
-                self._network.loop.call_soon(self.resume_writing)
+                self.resume_writing()
 
     def begin(self, address: str) -> None:
         """See Wire."""
@@ -178,9 +178,12 @@ class PeerWire(Wire):
         self._blocked = True
 
     def resume_writing(self) -> None:
-        """See asyncio."""
+        """See asyncio. Under TLS it may be called in the middle of a write; see ClientWire."""
         self._blocked = False
-        self._network.use(self, lambda: self._network.engine.writable(self._session))
+        self._network.loop.call_soon(self._network.use, self, self._writable_again)
+
+    def _writable_again(self) -> None:
+        self._network.engine.writable(self._session)
 
     def end(self, reason: str) -> None:
         """See Wire."""

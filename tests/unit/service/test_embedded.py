@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
 from onceq.service.engine import Delivered
+from onceq.service.wires import PeerWire
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from onceq.wire.mqqb.session import Session
@@ -484,3 +485,44 @@ def test_what_comes_while_the_network_makes_a_mistake_is_seen_to_all_the_same(
 
     host._network.in_loop(lambda: host._network.use(None, mistake))
     assert answered.wait(60)
+
+
+class AtOnce(ThreadPoolExecutor):
+    """What is handed over is done before anybody can look."""
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(work(*args, **more))
+        return done
+
+
+def test_work_of_another_thread_that_is_done_at_once_blocks_nobody(app: App) -> None:
+    """The loop, in the middle of a pump, is told that a checkpoint is there already."""
+    host = app.host
+    host._upkeep.shutdown()
+    host._upkeep = AtOnce(1)
+    looked = threading.Event()
+
+    def work() -> None:
+        host._background(lambda: None)
+        host._network.loop.call_soon(looked.set)
+
+    host._network.in_loop(lambda: host._network.use(None, work))
+    assert looked.wait(20), "the loop waits for itself"
+    app.send(b"x")
+    assert app.receive() == 1
+
+
+def test_a_connection_that_takes_more_in_the_middle_of_a_write_blocks_nobody(app: App) -> None:
+    """As TLS may say it: from within ``writelines``, while the loop has the lock."""
+    host = app.host
+    looked = threading.Event()
+
+    def work() -> None:
+        PeerWire(host._network, 0).resume_writing()
+        host._network.loop.call_soon(looked.set)
+
+    host._network.in_loop(lambda: host._network.use(None, work))
+    assert looked.wait(20), "the loop waits for itself"
+    app.send(b"x")
+    assert app.receive() == 1
