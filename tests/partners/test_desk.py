@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from tests.daemon.applications import Daemon
 from tests.daemon.test_cli import ONCEQ
 from tests.scratch import scratch
-from tests.servers import Postgres, postgres
+from tests.servers import Postgres, free_port, postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
 Q = r"private$\q"
@@ -126,3 +127,27 @@ def test_what_is_left_in_a_database(daemon: Daemon, tx: Tx, server: Postgres) ->
     assert server.prepared_ids() == []
     dead = f"postgresql://onceq@127.0.0.1:{server.port}/none"
     assert "partner-lost" in tx("recover", "-d", dead, code=3)
+
+
+def test_recovery_that_goes_on(daemon: Daemon, server: Postgres, tmp_path: Path) -> None:
+    """What cannot be asked is said once; what is done is said; Ctrl-C ends it."""
+    where = server.where()
+    with onceq.connect(daemon.where) as qm:
+        xid = Xid(ONCEQ_FORMAT, make_gtrid(guid_bytes(qm.id), 77), b"1")
+    nobody = f"host=127.0.0.1 port={free_port()} password=secret dbname=x"
+    with Daemon(tmp_path / "o", name="OTHER") as other, onceq.connect(other.where) as there:
+        there.create_queue(Q, transactional=True)
+        prepared(there, xid)
+        with subprocess.Popen(
+            [*ONCEQ, "-q", daemon.where, "tx", "recover", "--watch", "-d", where, "-d", nobody,
+             "-o", other.where],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as watching:  # fmt: skip
+            assert watching.stdout is not None
+            assert watching.stderr is not None
+            assert "rolled back at onceq:" in watching.stdout.readline()
+            assert "password=… dbname=x cannot be asked: " in watching.stderr.readline()
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(60) == 130
+            assert "secret" not in watching.stderr.read()
+        assert there.branches() == []

@@ -7,23 +7,25 @@ hand is kept for ever in the log, and for the coordinator until it is forgotten 
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, as_json, manager
+from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, as_json, manager
 from onceq.client.opening import connect
+from onceq.client.recovering import ManagerResource
 from onceq.client.sync import QueueManager
 from onceq.client.why import duration
-from onceq.errors import InvalidParameter, UnknownBranch, UsageError
+from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.xid import Xid, decider_of
 from onceq.partners.contract import Resource
-from onceq.partners.finding import resource_for
-from onceq.partners.recovery import Report
+from onceq.partners.finding import resource_for, without_secrets
+from onceq.partners.recovery import WAIT_S_MAX, Report
 
 tx_app = typer.Typer(
     help="Transactions: open, prepared, in doubt; here and in databases.", no_args_is_help=True
@@ -36,6 +38,16 @@ Databases = Annotated[
         help="Look there, too: postgresql://user@host/name. May be given several times.",
     ),
 ]  # fmt: skip
+Others = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--other", "-o", metavar="WHERE", show_default=False,
+        help="Another queue manager that takes part (as for --qm). May be given several times.",
+    ),
+]  # fmt: skip
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Go on: look again from time to time, until Ctrl-C.")
+]
 BranchId = Annotated[str, typer.Argument(metavar="BRANCH", help="As the list shows it.")]
 Decider = Annotated[
     str,
@@ -261,11 +273,21 @@ def forget_branch(branch: BranchId, qm: Where = None) -> None:
 
 @tx_app.command("recover")
 def recover(
-    database: Databases = None, dry_run: DryRun = False, qm: Where = None, json: Json = False
-) -> None:
-    """Bring what is prepared in databases to the outcome that this manager has decided."""
-    with manager(qm) as connection:
-        recovery = connection.recovery(_resources(database))
+    database: Databases = None, other: Others = None, watch: Watch = False,
+    dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Bring what is prepared elsewhere to the outcome that this manager has decided."""
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(manager(qm))
+        resources: list[Resource] = [
+            ManagerResource(stack.enter_context(connect(where, timeout=CONNECT_S_MAX)))
+            for where in other or ()
+        ]
+        if watch:
+            if json or dry_run:
+                raise UsageError("--watch goes with neither --json nor --dry-run")
+            _watch(connection, resources, database or [])
+        recovery = connection.recovery([*resources, *_resources(database)])
         report = recovery.step(time.monotonic(), dry_run=dry_run)
         recovery.close()
     if as_json(json):
@@ -274,6 +296,34 @@ def recover(
         _print(report, dry_run)
     if not report.clean:
         raise typer.Exit(1)
+
+
+def _watch(qm: QueueManager, resources: list[Resource], databases: list[str]) -> NoReturn:
+    """Go on until somebody interrupts it; what stays the same is not said again."""
+    recovery = qm.recovery(resources)
+    for place in databases:
+        recovery.add_unmet(resource_for(place), without_secrets(place))
+    said: set[str] = set()
+    try:
+        while True:
+            now_s, wait_s = time.monotonic(), WAIT_S_MAX
+            try:
+                report = recovery.step(now_s)
+            except OnceqError as error:
+                trouble = {f"this queue manager cannot be asked: {error.text}"}
+            else:
+                wait_s = recovery.next_s(now_s, report)
+                for line in _done(report, ""):
+                    out.line(line)
+                trouble = set(_troubles(report))
+            for line in sorted(trouble - said):
+                out.note(line)
+            for line in sorted(said - trouble):
+                out.note(f"no longer: {line}")
+            said = trouble
+            time.sleep(wait_s)
+    finally:
+        recovery.close()
 
 
 def _as_map(report: Report) -> dict[str, Any]:
@@ -289,19 +339,33 @@ def _as_map(report: Report) -> dict[str, Any]:
 
 
 def _print(report: Report, dry_run: bool) -> None:
-    would = "would be " if dry_run else ""
-    for name, xid in report.committed:
-        out.line(f"{would}committed at {name}: {xid}")
-    for name, xid in report.rolled_back:
-        out.line(f"{would}rolled back at {name}: {xid}")
-    for name, xid, why in report.by_hand:
-        out.line(f"decided by hand at {name}: {xid}: {why}")
-    for name, xid in report.at_work:
-        out.note(f"left alone at {name}, its application is at work: {xid}")
-    for name, why in report.failed.items():
-        out.note(f"{name} cannot be asked: {why}")
-    for gtrid, names in report.waiting.items():
-        out.note(f"{gtrid.decode()} is still to be told to {', '.join(names)}: name these with "
-                 "--database")  # fmt: skip
-    if report.clean and not (report.committed or report.rolled_back or report.by_hand):
+    done = _done(report, "would be " if dry_run else "")
+    for line in done:
+        out.line(line)
+    for line in _troubles(report):
+        out.note(line)
+    if report.clean and not done:
         out.line("nothing was left prepared")
+
+
+def _done(report: Report, would: str) -> list[str]:
+    return [
+        *(f"{would}committed at {name}: {xid}" for name, xid in report.committed),
+        *(f"{would}rolled back at {name}: {xid}" for name, xid in report.rolled_back),
+        *(f"decided by hand at {name}: {xid}: {why}" for name, xid, why in report.by_hand),
+    ]
+
+
+def _troubles(report: Report) -> list[str]:
+    return [
+        *(
+            f"left alone at {name}, its application is at work: {xid}"
+            for name, xid in report.at_work
+        ),
+        *(f"{name} cannot be asked: {why}" for name, why in report.failed.items()),
+        *(
+            f"{gtrid.decode()} is still to be told to {', '.join(names)}: name these with "
+            "--database or --other"
+            for gtrid, names in report.waiting.items()
+        ),
+    ]

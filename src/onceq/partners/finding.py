@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ KNOWN = (
     "a queue manager; or a partner of your own (docs/reference/partners.md)"
 )
 ADDRESSES = "write postgresql://user@host:port/name or mariadb://user@host:port/name"
+_SECRET = re.compile(r"(?<=//)([^:@/\s]*):[^@/\s]*(?=@)|(password\s*=\s*)('[^']*'|\S+)")
 _VERBS = ("check", "begin", "prepare", "commit", "commit_one_phase", "rollback", "forget")
 
 
@@ -67,6 +69,11 @@ def _made(what: Any) -> AnyPartner:
     raise EnlistRefused(
         f"{type(what).__module__}.{type(what).__qualname__} cannot be enlisted; enlist {KNOWN}"
     )
+
+
+def without_secrets(where: str) -> str:
+    """The address of a database as it may be shown and logged."""
+    return _SECRET.sub(lambda match: f"{match[1] or match[2] or ''}…", where)
 
 
 def resource_for(where: str) -> Resource:

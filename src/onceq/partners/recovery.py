@@ -81,7 +81,9 @@ class Recovery:
     def __init__(self, decider: Decider, resources: Iterable[Resource] = ()) -> None:
         self._decider = decider
         self._resources: dict[str, Resource] = {}
+        self._unmet: dict[str, Resource] = {}
         self._due_s: dict[str, float] = {}
+        self._reasons: dict[str, str] = {}
         self._waits_s: dict[str, float] = {}
         for resource in resources:
             self.add(resource)
@@ -102,6 +104,27 @@ class Recovery:
         self._resources[name] = resource
         return True
 
+    def add_unmet(self, resource: Resource, label: str) -> None:
+        """Look after a resource as soon as it can be asked for its name.
+
+        Args:
+            label: What reports call it until then.
+        """
+        self._unmet[label] = resource
+
+    def _meet(self, now_s: float, report: Report) -> None:
+        for label, resource in list(self._unmet.items()):
+            if now_s < self._due_s.get(label, 0.0):
+                report.failed[label] = self._reasons[label]
+                continue
+            try:
+                self.add(resource)
+            except Exception as error:  # noqa: BLE001 - any driver's errors
+                self._failed(label, report, error)
+                self._put_off(label, now_s)
+            else:
+                del self._unmet[label]
+
     def knows(self, name: str) -> bool:
         """Whether that resource is looked after."""
         return name in self._resources
@@ -114,20 +137,19 @@ class Recovery:
             dry_run: Say what would be done, and do nothing.
         """
         report = Report()
+        self._meet(now_s, report)
         decisions = dict(self._decider.open_decisions())
         left: dict[str, set[bytes]] = {}
         for name, resource in list(self._resources.items()):
             if now_s < self._due_s.get(name, 0.0):
-                report.failed[name] = "failed lately, and is tried again later"
+                report.failed[name] = self._reasons[name]
                 continue
             try:
                 left[name] = self._settle(name, resource, report, dry_run=dry_run)
             except Exception as error:  # noqa: BLE001 - any driver's errors
                 self._failed(name, report, error)
             if name in report.failed:
-                wait_s = self._waits_s.get(name, WAIT_S_MIN)
-                self._waits_s[name] = min(wait_s * 2, WAIT_S_MAX)
-                self._due_s[name] = now_s + wait_s
+                self._put_off(name, now_s)
             else:
                 self._waits_s.pop(name, None)
         for gtrid, partners in decisions.items():
@@ -139,8 +161,14 @@ class Recovery:
                 report.waiting[gtrid] = partners
         return report
 
+    def _put_off(self, name: str, now_s: float) -> None:
+        wait_s = self._waits_s.get(name, WAIT_S_MIN)
+        self._waits_s[name] = min(wait_s * 2, WAIT_S_MAX)
+        self._due_s[name] = now_s + wait_s
+
     def _failed(self, name: str, report: Report, error: Exception) -> None:
-        report.failed[name] = f"{type(error).__name__}: {error}".strip()
+        reason = f"{type(error).__name__}: {error}".strip()
+        report.failed[name] = self._reasons[name] = reason
 
     def _settle(
         self, name: str, resource: Resource, report: Report, *, dry_run: bool
@@ -187,7 +215,7 @@ class Recovery:
 
     def close(self) -> None:
         """Give up all connections."""
-        for resource in self._resources.values():
+        for resource in (*self._resources.values(), *self._unmet.values()):
             resource.close()
 
     def next_s(self, now_s: float, report: Report) -> float:

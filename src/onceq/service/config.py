@@ -51,6 +51,8 @@ class Configuration:
         routes: GUID of a queue manager to the name of the one that passes messages on to it.
         addresses: Further names and addresses of this computer.
         directory: File of the directory of public queues and lists; "" for none (workgroup mode).
+        databases: Addresses of databases that transactions are committed with: what applications
+            leave prepared there is brought to its outcome.
         http_listen: "host:port" for messages over HTTP (SRMP); "" for none.
         http_names: Hosts ("host" or "host:port") under which this computer is reached over HTTP.
         http_receipts: URL of its order queue, as others reach it, for receipts of its streams.
@@ -69,6 +71,7 @@ class Configuration:
     routes: Mapping[str, str] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
     directory: str = ""
+    databases: tuple[str, ...] = ()
     http_listen: str = ""
     http_names: tuple[str, ...] = ()
     http_receipts: str = ""
@@ -138,11 +141,11 @@ def _configuration(values: Mapping[str, Any]) -> Configuration:
     for key, check in _PLAIN.items():
         if key in values:
             found[key] = _checked("", key, values[key], check)
-    for key in ("addresses", "http_names"):
+    for key, example in _LISTS.items():
         if key in values:
             listed = values[key]
             if not isinstance(listed, list):
-                raise _Bad("", key, 'must be a list such as ["host.example", "10.0.0.7"]')
+                raise _Bad("", key, f"must be a list such as {example}")
             found[key] = tuple(_checked("", key, one, _text) for one in listed)
     for key in ("receipt_addresses", "redirections"):
         found[key] = _table(values, key, _url)
@@ -225,6 +228,13 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "http_key": _text,
     "http_authorities": _text,
     "log_level": _level,
+}
+
+
+_LISTS = {
+    "addresses": '["host.example", "10.0.0.7"]',
+    "databases": '["postgresql://user@host/name"]',
+    "http_names": '["host.example", "10.0.0.7"]',
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import resource
@@ -15,9 +16,9 @@ import signal
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from onceq.errors import StorageFailure
+from onceq.errors import OnceqError, StorageFailure
 from onceq.model.limits import CONNECTIONS_MAX
 from onceq.service import web
 from onceq.service.clock import Clock, SystemClock
@@ -26,6 +27,8 @@ from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
 from onceq.service.logs import event
 from onceq.service.network import AsyncNetwork
+from onceq.service.recovering import Recovering
+from onceq.service.requests import to_input
 from onceq.store.log import LogStore
 
 log = logging.getLogger("onceq")
@@ -56,6 +59,7 @@ class Daemon:
         self._loop = loop
         self._configuration = configuration
         self._clock = clock or SystemClock()
+        self._recovering = Recovering(self._clock, self._ask, configuration.databases)
         self._network = AsyncNetwork(
             loop, self, configuration.peers, configuration.http_authorities
         )
@@ -80,6 +84,9 @@ class Daemon:
         self._turns = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
+        self._asked: dict[int, Future[object]] = {}
+        self._numbers = itertools.count(1)
+        self._owner = self.engine.owner(self._answered)
         self._over: asyncio.Future[BaseException | None] = loop.create_future()
         self.peers_at = ""
         self.http_at = ""
@@ -160,6 +167,26 @@ class Daemon:
         future.add_done_callback(done)
         return future
 
+    def _ask(self, code: int, head: Any) -> object:
+        """For other threads: ask the manager, and wait for its answer; an OnceqError is raised."""
+        future: Future[object] = Future()
+
+        def submit() -> None:
+            request = next(self._numbers)
+            self._asked[request] = future
+            self.engine.submit(
+                to_input(self._owner, request, code, head, (), clock=self._clock, random=os.urandom)
+            )
+
+        self._loop.call_soon_threadsafe(submit)
+        result = future.result()
+        if isinstance(result, OnceqError):
+            raise result
+        return result
+
+    def _answered(self, request: int, result: object) -> None:
+        self._asked.pop(request).set_result(result)
+
     # ---- life -----------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -184,6 +211,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop)
         self._wake()
+        self._recovering.start(self.engine.manager.identity.guid)
         event(
             "started", name=self.engine.manager.identity.name, pid=os.getpid(),
             peers=self.peers_at, http=self.http_at, applications=self.clients_at or SOCKET,
@@ -212,6 +240,7 @@ class Daemon:
             StorageFailure: The disk failed.
         """
         error = await self._over
+        self._recovering.stop()
         self._network.stop_listening()
         if error is None:
             error = await self._end()

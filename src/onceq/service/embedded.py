@@ -38,6 +38,7 @@ from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
 from onceq.service.network import AsyncNetwork
+from onceq.service.recovering import Recovering
 from onceq.service.requests import to_input
 from onceq.store.log import LogStore
 from onceq.wire.app.frames import Code, Number
@@ -77,6 +78,7 @@ class EmbeddedHost:
         """
         self.path = path
         self._clock = SystemClock()
+        self._recovering = Recovering(self._clock, self.call, configuration.databases)
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(
             self._loop, self, configuration.peers, configuration.http_authorities
@@ -122,6 +124,7 @@ class EmbeddedHost:
             raise
         _hosts.add(self)
         self._network.in_loop(self._look_after)
+        self._recovering.start(self.id)
 
     def _listen(self, configuration: Configuration) -> None:
         if configuration.listen:
@@ -333,6 +336,7 @@ class EmbeddedHost:
             StorageFailure: The disk failed now; what was said before is true all the same.
         """
         failure: StorageFailure | None = None
+        self._recovering.stop()
         with self._pumping:
             if self not in _hosts:
                 return

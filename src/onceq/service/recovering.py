@@ -1,0 +1,133 @@
+"""Recovery that the manager drives itself, for the databases that its configuration names.
+
+An application that has enlisted a database looks after it while it lives; what it leaves prepared
+when it dies, and never starts again, would keep its locks. A manager that knows the databases
+brings that to the outcome that it has decided, from its own start on and then from time to time,
+with longer and longer waits for one that does not answer (XTX-5, XTX-14).
+
+The drivers of databases block, so this is a thread. It asks the engine as an application would,
+and touches nothing of it.
+
+Upholds: I21 (``partners/recovery.py`` says how).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from onceq.errors import ConfigurationError, InvalidParameter
+from onceq.model.branch import Decision
+from onceq.partners.contract import Resource
+from onceq.partners.finding import resource_for, without_secrets
+from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report
+from onceq.service.api import plain
+from onceq.service.clock import Clock
+from onceq.service.logs import event
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+Ask = Callable[[int, Any], object]
+"""Ask the manager (code, head) and wait; raises its OnceqError."""
+
+
+class Decider:
+    """This manager; see ``partners.recovery.Decider``."""
+
+    def __init__(self, guid: bytes, ask: Ask) -> None:
+        self.guid = guid
+        self._ask = ask
+
+    def decision(self, gtrid: bytes) -> Decision:
+        """See Decider."""
+        return Decision(plain(self._ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid))))
+
+    def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
+        """See Decider."""
+        views: Any = plain(self._ask(Code.LOOK, frames.LookHead("decisions", "")))
+        return {view["gtrid"].encode(): tuple(view["partners"]) for view in views}
+
+    def done(self, gtrid: bytes) -> None:
+        """See Decider."""
+        self._ask(Code.DECIDE, frames.DecideHead("done", 0, gtrid))
+
+
+class Recovering:
+    """See the module."""
+
+    def __init__(self, clock: Clock, ask: Ask, databases: Sequence[str]) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            databases: Their addresses.
+
+        Raises:
+            ConfigurationError: One of them is no address, or its driver is not installed.
+        """
+        self._clock = clock
+        self._ask = ask
+        self._resources: dict[str, Resource] = {}
+        for where in databases:
+            place = without_secrets(where)
+            try:
+                self._resources[place] = resource_for(where)
+            except InvalidParameter as error:
+                raise ConfigurationError(
+                    f"databases: {place}: {error.text.replace(where, place)}"
+                ) from None
+        self._troubled: set[str] = set()
+        self._over = threading.Event()
+
+    def start(self, guid: bytes) -> None:
+        """Begin at once, if there is anything to look after; ``guid`` is the manager's."""
+        self._recovery = Recovery(Decider(guid, self._ask))
+        for place, resource in self._resources.items():
+            self._recovery.add_unmet(resource, place)
+        if self._resources:
+            threading.Thread(target=self._run, name="onceq-recovery", daemon=True).start()
+
+    def stop(self) -> None:
+        """No further round begins. One that a database keeps waiting is not waited for: it asks
+        the manager in vain, and what it does is right whenever it is done."""
+        self._over.set()
+
+    def _run(self) -> None:
+        wait_s = 0.0
+        while not self._over.wait(wait_s):
+            try:
+                wait_s = self.round(self._clock.read().mono_us / 1e6)
+            except Exception as error:
+                if self._over.is_set():
+                    break
+                # The manager does not answer, or a mistake of ours: it is as if this had not been.
+                logging.getLogger("onceq").warning("recovery failed: %r", error, exc_info=True)
+                wait_s = WAIT_S_MAX
+        self._recovery.close()
+
+    def round(self, now_s: float) -> float:
+        """One round; returns the seconds until the next.
+
+        Args:
+            now_s: Monotonic seconds.
+        """
+        report = self._recovery.step(now_s)
+        self._tell(report)
+        return self._recovery.next_s(now_s, report)
+
+    def _tell(self, report: Report) -> None:
+        for name, xid in report.committed:
+            event("a branch left prepared was committed", database=name, branch=xid)
+        for name, xid in report.rolled_back:
+            event("a branch left prepared was rolled back", database=name, branch=xid)
+        for name, xid, why in report.by_hand:
+            event("a branch was decided by hand", level=logging.WARNING, database=name, branch=xid,
+                  said=why)  # fmt: skip
+        for name, why in report.failed.items():
+            if name not in self._troubled:  # told once: it is the same trouble until it is over
+                event("a database cannot be asked", level=logging.WARNING, database=name,
+                      reason=why)  # fmt: skip
+        for name in self._troubled - set(report.failed):
+            event("a database can be asked again", level=logging.WARNING, database=name)
+        self._troubled = set(report.failed)

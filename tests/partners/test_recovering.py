@@ -1,0 +1,153 @@
+"""The manager's own recovery: databases of its configuration, without any application (XTX-5)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import onceq
+from onceq.errors import ConfigurationError
+from onceq.partners.deciding import What
+from onceq.partners.finding import without_secrets
+from tests.daemon.applications import WAIT_S, Daemon
+from tests.scratch import scratch
+from tests.servers import Postgres
+
+pytestmark = pytest.mark.slow
+Q = r"private$\q"
+
+
+class Gone(BaseException):
+    """The application ends here."""
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with scratch(tmp_path_factory, "recovering") as made:
+        yield made
+
+
+def until(true: Callable[[], object]) -> None:
+    """What another process or thread is about to do; only a defect makes that long."""
+    end = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < end, "it never came"
+
+
+def configure(path: Path, server: Postgres) -> None:
+    path.mkdir(exist_ok=True)
+    (path / "onceq.toml").write_text(f'databases = ["{server.conninfo()}"]\n')
+
+
+def abandon(qm: Any, server: Postgres, key: str, at: str) -> None:
+    """Commit a row and a message together, and die: before the decision, or after it."""
+    qm.look_after = lambda partner: None
+    qm.recover_soon = lambda: None
+    base = psycopg.connect(server.conninfo())
+    with pytest.raises(Gone), qm.transaction() as tx:
+        tx.enlist(base)
+        base.execute("INSERT INTO kept VALUES (%s)", (key,))
+        tx.send(Q, key)
+        inner = tx._home
+
+        def home(what: What) -> Any:
+            if at == "after":
+                inner(what)
+            base.close()
+            raise Gone
+
+        tx._home = home
+
+
+def left(server: Postgres) -> list[str]:
+    return [str(gid) for (gid,) in server.sql("select gid from pg_prepared_xacts")]
+
+
+def rows(server: Postgres, *keys: str) -> list[str]:
+    found = server.sql(f"select key from kept where key in {(*keys, '')} order by key")
+    return [str(key) for (key,) in found]
+
+
+def test_a_daemon_ends_what_a_dead_application_has_left(folder: Path, postgres: Postgres) -> None:
+    daemon = Daemon(folder / "a")
+    with daemon, onceq.connect(daemon.where) as qm:
+        qm.create_queue(Q, transactional=True)
+        abandon(qm, postgres, "daemon-after", "after")
+        abandon(qm, postgres, "daemon-before", "before")
+    assert len(left(postgres)) == 2
+    configure(folder / "a", postgres)
+    with daemon:
+        until(lambda: not left(postgres))
+        with onceq.connect(daemon.where) as qm:
+            until(lambda: not qm.decisions())
+            assert [m.text for m in qm.receive_many(Q, 5, timeout=0)] == ["daemon-after"]
+    assert rows(postgres, "daemon-after", "daemon-before") == ["daemon-after"]
+    log = (folder / "a.log").read_text()
+    assert log.count("a branch left prepared was committed") == 1
+    assert log.count("a branch left prepared was rolled back") == 1
+
+
+def test_an_embedded_manager_does_the_same(folder: Path, postgres: Postgres) -> None:
+    path = str(folder / "e")
+    with onceq.open(path, name="E") as qm:
+        qm.create_queue(Q, transactional=True)
+        abandon(qm, postgres, "embedded-after", "after")
+    assert len(left(postgres)) == 1
+    configure(folder / "e", postgres)
+    with onceq.open(path) as qm:
+        until(lambda: not left(postgres) and not qm.decisions())
+    assert rows(postgres, "embedded-after") == ["embedded-after"]
+    until(lambda: not [t for t in threading.enumerate() if t.name == "onceq-recovery"])
+
+
+def test_a_database_that_comes_back_later(folder: Path, postgres: Postgres) -> None:
+    daemon = Daemon(folder / "a")
+    with daemon, onceq.connect(daemon.where) as qm:
+        qm.create_queue(Q, transactional=True)
+        abandon(qm, postgres, "later", "after")
+    configure(folder / "a", postgres)
+    postgres.crash()
+    try:
+        daemon.start()
+        until(lambda: "a database cannot be asked" in (folder / "a.log").read_text())
+    finally:
+        postgres.start()
+    until(lambda: not left(postgres))
+    daemon.stop()
+    assert rows(postgres, "later") == ["later"]
+    log = (folder / "a.log").read_text()
+    assert log.count("a database cannot be asked") == 1
+    assert log.count("a database can be asked again") == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [("shop", "is not the address of a database"), ("oracle://u:pw@h/x", "oracle://u…@h/x")],
+)
+def test_an_address_that_is_none(folder: Path, address: str, text: str) -> None:
+    (folder / "e").mkdir()
+    (folder / "e" / "onceq.toml").write_text(f'databases = ["{address}"]\n')
+    before = threading.active_count()
+    with pytest.raises(ConfigurationError, match=text):
+        onceq.open(str(folder / "e"), name="E")
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("address", "logged"),
+    [
+        ("postgresql://u:p%40w@h:5432/x", "postgresql://u…@h:5432/x"),
+        ("postgresql://u@h/x", "postgresql://u@h/x"),
+        ("mariadb://u:@h/x", "mariadb://u…@h/x"),
+        ("host=h password='a b' user=u", "host=h password=… user=u"),
+        ("host=h password=secret", "host=h password=…"),
+    ],
+)
+def test_passwords_are_not_logged(address: str, logged: str) -> None:
+    assert without_secrets(address) == logged
