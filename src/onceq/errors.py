@@ -401,6 +401,14 @@ class RolledBack(Refused):
     cure = "Do the whole transaction again; the text says why it failed."
 
 
+class RolledBackByTime(RolledBack):
+    """Nothing happened in the branch for too long, and it was rolled back (XA_RBTIMEOUT)."""
+
+    code = "rolled-back-by-time"
+    xa = 106
+    cure = "Do the whole transaction again, in less time, or raise the setting transaction_idle_s."
+
+
 class InsufficientResources(Refused):
     """A quota or another limit is reached."""
 

@@ -29,9 +29,9 @@ from onceq.core import (
     transaction,
 )
 from onceq.core.decision import Decision
-from onceq.core.desk import Desk
+from onceq.core.desk import Desk, Timer
 from onceq.core.filter import Judgment, Verdict, judge
-from onceq.core.manager import Manager
+from onceq.core.manager import _RINGS, Manager
 from onceq.core.places import MoveMessage, Reject
 from onceq.core.records import Change, Move, Op
 from onceq.core.state import DEAD_XACT, State
@@ -391,6 +391,11 @@ def named(violation: str) -> str:
     return ASSERTED if "AssertionError" in first else first
 
 
+def forgotten_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """A transaction in which nothing happens keeps what it holds."""
+    patch.setattr("onceq.core.manager._RINGS", {**_RINGS, Timer.IDLE: lambda desk, nobody: None})
+
+
 def promises_forgotten(patch: pytest.MonkeyPatch) -> None:
     """21: a prepared branch is rolled back at a restart."""
     restart = Manager._restart
@@ -416,6 +421,7 @@ def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
 
 
 MISTAKES: dict[str, Mistake] = {
+    "forgotten for ever": Mistake(0, forgotten_for_ever, frozenset({"I16"})),
     "promises forgotten": Mistake(21, promises_forgotten, frozenset({"I20", "I16"})),
     "promises unlocked": Mistake(21, promises_unlocked, frozenset({"I16", "I4", "I17", "I1"})),
     "actions before sync": Mistake(1, actions_before_sync, UNTRUE | {"I20", "I21"}),

@@ -66,6 +66,7 @@ def start(desk: Desk, item: StartBranch) -> None:
     if item.how is Join.NEW:
         if item.xid in desk.branches or desk.state.branches.get(item.xid) is not None:
             raise DuplicateBranch(f"there is a branch {item.xid} already")
+        desk.refused.pop(item.xid, None)
         tx = open_unit(desk, item.owner, item.transaction)
         tx.xid = item.xid
         desk.branches[item.xid] = tx
@@ -76,7 +77,7 @@ def start(desk: Desk, item: StartBranch) -> None:
         key = (item.owner, item.transaction)
         if item.transaction <= 0 or key in desk.transactions:
             raise UsageError(f"transaction number {item.transaction} is in use")
-        tx.owner, tx.number = key
+        tx.owner, tx.number, tx.used_us = *key, desk.now.mono_us
         tx.phase = Phase.ACTIVE
         desk.transactions[key] = tx
     desk.answer(item.owner, item.request, None)
@@ -91,6 +92,7 @@ def end(desk: Desk, item: EndBranch) -> None:
         raise BranchState(f"branch {item.xid} is {tx.phase.value}, and not by this work")
     if here:
         del desk.transactions[tx.owner, tx.number]
+    tx.used_us = desk.now.mono_us
     tx.phase = Phase.SUSPENDED if item.how is Leave.SUSPEND else Phase.ENDED
     tx.failed = tx.failed or item.how is Leave.FAIL
     desk.answer(item.owner, item.request, None)
@@ -115,7 +117,7 @@ def _known(desk: Desk, xid: Xid) -> Transaction:
 def _unknown(desk: Desk, xid: Xid) -> Exception:
     branch = desk.state.branches.get(xid)
     if branch is None:
-        return UnknownBranch(f"there is no branch {xid}")
+        return desk.refused.get(xid) or UnknownBranch(f"there is no branch {xid}")
     at = f"branch {xid}, prepared at {branch.prepared_s} (seconds since 1970), was"
     if branch.by_hand is Phase.COMMITTED:
         return CommittedByHand(f"{at} committed by an operator")
@@ -212,6 +214,9 @@ def commit(desk: Desk, item: CommitBranch) -> None:
 
 def rollback(desk: Desk, item: RollbackBranch) -> None:
     """Undo it: nothing was sent, what it has received is back in its place."""
+    if item.xid not in desk.branches and desk.refused.pop(item.xid, None) is not None:
+        desk.answer(item.owner, item.request, None)  # time has done it
+        return
     tx = _to_be_ended(desk, item.xid)
     if not tx.branch:
         undo(desk, tx)

@@ -51,6 +51,7 @@ class Timer(IntEnum):
     CONNECT = 4
     INQUIRE = 5
     RETRY = 6
+    IDLE = 7
 
 
 @dataclass(slots=True)
@@ -124,6 +125,7 @@ class Transaction:
         branch: Number of the durable branch, once it is prepared.
         gtrid: Of the external transaction that its commit decides; empty: it decides for itself.
         partners: Who is to be told of that decision.
+        used_us: When (monotonic us) something happened in it last.
     """
 
     owner: int
@@ -141,6 +143,7 @@ class Transaction:
     failed: bool = False
     branch: int = 0
     partners: tuple[str, ...] = ()
+    used_us: int = 0
 
 
 class Desk:
@@ -173,8 +176,10 @@ class Desk:
         """Open transactions that will decide for partners, by global identifier."""
         self.telling: dict[bytes, int] = {}
         """Decisions that an application is telling to its partners, and its owner number."""
-        self.refused: dict[tuple[int, int], OnceqError] = {}
-        """Why transactions could not be begun, for whatever is asked of them next."""
+        self.refused: dict[tuple[int, int] | Xid, OnceqError] = {}
+        """Why transactions could not be begun, or are over, for whatever is asked of them next."""
+        self.watching_idle = False
+        """Whether a timer is set for transactions in which nothing happens."""
         self.open_bytes = 0
         self.promised: dict[int, int] = {}
         """Bytes that open transactions will put into queues of this manager: they count towards

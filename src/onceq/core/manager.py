@@ -19,6 +19,7 @@ from onceq.core import (
     claims,
     cursors,
     doubts,
+    forgotten,
     handles,
     moving,
     naming,
@@ -382,6 +383,7 @@ _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
     Timer.CONNECT: outgoing.retry,
     Timer.INQUIRE: doubts.ring,
     Timer.RETRY: poison.ring,
+    Timer.IDLE: forgotten.look,
 }
 
 

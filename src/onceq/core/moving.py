@@ -19,6 +19,7 @@ from onceq.core.receive import lock
 from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import find_queue
 from onceq.core.subqueues import ensure
+from onceq.core.transaction import find
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -26,7 +27,6 @@ from onceq.errors import (
     MessageNotFound,
     QueueDeleted,
     QueueNotFound,
-    TransactionOver,
     TransactionUsage,
 )
 
@@ -42,7 +42,8 @@ def move(desk: Desk, item: MoveMessage) -> None:
         )
     if item.transaction and not target.properties.transactional:
         raise TransactionUsage(f"{target.title} is not transactional")
-    tx = desk.transactions.get((item.owner, item.transaction)) if item.transaction else None
+    key = (item.owner, item.transaction)
+    tx = find(desk, *key) if key in desk.transactions else None
     index, counter = place_of(item.lookup)
     lane = source.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
@@ -52,7 +53,7 @@ def move(desk: Desk, item: MoveMessage) -> None:
     if state != AVAILABLE and held is None:
         raise MessageLocked("another transaction holds that message")
     if item.transaction and tx is None:
-        raise TransactionOver("this transaction is over, or was never begun")
+        find(desk, *key)  # says why there is none
     check_sharing(source, item.owner)
     if tx is None:
         change = Change(desk.now.wall_s)

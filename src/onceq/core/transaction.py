@@ -13,7 +13,7 @@ from __future__ import annotations
 from onceq.core.branch_table import Marks
 from onceq.core.chunk import PURGING
 from onceq.core.decision import Outcome, Sent
-from onceq.core.desk import Desk, Held, Prepared, Transaction
+from onceq.core.desk import Desk, Held, Prepared, Timer, Transaction
 from onceq.core.ending import ended, purged_meanwhile, refuse
 from onceq.core.holders import Queue
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
@@ -24,6 +24,7 @@ from onceq.core.tracing import trace_sent
 from onceq.errors import (
     BranchState,
     InsufficientResources,
+    OnceqError,
     OperationCancelled,
     TransactionOver,
     UsageError,
@@ -31,9 +32,11 @@ from onceq.errors import (
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
+from onceq.model.time import SECOND_US
+from onceq.model.xid import Xid
 
 REFUSED_MAX = 1_024
-"""Transactions that could not be begun of which it is remembered why; the oldest go first."""
+"""Transactions not begun, or over, of which it is remembered why; the oldest go first."""
 
 
 def find(desk: Desk, owner: int, number: int) -> Transaction:
@@ -44,7 +47,15 @@ def find(desk: Desk, owner: int, number: int) -> Transaction:
         if refused is not None:
             raise refused
         raise TransactionOver("this transaction is over, or was never begun")
+    tx.used_us = desk.now.mono_us
     return tx
+
+
+def refused_from_now_on(desk: Desk, what: tuple[int, int] | Xid, why: OnceqError) -> None:
+    """Say why to whatever is asked next of a transaction or branch that is not there."""
+    desk.refused[what] = why
+    if len(desk.refused) > REFUSED_MAX:
+        del desk.refused[next(iter(desk.refused))]
 
 
 def begin(desk: Desk, item: Begin) -> None:
@@ -57,9 +68,7 @@ def begin(desk: Desk, item: Begin) -> None:
     try:
         open_unit(desk, *key)
     except InsufficientResources as error:
-        desk.refused[key] = error
-        if len(desk.refused) > REFUSED_MAX:
-            del desk.refused[next(iter(desk.refused))]
+        refused_from_now_on(desk, key, error)
         raise
     desk.answer(item.owner, item.request, None)
 
@@ -70,8 +79,12 @@ def open_unit(desk: Desk, owner: int, number: int) -> Transaction:
         raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
     if len(desk.transactions) >= OPEN_TRANSACTIONS_MAX:
         raise InsufficientResources(f"{OPEN_TRANSACTIONS_MAX} transactions are open already")
-    tx = Transaction(owner, number, desk.now.wall_s)
+    tx = Transaction(owner, number, desk.now.wall_s, used_us=desk.now.mono_us)
     desk.transactions[owner, number] = tx
+    if desk.settings.transaction_idle_s and not desk.watching_idle:
+        desk.watching_idle = True
+        idle_us = desk.settings.transaction_idle_s * SECOND_US
+        desk.timer(desk.now.mono_us + idle_us, Timer.IDLE, None)
     return tx
 
 
@@ -222,7 +235,7 @@ def owner_gone(desk: Desk, item: OwnerGone) -> None:
             undo(desk, tx)
     for gtrid in [gtrid for gtrid, teller in desk.telling.items() if teller == owner]:
         del desk.telling[gtrid]
-    for key in [key for key in desk.refused if key[0] == owner]:
+    for key in [key for key in desk.refused if isinstance(key, tuple) and key[0] == owner]:
         del desk.refused[key]
     for key in [key for key in desk.waiting if key[0] == owner]:
         del desk.waiting[key]

@@ -264,6 +264,9 @@ class Settings:
     """A checkpoint is made at the latest when this much log was written since the last one."""
     disk_reserve_bytes: int = 64 << 20
     """Sends are refused while less than this is free, so that receiving and acknowledging go on."""
+    transaction_idle_s: int = 3_600
+    """A transaction in which nothing happens for so long is rolled back (0: never), so that one
+    that was forgotten keeps no messages locked; not while it waits for one, nor when prepared."""
     outcome_age_s: int = OUTCOME_AGE_S
     """How long outcomes of commits can be asked for."""
     settle_doubts: bool = True

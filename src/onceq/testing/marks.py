@@ -18,6 +18,7 @@ IN_DOUBT = "expired in doubt"
 FOUND_DONE = "commit in doubt, found done"
 FOUND_NOT_DONE = "commit in doubt, found not done"
 FENCED = "late commit refused after its outcome was told"
+FORGOTTEN = "forgotten transaction undone, its commit refused"
 TORN = "torn tail cut"
 FILE_MISSING = "unsynced file missing"
 REFUSED = "final negative acknowledgment"
@@ -43,7 +44,7 @@ PROMISE_KEPT = "prepared branch decided in another life of its manager"
 SETTLED = "doubt settled by the receiver"
 
 REQUIRED: Final = (
-    GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, TORN,
+    GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
     JOURNALED, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,

@@ -24,7 +24,7 @@ from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.service.engine import Delivered
-from onceq.testing import marks
+from onceq.testing import forgetful, marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.branches import Branching
 from onceq.testing.ledger import Ledger, Message, Place, Status, Unit
@@ -70,6 +70,8 @@ class Workload:
             return self.peek(app)
         if self.branches.wanted():
             return self.branches.branch(app)
+        if forgetful.wanted(self):
+            return forgetful.forgetful(self, app)
         return self.transaction(app)
 
     # ---- what is sent -------------------------------------------------------------------

@@ -1,0 +1,61 @@
+"""Applications in simulated worlds that live on and forget a transaction.
+
+After ``transaction_idle_s`` it is undone: what it took may be anybody's, and its commit must be
+refused, with the reason. Between the last thing that it did and that refusal nobody outside can
+say when it ended, so the books hold it for doubtful all the while.
+
+Watches: I2, I3a, I16.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onceq.core.decision import Outcome
+from onceq.core.inputs import Begin, Commit, Send
+from onceq.errors import OnceqError, TransactionOver
+from onceq.testing import marks
+from onceq.testing.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.ledger import Status
+from onceq.testing.options import HOUR
+
+if TYPE_CHECKING:
+    from onceq.testing.workload import Workload
+
+SHARE = 0.01
+"""Share of units of work that are forgotten."""
+ASLEEP_US = 2 * HOUR
+"""Surely longer than the setting's default, whatever the manager's clock does."""
+
+
+def wanted(workload: Workload) -> bool:
+    """Whether the next unit of work is one of these."""
+    return workload.world.stream("forgetful").random() < SHARE
+
+
+def forgetful(workload: Workload, app: App) -> Program:
+    """Begin, take and send something, and come back when it is too late."""
+    ledger = workload.ledger
+    unit = ledger.unit(app.node.index)
+    app.transactions += 1
+    number = app.transactions
+    try:
+        yield Ask(lambda o, r: Begin(o, r, number))
+        yield from workload.receive(app, unit, number)
+        item, messages = workload.item(app.node.index, unit)
+        answer = yield Ask(lambda o, r: Send(o, r, number, (item,)))
+        if isinstance(answer, OnceqError):
+            workload.refused(answer, messages)
+        ledger.doubt(unit)
+        yield Sleep(ASLEEP_US)
+        answer = yield Ask(lambda o, r: Commit(o, r, number, ()))
+    except Lost:
+        if unit.status is not Status.DOUBT:
+            ledger.doubt(unit)
+    else:
+        if isinstance(answer, TransactionOver):
+            workload.world.marks[marks.FORGOTTEN] += 1
+        else:
+            workload.world.wrong(f"I16: a forgotten transaction was told of its commit: {answer!r}")
+    unit.told = Outcome.ABORTED
+    ledger.aborted(unit)
