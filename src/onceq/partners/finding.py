@@ -49,7 +49,7 @@ def _made(what: Any) -> AnyPartner:
                 from onceq.partners.postgresql import AsyncPostgresPartner
 
                 return AsyncPostgresPartner(what)
-            case (("pymysql" | "mariadb"), "Connection"):
+            case (("pymysql" | "mariadb"), ("Connection" | "SyncConnection")):
                 from onceq.partners.mariadb import MariaPartner
 
                 return MariaPartner(what)

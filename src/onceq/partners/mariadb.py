@@ -25,7 +25,7 @@ import contextlib
 import re
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
@@ -154,10 +154,10 @@ class MariaPartner:
                 self.connection.close()
 
     def resource(self) -> MariaResource | None:
-        """See Partner. Only PyMySQL tells what another connection needs."""
-        if _driver(self.connection) != "pymysql":
-            return None
-        return MariaResource(_again(self.connection), name=self._name)
+        """See Partner. Version 1 of MariaDB's connector does not tell what another connection
+        needs."""
+        again = _again(self.connection)
+        return None if again is None else MariaResource(again, name=self._name)
 
 
 class MariaResource:
@@ -366,13 +366,23 @@ def _rows(connection: Any, query: str) -> list[tuple[Any, ...]]:
 def _descriptor(connection: Any) -> int:
     """Of the connection's socket; -1 if the driver does not tell."""
     with contextlib.suppress(Exception):
-        shared = getattr(connection, "_sock", None)  # PyMySQL has no other name for it
+        # PyMySQL has no other name for it, nor has MariaDB's connector 2.
+        holder = getattr(connection, "_client", connection)
+        shared = getattr(holder, "_sock", None) or getattr(holder, "socket", None)
         return int(shared.fileno() if shared is not None else connection.get_socket())
     return -1
 
 
-def _again(connection: Any) -> Callable[[], Any]:
-    """Makes another connection like one of PyMySQL, without keeping that one alive."""
+def _again(connection: Any) -> Callable[[], Any] | None:
+    """Makes another connection like one, without keeping that one alive; None: nobody tells how."""
+    if _driver(connection) == "mariadb":
+        import mariadb
+
+        told = getattr(connection, "_connection_params", None)
+        if not isinstance(told, Mapping):
+            return None
+        same = dict(told)
+        return lambda: mariadb.connect(**same)
     import pymysql
 
     given = {
