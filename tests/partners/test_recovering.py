@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 
 import onceq
 from onceq.errors import ConfigurationError
 from onceq.partners.deciding import What
 from onceq.partners.finding import without_secrets
+from onceq.partners.mariadb import MariaResource
+from onceq.partners.postgresql import PostgresResource
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.scratch import scratch
-from tests.servers import Postgres
+from tests.servers import MariaDB, Postgres
 
 pytestmark = pytest.mark.slow
 Q = r"private$\q"
@@ -151,3 +154,44 @@ def test_an_address_that_is_none(folder: Path, address: str, text: str) -> None:
 )
 def test_passwords_are_not_logged(address: str, logged: str) -> None:
     assert without_secrets(address) == logged
+
+
+@pytest.mark.parametrize("at", ["before", "after"])
+def test_a_manager_without_queues_coordinates_databases(
+    folder: Path, postgres: Postgres, mariadb: MariaDB, at: str
+) -> None:
+    """Two databases, one outcome, no message: its log has the decision."""
+    key = f"coordinated {at}"
+    with onceq.open(str(folder / "c"), name="C") as qm:
+        qm.look_after = lambda partner: None  # type: ignore[method-assign]
+        one, other = psycopg.connect(postgres.conninfo()), pymysql.connect(**mariadb.arguments())
+        with pytest.raises(Gone), qm.transaction() as tx:
+            tx.enlist(one)
+            tx.enlist(other)
+            one.execute("INSERT INTO kept VALUES (%s)", (key,))
+            with other.cursor() as cursor:
+                cursor.execute("INSERT INTO kept VALUES (%s)", (key,))
+            inner = tx._home
+
+            def home(what: What) -> Any:
+                if at == "after":
+                    inner(what)
+                one.close()
+                other.close()
+                raise Gone
+
+            tx._home = home  # type: ignore[method-assign]
+    assert len(left(postgres)) == len(mariadb.sql("xa recover")) == 1
+    with onceq.open(str(folder / "c")) as qm:
+        resources = [
+            PostgresResource(postgres.conninfo()),
+            MariaResource(lambda: pymysql.connect(**mariadb.arguments())),
+        ]
+        recovery = qm.recovery(resources)
+        report = recovery.step(0.0)
+        recovery.close()
+        assert report.clean, report
+        assert qm.decisions() == []
+    expected = [key] if at == "after" else []
+    assert rows(postgres, key) == expected
+    assert [k for (k,) in mariadb.sql(f"select k from kept where k = '{key}'")] == expected
