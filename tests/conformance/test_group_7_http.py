@@ -2,63 +2,32 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from onceq.errors import QueueNotFound, ReceiveTimeout, UnsupportedFormatName
 from onceq.model.message import Acknowledge, Delivery, Journal
+from tests.conformance.over_http import (
+    DEAD,
+    GATE,
+    LOCAL,
+    Q,
+    answers,
+    behind_a_gateway,
+    outgoing,
+    pair,
+    posted,
+    posts,
+)
 from tests.conformance.world import World, Worlds, fast
 
 pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
-Q = "DIRECT=HTTP://b/msmq/private$/q"
-GATE = "DIRECT=HTTP://gate/msmq/orders"
-LOCAL = r"private$\q"
-DEAD = "system$;deadxact"
 
 
 @pytest.fixture
 def world(worlds: Worlds) -> World:
-    made = worlds("A", "B", settings=fast(connect_retry_s=1.0))
-    made["B"].create("q")
-    made["B"].create("plain", transactional=False)
-    made["A"].create("acks", transactional=False)
-    return made
-
-
-def outgoing(node: Any, name: str = Q) -> Any:
-    return node.look("outgoing-queue", name)
-
-
-def answers(world: World) -> list[int]:
-    """Status codes of all answers, in the order of the connections."""
-    found: list[int] = []
-    for wire in world.http:
-        found += map(int, re.findall(rb"HTTP/1\.1 (\d{3})", bytes(wire.said[1])))
-    return found
-
-
-def posts(world: World, by: str) -> bytes:
-    """All that a manager has posted."""
-    return b"".join(bytes(w.said[0]) for w in world.http if w.names[0] == by)
-
-
-def behind_a_gateway(world: World, *, mapped: bool) -> None:
-    """B is known outside as gate; A is not reached from there but through its own gateway."""
-    a, b = world["A"], world["B"]
-    world.gateways.update({"gate": "B", "gate-a": "A"})
-    world.http_dark.add(("B", "a"))
-    b.http = replace(
-        b.http, redirections=(("http://gate/msmq/orders", "http://b/msmq/private$/q"),)
-    )
-    own = a.http.own | {"gate-a"}
-    receipts = (("http://gate/*", "http://gate-a/msmq/private$/order_queue$"),)
-    a.http = replace(a.http, own=own, receipt_map=receipts if mapped else ())
-    for node in (a, b):
-        assert node.engine is not None
-        node.engine.http = node.http
+    return pair(worlds)
 
 
 @pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
@@ -239,7 +208,7 @@ def test_receipts_for_somebody_else_are_dropped(world: World) -> None:
     stream = outgoing(a).stream
     for guid in ("00000000-0000-0000-0000-000000000001", _guid(a)):
         for number, ordinal in ((stream, 5), (stream + 1, 1)):
-            assert _posted(world, _receipt(guid, number, ordinal)).startswith(b"HTTP/1.1 200")
+            assert posted(world, _receipt(guid, number, ordinal)).startswith(b"HTTP/1.1 200")
     assert outgoing(a).unacknowledged == 1
 
 
@@ -261,31 +230,6 @@ def _receipt(guid: str, stream: int, last: int) -> bytes:
     ).encode()
 
 
-def _posted(world: World, entity: bytes, kind: str = "text/xml") -> bytes:
-    """What A answers to a stranger."""
-    node = world["A"]
-    said: list[bytes] = []
-
-    class Stranger:
-        writable = True
-
-        def write(self, pieces: Any) -> None:
-            said.extend(map(bytes, pieces))
-
-        def close(self) -> None:
-            said.append(b"(closed)")
-
-    assert node.engine is not None
-    session = node.engine.accepted_http(Stranger(), "10.9.9.9")
-    head = f"POST /msmq/x HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\n"
-    data = head.encode() + b"Content-Length: %d\r\n\r\n" % len(entity) + entity
-    for at in range(0, len(data), 100):
-        node.engine.data(session, data[at : at + 100])
-    node.pump()
-    world.run(0.01)
-    return b"".join(said)
-
-
 @pytest.mark.parametrize(
     ("entity", "kind"),
     [
@@ -303,7 +247,7 @@ def _posted(world: World, entity: bytes, kind: str = "text/xml") -> bytes:
     ],
 )
 def test_nonsense_is_answered_with_400(world: World, entity: bytes, kind: str) -> None:
-    assert _posted(world, entity, kind).startswith(b"HTTP/1.1 400")
+    assert posted(world, entity, kind).startswith(b"HTTP/1.1 400")
     world["A"].once(r"DIRECT=HTTP://b/msmq/private$/q", b"it lives")
     world.run(2)
     assert world["B"].bodies(LOCAL) == [b"it lives"]

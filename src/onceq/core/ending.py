@@ -129,23 +129,26 @@ def refuse(desk: Desk, change: Change, move: Move, reason: MessageClass, *, keep
 
 def gave_up(
     desk: Desk, change: Change, outgoing: Outgoing, lane: int, first: int, count: int,
-    reason: MessageClass,
+    reason: MessageClass, *, silent: bool = False,
 ) -> None:  # fmt: skip
     """A range ends in its outgoing queue (section 6.5).
 
     Transactional messages that were transmitted may have arrived: of them nothing true can be
     said to their administration queue, unless their doubt is settled later (I13).
+
+    Args:
+        silent: No acknowledgment message says so, whatever was asked for.
     """
     ordered = lane == TRANSACTIONAL_LANE
     sent = outgoing.ever_sent + 1 - first if ordered else 0
     if 0 < sent < count:
-        gave_up(desk, change, outgoing, lane, first, sent, reason)
+        gave_up(desk, change, outgoing, lane, first, sent, reason, silent=silent)
         first, count, sent = first + sent, count - sent, 0
     for w, start, size in outgoing.wants(lane).parts(first, count):
         part = Move(Op.END, outgoing.number, lane, start, size, reason)
         if w is not None:
             part.to = taker(desk, change, w, part, reason, transactional=ordered)
-            if sent <= 0 and owes(w.flags, reason):
+            if sent <= 0 and not silent and owes(w.flags, reason):
                 part.heirs = ((ACKS_OWED, 0, int(reason)),)
         change.moves.append(part)
 

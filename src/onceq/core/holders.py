@@ -316,4 +316,5 @@ class Peer:
     """Packets about doubts that wait to be sent."""
     plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)
     """(messages so far, recoverable so far, outgoing, lane, first, count) of what was sent
-    outside transactions, oldest first; both counts include the range."""
+    outside transactions, oldest first; both counts include the range. Where the second is -1 the
+    first one decides: express messages, and each message over HTTP."""

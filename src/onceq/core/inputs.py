@@ -331,8 +331,8 @@ class Arrived:
 @dataclass(slots=True)
 class SessionAcked:
     """Absolute counts of this session: messages that the peer has got, and how many of the
-    recoverable ones, from the first on, are durable there. ``refused``: what is new in them was
-    refused for good (over HTTP, 400)."""
+    recoverable ones, from the first on, are durable there. ``refused``: the last of the messages,
+    and no other, was refused for good (over HTTP, 400)."""
 
     session: int
     messages: int

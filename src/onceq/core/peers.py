@@ -80,7 +80,12 @@ def connect_failed(desk: Desk, item: ConnectFailed) -> None:
 
 
 def acked(desk: Desk, item: SessionAcked) -> None:
-    """The peer has got so many messages, and so many recoverable ones are durable there."""
+    """The peer has got so many messages, and so many recoverable ones are durable there.
+
+    A refusal (over HTTP, 400) is the answer to the last of them alone: what was answered before it
+    has been delivered, whatever becomes of the others. It makes no acknowledgment message (Q-5,
+    HTTP-10).
+    """
     peer = desk.peers.get(item.session)
     if peer is None:
         return
@@ -89,8 +94,8 @@ def acked(desk: Desk, item: SessionAcked) -> None:
     released: dict[tuple[int, int], set[int]] = {}
     for entry in peer.plain:
         messages, recoverable, number, index, first, count = entry
-        express = recoverable < 0
-        done = item.messages >= messages if express else item.recoverable >= recoverable
+        by_messages = recoverable < 0
+        done = item.messages >= messages if by_messages else item.recoverable >= recoverable
         if not done:
             kept.append(entry)
             continue
@@ -101,9 +106,9 @@ def acked(desk: Desk, item: SessionAcked) -> None:
         gone = released.setdefault((number, index), set())
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
             # What was transmitted twice on this session stands here twice (after a resume).
-            if item.refused:
+            if item.refused and messages == item.messages:
                 reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
-                gave_up(desk, change, holder, index, at, size, reason)
+                gave_up(desk, change, holder, index, at, size, reason, silent=True)
             elif gone.isdisjoint(range(at, at + size)):
                 delivered(desk, change, holder, index, at, size)
             else:

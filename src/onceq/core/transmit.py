@@ -131,20 +131,27 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
 
 
 def _load_plain(peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool:
-    """Other messages of one priority; whether more would follow."""
+    """Other messages of one priority; whether more would follow.
+
+    A range is noted as one, and ends as one. Where each message may end for itself (express ones,
+    and everything over HTTP, where each has its own answer) it is noted by itself.
+    """
     lane = outgoing.lanes[index]
     start = outgoing.plain_sent.get(index, 0) + 1
     for first, count in _take(lane, start, load):
-        for counter in range(first, first + count) if lane.has_express(first, count) else (first,):
-            part = 1 if lane.has_express(first, count) else count
+        single = peer.http or lane.has_express(first, count)
+        for counter in range(first, first + count) if single else (first,):
+            part = 1 if single else count
             express = lane.is_express(counter)
+            # Over HTTP the answer 200 means durable: there is one count, of answers.
+            counted = express or peer.http
             load.pieces += lane.extents(counter, part)
             load.count += part
             load.recoverable += 0 if express else part
             load.size += lane.size(counter, part)
             peer.plain.append(
                 (
-                    peer.messages + load.count, -1 if express else peer.recoverable +
+                    peer.messages + load.count, -1 if counted else peer.recoverable +
                     load.recoverable, outgoing.number, index, counter, part,
                 )
             )  # fmt: skip
