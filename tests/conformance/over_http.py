@@ -59,9 +59,9 @@ def behind_a_gateway(world: World, *, mapped: bool) -> None:
         node.engine.http = node.http
 
 
-def posted(world: World, entity: bytes, kind: str = "text/xml") -> bytes:
-    """What A answers to a stranger."""
-    node = world["A"]
+def posted(world: World, entity: bytes, kind: str = "text/xml", *, to: str = "A") -> bytes:
+    """What a manager answers to a stranger."""
+    node = world[to]
     said: list[bytes] = []
 
     class Stranger:
@@ -75,7 +75,7 @@ def posted(world: World, entity: bytes, kind: str = "text/xml") -> bytes:
 
     assert node.engine is not None
     session = node.engine.accepted_http(Stranger(), "10.9.9.9")
-    head = f"POST /msmq/x HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\n"
+    head = f"POST /msmq/x HTTP/1.1\r\nHost: {to.lower()}\r\nContent-Type: {kind}\r\n"
     data = head.encode() + b"Content-Length: %d\r\n\r\n" % len(entity) + entity
     for at in range(0, len(data), 100):
         node.engine.data(session, data[at : at + 100])

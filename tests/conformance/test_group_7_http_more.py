@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from onceq.model.message import Acknowledge, Delivery, Journal
-from tests.conformance.over_http import DEAD_PLAIN, JOURNAL, PLAIN, answers, outgoing, pair
+from tests.conformance.over_http import (
+    DEAD,
+    DEAD_PLAIN,
+    GATE,
+    JOURNAL,
+    LOCAL,
+    PLAIN,
+    Q,
+    answers,
+    behind_a_gateway,
+    outgoing,
+    pair,
+    posted,
+    posts,
+)
 from tests.conformance.world import World, Worlds
 
 pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
@@ -113,3 +128,137 @@ def test_what_was_never_tried_is_told_of(world: World) -> None:
     world.run(10)
     (told,) = a.messages(r"private$\acks")
     assert told.message_class == 0x8002
+
+
+# ---- receipts and the way back -----------------------------------------------------------
+
+
+def receipts_known(world: World, node: str = "B") -> int:
+    engine = world[node].engine
+    assert engine is not None
+    return len(engine.manager.state.receipts)
+
+
+def test_a_mapping_made_later_is_heard_of(world: World) -> None:
+    """A repetition says where receipts go now: they come, and nothing is delivered twice."""
+    a, b = world["A"], world["B"]
+    behind_a_gateway(world, mapped=False)
+    a.once(GATE, b"m1", b"m2")
+    world.run(5)
+    behind_a_gateway(world, mapped=True)
+    a.kill()
+    a.start()  # a configuration is read at the start
+    world.run(100)
+    assert b"<sendReceiptsTo>http://gate-a/" in posts(world, "A")
+    assert outgoing(a, GATE).messages == 0
+    assert b.bodies(LOCAL) == [b"m1", b"m2"]
+
+
+def lose_the_receipt(world: World) -> None:
+    """B has a message of 1500 bytes, its receipt is lost, and the queue has no room for it."""
+    a, b = world["A"], world["B"]
+    b.delete(LOCAL)
+    b.create("q", quota_kb=2)
+    world.http_dark.add(("B", "a"))
+    a.once(Q, b"x" * 1500)
+    world.run(5)
+    assert answers(world) == [200]
+    b.kill()  # receipts are express messages
+    b.start()
+    world.http_dark.clear()
+
+
+def test_a_repetition_to_a_full_queue_is_acknowledged(world: World) -> None:
+    lose_the_receipt(world)
+    world.run(60)
+    assert set(answers(world)) == {200}
+    assert outgoing(world["A"]).messages == 0
+    assert len(world["B"].bodies(LOCAL)) == 1
+
+
+def test_a_repetition_to_a_queue_that_is_gone_is_acknowledged(world: World) -> None:
+    """It has arrived: to refuse it now would make a dead letter of what was delivered."""
+    lose_the_receipt(world)
+    world["B"].delete(LOCAL)
+    world.run(60)
+    assert set(answers(world)) == {200}
+    assert outgoing(world["A"]).messages == 0
+
+
+def test_a_plain_repetition_to_a_full_queue_is_taken_for_one(world: World) -> None:
+    a, b = world["A"], world["B"]
+    b.create("small", transactional=False, quota_kb=2)
+    a.send(0, "DIRECT=HTTP://b/msmq/private$/small", b"x" * 1500)
+    world.run(5)
+    head, _, entity = posts(world, "A").partition(b"\r\n\r\n")
+    kind = head.partition(b"Content-Type: ")[2].partition(b"\r\n")[0].decode()
+    assert posted(world, entity, kind, to="B").startswith(b"HTTP/1.1 200")
+    other = re.sub(rb"<id>uuid:\d", b"<id>uuid:7", entity)
+    assert posted(world, other, kind, to="B").startswith(b"HTTP/1.1 500")
+    assert len(b.bodies(r"private$\small")) == 1
+
+
+def test_streams_do_not_pile_up(world: World) -> None:
+    """The address of a stream is forgotten when the next one to the same queue is there."""
+    a, b = world["A"], world["B"]
+    for number in range(20):
+        a.once(Q, b"%d" % number)
+        world.run(3)
+    assert len(b.bodies(LOCAL)) == 20
+    assert receipts_known(world) == 1
+    b.kill()
+    b.start()
+    assert receipts_known(world) == 1
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_ends_in_a_stream_that_was_left_are_told(world: World, restart: bool) -> None:
+    """Final receipts for all of them, over HTTP; and over TCP for what came over TCP."""
+    a, b = world["A"], world["B"]
+    b.create("other")
+    names = (Q, "DIRECT=HTTP://b/msmq/private$/other", r"DIRECT=OS:B\private$\q", Q, Q)
+    for name in names:
+        a.once(name, b"m", journal=Journal(3))
+        world.run(3)
+    assert receipts_known(world) == 2
+    if restart:
+        assert b.engine is not None
+        b.engine.checkpoint()
+        b.kill()
+        b.start()
+        world.run(3)
+    assert b"<commitmentReceipt>" not in posts(world, "B")
+    assert len(b.receive(LOCAL, count=9).bodies()) == 4
+    assert len(b.receive(r"private$\other", count=9).bodies()) == 1
+    world.run(5)
+    assert a.bodies(JOURNAL) == [b"m"] * 5
+    assert all(outgoing(a, name).messages == 0 for name in set(names))
+    assert posts(world, "B").count(b"<commitmentReceipt>") == 4
+    assert a.bodies(DEAD) == []
+
+
+def test_journal_copies_wait_for_the_stream_receipt_only(world: World) -> None:
+    """Without dead-lettering no final receipt is asked for (HTTP-4, HTTP-13)."""
+    a, b = world["A"], world["B"]
+    a.once(Q, b"m1", b"m2", journal=Journal.JOURNAL)
+    a.once(Q, b"m3")
+    a.once(Q, b"m4", journal=Journal(3))
+    world.run(10)
+    assert a.bodies(JOURNAL) == [b"m1", b"m2"]
+    assert outgoing(a).awaiting_final == outgoing(a).messages == 1
+    assert b"<commitmentReceipt>" not in posts(world, "B")
+    assert len(b.receive(LOCAL, count=9).bodies()) == 4
+    world.run(5)
+    assert a.bodies(JOURNAL) == [b"m1", b"m2", b"m4"]
+    assert outgoing(a).messages == 0
+    assert posts(world, "B").count(b"<commitmentReceipt>") == 1
+
+
+def test_a_journal_copy_of_what_is_refused_is_not_made(world: World) -> None:
+    a = world["A"]
+    a.once(PLAIN, b"m", journal=Journal.JOURNAL)
+    world.run(5)
+    assert answers(world) == [400]
+    assert a.bodies(JOURNAL) == []
+    assert a.bodies(DEAD) == []
+    assert outgoing(a, PLAIN).messages == 0

@@ -32,6 +32,7 @@ from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
     PUT_FINAL,
+    PUT_HTTP,
     PUT_WANTS,
     Advance,
     Change,
@@ -74,7 +75,7 @@ def arrived(desk: Desk, item: Arrived) -> None:
         settling(desk, peer, run)
     elif run.http and not _http_takes(desk, item.session, run):
         return
-    elif not _room_for(desk, run):
+    elif not run.http and not _room_for(desk, run):
         desk.act(
             CloseSession(item.session, "no room for more messages now; the sender will try again")
         )
@@ -91,8 +92,14 @@ def arrived(desk: Desk, item: Arrived) -> None:
 
 def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
     """Whether a message that came over HTTP may be judged; if not it is answered here, and nothing
-    else is said or recorded (HTTP-9, HTTP-10)."""
-    _, queue = arrival_key(desk, run.destination)
+    else is said or recorded (HTTP-9, HTTP-10).
+
+    A repetition needs no room and no queue: its sender must hear that it has arrived, whatever has
+    become of the queue since.
+    """
+    key, queue = arrival_key(desk, run.destination)
+    if _known(desk, run, key):
+        return True
     if not _room_for(desk, run):
         desk.act(Declined(session, 500, "no room for more messages now"))
         return False
@@ -104,6 +111,15 @@ def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
         desk.act(Declined(session, 400, class_name(refusal)))
         return False
     return True
+
+
+def _known(desk: Desk, run: ArrivedRun, key: str) -> bool:
+    """Whether everything in a run is a repetition of what was accepted before."""
+    if not run.transactional:
+        return not _new(desk, run, key)
+    progress = desk.state.progress.get((run.source, key))
+    last = run.first_number + len(run.packets) - 1
+    return progress is not None and run.stream == progress.stream and last <= progress.last
 
 
 def _room_for(desk: Desk, run: ArrivedRun) -> bool:
@@ -145,7 +161,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
         if progress is None and len(desk.state.progress) >= STREAMS_MAX:
             return False
         if run.receipts:
-            learn_address(desk, run.source, run.stream, run.receipts)
+            learn_address(desk, run.source, run.stream, run.receipts, left=stream)
         _accept(desk, run, key, queue, skip=judgment.duplicates)
         progress = desk.state.progress[run.source, key]
         progress.rejects = 0
@@ -154,6 +170,9 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
         progress.rejects += count
         if judgment.verdict is Verdict.DUPLICATE:
             progress.duplicates += count
+            if run.receipts:
+                # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
+                learn_address(desk, run.source, run.stream, run.receipts, left=stream)
         elif judgment.verdict is Verdict.GAP:
             progress.gaps += count
         else:
@@ -237,6 +256,7 @@ def _refuse(
         stream=run.stream,
         number=number,
         messages=run.message_numbers[skip:],
+        http=run.http,
     )
 
 
@@ -249,6 +269,7 @@ def _store(
         expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
     at = 0
     flags = PUT_WANTS | PUT_FINAL if run.wants else 0
+    flags |= PUT_HTTP if run.wants and run.http else 0
     flags |= ack_flags(run.acknowledge, arrived=True)
     for size in _wanted_parts(run.message_numbers[skip:], wants=bool(run.wants)):
         change.puts.append(
@@ -314,7 +335,7 @@ def emit_ack(desk: Desk, progress: Progress) -> None:
     progress.due_us = 0
     progress.since_ack = 0
     progress.acked_us = desk.now.mono_us
-    address = desk.state.receipts.get((progress.source, progress.stream))
+    address = desk.state.receipts.of_stream(progress.source, progress.stream)
     if address is not None:
         post_receipt(desk, progress, address)
         return
@@ -333,14 +354,9 @@ def emit_ack(desk: Desk, progress: Progress) -> None:
 
 def _plain(desk: Desk, run: ArrivedRun) -> None:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27)."""
-    seen, source = desk.state.seen, run.source
-    old = desk.now.wall_s - DUPLICATE_AGE_S_MAX
-    numbers = run.message_numbers
+    source, numbers = run.source, run.message_numbers
     key, queue = arrival_key(desk, run.destination)
-    firsts = {number: i for i, number in reversed(list(enumerate(numbers)))}
-    known = source != NO_GUID  # over HTTP a message may come without an identifier
-    new = [i for n, i in firsts.items() if not known or seen.get((source, key, n), 0) <= old]
-    new.sort()
+    new = _new(desk, run, key)
     if not new:
         return
     change = Change(desk.now.wall_s)
@@ -376,3 +392,12 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
     on_arrival(desk, change, packets, run.acknowledge, refusal)
     trace_arrival(desk, change, run, refusal=refusal)
     desk.record(change, forced=run.recoverable)
+
+
+def _new(desk: Desk, run: ArrivedRun, key: str) -> list[int]:
+    """Which messages of a run outside transactions have not come before, by place in it."""
+    seen, source = desk.state.seen, run.source
+    old = desk.now.wall_s - DUPLICATE_AGE_S_MAX
+    firsts = {number: i for i, number in reversed(list(enumerate(run.message_numbers)))}
+    known = source != NO_GUID  # over HTTP a message may come without an identifier
+    return sorted(i for n, i in firsts.items() if not known or seen.get((source, key, n), 0) <= old)

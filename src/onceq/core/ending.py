@@ -25,6 +25,7 @@ from onceq.core.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
     PUT_FINAL,
+    PUT_HTTP,
     PUT_NACK_ARRIVAL,
     PUT_NACK_RECEIVE,
     PUT_WANTS,
@@ -104,7 +105,7 @@ def _tell(
         message = w.message + offset
         tell_sender(
             desk, change, w.source, reason, stream=w.stream, number=w.number + offset,
-            messages=range(message, message + part.count),
+            messages=range(message, message + part.count), http=bool(w.flags & PUT_HTTP),
         )  # fmt: skip
 
 
@@ -175,6 +176,7 @@ def tell_sender(
     stream: int,
     number: int,
     messages: Sequence[int],
+    http: bool = False,
 ) -> None:
     """Queue final acknowledgments for the order queue of the sending manager.
 
@@ -184,9 +186,10 @@ def tell_sender(
     Args:
         number: Of the first message in its stream.
         messages: Message numbers of them all.
+        http: Whether they came over HTTP.
     """
     address = "" if source in desk.routes_to else desk.return_to.get(source, "")
-    outgoing = address_for(desk, source, stream)
+    outgoing = address_for(desk, source, stream, http=http)
     if outgoing is None:
         text = f"PRIVATE={guid_text(source)}\\{ORDER_QUEUE_NUMBER:08x}"
         outgoing = outgoing_for(desk, parse_format_name(text)[0])

@@ -248,7 +248,7 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
         outgoing.last_ack_s = desk.now.wall_s
     change = Change(desk.now.wall_s)
     for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
-        _release(outgoing, change, first, count)
+        _release(desk, outgoing, change, first, count)
     if not change.moves:
         return
     desk.record(change, forced=False)
@@ -263,16 +263,25 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
         pace.due_us = 0
 
 
-def _release(outgoing: Outgoing, change: Change, first: int, count: int) -> None:
-    """Forget a range, but for the messages whose end is wanted (EOD-11)."""
+def _release(desk: Desk, outgoing: Outgoing, change: Change, first: int, count: int) -> None:
+    """Forget a range, but for the messages whose end is wanted (EOD-11), and the copies that the
+    computer journal shall have where no end will be told (HTTP-13)."""
     lane = TRANSACTIONAL_LANE
     for w, start, size in outgoing.wants(lane).parts(first, count):
-        op = Op.AWAIT if w is not None and w.flags & PUT_FINAL else Op.RELEASE
+        flags = w.flags if w is not None else 0
+        move = Move(
+            Op.AWAIT if flags & PUT_FINAL else Op.RELEASE, outgoing.number, lane, start, size
+        )
+        if move.op == Op.RELEASE and flags & PUT_JOURNAL and journal_takes(desk, change, move):
+            move.to = JOURNAL
         last = change.moves[-1] if change.moves else None
-        if last is not None and last.op == op == Op.RELEASE and last.first + last.count == start:
+        if (
+            last is not None and last.op == move.op == Op.RELEASE and last.to == move.to
+            and last.first + last.count == start
+        ):  # fmt: skip
             last.count += size
         else:
-            change.moves.append(Move(op, outgoing.number, lane, start, size))
+            change.moves.append(move)
 
 
 def final_acked(desk: Desk, ack: FinalAck) -> None:

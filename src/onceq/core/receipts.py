@@ -1,8 +1,9 @@
 """Acknowledgments between managers over HTTP: they go to an address of the sender's own choice.
 
-The first message of a stream says where its receipts shall come (HTTP-5). Order acknowledgments are
-sent there as express messages of our own, final ones as recoverable ones: both are ordinary
-outgoing messages, and become stream receipts when they are transmitted (``wire/srmp``).
+The head of a stream says where its receipts shall come (HTTP-5), each time that it comes: also a
+repetition may say it, when the sender has been given another address meanwhile (HTTP-6). Order
+acknowledgments are sent there as express messages of our own, final ones as recoverable ones: both
+are ordinary outgoing messages, and become stream receipts when they leave (``wire/srmp``).
 
 Upholds: I9, I24 (receipts for one that cannot be reached do not pile up).
 """
@@ -23,15 +24,30 @@ RECEIPT_LANE = 7
 """Receipts go before other messages that are not transactional."""
 
 
-def learn_address(desk: Desk, source: bytes, stream: int, name: str) -> None:
-    """Remember where receipts of a stream go; it is durable with what is accepted now."""
-    if desk.state.receipts.get((source, stream)) != name:
-        desk.setup("receipts", forced=False, source=source.hex(), stream=stream, name=name)
+def learn_address(desk: Desk, source: bytes, stream: int, name: str, *, left: int) -> None:
+    """Remember where receipts of a stream go; it is durable with what is accepted now.
+
+    Args:
+        left: The stream in which the sender was until now for the same queue: that one's address
+            is forgotten.
+    """
+    if desk.state.receipts.of_stream(source, stream) != name:
+        desk.setup(
+            "receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left
+        )
 
 
-def address_for(desk: Desk, source: bytes, stream: int) -> Outgoing | None:
-    """The outgoing queue for receipts of a stream; None if it did not come over HTTP."""
-    name = desk.state.receipts.get((source, stream))
+def address_for(desk: Desk, source: bytes, stream: int, *, http: bool) -> Outgoing | None:
+    """The outgoing queue for receipts of a stream; None if it did not come over HTTP.
+
+    Args:
+        http: Whether the message that is told of came over HTTP. Its stream may have been left
+            since: then the address counts that its sender has announced last.
+    """
+    receipts = desk.state.receipts
+    name = receipts.of_stream(source, stream)
+    if name is None and http:
+        name = receipts.of_source(source)
     return None if name is None else outgoing_for(desk, parse_format_name(f"DIRECT={name}")[0])
 
 

@@ -127,6 +127,8 @@ PUT_NACK_ARRIVAL = 128
 PUT_ACKS = PUT_ACK_RECEIVE | PUT_NACK_RECEIVE | PUT_NACK_ARRIVAL
 PUT_ONCE = 256
 """One attempt to deliver them, no second (CNF-4)."""
+PUT_HTTP = 512
+"""They came over HTTP: how they end is told to the address that their sender has announced."""
 
 
 @dataclass(slots=True)

@@ -91,7 +91,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         ],
         "doubts": state.doubts.dump(),
         "branches": state.branches.dump(),
-        "receipts": [[s.hex(), stream, name] for (s, stream), name in state.receipts.items()],
+        "receipts": state.receipts.dump(),
         "outcomes": state.outcomes.dump(),
         "seen": [[s.hex(), k, n, at] for (s, k, n), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
@@ -137,8 +137,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.seen[bytes.fromhex(source), key, number] = at
     for base in head["regions"]:
         state.space.restore(base)
-    for source, stream, name in head.get("receipts", ()):
-        state.receipts[bytes.fromhex(source), stream] = name
+    state.receipts.load(head.get("receipts", ()))
     if "branches" in head:
         state.branches.load(head["branches"], memoryview(checkpoint))
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])

@@ -23,6 +23,7 @@ from onceq.core.identity import Identity as Identity
 from onceq.core.lane import Lane
 from onceq.core.outcomes import Outcomes
 from onceq.core.properties import journal_of, restore_properties
+from onceq.core.receipt_table import Receipts
 from onceq.core.records import (
     PUT_EXPRESS,
     PUT_WANTS,
@@ -39,7 +40,7 @@ from onceq.core.space import Space
 from onceq.core.wants import Wanting, Wants
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
-from onceq.model.limits import DUPLICATE_IDS_MAX, STREAMS_MAX
+from onceq.model.limits import DUPLICATE_IDS_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
@@ -83,8 +84,8 @@ class State:
         self.doubts = Doubts()
         self.memories = Memories()
         self.branches = Branches()
-        self.receipts: OrderedDict[tuple[bytes, int], str] = OrderedDict()
-        """Where receipts go, by source and stream, of streams that came over HTTP (HTTP-5)."""
+        self.receipts = Receipts()
+        """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int], int] = OrderedDict()
         self.next_number = FIRST_NUMBER
         self.next_message = 1
@@ -360,9 +361,8 @@ class State:
         elif setup.what == "restart":
             self.next_message = max(self.next_message, values["message"])
         elif setup.what == "receipts":
-            self.receipts[bytes.fromhex(values["source"]), values["stream"]] = values["name"]
-            if len(self.receipts) > STREAMS_MAX:
-                self.receipts.popitem(last=False)
+            source, left = bytes.fromhex(values["source"]), values.get("left", 0)
+            self.receipts.learn(source, values["stream"], values["name"], left=left)
         elif setup.what == "branch-forget":
             self.branches.drop(self.branches.numbered(values["number"]))
         elif setup.what == "decision-done":

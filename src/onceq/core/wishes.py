@@ -10,7 +10,7 @@ from dataclasses import replace
 from onceq.core.desk import Desk, Prepared, Target
 from onceq.core.ending import ack_flags
 from onceq.core.graves import own_or_system
-from onceq.core.holders import Queue
+from onceq.core.holders import Outgoing, Queue
 from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -71,7 +71,10 @@ def flags_of(
         flags |= PUT_WANTS | PUT_DEADLETTER
     if properties.journal & Journal.JOURNAL and (transactional or not local):
         flags |= PUT_WANTS | PUT_JOURNAL
-    if transactional and properties.journal:
+    # Over HTTP dead-lettering alone asks how a message ends (HTTP-4); a journal copy is made when
+    # the stream receipt comes (HTTP-13).
+    over_http = isinstance(target.holder, Outgoing) and target.holder.over_http
+    if transactional and properties.journal & (Journal.DEADLETTER if over_http else Journal(3)):
         flags |= PUT_FINAL
     return flags
 

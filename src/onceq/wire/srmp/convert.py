@@ -199,7 +199,11 @@ def runs_of(e: Envelope, body: bytes, extension: bytes, to: str, own: bytes) -> 
     packet = _packet(e, body, extension, to)
     (run,) = cut_one(packet)
     stream = e.stream.receipts_to if e.stream is not None else ""
-    return [replace(run, http=True, receipts=name_of_url(stream) if stream else "")]
+    # Only who asks for dead letters is told how a message ends; a journal copy of the sender's
+    # needs no more than the stream receipt (HTTP-4, HTTP-13).
+    wants = 1 if run.dead_letter else 0
+    receipts = name_of_url(stream) if stream else ""
+    return [replace(run, http=True, wants=wants, receipts=receipts)]
 
 
 def cut_one(packet: bytes) -> list[ArrivedRun]:

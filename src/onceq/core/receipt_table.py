@@ -1,0 +1,58 @@
+"""Where the streams that came over HTTP want their receipts: durable, one entry for each.
+
+A head of a stream says it (``sendReceiptsTo``), and it is known as long as the receiver is in that
+stream. Of messages of a stream that was left the end may still have to be told: then whatever
+their sender has announced last leads to its order queue just as well.
+
+Upholds: I24 (one entry for each sender and queue, however many streams there were).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+from onceq.model.limits import STREAMS_MAX
+
+
+class Receipts:
+    """Direct names by source and stream."""
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[tuple[bytes, int], str] = OrderedDict()
+        self._latest: dict[bytes, int] = {}
+        """By source: the stream whose address was learned last."""
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def learn(self, source: bytes, stream: int, name: str, *, left: int = 0) -> None:
+        """Receipts of a stream go to ``name``; ``left`` is the stream to the same queue that it
+        takes the place of."""
+        if left != stream:
+            self._names.pop((source, left), None)
+        self._names[source, stream] = name
+        self._names.move_to_end((source, stream))
+        self._latest[source] = stream
+        if len(self._names) > STREAMS_MAX:
+            (oldest, number), _ = self._names.popitem(last=False)
+            if self._latest[oldest] == number:
+                del self._latest[oldest]
+
+    def of_stream(self, source: bytes, stream: int) -> str | None:
+        """Where receipts of a stream go; None if it has not said so."""
+        return self._names.get((source, stream))
+
+    def of_source(self, source: bytes) -> str | None:
+        """The address that a sender has announced last; None if it has announced none."""
+        return self._names.get((source, self._latest.get(source, 0)))
+
+    def dump(self) -> list[list[Any]]:
+        """For a checkpoint, the one learned last at the end."""
+        return [[source.hex(), stream, name] for (source, stream), name in self._names.items()]
+
+    def load(self, values: Iterable[tuple[str, int, str]]) -> None:
+        """From a checkpoint."""
+        for source, stream, name in values:
+            self.learn(bytes.fromhex(source), stream, name)
