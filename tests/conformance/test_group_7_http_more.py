@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.model.message import Acknowledge, Delivery, Journal
+from onceq.model.time import NEVER_S
 from tests.conformance.over_http import (
     DEAD,
     DEAD_PLAIN,
@@ -23,7 +24,7 @@ from tests.conformance.over_http import (
     posted,
     posts,
 )
-from tests.conformance.world import World, Worlds
+from tests.conformance.world import World, Worlds, fast
 
 pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
 
@@ -262,3 +263,117 @@ def test_a_journal_copy_of_what_is_refused_is_not_made(world: World) -> None:
     assert a.bodies(JOURNAL) == []
     assert a.bodies(DEAD) == []
     assert outgoing(a, PLAIN).messages == 0
+
+
+# ---- what goes along ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("label", "seen"),
+    [
+        ("a\x01b\x1f\x7f", None),
+        ("a\r\nb\rc\n\td", None),
+        (" a  b ", None),
+        ("\r", None),
+        ("\ufffe\uffff\u2028\x85", None),
+        ("<&>]]>&amp;\N{PILE OF POO}", None),
+        ("MSMQ:MSMQ:", None),
+        # Applications are shown a mark for half a surrogate, as with messages over TCP.
+        ("a\ud800b", "a\ufffdb"),
+        ("x" * 249, None),
+        ("", None),
+    ],
+)
+def test_labels_arrive_as_they_are(world: World, label: str, seen: str | None) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"m", label=label, journal=Journal.DEADLETTER)
+    a.send(0, PLAIN, b"p", label=label, journal=Journal.DEADLETTER)
+    world.run(5)
+    assert answers(world)[:2] == [200, 200]
+    for queue in (LOCAL, r"private$\plain"):
+        (message,) = b.messages(queue)
+        assert message.label == (label if seen is None else seen)
+    assert a.engine is not None
+    assert not a.engine.stopped
+
+
+def test_properties_go_along(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.send(0, PLAIN, b"m", priority=6, app_specific=7, body_type=8, correlation_id=b"c" * 20,
+           extension=b"\r\n--MSMQ - SOAP boundary, 26500--\0", trace=True,
+           response_queue=r"DIRECT=OS:A\private$\r")  # fmt: skip
+    a.send(0, PLAIN, b"", extension=b"alone", response_queue=r"DIRECT=OS:A\r,DIRECT=OS:A\s")
+    world.run(5)
+    first, second = b.messages(r"private$\plain")
+    assert (first.priority, first.app_specific, first.body_type) == (6, 7, 8)
+    assert first.correlation_id == b"c" * 20
+    assert first.response_queue == r"DIRECT=OS:A\private$\r"
+    assert first.extension == b"\r\n--MSMQ - SOAP boundary, 26500--\0"
+    assert (first.trace, second.trace) == (True, False)
+    assert (second.body, second.extension) == (b"", b"alone")
+    assert second.response_queue == r"DIRECT=OS:A\r", "the first of several"
+    guid = a.look("status").id
+    assert f"Content-Id: extension@{guid}\r\n".encode() in posts(world, "A")
+
+
+def test_properties_of_transactional_messages_go_along(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"m", extension=b"more", trace=True, label="l")
+    world.run(5)
+    (message,) = b.messages(LOCAL)
+    assert (message.body, message.extension, message.label) == (b"m", b"more", "l")
+    assert (message.trace, message.transactional, message.priority) == (True, True, 0)
+    assert outgoing(a).messages == 0
+
+
+def test_the_time_to_be_received_goes_along(world: World) -> None:
+    """It ends where the message is, and the sender is told."""
+    a, b = world["A"], world["B"]
+    a.once(Q, b"m", time_to_be_received=60, journal=Journal.DEADLETTER)
+    a.send(0, PLAIN, b"p", time_to_be_received=60, time_to_reach_queue=30,
+           delivery=Delivery.RECOVERABLE)  # fmt: skip
+    a.send(0, PLAIN, b"for ever", time_to_reach_queue=30)
+    world.run(20)
+    assert b.messages(LOCAL)[0].time_to_be_received == 60
+    plain = b.messages(r"private$\plain")
+    assert {m.body: (m.time_to_reach_queue, m.time_to_be_received) for m in plain} == {
+        b"p": (30, 60), b"for ever": (30, NEVER_S),
+    }  # fmt: skip
+    world.run(80)
+    assert b.bodies(LOCAL) == []
+    assert b.bodies(r"private$\plain") == [b"for ever"]
+    (dead,) = a.messages(DEAD)
+    assert dead.message_class == 0xC002
+    assert outgoing(a).messages == 0
+
+
+# ---- streams and modes -------------------------------------------------------------------
+
+
+def test_a_head_that_lost_its_beginning(world: World) -> None:
+    """Message 1 expires before anything is heard of it: what follows is taken, and acknowledged."""
+    a = world["A"]
+    world.http_dark.add(("A", "b"))
+    a.once(Q, b"one", time_to_reach_queue=5)
+    a.once(Q, b"two")
+    world.run(20)
+    world.http_dark.clear()
+    world.run(20)
+    assert world["B"].bodies(LOCAL) == [b"two"]
+    assert outgoing(a).messages == 0
+    assert b"<current>2</current><previous>0</previous><start>" in posts(world, "A")
+
+
+def test_a_hardened_manager_speaks_over_http_only(worlds: Worlds) -> None:
+    world = worlds("A", "B", settings=fast(hardened=True))
+    a, b = world["A"], world["B"]
+    b.create("q")
+    a.once(Q, b"over http", journal=Journal.DEADLETTER)
+    a.once(r"DIRECT=OS:B\private$\q", b"never")
+    world.run(5)
+    assert b.bodies(LOCAL) == [b"over http"]
+    assert outgoing(a).awaiting_final == outgoing(a).messages == 1
+    assert outgoing(a, r"DIRECT=OS:B\private$\q").state == "LOCKED"
+    b.receive(LOCAL)
+    world.run(5)
+    assert outgoing(a).messages == 0, "receipts pass as well"

@@ -134,6 +134,8 @@ XML_TEXT_BYTES_MAX: Final = 64 << 10
 """Characters of text in one such document; bodies of messages stand beside it."""
 HTTP_ENTITY_BYTES_MAX: Final = (4 << 20) + (512 << 10)
 """Entity of one HTTP request: the largest body, and an envelope."""
+HTTP_URL_CHARS_MAX: Final = 2_048
+"""Characters of an address in an envelope; a queue's is far shorter, gateways may add to it."""
 HTTP_POSTS_MAX: Final = 32
 """Messages that wait on one HTTP connection for their turn; they go one after another."""
 HTTP_RECEIPTS_MAX: Final = 64

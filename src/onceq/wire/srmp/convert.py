@@ -1,7 +1,8 @@
 """Messages at rest are packets (product D2): here they become envelopes, and envelopes packets.
 
-What SRMP has no place for stays behind: the time to be received, the number of the transaction,
-and the wish for negative acknowledgments of arrival (a refusal is the answer 400 there).
+What SRMP has no place for stays behind: the number of the transaction, the wish for negative
+acknowledgments of arrival (a refusal is the answer 400 there), the lists of several destinations,
+and all but the first of several administration or response queues.
 
 Upholds: I9 as far as bytes go (streams, numbers and identifiers stand where they were given).
 """
@@ -58,6 +59,7 @@ class Post:
 
     Attributes:
         body: None for receipts, which have no parts.
+        extension: Empty if there is none.
         recoverable: Whether it survives restarts.
         place: Stream and number of a transactional message; zeros for others.
         message: Its identifier.
@@ -68,6 +70,7 @@ class Post:
     recoverable: bool
     place: tuple[int, int]
     message: MessageId
+    extension: bytes = b""
 
 
 def name_of_url(url: str) -> str:
@@ -90,12 +93,17 @@ def post_of(packet: bytes, url: str, own: bytes, names: HttpNames) -> Post:
         recoverable = bool(user.flags & layout.USER_RECOVERABLE)
         return Post(_receipt(packet, url, own, user.sent_time), None, recoverable, (0, 0), id)
     message = decode(packet)
+    # As they stand in the packet, not as applications are shown them: half surrogates, and the
+    # mark of a message that was returned, go along.
+    label = parts.properties.label.partition("\0")[0]
+    extension = parts.properties.extension
     return Post(
-        _envelope(message, url, names),
-        None if message.message_class and not message.body else message.body,
+        replace(_envelope(message, url, names), label=label),
+        None if message.message_class and not message.body and not extension else message.body,
         message.delivery is Delivery.RECOVERABLE,
         (message.stream, message.number),
         id,
+        extension,
     )
 
 
@@ -130,9 +138,12 @@ def _envelope(m: Message, url: str, names: HttpNames) -> Envelope:
         previous = None if m.previous == m.number - 1 else m.previous
         receipts = names.receipts_for(url) if head else ""
         stream = StreamPart(m.id.source, m.stream, m.number, previous, receipts)
+    # Windows writes so: what it never lets expire in its queue has the last date of all here, and
+    # a TTrq before it (5.3).
     reach = min(m.sent_time + m.time_to_reach_queue, FOREVER_S)
+    receive = min(m.sent_time + m.time_to_be_received, FOREVER_S)
     admin = _url_or_none(m.admin_queue)
-    receive = Acknowledge.POSITIVE_RECEIVE | Acknowledge.NEGATIVE_RECEIVE
+    committed = Acknowledge.POSITIVE_RECEIVE | Acknowledge.NEGATIVE_RECEIVE
     told = (_told(m),) if m.message_class else ()
     return Envelope(
         to=url,
@@ -140,11 +151,11 @@ def _envelope(m: Message, url: str, names: HttpNames) -> Envelope:
         number=m.id.number,
         source=m.id.source,
         response=_url_or_none(m.response_queue) or _other(m.response_queue),
-        expires=reach,
+        expires=receive,
         sent=m.sent_time,
         durable=m.delivery is Delivery.RECOVERABLE,
         delivery_to=admin if m.acknowledge & Acknowledge.POSITIVE_ARRIVAL else "",
-        commitment_to=admin if m.acknowledge & receive else "",
+        commitment_to=admin if m.acknowledge & committed else "",
         positive=bool(m.acknowledge & Acknowledge.POSITIVE_RECEIVE),
         negative=bool(m.acknowledge & Acknowledge.NEGATIVE_RECEIVE),
         stream=stream,
@@ -175,7 +186,8 @@ def _url_or_none(text: str) -> str:
 
 
 def _other(text: str) -> str:
-    return LABEL_PREFIX + text if text else ""
+    """A response queue that is no URL; the first, if it is several."""
+    return LABEL_PREFIX + text.partition(",")[0] if text else ""
 
 
 # ---- in ----------------------------------------------------------------------------------
@@ -244,8 +256,9 @@ def _packet(e: Envelope, body: bytes, extension: bytes, to: str) -> bytes:
     admin = e.delivery_to or e.commitment_to
     journal = Journal.DEADLETTER if m.dead_letter else Journal.NONE
     journal |= Journal.JOURNAL if m.journal else Journal.NONE
-    reach_by = m.reach_by if e.msmq is not None else e.expires
-    reach = NEVER_S if reach_by >= FOREVER_S else max(reach_by - e.sent, 0)
+    reach, receive = _lifetime(e, e.expires), NEVER_S
+    if e.msmq is not None:
+        reach, receive = _lifetime(e, m.reach_by), reach
     made = template(
         source=source,
         destination=_address(to),
@@ -256,7 +269,8 @@ def _packet(e: Envelope, body: bytes, extension: bytes, to: str) -> bytes:
             delivery=Delivery.RECOVERABLE if e.durable or stream else Delivery.EXPRESS,
             acknowledge=acknowledge, journal=journal, app_specific=m.app,
             body_type=m.body_type, correlation_id=m.correlation or NO_CORRELATION,
-            time_to_reach_queue=reach, extension=extension, trace=False,
+            time_to_reach_queue=reach, time_to_be_received=receive, extension=extension,
+            trace=m.trace,
         ),
         sent_time=e.sent,
         transactional=stream is not None,
@@ -272,6 +286,11 @@ def _packet(e: Envelope, body: bytes, extension: bytes, to: str) -> bytes:
     packet = bytearray(run.data)
     set_previous(packet, 0, len(packet), stream.previous)
     return bytes(packet)
+
+
+def _lifetime(e: Envelope, until: int) -> int:
+    """Seconds from when it was sent; the end of signed time stands for "never"."""
+    return NEVER_S if until >= FOREVER_S else max(until - e.sent, 0)
 
 
 def _address(url: str) -> Address:

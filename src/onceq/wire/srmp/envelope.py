@@ -4,6 +4,9 @@ Written as Windows writes it, one line without white space between elements (wir
 whatever its order, prefixes and indentation (section 4). Numbers in brackets are sections of
 wire-srmp.
 
+A label may have characters that XML cannot hold. Then it stands as UTF-16 in an element of ours
+beside those that are published, and readers that do not know it see U+FFFD in their place.
+
 Upholds: I24 (every number is held against its range).
 """
 
@@ -17,13 +20,14 @@ from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
+from onceq.model.limits import HTTP_URL_CHARS_MAX
 from onceq.model.message import CORRELATION_BYTES, NO_CORRELATION
 from onceq.wire.srmp.dates import FOREVER_S, seconds_of, text_of
-from onceq.wire.srmp.xml import Node, escape, parse
+from onceq.wire.srmp.xml import SPACE, Node, escape, parse, shown
 
 U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 LABEL_PREFIX: Final = "MSMQ:"
-URL_CHARS_MAX: Final = 2_048
+OWN_SPACE: Final = "urn:onceq:srmp"
 
 _ID = re.compile(r"uuid:(\d{1,10})@\{?([0-9A-Fa-f-]{36})\}?")
 _STREAM = re.compile(r"uid:\{?([0-9A-Fa-f-]{36})\}?\\(\d{1,20})")
@@ -99,7 +103,9 @@ class Envelope:
         label: None if it has none.
         number, source: Its identifier; without an ``Msmq`` element it means nothing (section 4).
         response: URL, or ``MSMQ:`` and a format name; "" for none.
-        expires, sent: Seconds since 1970.
+        expires: Until when it may be received, or without ``Msmq`` reach its queue; seconds since
+            1970.
+        sent: Seconds since 1970.
         delivery_to, commitment_to: URLs for receipts; "" for none.
         positive, negative: Which commitments are wanted.
     """
@@ -150,6 +156,9 @@ def write(e: Envelope) -> bytes:
     parts += map(_receipt, e.receipts)
     if e.msmq is not None:
         parts.append(_msmq(e.msmq))
+    if e.label is not None and shown(e.label) != e.label:
+        exact = base64.b64encode(e.label.encode("utf-16-le", "surrogatepass")).decode()
+        parts.append(f'<Onceq xmlns="{OWN_SPACE}"><Label>{exact}</Label></Onceq>')
     parts.append("</se:Header><se:Body></se:Body></se:Envelope>")
     return "".join(parts).encode()
 
@@ -224,10 +233,11 @@ def read(data: bytes) -> Envelope:
     path, properties = header.child("path"), header.child("properties")
     if path is None or properties is None:
         raise MalformedPacket("an SRMP envelope without path or properties")
-    action, to = path.texts("action"), path.texts("to")
+    action, to = path.child("action"), path.texts("to")
     if action is None or not to or path.texts("id") is None:
         raise MalformedPacket("an SRMP path without action, to or id")
-    msmq = _read_msmq(header.child("Msmq"))
+    expires = seconds_of(properties.texts("expiresAt") or "")
+    msmq = _read_msmq(header.child("Msmq"), expires)
     number, source = _identifier(path.texts("id") or "")
     rev = path.child("rev")
     services = header.child("services")
@@ -235,11 +245,11 @@ def read(data: bytes) -> Envelope:
     sent = properties.texts("sentAt")
     return Envelope(
         to=_url(to),
-        label=action.removeprefix(LABEL_PREFIX) if action.startswith(LABEL_PREFIX) else None,
+        label=_label(action, header.child("Onceq")),
         number=number,
         source=source,
         response=_url(rev.texts("via") or "") if rev is not None else "",
-        expires=seconds_of(properties.texts("expiresAt") or ""),
+        expires=expires,
         sent=seconds_of(sent) if sent else 0,
         durable=services is not None and services.child("durable") is not None,
         delivery_to=_url(delivery.texts("sendTo") or "") if delivery is not None else "",
@@ -253,12 +263,34 @@ def read(data: bytes) -> Envelope:
     )
 
 
+def _label(action: Node, own: Node | None) -> str | None:
+    """The label in an action; None if there is none.
+
+    White space in it is the label's own, unless some stands before the prefix: then an editor has
+    indented the whole text.
+    """
+    text = action.text if action.raw[:1] in SPACE else action.raw
+    if not text.startswith(LABEL_PREFIX):
+        return None
+    label = text.removeprefix(LABEL_PREFIX)
+    exact = own.child("Label") if own is not None and own.space == OWN_SPACE else None
+    if exact is None:
+        return label
+    try:
+        raw = base64.b64decode(exact.text, validate=True)
+        found = raw.decode("utf-16-le", "surrogatepass")
+    except ValueError:
+        return label
+    # Two labels that differ in more than what XML cannot hold: what everybody can see counts.
+    return found if shown(found) == label else label
+
+
 def _asked(services: Node | None, what: str) -> Node | None:
     return services.child(f"{what}ReceiptRequest") if services is not None else None
 
 
 def _url(text: str) -> str:
-    if len(text) > URL_CHARS_MAX or any(ord(c) < 33 for c in text):
+    if len(text) > HTTP_URL_CHARS_MAX or any(ord(c) < 33 for c in text):
         raise MalformedPacket(f"not an address: {text[:60]!r}")
     return text
 
@@ -333,7 +365,7 @@ def _read_receipts(header: Node) -> tuple[Receipt, ...]:
     return tuple(found)
 
 
-def _read_msmq(node: Node | None) -> Msmq | None:
+def _read_msmq(node: Node | None, expires: int) -> Msmq | None:
     if node is None:
         return None
     correlation = node.texts("Correlation")
@@ -352,7 +384,7 @@ def _read_msmq(node: Node | None) -> Msmq | None:
         first=eod is not None and eod.child("First") is not None,
         last=eod is not None and eod.child("Last") is not None,
         source=_guid(node.texts("SourceQmGuid") or ""),
-        reach_by=seconds_of(reach_by) if reach_by else FOREVER_S,
+        reach_by=seconds_of(reach_by) if reach_by else expires,
     )
 
 

@@ -1,4 +1,4 @@
-"""The entity of an SRMP request: an envelope alone, or an envelope and a body in two parts.
+"""The entity of an SRMP request: an envelope alone, or an envelope, a body and maybe an extension.
 
 Written without a line end before the delimiters, as Windows does (wire-srmp 2.1); read by the
 declared lengths, or by the delimiter where there are none, with and without that line end.
@@ -23,31 +23,29 @@ _LENGTH = re.compile(rb"(?im)^content-length:[ \t]*(\d{1,12})[ \t]*\r?$")
 _ID = re.compile(rb"(?im)^content-id:[ \t]*([^\r\n]{1,200})")
 
 
-def write(envelope: bytes, body: bytes | None, sender: str) -> tuple[str, bytes]:
+def write(
+    envelope: bytes, body: bytes | None, sender: str, extension: bytes = b""
+) -> tuple[str, bytes]:
     """Content type and entity.
 
     Args:
         body: None: the envelope stands alone.
         sender: GUID of the sending manager, as text.
+        extension: A further part behind the body, if there is any.
     """
     if body is None:
+        assert not extension, "what has an extension has a body, empty as it may be"
         return ENVELOPE_TYPE, envelope
     delimiter = f"--{BOUNDARY}".encode()
-    entity = b"".join(
-        (
-            delimiter,
-            b"\r\nContent-Type: text/xml; charset=UTF-8\r\nContent-Length: %d\r\n\r\n"
-            % len(envelope),
-            envelope,
-            delimiter,
-            b"\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n" % len(body),
-            f"Content-Id: body@{sender}\r\n\r\n".encode(),
-            body,
-            delimiter,
-            b"--\r\n",
-        )
-    )
-    return f'multipart/related; boundary="{BOUNDARY}"; type=text/xml', entity
+    head = b"\r\nContent-Type: text/xml; charset=UTF-8\r\nContent-Length: %d\r\n\r\n"
+    parts = [delimiter, head % len(envelope), envelope]
+    for name, content in (("body", body), ("extension", extension)):
+        if content or name == "body":
+            head = b"\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n"
+            id = f"Content-Id: {name}@{sender}\r\n\r\n".encode()
+            parts += (delimiter, head % len(content), id, content)
+    parts += (delimiter, b"--\r\n")
+    return f'multipart/related; boundary="{BOUNDARY}"; type=text/xml', b"".join(parts)
 
 
 def read(content_type: str, entity: bytes) -> tuple[bytes, bytes, bytes]:

@@ -110,7 +110,8 @@ class Posting:
 
     def _waiting(self, packet: bytes) -> _Waiting:
         post = post_of(packet, self._url, self._own, self._names)
-        kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(self._own))
+        xml = envelope.write(post.envelope)
+        kind, entity = mime.write(xml, post.body, guid_text(self._own), post.extension)
         host, slash, path = self._url.partition("://")[2].partition("/")
         head = h11.Request(
             method="POST",
@@ -373,7 +374,7 @@ class Taking:
         return events
 
     def _answer(self, status: int, text: str = "", *, last: bool = False) -> None:
-        content = text.encode()[:500]
+        content = text.encode("utf-8", "replace")[:500]
         fields = [("Content-Length", str(len(content)))]
         if content:
             fields.append(("Content-Type", "text/plain; charset=utf-8"))

@@ -9,12 +9,18 @@ Upholds: I24.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Final, NoReturn
 from xml.parsers import expat
 
 from onceq.errors import MalformedPacket
 from onceq.model.limits import XML_DEPTH_MAX, XML_ELEMENTS_MAX, XML_TEXT_BYTES_MAX
+
+SPACE: Final = " \t\r\n"
+"""What XML calls white space; editors put it around texts."""
+_NO_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Control characters, half surrogates and two more, for which XML 1.0 has no way to write them."""
 
 
 @dataclass(slots=True)
@@ -24,13 +30,18 @@ class Node:
     Attributes:
         name: Without its namespace.
         space: Its namespace.
-        text: All text in it, stripped.
+        raw: All text in it, as it stands.
     """
 
     name: str
     space: str = ""
-    text: str = ""
+    raw: str = ""
     children: list[Node] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """All text in it, without white space around it."""
+        return self.raw.strip(SPACE)
 
     def child(self, name: str) -> Node | None:
         """The first child of that name; capitals do not matter."""
@@ -67,7 +78,7 @@ class _Builder:
         self._texts.append([])
 
     def end(self, name: str) -> None:
-        self._open.pop().text = "".join(self._texts.pop()).strip()
+        self._open.pop().raw = "".join(self._texts.pop())
 
     def chars(self, data: str) -> None:
         self._chars += len(data)
@@ -102,6 +113,12 @@ def parse(data: bytes) -> Node:
     return builder.root
 
 
+def shown(text: str) -> str:
+    """A text as XML can hold it: U+FFFD stands for every character that it has no way to write."""
+    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def escape(text: str) -> str:
-    """Text for an element."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Text for an element; carriage returns would be taken for line ends if they stood as such."""
+    text = shown(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("\r", "&#13;")
