@@ -43,6 +43,20 @@ def posts(world: World, by: str) -> bytes:
     return b"".join(bytes(w.said[0]) for w in world.http if w.names[0] == by)
 
 
+def requests(world: World, by: str) -> list[tuple[str, bytes]]:
+    """Content type and entity of each request of a manager, in the order of the connections."""
+    found, data = [], posts(world, by)
+    while data:
+        head, _, rest = data.partition(b"\r\n\r\n")
+        kind = re.search(rb"Content-Type: ([^\r]*)", head)
+        size = re.search(rb"Content-Length: (\d+)", head)
+        assert kind is not None
+        assert size is not None
+        found.append((kind[1].decode(), rest[: int(size[1])]))
+        data = rest[int(size[1]) :]
+    return found
+
+
 def behind_a_gateway(world: World, *, mapped: bool) -> None:
     """B is known outside as gate; A is not reached from there but through its own gateway."""
     a, b = world["A"], world["B"]

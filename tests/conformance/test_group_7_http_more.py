@@ -23,8 +23,9 @@ from tests.conformance.over_http import (
     pair,
     posted,
     posts,
+    requests,
 )
-from tests.conformance.world import World, Worlds, fast
+from tests.conformance.world import World, Worlds
 
 pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
 
@@ -191,8 +192,7 @@ def test_a_plain_repetition_to_a_full_queue_is_taken_for_one(world: World) -> No
     b.create("small", transactional=False, quota_kb=2)
     a.send(0, "DIRECT=HTTP://b/msmq/private$/small", b"x" * 1500)
     world.run(5)
-    head, _, entity = posts(world, "A").partition(b"\r\n\r\n")
-    kind = head.partition(b"Content-Type: ")[2].partition(b"\r\n")[0].decode()
+    ((kind, entity),) = requests(world, "A")
     assert posted(world, entity, kind, to="B").startswith(b"HTTP/1.1 200")
     other = re.sub(rb"<id>uuid:\d", b"<id>uuid:7", entity)
     assert posted(world, other, kind, to="B").startswith(b"HTTP/1.1 500")
@@ -345,35 +345,3 @@ def test_the_time_to_be_received_goes_along(world: World) -> None:
     (dead,) = a.messages(DEAD)
     assert dead.message_class == 0xC002
     assert outgoing(a).messages == 0
-
-
-# ---- streams and modes -------------------------------------------------------------------
-
-
-def test_a_head_that_lost_its_beginning(world: World) -> None:
-    """Message 1 expires before anything is heard of it: what follows is taken, and acknowledged."""
-    a = world["A"]
-    world.http_dark.add(("A", "b"))
-    a.once(Q, b"one", time_to_reach_queue=5)
-    a.once(Q, b"two")
-    world.run(20)
-    world.http_dark.clear()
-    world.run(20)
-    assert world["B"].bodies(LOCAL) == [b"two"]
-    assert outgoing(a).messages == 0
-    assert b"<current>2</current><previous>0</previous><start>" in posts(world, "A")
-
-
-def test_a_hardened_manager_speaks_over_http_only(worlds: Worlds) -> None:
-    world = worlds("A", "B", settings=fast(hardened=True))
-    a, b = world["A"], world["B"]
-    b.create("q")
-    a.once(Q, b"over http", journal=Journal.DEADLETTER)
-    a.once(r"DIRECT=OS:B\private$\q", b"never")
-    world.run(5)
-    assert b.bodies(LOCAL) == [b"over http"]
-    assert outgoing(a).awaiting_final == outgoing(a).messages == 1
-    assert outgoing(a, r"DIRECT=OS:B\private$\q").state == "LOCKED"
-    b.receive(LOCAL)
-    world.run(5)
-    assert outgoing(a).messages == 0, "receipts pass as well"

@@ -97,7 +97,7 @@ def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
     A repetition needs no room and no queue: its sender must hear that it has arrived, whatever has
     become of the queue since.
     """
-    key, queue = arrival_key(desk, run.destination)
+    key, queue = _place(desk, run)
     if _known(desk, run, key):
         return True
     if not _room_for(desk, run):
@@ -111,6 +111,16 @@ def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
         desk.act(Declined(session, 400, class_name(refusal)))
         return False
     return True
+
+
+def _place(desk: Desk, run: ArrivedRun) -> tuple[str, Queue | None]:
+    """The key of the stream of a run, and its queue.
+
+    A sender numbers by the name that it uses. So two addresses of one queue are two streams, also
+    where a redirection makes one of the other.
+    """
+    key, queue = arrival_key(desk, run.destination)
+    return run.sent_to.casefold() or key, queue
 
 
 def _known(desk: Desk, run: ArrivedRun, key: str) -> bool:
@@ -147,7 +157,7 @@ def _unheard(desk: Desk, run: ArrivedRun) -> ArrivedRun:
 
 def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     """Judge a run of a stream and store or refuse what is next; False if there is no place."""
-    key, queue = arrival_key(desk, run.destination)
+    key, queue = _place(desk, run)
     direct = run.destination.kind == DIRECT
     desk.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
     progress = desk.state.progress.get((run.source, key))
@@ -355,7 +365,7 @@ def emit_ack(desk: Desk, progress: Progress) -> None:
 def _plain(desk: Desk, run: ArrivedRun) -> None:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27)."""
     source, numbers = run.source, run.message_numbers
-    key, queue = arrival_key(desk, run.destination)
+    key, queue = _place(desk, run)
     new = _new(desk, run, key)
     if not new:
         return

@@ -53,6 +53,8 @@ class ArrivedRun:
         http: They came over HTTP, where each is answered by itself.
         receipts: Direct name of the queue to which receipts for their stream go; "" if it is not
             said now.
+        sent_to: URL to which they were sent, where a redirection has led them to their destination;
+            "" if none has.
     """
 
     packets: Run
@@ -77,6 +79,7 @@ class ArrivedRun:
     dead_letter: bool = False
     http: bool = False
     receipts: str = ""
+    sent_to: str = ""
 
     @property
     def first_message(self) -> int:

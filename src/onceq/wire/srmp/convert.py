@@ -215,7 +215,8 @@ def runs_of(e: Envelope, body: bytes, extension: bytes, to: str, own: bytes) -> 
     # needs no more than the stream receipt (HTTP-4, HTTP-13).
     wants = 1 if run.dead_letter else 0
     receipts = name_of_url(stream) if stream else ""
-    return [replace(run, http=True, wants=wants, receipts=receipts)]
+    sent_to = e.to if e.to != to else ""
+    return [replace(run, http=True, wants=wants, receipts=receipts, sent_to=sent_to)]
 
 
 def cut_one(packet: bytes) -> list[ArrivedRun]:
