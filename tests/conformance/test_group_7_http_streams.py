@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from onceq.model.message import Journal
+from onceq.model.names import parse_format_name
 from tests.conformance.over_http import LOCAL, PLAIN, Q, outgoing, pair, posted, posts, requests
 from tests.conformance.world import World, Worlds, fast
 
@@ -63,6 +64,14 @@ def test_two_protocols_and_two_addresses_do_not_hold_each_other_up(world: World)
         world.run(1)
     world.run(30)
     assert sorted(b.bodies(LOCAL)) == sorted([b"0", b"1", b"2", b"3"] * 3)
+    told = {info.queue_format_name for info in b.look("eod-receive", LOCAL)}
+    assert told == {str(parse_format_name(name)[0]).casefold().replace("direct=", "DIRECT=")
+                    for name in names}  # fmt: skip
+    assert b.look("eod-receive", r"private$\plain") == ()
+    b.kill()
+    b.start()
+    told = {info.queue_format_name for info in b.look("eod-receive", LOCAL)}
+    assert {name.partition(":")[0] for name in told} == {"DIRECT=http", "DIRECT=os"}
     assert all(outgoing(a, name).messages == 0 for name in names)
 
 
@@ -119,4 +128,26 @@ def test_connections_that_break_on_the_way(world: World) -> None:
             world.wires[-1].break_("cut by the test")
     world.run(120)
     assert b.bodies(LOCAL) == sent
+    assert outgoing(a).messages == 0
+
+
+def test_strangers_cannot_use_up_the_outgoing_queues(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address for receipts is learned only if they can be sent there; the others wait."""
+    a, b = world["A"], world["B"]
+    a.once(Q, b"one", journal=Journal.DEADLETTER)
+    world.run(3)
+    monkeypatch.setattr("onceq.core.resolve.OUTGOING_QUEUES_MAX", 1)
+    kind, entity = requests(world, "A")[0]
+    own, stranger = a.look("status").id.encode(), b"7" * 8 + a.look("status").id[8:].encode()
+    other = entity.replace(own, stranger).replace(b"http://a/", b"http://c/")
+    assert other != entity
+    assert posted(world, other, kind, to="B") == b"(closed)"
+    again = entity.replace(b"http://a/", b"http://d/")
+    assert posted(world, again, kind, to="B").startswith(b"HTTP/1.1 200"), "a repetition"
+    a.once(Q, b"two", journal=Journal.DEADLETTER)
+    world.run(3)
+    assert b.receive(LOCAL, count=9).bodies() == [b"one", b"two"]
+    world.run(3)
     assert outgoing(a).messages == 0

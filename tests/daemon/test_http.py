@@ -128,6 +128,10 @@ def test_https_with_a_certificate(tmp_path: Path, ends: list[HttpDaemon]) -> Non
         with alpha.transaction() as tx:
             tx.send_many(name, ["1", "2", "3"])
         assert all_of(beta, 3) == ["1", "2", "3"]
+        with alpha.transaction() as tx:
+            tx.send(name, "odd", label="\x01 <a>\r\n ", extension=b"more", trace=True)
+        (odd,) = beta.receive_many(LOCAL, 1, timeout=WAIT_S)
+        assert (odd.label, odd.extension, odd.trace) == ("\x01 <a>\r\n ", b"more", True)
         # A name that the certificate is not for is not trusted.
         wrong = f"DIRECT=HTTPS://a.example:{ports['b']}/msmq/private$/q"
         a.end()

@@ -82,7 +82,7 @@ def arrived(desk: Desk, item: Arrived) -> None:
         return
     elif run.transactional:
         if not _ordered(desk, peer, _unheard(desk, run)):
-            desk.act(CloseSession(item.session, "too many message streams"))
+            desk.act(CloseSession(item.session, "too many message streams, or outgoing queues"))
             return
     else:
         _plain(desk, _unheard(desk, run))
@@ -170,8 +170,10 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     if judgment.verdict is Verdict.ACCEPT:
         if progress is None and len(desk.state.progress) >= STREAMS_MAX:
             return False
-        if run.receipts:
-            learn_address(desk, run.source, run.stream, run.receipts, left=stream)
+        if run.receipts and not learn_address(
+            desk, run.source, run.stream, run.receipts, left=stream
+        ):
+            return False
         _accept(desk, run, key, queue, skip=judgment.duplicates)
         progress = desk.state.progress[run.source, key]
         progress.rejects = 0
@@ -190,6 +192,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     if progress is not None:
         progress.session = peer.session
         progress.direct = direct
+        progress.leads_to = queue.number if queue is not None else 0
         progress.last_access_s = desk.now.wall_s
         progress.since_ack += count
         schedule_ack(desk, progress)

@@ -288,6 +288,9 @@ class Progress:
     last_access_s: int = 0
     session: int = 0
     direct: bool = True
+    leads_to: int = 0
+    """Number of the queue that its last message was for, since the start; a redirection may have
+    led it there, which the key does not tell."""
     due_us: int = 0
     acked_us: int = 0
     since_ack: int = 0

@@ -185,9 +185,14 @@ def receive_info(desk: Desk, name: str) -> tuple[ReceiveInfo, ...]:
 
 def leads_to(progress: Progress, queue: Queue) -> bool:
     """Whether an incoming stream leads to a queue, by whatever name its sender uses."""
+    if progress.leads_to == queue.number:
+        return True
     key = progress.key
-    by_path = key.partition("\\")[2] == queue_key_of(queue.properties)
+    path = key.partition("\\")[2]
+    if key.startswith(("http:", "https:")):
+        path = key.partition("/msmq/")[2].replace("/", "\\")
     by_number = stream_key_of_number(queue.number)
+    by_path = path == queue_key_of(queue.properties)
     return by_path or key in (by_number, public_key(queue.properties.instance))
 
 

@@ -15,6 +15,7 @@ from onceq.core.holders import Outgoing, Progress
 from onceq.core.numbers import take_numbers
 from onceq.core.records import PUT_EXPRESS, Change, Put
 from onceq.core.resolve import outgoing_for
+from onceq.errors import InsufficientResources
 from onceq.model.limits import HTTP_RECEIPTS_MAX
 from onceq.model.names import parse_format_name
 from onceq.model.run import Run
@@ -24,17 +25,33 @@ RECEIPT_LANE = 7
 """Receipts go before other messages that are not transactional."""
 
 
-def learn_address(desk: Desk, source: bytes, stream: int, name: str, *, left: int) -> None:
+def learn_address(desk: Desk, source: bytes, stream: int, name: str, *, left: int) -> bool:
     """Remember where receipts of a stream go; it is durable with what is accepted now.
+
+    The outgoing queue for them is opened now, so that nobody makes us promise receipts that cannot
+    be sent: addresses are of strangers' choice, and there are so many outgoing queues, not more.
 
     Args:
         left: The stream in which the sender was until now for the same queue: that one's address
             is forgotten.
+
+    Returns:
+        Whether receipts can be sent there.
     """
-    if desk.state.receipts.of_stream(source, stream) != name:
-        desk.setup(
-            "receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left
-        )
+    if desk.state.receipts.of_stream(source, stream) == name:
+        return True
+    if _way(desk, name) is None:
+        return False
+    desk.setup("receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left)
+    return True
+
+
+def _way(desk: Desk, name: str) -> Outgoing | None:
+    try:
+        return outgoing_for(desk, parse_format_name(f"DIRECT={name}")[0])
+    except InsufficientResources as error:
+        desk.notice("no outgoing queue for receipts", name, address=name, reason=error.text)
+        return None
 
 
 def address_for(desk: Desk, source: bytes, stream: int, *, http: bool) -> Outgoing | None:
@@ -53,7 +70,9 @@ def address_for(desk: Desk, source: bytes, stream: int, *, http: bool) -> Outgoi
 
 def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
     """Send an order acknowledgment; if many wait already, the sender will ask again (EOD-36)."""
-    outgoing = outgoing_for(desk, parse_format_name(f"DIRECT={name}")[0])
+    outgoing = _way(desk, name)
+    if outgoing is None:
+        return
     lane = outgoing.lane(RECEIPT_LANE)
     if lane.available >= HTTP_RECEIPTS_MAX:
         return
