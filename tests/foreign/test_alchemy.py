@@ -43,7 +43,7 @@ def server() -> Iterator[Postgres]:
 @pytest.fixture
 def session(server: Postgres) -> Iterator[Session]:
     engines = {
-        kind: sqlalchemy.create_engine(f"postgresql+psycopg://onceq@127.0.0.1:{server.port}/{name}")
+        kind: sqlalchemy.create_engine(server.url(name))
         for kind, name in ((One, "one"), (Two, "two"))
     }
     with Session(twophase=True, binds=engines) as made:

@@ -230,7 +230,7 @@ def bench(kind: str, server: Postgres | MariaDB) -> Iterator[Any]:
                 with asyncio.Runner() as runner:
                     yield AsyncPostgresBench(server, runner)
             case _:
-                url = f"postgresql+psycopg://onceq@127.0.0.1:{server.port}/postgres"
+                url = server.url()
                 made = AlchemyBench(PostgresBench(server), url, session="session" in kind)
                 yield made
                 made.engine.dispose()
@@ -238,7 +238,7 @@ def bench(kind: str, server: Postgres | MariaDB) -> Iterator[Any]:
     if kind == "pymysql":
         yield MariaBench(server)
     else:
-        url = f"mysql+pymysql://onceq@127.0.0.1:{server.port}/test"
+        url = server.url()
         made = AlchemyBench(MariaBench(server), url, session="session" in kind)
         yield made
         made.engine.dispose()

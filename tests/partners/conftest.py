@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import MariaDB, NoServer, Postgres
+from tests.programs import NoServer
+from tests.servers import MariaDB, Postgres
 
 
 @pytest.fixture(scope="session")

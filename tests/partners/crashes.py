@@ -1,20 +1,20 @@
-"""One transaction over two queue managers and PostgreSQL, with crashes at every point (P11).
+"""One transaction over two queue managers and databases, with crashes at every point (P11).
 
 The home manager (H) has a message that the transaction takes, and decides. A second manager (M) and
-the database are its partners. At a point of the commit *ours* are killed (both managers, SIGKILL),
-*theirs* crashes (PostgreSQL, immediate shutdown), both, or the application goes away; what was
-killed is started again at once. Afterwards recovery runs until it finds nothing more to do, and all
-must have one outcome, nothing may be left prepared, and no lock held.
+a database, or two of different kinds, are its partners. At a point of the commit *ours* are killed
+(both managers, SIGKILL), *theirs* crash (the servers of the databases, likewise), both, or the
+application goes away; what was killed is started again at once. Afterwards recovery runs until it
+finds nothing more to do, and all must have one outcome, nothing may be left prepared, and no lock
+held.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-import psycopg
 
 import onceq
 from onceq import errors
@@ -24,17 +24,22 @@ from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import Resource
 from onceq.partners.deciding import What
-from onceq.partners.postgresql import PostgresPartner, PostgresResource
 from tests.daemon.applications import Daemon
-from tests.servers import Postgres
+from tests.partners.bases import ERRORS, Base
 
 STEPS = (
     "prepare ours", "prepare theirs", "decide", "commit theirs", "commit ours", "forget",
 )  # fmt: skip
 POINTS = tuple(f"{when} {step}" for step in STEPS for when in ("before", "after"))
+SECOND = tuple(f"{when} {verb} the second" for verb in ("prepare", "commit") for when in
+               ("before", "after"))  # fmt: skip
+"""Points of a second database, beside those of the first."""
 CRASHES = ("ours", "theirs", "both")
 IN, OUT = r"private$\in", r"private$\out"
-ROUNDS_MAX = 60
+ROUNDS_MAX = 100
+PAUSE_S = 0.05
+"""Between rounds: a server notices a connection that was closed a moment later, and lets others
+end its branch only then."""
 
 
 class Gone(BaseException):
@@ -78,10 +83,9 @@ class _Watched:
 
 
 class Stage:
-    """Two daemons and a server, for many cases one after another."""
+    """Two daemons and servers, for many cases one after another."""
 
-    def __init__(self, folder: Path, server: Postgres) -> None:
-        self.server = server
+    def __init__(self, folder: Path) -> None:
         self.home = Daemon(folder / "h", name="HOME")
         self.other = Daemon(folder / "m", name="OTHER")
         for daemon in (self.home, self.other):
@@ -91,26 +95,30 @@ class Stage:
             home.create_queue(IN, transactional=True)
             home.create_queue(OUT, transactional=True)
             other.create_queue(OUT, transactional=True)
-        server.execute("CREATE TABLE IF NOT EXISTS done (number int PRIMARY KEY)")
 
     def close(self) -> None:
         for daemon in (self.home, self.other):
             daemon.kill()
 
-    def crash(self, what: str) -> None:
-        """Let it happen; what was killed runs again."""
+    def crash(self, what: str, bases: Sequence[Base]) -> None:
+        """Let it happen; what was killed runs again.
+
+        Args:
+            what: One of CRASHES, "application", or the kind of a database.
+            bases: Those that take part.
+        """
         if what == "application":
             raise Gone
-        if what in ("ours", "both"):
-            for daemon in (self.home, self.other):
-                daemon.kill()
-        if what in ("theirs", "both"):
-            self.server.restart()
-        if what in ("ours", "both"):
-            for daemon in (self.home, self.other):
-                daemon.start()
+        ours = (self.home, self.other) if what in ("ours", "both") else ()
+        for daemon in ours:
+            daemon.kill()
+        for base in bases:
+            if what in ("theirs", "both", base.kind):
+                base.server.restart()
+        for daemon in ours:
+            daemon.start()
 
-    def case(self, plan: dict[str, str], *, messages: int = 1) -> str:
+    def case(self, plan: dict[str, str], bases: Sequence[Base], *, messages: int = 1) -> str:
         """One transaction, with crashes by point; returns what the application was told."""
         self.count += 1
         number = self.count
@@ -119,22 +127,27 @@ class Stage:
         def at(point: str) -> None:
             reached.append(point)
             if point in plan:
-                self.crash(plan[point])
+                self.crash(plan[point], bases)
 
         with contextlib.ExitStack() as stack:
             home = stack.enter_context(onceq.connect(self.home.where))
             other = stack.enter_context(onceq.connect(self.other.where))
             home.send(IN, f"{number}", transactional=True)
-            base = psycopg.connect(self.server.where())
-            stack.callback(base.close)
-            told = self._attempt(home, other, base, number, messages, at)
+            connections = [base.connect() for base in bases]
+            for connection in connections:
+                stack.callback(_close, connection)
+            work = list(zip(bases, connections, strict=True))
+            told = self._attempt(home, other, work, number, messages, at)
         unused = set(plan) - set(reached)
         assert len(plan) > 1 or not unused, f"{unused} was never reached"
-        self.check(number, told, messages, story=f"case {number} {plan}: told {told!r}")
+        kinds = " and ".join(base.kind for base in bases)
+        self.check(
+            number, told, messages, bases, story=f"case {number} {kinds} {plan}: told {told!r}"
+        )
         return told
 
     def _attempt(
-        self, home: Any, other: Any, base: Any, number: int, messages: int,
+        self, home: Any, other: Any, work: list[tuple[Base, Any]], number: int, messages: int,
         at: Callable[[str], None],
     ) -> str:  # fmt: skip
         home.look_after = lambda partner: None  # recovery is run by hand, after the crash
@@ -144,8 +157,9 @@ class Stage:
                 assert tx.receive(IN, timeout=5).text == f"{number}"
                 mine = ManagerPartner(other)
                 tx.enlist(_Watched(mine, "ours", at))
-                tx.enlist(_Watched(PostgresPartner(base), "theirs", at))
-                base.execute("INSERT INTO done VALUES (%s)", (number,))
+                for (base, connection), whose in zip(work, ("theirs", "the second"), strict=False):
+                    tx.enlist(_Watched(base.partner(connection), whose, at))
+                    base.insert(connection, number)
                 for index in range(messages):
                     tx.send(OUT, f"{number}.{index}")
                     mine.work.send(OUT, f"{number}.{index}")  # type: ignore[union-attr]
@@ -166,30 +180,22 @@ class Stage:
             return "rolled back"
         except InDoubt:
             return "in doubt"
-        except (OnceqError, psycopg.Error) as error:
+        except (OnceqError, *ERRORS) as error:
             return f"refused: {type(error).__name__}"
 
-    def check(self, number: int, told: str, messages: int, *, story: str) -> None:
+    def check(
+        self, number: int, told: str, messages: int, bases: Sequence[Base], *, story: str
+    ) -> None:
         """Recover, and compare all places with each other and with what was told."""
         with onceq.connect(self.home.where) as home, onceq.connect(self.other.where) as other:
-            resources: list[Resource] = [
-                ManagerResource(other),
-                PostgresResource(self.server.where()),
-            ]
-            recovery = home.recovery(resources)
-            now = 0.0
-            for _ in range(ROUNDS_MAX):
-                report = recovery.step(now)
-                if report.clean:
-                    break
-                now += recovery.next_s(now, report)
-            recovery.close()
-            assert report.clean, f"{story}: {report}"
-            assert self.server.prepared_ids() == [], story
+            self._recover(home, [ManagerResource(other), *(b.resource() for b in bases)], story)
+            for base in bases:
+                assert base.prepared() == [], f"{story}: in {base.kind}"
             assert home.branches() == other.branches() == [], story
             assert home.decisions() == [], story
-            rows = self.server.execute(f"SELECT number FROM done WHERE number = {number}")
-            there = bool(rows)
+            outcomes = {base.kind: base.has(number) for base in bases}
+            assert len(set(outcomes.values())) == 1, f"{story}: {outcomes}"
+            there = outcomes[bases[0].kind]
             expected = [f"{number}.{k}" for k in range(messages)] if there else []
             assert [m.text for m in _all(home, OUT)] == expected, story
             assert [m.text for m in _all(other, OUT)] == expected, story
@@ -199,18 +205,31 @@ class Stage:
                 assert there, story
             if told.startswith(("rolled back", "refused")):
                 assert not there, story
-            self._locks(number, there, story)
+            for base in bases:
+                try:
+                    base.write_at_once(number, there=there)
+                except ERRORS as error:
+                    raise AssertionError(f"{story}: {base.kind} holds a lock: {error}") from error
 
-    def _locks(self, number: int, there: bool, story: str) -> None:
-        """Nobody holds the row: it can be written at once."""
-        with psycopg.connect(self.server.where(), autocommit=True) as base:
-            base.execute("SET lock_timeout = '2s'")
-            verb = "DELETE FROM done WHERE number = %s" if there else "INSERT INTO done VALUES (%s)"
-            try:
-                base.execute(verb.encode(), (number,))
-                base.execute("TRUNCATE done")
-            except psycopg.errors.LockNotAvailable as error:
-                raise AssertionError(f"{story}: a lock is held") from error
+    def _recover(self, home: Any, resources: list[Resource], story: str) -> None:
+        recovery = home.recovery(resources)
+        pause = threading.Event()
+        now = 0.0
+        for _ in range(ROUNDS_MAX):
+            report = recovery.step(now)
+            if report.clean:
+                break
+            now += recovery.next_s(now, report)
+            if report.failed:
+                pause.wait(PAUSE_S)
+        recovery.close()
+        assert report.clean, f"{story}: {report}"
+
+
+def _close(connection: Any) -> None:
+    """Also one that was lost, of which PyMySQL says so."""
+    with contextlib.suppress(*ERRORS):
+        connection.close()
 
 
 def _all(qm: Any, queue: str) -> list[onceq.Message]:

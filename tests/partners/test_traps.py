@@ -279,9 +279,7 @@ def test_a_name_of_ones_own(mariadb: MariaDB, postgres: Postgres) -> None:
 
 
 def test_an_engine_opens_a_connection_to_work_with(postgres: Postgres, begun: Begun) -> None:
-    engine = sqlalchemy.create_engine(
-        f"postgresql+psycopg://onceq@127.0.0.1:{postgres.port}/postgres"
-    )
+    engine = sqlalchemy.create_engine(postgres.url())
     insert = sqlalchemy.text("insert into kept values (:key)")
     for key, good in (("engine 1", True), ("engine 2", False)):
         tx = begun()
@@ -298,9 +296,7 @@ def test_an_engine_opens_a_connection_to_work_with(postgres: Postgres, begun: Be
 
 
 def test_sessions_are_flushed_and_expired(postgres: Postgres, begun: Begun) -> None:
-    engine = sqlalchemy.create_engine(
-        f"postgresql+psycopg://onceq@127.0.0.1:{postgres.port}/postgres"
-    )
+    engine = sqlalchemy.create_engine(postgres.url())
     with Session(engine) as session:
         with begun() as tx:
             tx.enlist(session)
@@ -319,9 +315,7 @@ def test_sessions_are_flushed_and_expired(postgres: Postgres, begun: Begun) -> N
 
 
 def test_sessions_that_do_it_themselves_are_refused(postgres: Postgres, begun: Begun) -> None:
-    engine = sqlalchemy.create_engine(
-        f"postgresql+psycopg://onceq@127.0.0.1:{postgres.port}/postgres"
-    )
+    engine = sqlalchemy.create_engine(postgres.url())
     both = Session(engine, twophase=True)
     with both, pytest.raises(PartnerRefused, match="twophase=True"):
         begun().enlist(both)
@@ -337,9 +331,7 @@ def test_sqlalchemy_for_asyncio(kind: str, postgres: Postgres, tmp_path: Path) -
     insert = sqlalchemy.text("insert into kept values (:key)")
 
     async def run() -> None:
-        engine = create_async_engine(
-            f"postgresql+psycopg://onceq@127.0.0.1:{postgres.port}/postgres"
-        )
+        engine = create_async_engine(postgres.url())
         async with (
             await aio.open(str(tmp_path / "async")) as qm,
             AsyncSession(engine) if kind == "session" else engine.connect() as work,
