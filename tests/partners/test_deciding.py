@@ -7,6 +7,7 @@ and what the application was told is true.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -237,6 +238,27 @@ def test_who_refuses_is_not_told_again() -> None:
     assert other.state == "rolled back"
     with pytest.raises(RolledBack, match="no"):
         carry_out(committing(1, idle=True), enlisted(Refusing("0")), lambda what: None)
+
+
+@pytest.mark.parametrize("at_home", ["", "refused", "crash-before"])
+@pytest.mark.parametrize("trouble", [{}, {"prepare": "before"}])
+def test_who_voted_read_only_is_asked_nothing_more(at_home: str, trouble: dict[str, str]) -> None:
+    """Its share is over, and its connection may be at other work: neither the procedure nor the
+    transaction that is aborted after it tells it anything."""
+    told: list[str] = []
+
+    class Reader(Model):
+        def rollback(self, xid: Xid) -> None:
+            told.append("rollback")
+
+        def commit(self, xid: Xid) -> None:
+            told.append("commit")
+
+    partners = enlisted(Reader("0", reads=True), Model("1", trouble))
+    with contextlib.suppress(OnceqError, Crash):
+        carry_out(committing(2), partners, Home(at_home))
+    partners.rollback()
+    assert told == []
 
 
 def test_a_branch_that_is_stuck_does_not_keep_others_waiting() -> None:

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner
 from onceq.partners.deciding import Made, Step, Steps, What
@@ -29,6 +30,8 @@ class Partners:
         self._all: list[tuple[AnyPartner, Xid]] = []
         self.open = True
         """Whether they may still be rolled back from here."""
+        self._over: set[int] = set()
+        """Those that have voted read-only: they are told nothing more."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -40,6 +43,14 @@ class Partners:
     def names(self, pending: list[tuple[int, BaseException]]) -> list[str]:
         """Those that are still to be told of the decision."""
         return [self._all[index][0].name for index, _ in pending]
+
+    def heard(self, step: Step, result: Any) -> None:
+        """What a partner has answered."""
+        if step.what is What.PREPARE and result is Vote.READ_ONLY:
+            self._over.add(step.partner)
+
+    def _left(self) -> list[tuple[AnyPartner, Xid]]:
+        return [pair for index, pair in enumerate(self._all) if index not in self._over]
 
     def verb(self, step: Step) -> Callable[[], Any]:
         """What a step asks of a partner."""
@@ -59,7 +70,7 @@ class Partners:
         """Undo all of them, once."""
         if self.open:
             self.open = False
-            for partner, xid in self._all:
+            for partner, xid in self._left():
                 with contextlib.suppress(Exception):  # Presumed abort: recovery will do it.
                     partner.rollback(xid)
 
@@ -67,7 +78,7 @@ class Partners:
         """Undo all of them, once."""
         if self.open:
             self.open = False
-            for partner, xid in self._all:
+            for partner, xid in self._left():
                 with contextlib.suppress(Exception):
                     await settled(partner.rollback(xid))
 
@@ -83,6 +94,7 @@ def carry_out(steps: Steps, partners: Partners, home: Callable[[What], Any]) -> 
         while True:
             try:
                 result = home(step.what) if step.partner < 0 else partners.verb(step)()
+                partners.heard(step, result)
             except Exception as error:  # noqa: BLE001 - the steps see every error
                 step = steps.throw(error)
             else:
@@ -104,6 +116,7 @@ async def carry_out_async(
                     result = await home(step.what)
                 else:
                     result = await settled(partners.verb(step)())
+                    partners.heard(step, result)
             except Exception as error:  # noqa: BLE001 - the steps see every error
                 step = steps.throw(error)
             else:

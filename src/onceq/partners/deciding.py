@@ -15,7 +15,7 @@ nobody rolls back after it).
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -89,7 +89,7 @@ def committing(count: int, *, idle: bool = False) -> Steps:
         except Exception as error:
             # Who has refused has rolled back, and its connection is free: it is not told again.
             refused = isinstance(error, (PartnerRefused, RolledBack))
-            yield from undoing(count, but=index if refused else -1)
+            yield from undoing(count, votes, but=index if refused else -1)
             raise RolledBack(
                 f"partner {index + 1} of {count} could not promise to commit, and everything was "
                 f"undone: {error}"
@@ -99,7 +99,7 @@ def committing(count: int, *, idle: bool = False) -> Steps:
     except InDoubt:
         raise
     except OnceqError:
-        yield from undoing(count)
+        yield from undoing(count, votes)
         raise
     for index, vote in enumerate(votes):
         if vote is Vote.PREPARED:
@@ -129,11 +129,11 @@ def _one_phase() -> Steps:
     return Made()
 
 
-def undoing(count: int, *, but: int = -1) -> Generator[Step, Any, None]:
-    """Roll all partners back but one; who cannot be told will find no decision, which is the
-    same."""
+def undoing(count: int, votes: Sequence[Vote] = (), *, but: int = -1) -> Generator[Step, Any, None]:
+    """Roll all partners back but one, and those whose share was over when they had voted; who
+    cannot be told will find no decision, which is the same."""
     for index in range(count):
-        if index == but:
+        if index == but or Vote.READ_ONLY in votes[index : index + 1]:
             continue
         try:
             yield Step(What.ROLLBACK, index)

@@ -34,6 +34,18 @@ FACTS: Final = (
     "SELECT current_setting('max_prepared_transactions')::int, pg_is_in_recovery(), "
     "(SELECT system_identifier::text FROM pg_control_system()), current_database()"
 )
+ONLY_READ: Final = (
+    "SELECT pg_catalog.txid_current_if_assigned() IS NULL "
+    "AND current_setting('transaction_isolation') <> 'serializable' "
+    "AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid() "
+    "AND locktype <> 'virtualxid' "
+    "AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock'))"
+)
+"""Whether the transaction can be ended before the decision, and nobody could tell the difference:
+it has written nothing (also no temporary table); what it has read counts whether it commits or not,
+which is not so if it is serializable; and it holds no lock that others may be waiting for on
+purpose (advisory locks, LOCK TABLE), which would be free too early. What only its connection sees
+(cursors WITH HOLD, exported snapshots, SET) is not asked for. NOTIFY cannot be."""
 _GID: Final = re.compile(r"(\d{1,10})_([A-Za-z0-9+/=]+)_([A-Za-z0-9+/=]*)")
 _UNDEFINED_OBJECT: Final = "42704"
 _OUT_OF_SLOTS: Final = "53200"

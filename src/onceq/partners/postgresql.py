@@ -7,7 +7,9 @@ Three traps that are avoided here:
     * ``PREPARE TRANSACTION`` in a transaction that has failed answers without an error, and rolls
       back. So the answer of the server is read, not only whether there was an error.
     * A transaction that has written nothing is not necessarily without effect: ``NOTIFY`` counts
-      only at the commit. So no share is called read-only.
+      only at the commit, and nothing tells whether there was one. So no share is called read-only,
+      unless the application asks for that (``read_only_votes``), and then it is rolled back:
+      nothing of it may be seen before the decision.
     * ``pg_prepared_xacts`` lists branches of the whole server, but a branch can be ended only in
       its own database. So a resource is one database, and sees its own branches only.
 
@@ -30,6 +32,7 @@ from onceq.model.xid import Xid
 from onceq.partners.cutting import cut
 from onceq.partners.postgres_terms import (
     FACTS,
+    ONLY_READ,
     Facts,
     conninfo_of,
     driver_xid,
@@ -54,14 +57,21 @@ class PostgresPartner:
     Until the end of the transaction psycopg refuses ``commit`` and ``rollback`` on it.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], *, name: str = "") -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], *, name: str = "", read_only_votes: bool = False
+    ) -> None:
         """Take a connection that is idle and not in autocommit mode.
 
         Args:
             name: Another name than the database has by itself; its resource needs the same.
+            read_only_votes: A share that has written nothing is not prepared but rolled back, which
+                spares the database two syncs, and costs the others a question. What LISTEN,
+                NOTIFY and SET did in it is then undone, and nobody is told: not for applications
+                that use those.
         """
         self.connection = connection
         self._name = name
+        self._may_vote = read_only_votes
         self._prepared = False
 
     @property
@@ -100,6 +110,9 @@ class PostgresPartner:
                 meaning(connection, voting=True),
                 psycopg.Cursor(connection, row_factory=tuple_row) as cursor,
             ):
+                if self._may_vote and cursor.execute(ONLY_READ).fetchone() == (True,):
+                    self._leave()
+                    return Vote.READ_ONLY
                 cursor.execute(statement("PREPARE TRANSACTION", xid))
                 said = cursor.statusmessage
         except PartnerRefused:
@@ -156,10 +169,17 @@ class PostgresPartner:
 class AsyncPostgresPartner:
     """A psycopg asyncio connection in a transaction. See AsyncPartner and PostgresPartner."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any], *, name: str = "") -> None:
+    def __init__(
+        self,
+        connection: psycopg.AsyncConnection[Any],
+        *,
+        name: str = "",
+        read_only_votes: bool = False,
+    ) -> None:
         """See PostgresPartner."""
         self.connection = connection
         self._name = name
+        self._may_vote = read_only_votes
         self._prepared = False
 
     @property
@@ -197,6 +217,11 @@ class AsyncPostgresPartner:
         try:
             with meaning(connection, voting=True):
                 async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+                    if self._may_vote:
+                        await cursor.execute(ONLY_READ)
+                        if await cursor.fetchone() == (True,):
+                            await self._leave()
+                            return Vote.READ_ONLY
                     await cursor.execute(statement("PREPARE TRANSACTION", xid))
                     said = cursor.statusmessage
         except PartnerRefused:

@@ -130,7 +130,10 @@ class SQLAlchemyPartner:
         """See Partner."""
         self._flush(xid)
         with self._failing():
-            return self._partner.prepare(xid)
+            vote = self._partner.prepare(xid)
+        if vote is Vote.READ_ONLY:
+            self._finish(committed=True)
+        return vote
 
     def commit(self, xid: Xid) -> None:
         """See Partner."""
@@ -244,7 +247,10 @@ class AsyncSQLAlchemyPartner:
         """See Partner."""
         await self._flush(xid)
         async with self._failing():
-            return await self._partner.prepare(xid)
+            vote = await self._partner.prepare(xid)
+        if vote is Vote.READ_ONLY:
+            await self._finish(committed=True)
+        return vote
 
     async def commit(self, xid: Xid) -> None:
         """See Partner."""
