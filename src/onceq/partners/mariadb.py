@@ -47,6 +47,8 @@ VERSION_MIN: Final = (10, 5, 2)
 """The first MariaDB that keeps a prepared branch when its connection is lost."""
 CONNECT_S: Final = 10
 """How long recovery waits for a connection (seconds)."""
+ANSWER_S: Final = 60
+"""How long it waits for an answer: a server that hangs must not keep it from the others."""
 
 _XAER_NOTA: Final = 1397
 _ROLLED_BACK: Final = (1402, 1613, 1614)
@@ -249,6 +251,8 @@ def resource_at(where: str) -> MariaResource:
         "password": unquote(url.password or ""),
         "database": url.path.strip("/"),
         "connect_timeout": CONNECT_S,
+        "read_timeout": ANSWER_S,
+        "write_timeout": ANSWER_S,
     }
     return MariaResource(lambda: pymysql.connect(**{k: v for k, v in given.items() if v}))
 
@@ -393,6 +397,8 @@ def _again(connection: Any) -> Callable[[], Any] | None:
         "unix_socket": connection.unix_socket,
         "ssl": connection.ctx if isinstance(connection._sock, ssl.SSLSocket) else None,
         "connect_timeout": CONNECT_S,
+        "read_timeout": ANSWER_S,
+        "write_timeout": ANSWER_S,
         "autocommit": True,
     }
     return lambda: pymysql.connect(**{key: value for key, value in given.items() if value})
