@@ -339,3 +339,17 @@ def test_a_dry_run_does_nothing() -> None:
     assert [name for name, _ in report.committed] == ["0"]
     assert model.state == "prepared"
     assert not home.forgotten
+
+
+def test_a_round_is_a_list_of_calls_that_anybody_may_carry_out() -> None:
+    home = Home(committed=True, working=False)
+    model = Model("0", state="prepared")
+    calls = Recovery(home, [model, Model("1", state="committed")]).calls(0.0)
+    done = []
+    call = next(calls)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            done.append(call)
+            call = calls.send(call())
+    assert len(done) == 6, "decisions, two lists, a decision, a commit, and that it is done"
+    assert end.value.value.forgotten == [GTRID]

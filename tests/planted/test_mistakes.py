@@ -7,8 +7,10 @@ import pytest
 from onceq.testing import marks
 from onceq.testing.simulate import Result, run_seed
 from tests.planted.mistakes import MISTAKES, named, quiet_workload
+from tests.planted.shared_mistakes import SHARED_MISTAKES
 
 SEEDS = 1_000
+ALL = MISTAKES | SHARED_MISTAKES
 
 
 def first_failure(seeds: int) -> Result | None:
@@ -20,9 +22,9 @@ def first_failure(seeds: int) -> Result | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(MISTAKES))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_the_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mistake = MISTAKES[name]
+    mistake = ALL[name]
     mistake.plant(monkeypatch)
     result = first_failure(SEEDS)
     assert result is not None, f"{SEEDS} worlds did not notice it"

@@ -7,13 +7,17 @@ decision is forgotten when all its partners were looked at *after* it was listed
 branch of it left: then all have committed. A resource that fails is tried again later, with longer
 and longer waits.
 
+A round is a generator of calls, like the decision (``deciding.py``): it neither waits nor connects.
+``step`` carries them out from a thread; the simulator does it in virtual time.
+
 Upholds: I21; XTX-5, XTX-14.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from onceq.errors import DecidedByHand, PartnerLost, UnknownBranch
@@ -75,6 +79,10 @@ class Report:
         return not (self.at_work or self.failed or self.waiting)
 
 
+Call = Callable[[], Any]
+"""Something to be asked of the manager or of a resource."""
+
+
 class Recovery:
     """Recovery for one deciding manager and its resources. One caller at a time."""
 
@@ -112,13 +120,13 @@ class Recovery:
         """
         self._unmet[label] = resource
 
-    def _meet(self, now_s: float, report: Report) -> None:
+    def _meet(self, now_s: float, report: Report) -> Generator[Call, Any, None]:
         for label, resource in list(self._unmet.items()):
             if now_s < self._due_s.get(label, 0.0):
                 report.failed[label] = self._reasons[label]
                 continue
             try:
-                self.add(resource)
+                yield partial(self.add, resource)
             except Exception as error:  # noqa: BLE001 - any driver's errors
                 self._failed(label, report, error)
                 self._put_off(label, now_s)
@@ -136,16 +144,33 @@ class Recovery:
             now_s: Monotonic seconds; resources that failed lately are passed over.
             dry_run: Say what would be done, and do nothing.
         """
+        calls = self.calls(now_s, dry_run=dry_run)
+        try:
+            call = next(calls)
+            while True:
+                try:
+                    result = call()
+                except Exception as error:  # noqa: BLE001 - the round sees every error
+                    call = calls.throw(error)
+                else:
+                    call = calls.send(result)
+        except StopIteration as stop:
+            report: Report = stop.value
+            return report
+
+    def calls(self, now_s: float, *, dry_run: bool = False) -> Generator[Call, Any, Report]:
+        """What ``step`` asks for, call by call; whoever carries them out sends each result, or
+        throws in what was raised."""
         report = Report()
-        self._meet(now_s, report)
-        decisions = dict(self._decider.open_decisions())
+        yield from self._meet(now_s, report)
+        decisions = dict((yield self._decider.open_decisions))
         left: dict[str, set[bytes]] = {}
         for name, resource in list(self._resources.items()):
             if now_s < self._due_s.get(name, 0.0):
                 report.failed[name] = self._reasons[name]
                 continue
             try:
-                left[name] = self._settle(name, resource, report, dry_run=dry_run)
+                left[name] = yield from self._settle(name, resource, report, dry_run=dry_run)
             except Exception as error:  # noqa: BLE001 - any driver's errors
                 self._failed(name, report, error)
             if name in report.failed:
@@ -155,7 +180,7 @@ class Recovery:
         for gtrid, partners in decisions.items():
             if all(name in left and gtrid not in left[name] for name in partners):
                 if not dry_run:
-                    self._decider.done(gtrid)
+                    yield partial(self._decider.done, gtrid)
                 report.forgotten.append(gtrid)
             else:
                 report.waiting[gtrid] = partners
@@ -172,16 +197,16 @@ class Recovery:
 
     def _settle(
         self, name: str, resource: Resource, report: Report, *, dry_run: bool
-    ) -> set[bytes]:
+    ) -> Generator[Call, Any, set[bytes]]:
         """Bring branches there to their outcome; returns the transactions of those that are
         left."""
         left: set[bytes] = set()
         stuck: list[PartnerLost] = []
-        for xid in resource.recover(PREFIX.encode()):
+        for xid in (yield partial(resource.recover, PREFIX.encode())):
             decider = decider_of(xid.gtrid)
             if decider is None or decider[0] != self._decider.guid:
                 continue
-            decision = self._decider.decision(xid.gtrid)
+            decision = yield partial(self._decider.decision, xid.gtrid)
             if decision is Decision.OPEN:
                 report.at_work.append((name, xid))
                 left.add(xid.gtrid)
@@ -189,7 +214,7 @@ class Recovery:
             committed = decision is Decision.COMMITTED
             if not dry_run:
                 try:
-                    self._carry_out(name, resource, xid, report, committed=committed)
+                    yield from self._carry_out(name, resource, xid, report, committed=committed)
                 except PartnerLost as error:
                     # One that cannot be ended now does not keep the others waiting.
                     stuck.append(error)
@@ -204,10 +229,10 @@ class Recovery:
 
     def _carry_out(
         self, name: str, resource: Resource, xid: Xid, report: Report, *, committed: bool
-    ) -> None:
+    ) -> Generator[Call, Any, None]:
         verb: Callable[[Xid], Any] = resource.commit if committed else resource.rollback
         try:
-            verb(xid)
+            yield partial(verb, xid)
         except UnknownBranch:
             return  # Whoever was at work has done it meanwhile.
         except DecidedByHand as error:

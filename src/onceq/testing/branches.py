@@ -103,7 +103,7 @@ class Branching:
         rng, workload = self.rng, self.workload
         yield Ask(lambda o, r: StartBranch(o, r, number, xid))
         for _ in range(rng.choice([0, 1, 1, 2])):
-            yield from workload.receive(app, unit, number)
+            yield from workload.receive(app.node, unit, number)
         for _ in range(rng.choice([0, 1, 1, 3])):
             item, messages = workload.item(app.node.index, unit)
             answer = yield Ask(_send(number, item))

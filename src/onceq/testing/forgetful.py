@@ -41,7 +41,7 @@ def forgetful(workload: Workload, app: App) -> Program:
     number = app.transactions
     try:
         yield Ask(lambda o, r: Begin(o, r, number))
-        yield from workload.receive(app, unit, number)
+        yield from workload.receive(app.node, unit, number)
         item, messages = workload.item(app.node.index, unit)
         answer = yield Ask(lambda o, r: Send(o, r, number, (item,)))
         if isinstance(answer, OnceqError):

@@ -41,6 +41,17 @@ POISONED = "moved aside because it was given back too often"
 LISTED = "sent to a distribution list"
 OFFLINE = "refused without the directory"
 PROMISE_KEPT = "prepared branch decided in another life of its manager"
+RECOVERED_COMMIT = "branch committed by recovery"
+RECOVERED_ROLLBACK = "branch rolled back by recovery"
+DECISION_KEPT = "decision carried out in another life of its manager"
+DECISION_GONE = "decision forgotten by recovery"
+LEFT_ALONE = "branch left alone by recovery: its application is at work"
+DIED_PREPARED = "application died with promises and no decision"
+DIED_DECIDED = "application died with a decision that partners were not told"
+DATABASE_CRASHED = "database crashed while it had prepared"
+VOTE_LOST = "answer to prepare lost"
+SHARED_DONE = "shared commit in doubt, found done"
+SHARED_NOT_DONE = "shared commit in doubt, found not done"
 SETTLED = "doubt settled by the receiver"
 
 REQUIRED: Final = (
@@ -49,6 +60,8 @@ REQUIRED: Final = (
     RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
     JOURNALED, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
     PROMISE_KEPT,
+    RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
+    DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
 )  # fmt: skip
 """Each of them in every batch of BATCH seeds."""
 

@@ -75,6 +75,11 @@ class Node:
         self._timer_us = 0
         self._created = False
 
+    @property
+    def reachable(self) -> bool:
+        """Whether its process runs."""
+        return self.engine is not None and not self.engine.stopped
+
     # ---- doors --------------------------------------------------------------------------
 
     def step(self, what: str) -> None:

@@ -5,7 +5,7 @@ Sometimes a kind of fault is off altogether: quiet corners hide bugs too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from onceq.model.limits import Settings
@@ -71,6 +71,12 @@ class Options:
     """Share of units of work that are branches of external transactions."""
     lists: float
     """Share of sends that go to distribution lists; 0: there is no directory."""
+    shared: int
+    """Transactions that managers and databases share."""
+    databases: int
+    deaths: float
+    """Share of the steps of an application with partners at which it dies."""
+    database_every_us: int
 
 
 def draw(rng: Random, *, size: float = 1.0) -> Options:
@@ -89,7 +95,7 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
 
     safety = rng.choice([10 * MINUTE, HOUR, 6 * HOUR, 50 * HOUR])
     transactions = max(int(rng.randint(30, 90) * size), 5)
-    return Options(
+    options = Options(
         managers=rng.choice([2, 2, 3, 3, 4, 5]),
         queues=rng.randint(1, 4),
         transactions=transactions,
@@ -129,7 +135,14 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         poison=rate(0.1, 0.6, 0.4),
         lists=rate(0.1, 0.6, 0.5),
         branches=rate(0.05, 0.4, 0.5),
+        shared=sometimes(rng.randint(8, 30), 0.25),
+        databases=rng.choice([0, 1, 1, 2]),
+        deaths=rate(0.005, 0.06, 0.8),
+        database_every_us=sometimes(safety // rng.randint(2, 20), 0.8),
     )
+    # One that is shared takes the place of two others: a world is about as much work as before.
+    left = max(transactions - 2 * options.shared, min(transactions, 15))
+    return replace(options, transactions=left)
 
 
 def _settings(rng: Random, safety_us: int) -> Settings:

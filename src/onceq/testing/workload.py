@@ -33,6 +33,7 @@ from onceq.testing.told import ADMIN
 from onceq.testing.verdict import GRAVES
 
 if TYPE_CHECKING:
+    from onceq.testing.node import Node
     from onceq.testing.world import World
 
 Talk = Generator[Ask | Sleep, Any, Any]
@@ -215,7 +216,7 @@ class Workload:
         if number:
             yield Ask(lambda owner, request: Begin(owner, request, number))
             for _ in range(receives):
-                yield from self.receive(app, unit, number)
+                yield from self.receive(app.node, unit, number)
             if unit.takes:
                 yield from self._reject(unit, number)
                 yield from self._move(unit, number)
@@ -352,9 +353,9 @@ class Workload:
             return rng.choice(place.parts)
         return place
 
-    def receive(self, app: App, unit: Unit | None, number: int) -> Talk:
+    def receive(self, node: Node, unit: Unit | None, number: int) -> Talk:
         """Receive from a queue of this manager, in a unit of work or for good."""
-        place = self._here(app.node.index)
+        place = self._here(node.index)
         if place is None:
             return
         rng = self.rng
@@ -362,7 +363,7 @@ class Workload:
         wait_us = rng.choice([0, 0, SECOND, MINUTE])
 
         def make(owner: int, request: int) -> Receive:
-            until = app.node.clock.mono_us() + wait_us if wait_us else 0
+            until = node.clock.mono_us() + wait_us if wait_us else 0
             return Receive(owner, request, place.name, number, count, wait_until_us=until)
 
         try:
@@ -386,7 +387,7 @@ class Workload:
     def plain_receive(self, app: App) -> Program:
         """Receive outside of a transaction."""
         try:
-            yield from self.receive(app, None, 0)
+            yield from self.receive(app.node, None, 0)
         except Lost:
             return
 

@@ -19,6 +19,7 @@ from onceq.model.directory import DistributionList
 from onceq.model.identity import guid_text
 from onceq.store.log import LogStore
 from onceq.testing.apps import App, Program
+from onceq.testing.coordinators import Coordinators
 from onceq.testing.disk import SimFiles
 from onceq.testing.faults import Faults
 from onceq.testing.hostile import Ghosts
@@ -72,6 +73,7 @@ class World:
         if self.directory is not None:
             self._make_lists(self.directory)
         self.workload = Workload(self)
+        self.coordinators = Coordinators(self)
 
     # ---- time and chance ----------------------------------------------------------------
 
@@ -216,6 +218,7 @@ class World:
                 app = App(node, self.options.operator_every_us, self.operators.next)
                 app.start(self.options.operator_every_us)
                 apps.append(app)
+        self.coordinators.begin()
         return apps
 
     # ---- the end of all faults ----------------------------------------------------------
@@ -226,6 +229,7 @@ class World:
         self.network.heal()
         for node in self.nodes:
             node.calm()
+        self.coordinators.calm()
 
     def _quiet(self, apps: list[App]) -> None:
         """Everything drains (I26)."""
@@ -235,6 +239,7 @@ class World:
         for node in self.nodes:
             if node.engine is None:
                 self._run_until(end, lambda node=node: node.engine is not None)  # type: ignore[misc]
+        self._recover(end)
         drainers = self._everybody(self.operators.drain)
         while not self._empty():
             if self.now >= end:
@@ -242,6 +247,16 @@ class World:
             self._run_until(min(self.now + 2 * MINUTE, end), lambda: False)
         self.operators.drained = True
         self._run_until(self.now + HOUR, lambda: all(app.idle for app in drainers))
+
+    def _recover(self, end: int) -> None:
+        """Whatever was left prepared gets its outcome (I21)."""
+        coordinators = self.coordinators
+        if not coordinators.idle and not self._run_until(end, lambda: coordinators.idle):
+            self.wrong("I26: an application with partners waits for ever")
+        coordinators.last_rounds()
+        if not coordinators.clean and not self._run_until(end, lambda: coordinators.clean):
+            self.wrong("I21: recovery does not end, though everything can be reached")
+        self.coordinators.books.finish()
 
     def _undrained(self) -> str:
         """Why it has not drained: something is stuck, or something is gone."""
