@@ -13,8 +13,8 @@ SEEDS = 1_000
 ALL = MISTAKES | SHARED_MISTAKES
 
 
-def first_failure(seeds: int) -> Result | None:
-    for seed in range(seeds):
+def first_failure(seeds: range) -> Result | None:
+    for seed in seeds:
         result = run_seed(seed)
         if result.violation:
             return result
@@ -26,7 +26,7 @@ def first_failure(seeds: int) -> Result | None:
 def test_the_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mistake = ALL[name]
     mistake.plant(monkeypatch)
-    result = first_failure(SEEDS)
+    result = first_failure(range(mistake.first, mistake.first + SEEDS))
     assert result is not None, f"{SEEDS} worlds did not notice it"
     assert named(result.violation) in mistake.expected, result.violation
 
