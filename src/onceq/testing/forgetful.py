@@ -17,15 +17,15 @@ from onceq.errors import OnceqError, TransactionOver
 from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.ledger import Status
-from onceq.testing.options import HOUR
+from onceq.testing.options import IDLE_US
 
 if TYPE_CHECKING:
     from onceq.testing.workload import Workload
 
 SHARE = 0.01
 """Share of units of work that are forgotten."""
-ASLEEP_US = 2 * HOUR
-"""Surely longer than the setting's default, whatever the manager's clock does."""
+ASLEEP_US = 2 * IDLE_US
+"""Surely long enough, whatever the manager's clock does, and although it may stand still."""
 
 
 def wanted(workload: Workload) -> bool:

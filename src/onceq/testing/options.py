@@ -12,6 +12,9 @@ from onceq.model.limits import Settings
 
 MS, SECOND, MINUTE, HOUR = 1_000, 1_000_000, 60_000_000, 3_600_000_000
 
+IDLE_US = 6 * HOUR
+"""Time after which a transaction is forgotten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -155,4 +158,6 @@ def _settings(rng: Random, safety_us: int) -> Settings:
         disk_reserve_bytes=64 << 10,
         time_to_reach_queue_s=30 * 86_400,
         unacknowledged_messages_max=rng.choice([1, 20, 16_384]),
+        # Managers stand still for hours: nobody else shall be taken for one who has forgotten.
+        transaction_idle_s=IDLE_US // SECOND,
     )
