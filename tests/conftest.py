@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
@@ -40,14 +40,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "change"))
 
 
 class _Grouped(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests of a folder that need one slow thing (Spark, a database server) run in one process."""
+    """Tests of a folder that need one slow thing (Spark, a database server, many worlds) run in one
+    process."""
 
-    GROUPS = ("spark", "partners", "foreign")
+    GROUPS: ClassVar = {
+        "spark": "spark", "partners": "servers", "foreign": "servers", "simulation": "worlds",
+    }  # fmt: skip
 
     def _split_scope(self, nodeid: str) -> str:
         folder = nodeid.split("/")[1:2]
         if folder and folder[0] in self.GROUPS:
-            return "spark" if folder[0] == "spark" else "servers"
+            return self.GROUPS[folder[0]]
         return nodeid if "spark" not in nodeid.rpartition("::")[0] else "spark"
 
     def remove_node(self, node: Any) -> Any:
