@@ -145,6 +145,7 @@ def test_recovery_that_goes_on(daemon: Daemon, server: Postgres, tmp_path: Path)
         ) as watching:  # fmt: skip
             assert watching.stdout is not None
             assert watching.stderr is not None
+            assert "looks after 3 partners" in watching.stderr.readline()
             assert "rolled back at onceq:" in watching.stdout.readline()
             assert "password=… dbname=x cannot be asked: " in watching.stderr.readline()
             watching.send_signal(signal.SIGINT)

@@ -304,6 +304,8 @@ def _watch(qm: QueueManager, resources: list[Resource], databases: list[str]) ->
     for place in databases:
         recovery.add_unmet(resource_for(place), without_secrets(place))
     said: set[str] = set()
+    count = len(resources) + len(databases)
+    out.note(f"{qm.name} looks after {count} partners of its transactions; Ctrl-C ends it")
     try:
         while True:
             now_s, wait_s = time.monotonic(), WAIT_S_MAX
