@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     """
     failed = check.run(without=("tidy",))  # its tests are among the others
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--durations=15"]
-    command += ["-n", str(PROCESSES), "--dist", "loadgroup", "tests", *arguments]
+    command += ["-n", str(PROCESSES), "--dist", "loadscope", "tests", *arguments]
     try:
         tested = subprocess.run(
             command, cwd=ROOT, env=environment(), check=False, timeout=LIMIT_S

@@ -14,7 +14,7 @@ from onceq.errors import EnlistRefused, ReceiveTimeout
 from onceq.foreign.alchemy import join
 from tests.servers import Postgres, postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+pytestmark = pytest.mark.slow
 Q = r"private$\q"
 
 

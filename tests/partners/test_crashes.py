@@ -15,7 +15,7 @@ from tests.partners.bases import KINDS, MARIADB, POSTGRESQL, Base, of
 from tests.partners.crashes import CRASHES, POINTS, SECOND, Stage
 from tests.scratch import scratch
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+pytestmark = pytest.mark.slow
 BOTH = " and ".join(KINDS)
 FIXTURES = {POSTGRESQL: ("postgres",), MARIADB: ("mariadb",), BOTH: ("postgres", "mariadb")}
 of_each_kind = pytest.mark.parametrize("kind", KINDS)

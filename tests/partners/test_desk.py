@@ -20,7 +20,7 @@ from tests.daemon.test_cli import ONCEQ
 from tests.scratch import scratch
 from tests.servers import Postgres, free_port, postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+pytestmark = pytest.mark.slow
 Q = r"private$\q"
 XID = Xid(7, b"foreign", b"b")
 

@@ -28,7 +28,7 @@ from onceq.model.xid import ONCEQ_FORMAT, make_gtrid
 from onceq.partners.postgresql import PostgresResource
 from tests.servers import Postgres, postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+pytestmark = pytest.mark.slow
 Q = r"private$\q"
 ROOT = Path(__file__).resolve().parents[2]
 

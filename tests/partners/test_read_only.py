@@ -24,7 +24,7 @@ from onceq.partners.postgresql import AsyncPostgresPartner, PostgresPartner
 from onceq.partners.sqlalchemy import AsyncSQLAlchemyPartner, SQLAlchemyPartner
 from tests.servers import Postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+pytestmark = pytest.mark.slow
 Q = r"private$\q"
 numbers = itertools.count(1)
 

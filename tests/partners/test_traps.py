@@ -31,7 +31,7 @@ from onceq.partners.mariadb import MariaPartner, MariaResource
 from onceq.partners.postgresql import PostgresPartner, PostgresResource
 from tests.servers import MariaDB, Postgres, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgresql")]
+pytestmark = pytest.mark.slow
 Q = r"private$\q"
 
 
