@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, cast
 
 from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
 from onceq.partners.contract import AnyPartner, Resource
@@ -38,25 +39,38 @@ def partner_for(what: Any, *, tasks: bool = False) -> AnyPartner:
     return made
 
 
-def _made(what: Any) -> AnyPartner:
-    for kind in type(what).__mro__:
+def _made(what: object) -> AnyPartner:
+    maker = _maker(cast(Hashable, type(what)))  # (mypy thinks that types have no hash)
+    if maker is not None:
+        return maker(what)
+    if all(callable(getattr(what, verb, None)) for verb in _VERBS):
+        return what
+    raise EnlistRefused(
+        f"{type(what).__module__}.{type(what).__qualname__} cannot be enlisted; enlist {KNOWN}"
+    )
+
+
+@functools.lru_cache
+def _maker(connection: type) -> Callable[[Any], AnyPartner] | None:
+    """What makes partners of connections of a type; None for types that nobody knows."""
+    for kind in connection.__mro__:
         match kind.__module__.partition(".")[0], kind.__name__:
             case "psycopg", "Connection":
                 from onceq.partners.postgresql import PostgresPartner
 
-                return PostgresPartner(what)
+                return PostgresPartner
             case "psycopg", "AsyncConnection":
                 from onceq.partners.postgresql import AsyncPostgresPartner
 
-                return AsyncPostgresPartner(what)
+                return AsyncPostgresPartner
             case (("pymysql" | "mariadb"), ("Connection" | "SyncConnection")):
                 from onceq.partners.mariadb import MariaPartner
 
-                return MariaPartner(what)
+                return MariaPartner
             case "sqlalchemy", _:
                 from onceq.partners.sqlalchemy import sqlalchemy_partner
 
-                return sqlalchemy_partner(what, _made)
+                return functools.partial(sqlalchemy_partner, driver=_made)
             case "sqlite3", "Connection":
                 raise PartnerRefused(
                     "SQLite has no two-phase commit, so it cannot take part with others; see "
@@ -64,11 +78,7 @@ def _made(what: Any) -> AnyPartner:
                 )
             case "psycopg2", _:
                 raise PartnerRefused("psycopg2 is not supported; use psycopg 3 (package psycopg)")
-    if all(callable(getattr(what, verb, None)) for verb in _VERBS):
-        return what
-    raise EnlistRefused(
-        f"{type(what).__module__}.{type(what).__qualname__} cannot be enlisted; enlist {KNOWN}"
-    )
+    return None
 
 
 def without_secrets(where: str) -> str:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final, LiteralString
+from dataclasses import dataclass, field
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg import pq, sql
+from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from onceq.errors import (
     InvalidParameter,
+    OnceqError,
     PartnerLost,
     PartnerRefused,
     TwoPhaseForbidden,
@@ -50,21 +49,28 @@ _GID: Final = re.compile(r"(\d{1,10})_([A-Za-z0-9+/=]+)_([A-Za-z0-9+/=]*)")
 _UNDEFINED_OBJECT: Final = "42704"
 _OUT_OF_SLOTS: Final = "53200"
 _COMPLETION_UNKNOWN: Final = "40003"
+_IDLE: Final = pq.TransactionStatus.IDLE
+_INERROR: Final = pq.TransactionStatus.INERROR
+_OFF: Final = pq.PipelineStatus.OFF
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a server says of itself."""
+    """What a server says of itself.
+
+    Attributes:
+        name: ``postgresql:<system identifier>/<database>``: stable for the life of the cluster.
+    """
 
     slots: int
     standby: bool
     system: str
     database: str
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """``postgresql:<system identifier>/<database>``: stable for the life of the cluster."""
-        return short_name("postgresql", f"{self.system}/{self.database}")
+    def __post_init__(self) -> None:
+        name = short_name("postgresql", f"{self.system}/{self.database}")
+        object.__setattr__(self, "name", name)
 
     def check(self) -> None:
         """Whether a server like this can take part.
@@ -97,6 +103,10 @@ def refuse_if_busy(connection: AnyConnection) -> None:
     Raises:
         PartnerRefused, PartnerLost: What the text says.
     """
+    pgconn = connection.pgconn
+    status = pgconn.transaction_status
+    if status == _IDLE and not connection.autocommit and pgconn.pipeline_status == _OFF:
+        return
     if connection.closed:
         raise PartnerLost("the connection to PostgreSQL is closed")
     if connection.autocommit:
@@ -104,21 +114,16 @@ def refuse_if_busy(connection: AnyConnection) -> None:
             "the PostgreSQL connection is in autocommit mode, where every statement is committed "
             "by itself; set connection.autocommit = False before enlisting it"
         )
-    if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+    if pgconn.pipeline_status != _OFF:
         raise PartnerRefused(
             "the PostgreSQL connection is in pipeline mode; leave the block connection.pipeline() "
             "before enlisting it"
         )
-    status = connection.info.transaction_status
-    if status == pq.TransactionStatus.IDLE:
-        return
     if status == pq.TransactionStatus.UNKNOWN:
         raise PartnerLost("the connection to PostgreSQL is broken")
     what = {
-        pq.TransactionStatus.ACTIVE: "is in the middle of a statement; wait for its end",
-        pq.TransactionStatus.INERROR: (
-            "is in a transaction that has failed; call connection.rollback() first"
-        ),
+        int(pq.TransactionStatus.ACTIVE): "is in the middle of a statement; wait for its end",
+        int(_INERROR): "is in a transaction that has failed; call connection.rollback() first",
     }.get(
         status,
         "is in a transaction already (psycopg begins one at the first statement, a SELECT too); "
@@ -127,25 +132,39 @@ def refuse_if_busy(connection: AnyConnection) -> None:
     raise PartnerRefused(f"the PostgreSQL connection {what}")
 
 
-@contextlib.contextmanager
-def meaning(connection: AnyConnection | None, *, voting: bool) -> Iterator[None]:
-    """What an error of psycopg means.
+class Meaning:
+    """Around a call of psycopg: what an error of it means. A class, because it stands around every
+    call and nearly always does nothing."""
 
-    Args:
-        voting: The share is not prepared yet: an error that the server gives refuses it.
-    """
-    try:
-        yield
-    except psycopg.Error as error:
+    __slots__ = ("_connection", "_voting")
+
+    def __init__(self, connection: AnyConnection | None, *, voting: bool) -> None:
+        """Say what is asked.
+
+        Args:
+            voting: The share is not prepared yet: an error that the server gives refuses it.
+        """
+        self._connection = connection
+        self._voting = voting
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.Error):
+            raise self._meant(error) from error
+
+    def _meant(self, error: psycopg.Error) -> OnceqError:
+        connection, voting = self._connection, self._voting
         said = " ".join(str(error).split())
         if error.sqlstate == _UNDEFINED_OBJECT and not voting:
-            raise UnknownBranch(f"PostgreSQL knows no such branch: {said}") from error
+            return UnknownBranch(f"PostgreSQL knows no such branch: {said}")
         known = error.sqlstate not in (None, _COMPLETION_UNKNOWN)
         if voting and known and connection is not None and not connection.closed:
             if error.sqlstate == _OUT_OF_SLOTS and "prepared" in said:
                 said += "; raise max_prepared_transactions in postgresql.conf"
-            raise PartnerRefused(f"PostgreSQL says: {said}") from error
-        raise PartnerLost(f"PostgreSQL gives no answer: {said}") from error
+            return PartnerRefused(f"PostgreSQL says: {said}")
+        return PartnerLost(f"PostgreSQL gives no answer: {said}")
 
 
 def _gid(xid: Xid) -> str:
@@ -167,18 +186,20 @@ def xid_of(gid: str) -> Xid | None:
     return found if _gid(found) == gid else None
 
 
-def statement(verb: LiteralString, xid: Xid) -> sql.Composed:
-    return sql.SQL("{} {}").format(sql.SQL(verb), sql.Literal(_gid(xid)))
+def statement(verb: str, xid: Xid) -> bytes:
+    gid = _gid(xid)
+    assert _GID.fullmatch(gid), f"{gid!r} needs no quoting in a literal"
+    return f"{verb} '{gid}'".encode()
 
 
 def over_reason(
     connection: AnyConnection,
 ) -> PartnerRefused | None:
     """Why there is nothing to commit any more, if so."""
-    status = connection.info.transaction_status
-    if status == pq.TransactionStatus.INERROR:
+    status = connection.pgconn.transaction_status
+    if status == _INERROR:
         return not_prepared("ROLLBACK")
-    if status == pq.TransactionStatus.IDLE:
+    if status == _IDLE:
         return PartnerRefused(
             "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
             "PostgreSQL connection; let the transaction that it is enlisted in do that"

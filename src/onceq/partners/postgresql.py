@@ -34,10 +34,10 @@ from onceq.partners.postgres_terms import (
     FACTS,
     ONLY_READ,
     Facts,
+    Meaning,
     conninfo_of,
     driver_xid,
     known,
-    meaning,
     not_prepared,
     over_reason,
     refuse_if_busy,
@@ -84,7 +84,7 @@ class PostgresPartner:
         connection = self.connection
         refuse_if_busy(connection)
         if connection not in known:
-            with meaning(connection, voting=True):
+            with Meaning(connection, voting=True):
                 with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
                     row = cursor.execute(FACTS).fetchone()
                 connection.rollback()
@@ -95,7 +95,7 @@ class PostgresPartner:
     def begin(self, xid: Xid) -> None:
         """See Partner."""
         refuse_if_busy(self.connection)
-        with meaning(self.connection, voting=True):
+        with Meaning(self.connection, voting=True):
             self.connection.tpc_begin(driver_xid(self.connection, xid))
 
     def prepare(self, xid: Xid) -> Vote:
@@ -106,14 +106,12 @@ class PostgresPartner:
             self._leave()
             raise over
         try:
-            with (
-                meaning(connection, voting=True),
-                psycopg.Cursor(connection, row_factory=tuple_row) as cursor,
-            ):
+            with Meaning(connection, voting=True):
+                cursor = psycopg.Cursor(connection, row_factory=tuple_row)
                 if self._may_vote and cursor.execute(ONLY_READ).fetchone() == (True,):
                     self._leave()
                     return Vote.READ_ONLY
-                cursor.execute(statement("PREPARE TRANSACTION", xid))
+                cursor.execute(statement("PREPARE TRANSACTION", xid), prepare=False)
                 said = cursor.statusmessage
         except PartnerRefused:
             self._leave()
@@ -126,12 +124,12 @@ class PostgresPartner:
 
     def _leave(self) -> None:
         """Take psycopg out of its two-phase state; what is prepared stays so."""
-        with meaning(self.connection, voting=False):
+        with Meaning(self.connection, voting=False):
             self.connection.tpc_rollback()
 
     def commit(self, xid: Xid) -> None:
         """See Partner."""
-        with meaning(self.connection, voting=False):
+        with Meaning(self.connection, voting=False):
             self.connection.tpc_commit(driver_xid(self.connection, xid))
 
     def commit_one_phase(self, xid: Xid) -> None:
@@ -141,13 +139,13 @@ class PostgresPartner:
         if over is not None:
             self._leave()
             raise over
-        with meaning(connection, voting=True):
+        with Meaning(connection, voting=True):
             connection.tpc_commit()
 
     def rollback(self, xid: Xid) -> None:
         """See Partner."""
         connection = self.connection
-        with meaning(connection, voting=False):
+        with Meaning(connection, voting=False):
             if self._prepared:
                 connection.tpc_rollback(driver_xid(connection, xid))
             else:
@@ -192,7 +190,7 @@ class AsyncPostgresPartner:
         connection = self.connection
         refuse_if_busy(connection)
         if connection not in known:
-            with meaning(connection, voting=True):
+            with Meaning(connection, voting=True):
                 async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
                     await cursor.execute(FACTS)
                     row = await cursor.fetchone()
@@ -204,7 +202,7 @@ class AsyncPostgresPartner:
     async def begin(self, xid: Xid) -> None:
         """See Partner."""
         refuse_if_busy(self.connection)
-        with meaning(self.connection, voting=True):
+        with Meaning(self.connection, voting=True):
             await self.connection.tpc_begin(driver_xid(self.connection, xid))
 
     async def prepare(self, xid: Xid) -> Vote:
@@ -215,15 +213,15 @@ class AsyncPostgresPartner:
             await self._leave()
             raise over
         try:
-            with meaning(connection, voting=True):
-                async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
-                    if self._may_vote:
-                        await cursor.execute(ONLY_READ)
-                        if await cursor.fetchone() == (True,):
-                            await self._leave()
-                            return Vote.READ_ONLY
-                    await cursor.execute(statement("PREPARE TRANSACTION", xid))
-                    said = cursor.statusmessage
+            with Meaning(connection, voting=True):
+                cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+                if self._may_vote:
+                    await cursor.execute(ONLY_READ)
+                    if await cursor.fetchone() == (True,):
+                        await self._leave()
+                        return Vote.READ_ONLY
+                await cursor.execute(statement("PREPARE TRANSACTION", xid), prepare=False)
+                said = cursor.statusmessage
         except PartnerRefused:
             await self._leave()
             raise
@@ -234,12 +232,12 @@ class AsyncPostgresPartner:
         return Vote.PREPARED
 
     async def _leave(self) -> None:
-        with meaning(self.connection, voting=False):
+        with Meaning(self.connection, voting=False):
             await self.connection.tpc_rollback()
 
     async def commit(self, xid: Xid) -> None:
         """See Partner."""
-        with meaning(self.connection, voting=False):
+        with Meaning(self.connection, voting=False):
             await self.connection.tpc_commit(driver_xid(self.connection, xid))
 
     async def commit_one_phase(self, xid: Xid) -> None:
@@ -249,13 +247,13 @@ class AsyncPostgresPartner:
         if over is not None:
             await self._leave()
             raise over
-        with meaning(connection, voting=True):
+        with Meaning(connection, voting=True):
             await connection.tpc_commit()
 
     async def rollback(self, xid: Xid) -> None:
         """See Partner."""
         connection = self.connection
-        with meaning(connection, voting=False):
+        with Meaning(connection, voting=False):
             if self._prepared:
                 await connection.tpc_rollback(driver_xid(connection, xid))
             else:
@@ -333,7 +331,7 @@ class PostgresResource:
     @contextlib.contextmanager
     def _asking(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         """A connection that works; after an error of the connection it is a new one next time."""
-        with meaning(None, voting=False):
+        with Meaning(None, voting=False):
             if self._connection is None or self._connection.closed:
                 given = conninfo_to_dict(self._conninfo)
                 given.setdefault("connect_timeout", str(CONNECT_S))

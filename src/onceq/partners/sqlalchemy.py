@@ -34,7 +34,7 @@ def sqlalchemy_partner(what: object, driver: Any) -> SQLAlchemyPartner | AsyncSQ
     """The partner for something of SQLAlchemy.
 
     Args:
-        driver: Finds the partner for a connection of a driver (``choosing.partner_for``).
+        driver: Finds the partner for a connection of a driver (``finding.partner_for``).
 
     Raises:
         EnlistRefused: It is nothing that works on one database.
