@@ -21,6 +21,8 @@ import pytest
 
 import onceq
 from onceq import aio, errors
+from onceq.model.branch import Vote
+from onceq.model.xid import Xid
 from onceq.wire.app.frames import Code
 from tests.daemon.applications import ROOT, WAIT_S, Blocking, Daemon, _in, background_loop
 from tests.daemon.cutting import AFTER, BEFORE, Relay
@@ -119,6 +121,53 @@ def test_the_with_block_says_in_doubt_too(daemon: Daemon, relay: Relay, qm: Any)
     with pytest.raises(onceq.InDoubt), qm.transaction() as tx:
         tx.send(T, b"1")
         relay.cut(Code.COMMIT, AFTER)
+    assert qm.outcome(tx.id) == "committed"
+    assert found(daemon) == [b"1"]
+
+
+class Deadly:
+    """A partner that is told of a decision while the manager that has decided dies."""
+
+    name = "deadly:1"
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def check(self) -> None:
+        pass
+
+    def begin(self, xid: Xid) -> None:
+        pass
+
+    def prepare(self, xid: Xid) -> Vote:
+        return Vote.PREPARED
+
+    def commit(self, xid: Xid) -> None:
+        self._daemon.kill()
+
+    def commit_one_phase(self, xid: Xid) -> None:
+        raise NotImplementedError
+
+    rollback = forget = commit_one_phase
+
+    def abandon(self) -> None:
+        raise NotImplementedError
+
+    def resource(self) -> None:
+        pass
+
+
+def test_a_manager_that_dies_after_its_decision_does_not_undo_it(
+    daemon: Daemon, qm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("sync", "tasks"):
+        monkeypatch.setattr(f"onceq.client.{module}.RECONNECT_S", ())
+    tx = qm.transaction()
+    tx.enlist(Deadly(daemon))
+    tx.send(T, b"1")
+    tx.commit()
+    assert tx.pending == []
+    daemon.start()
     assert qm.outcome(tx.id) == "committed"
     assert found(daemon) == [b"1"]
 

@@ -145,8 +145,7 @@ class Deciding:
 
     def told(self, verb: str) -> Plan:
         """All partners have carried the decision out ("done"), or not all could be told."""
-        with contextlib.suppress(OnceqError):  # Then recovery finds out.
-            yield from ask(Code.DECIDE, frames.DecideHead(verb, 0, self.gtrid))
+        yield from ask(Code.DECIDE, frames.DecideHead(verb, 0, self.gtrid))
 
 
 def done(gtrid: bytes) -> Plan:

@@ -219,7 +219,9 @@ class Transaction(Taking):
     def _home(self, what: What) -> Any:
         if what is What.DECIDE:
             return self._run(self._unit.commit())
-        return self._manager.run(self._deciding.told(what.value))
+        with contextlib.suppress(OnceqError):  # It is decided; recovery finds out.
+            self._manager.run(self._deciding.told(what.value))
+        return None
 
     def abort(self) -> None:
         """Undo all of it: nothing is sent, what was received goes back, partners roll back."""

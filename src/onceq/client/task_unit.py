@@ -178,7 +178,9 @@ class AsyncTransaction(AsyncTaking):
     async def _home(self, what: What) -> Any:
         if what is What.DECIDE:
             return await self._run(self._unit.commit())
-        return await self._manager.run(self._deciding.told(what.value))
+        with contextlib.suppress(OnceqError):  # It is decided; recovery finds out.
+            await self._manager.run(self._deciding.told(what.value))
+        return None
 
     async def abort(self) -> None:
         """Undo all of it."""
