@@ -25,6 +25,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
+from onceq.partners.deciding import What
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -144,8 +145,14 @@ class Deciding:
         return Xid(ONCEQ_FORMAT, gtrid, b"%d" % self._branches)
 
     def told(self, verb: str) -> Plan:
-        """All partners have carried the decision out ("done"), or not all could be told."""
-        yield from ask(Code.DECIDE, frames.DecideHead(verb, 0, self.gtrid))
+        """All partners have carried the decision out ("done"), or not all could be told.
+
+        Nobody waits for the former to be heard: a decision that stands on record too long only
+        makes recovery look once more.
+        """
+        done = verb == What.DONE.value
+        head = frames.DecideHead(verb, 0, self.gtrid)
+        yield Request(Code.DECIDE, head, waits=not done, unhurried=done)
 
 
 def done(gtrid: bytes) -> Plan:

@@ -67,13 +67,14 @@ class _Shared:
             self._alive = False
             raise ServiceNotAvailable(error.text) from error
 
-    def _tell(self, request: Request) -> None:
-        """Submit what nobody wants to hear an answer of."""
+    def _tell(self, request: Request) -> bool:
+        """Submit what nobody wants to hear an answer of; whether it is to be worked off now."""
         try:
             self._host.tell(request.code, request.head, request.runs)
         except StorageFailure as error:
             self._alive = False
             raise ServiceNotAvailable(error.text) from error
+        return not (request.lazy or request.unhurried)
 
     def _cancel(self, number: int) -> None:
         cancel = Request(Code.CANCEL, frames.Number(number))
@@ -96,8 +97,7 @@ class EmbeddedLink(_Shared):
     def call(self, request: Request) -> object:
         """See Link."""
         if not request.waits:
-            self._tell(request)
-            if not request.lazy:
+            if self._tell(request):
                 self._host.pump()
             return None
         slot = _Slot()
@@ -149,6 +149,10 @@ class AsyncEmbeddedLink(_Shared):
     async def call(self, request: Request) -> object:
         """See Link."""
         loop = asyncio.get_running_loop()
+        if not request.waits:
+            if self._tell(request):
+                await loop.run_in_executor(None, self._host.pump)
+            return None
         future: asyncio.Future[object] = loop.create_future()
 
         def put(result: object) -> None:
@@ -161,13 +165,8 @@ class AsyncEmbeddedLink(_Shared):
             with contextlib.suppress(RuntimeError):  # The loop may be gone; the others' are not.
                 loop.call_soon_threadsafe(put, result)
 
-        number = self._submit(request, answer if request.waits else _nothing)
-        if request.lazy:
-            return None
+        number = self._submit(request, answer)
         pumped = loop.run_in_executor(None, self._host.pump)
-        if not request.waits:
-            await pumped
-            return None
         try:
             await asyncio.shield(pumped)
             result = translated(await asyncio.shield(future))

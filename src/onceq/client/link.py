@@ -26,6 +26,8 @@ class Request:
     Attributes:
         waits: False: nobody looks at the answer, and none is given.
         lazy: Of those, one that may go out together with the next request.
+        unhurried: Of those, one that nobody misses for a moment: a manager in the same process may
+            work it off together with the next request, and does so soon if none follows.
         late: Takes the messages of a receive that was answered when nobody waited any more.
     """
 
@@ -34,6 +36,7 @@ class Request:
     runs: Sequence[Run] = ()
     waits: bool = True
     lazy: bool = False
+    unhurried: bool = False
     late: Callable[[Batch], None] | None = None
 
     def repeatable(self, error: ServiceNotAvailable) -> bool:

@@ -138,12 +138,11 @@ class Recovering:
 
     def partner_for(self, connection: Any) -> Partner:
         """What takes part for a connection (for ``Transaction.enlist``)."""
-        from onceq.client.sync import QueueManager
-
-        if isinstance(connection, QueueManager):
-            if connection.id == cast(QueueManager, self).id:
+        if isinstance(connection, Recovering):
+            other = cast("QueueManager", connection)
+            if other.id == cast("QueueManager", self).id:
                 raise EnlistRefused("this transaction is that manager's own; send in it directly")
-            return ManagerPartner(connection)
+            return ManagerPartner(other)
         return cast(Partner, partner_for(connection))
 
     def recovery(self, resources: list[Resource] | None = None) -> Recovery:

@@ -148,12 +148,11 @@ class AsyncRecovering:
 
     def partner_for(self, connection: Any) -> AsyncPartner:
         """What takes part for a connection (for ``AsyncTransaction.enlist``)."""
-        from onceq.client.tasks import AsyncQueueManager
-
-        if isinstance(connection, AsyncQueueManager):
-            if connection.id == cast(AsyncQueueManager, self).id:
+        if isinstance(connection, AsyncRecovering):
+            other = cast("AsyncQueueManager", connection)
+            if other.id == cast("AsyncQueueManager", self).id:
                 raise EnlistRefused("this transaction is that manager's own; send in it directly")
-            return AsyncManagerPartner(connection)
+            return AsyncManagerPartner(other)
         return cast(AsyncPartner, partner_for(connection, tasks=True))
 
     def recovery(self, resources: list[Resource] | None = None) -> Recovery:

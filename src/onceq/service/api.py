@@ -52,7 +52,9 @@ TEXT_CHARS_MAX: Final = 2_000
 _HELLO = int(Code.HELLO)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
 _SENDS: Final = frozenset((int(Code.SEND), int(Code.COMMIT), int(Code.PREPARE)))
-_QUIET: Final = frozenset((Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL, Code.UNCURSOR))
+_QUIET: Final = frozenset(
+    (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL, Code.UNCURSOR, Code.DECIDE)
+)
 """What may be asked with request number 0, which asks for no answer."""
 
 

@@ -50,6 +50,8 @@ Callback = Callable[[object], None]
 
 ROUNDS = 2
 """Pumps that a caller makes one after another before the background loop takes over."""
+TOLD_S = 0.1
+"""After this time the background loop works off what somebody has told and nobody has pumped."""
 NEVER_US = 1 << 62
 TICK_S_MAX = 3600.0
 """Timers are looked at again after this time: a wall clock may have been set."""
@@ -86,6 +88,7 @@ class EmbeddedHost:
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._pumping = threading.Lock()
         self._visitor = False
+        self._told = False
         self._failure: OnceqError | None = None
         self.engine = Engine(
             manager=manager_of(store, configuration),
@@ -179,11 +182,17 @@ class EmbeddedHost:
         return request
 
     def tell(self, code: int, head: Any, runs: Sequence[Run]) -> None:
-        """Ask for something whose answer nobody wants to hear; see ``submit``."""
+        """Ask for something whose answer nobody wants to hear; see ``submit``.
+
+        It is worked off with what is asked next. If nothing is, the background loop sees to it.
+        """
         if self._failure is not None:
             raise self._failure
         item = to_input(self._owner, 0, code, head, runs, clock=self._clock, random=os.urandom)
         self.engine.submit(item)
+        if not self._told:
+            self._told = True
+            self._network.in_loop(self._await_others)
 
     def call(self, code: int, head: Any, runs: Sequence[Run] = ()) -> object:
         """Ask and wait for the answer; an OnceqError result is raised."""
@@ -265,6 +274,16 @@ class EmbeddedHost:
         """In the loop: pump for whoever waits."""
         if self.engine.has_work:
             self._network.use(None, _nothing_to_do)
+
+    def _await_others(self) -> None:
+        """In the loop: what was told may be pumped with something else for a while."""
+        self._loop.call_later(TOLD_S, self._work_off)
+
+    def _work_off(self) -> None:
+        """In the loop: nobody is waited for any longer. (The mark goes first: what is told from
+        now on calls again.)"""
+        self._told = False
+        self._go_on()
 
     def _background(self, work: Callable[[], T]) -> Future[T]:
         """See Background."""

@@ -230,6 +230,18 @@ def test_a_receive_that_waits_in_vain_ends_by_itself(app: App) -> None:
         app.receive(wait_ms=30)
 
 
+def test_what_was_only_told_goes_with_what_is_asked_next_or_is_seen_to_by_the_loop(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "TOLD_S", 0.001)
+    for number in range(1, 20):
+        app.host.tell(Code.BEGIN, frames.Number(number), ())
+        if number % 3:
+            until(lambda: not app.host.engine.has_work)
+        else:
+            assert len(app.look("transactions")) == number
+
+
 def test_closing_ends_those_who_wait(app: App) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(app.receive, 1, wait_ms=-1)

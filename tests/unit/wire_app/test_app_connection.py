@@ -179,7 +179,8 @@ def test_number_zero_asks_for_no_answer() -> None:
     talk = Talk()
     for code in (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL):
         talk.ask(0, code, frames.Number(1))
-    assert [item.request for item in talk.engine.items] == [0, 0, 0, 0]
+    talk.ask(0, Code.DECIDE, frames.DecideHead("done", 0, b"g"))
+    assert [item.request for item in talk.engine.items] == [0, 0, 0, 0, 0]
     assert not talk.transport.sent
 
 
