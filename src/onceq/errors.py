@@ -402,11 +402,31 @@ class RolledBack(Refused):
 
 
 class RolledBackByTime(RolledBack):
-    """Nothing happened in the branch for too long, and it was rolled back (XA_RBTIMEOUT)."""
+    """The branch was left alone for too long, and was rolled back (XA_RBTIMEOUT)."""
 
     code = "rolled-back-by-time"
     xa = 106
-    cure = "Do the whole transaction again, in less time, or raise the setting transaction_idle_s."
+    cure = (
+        "Do the whole transaction again, in less time, or raise the setting that the text names: "
+        "transaction_idle_s before it is prepared, undecided_s after that."
+    )
+
+
+class GroupIncomplete(RolledBack):
+    """A group of branches cannot be committed: not all of them are prepared. None was."""
+
+    code = "group-incomplete"
+    cure = "Do the whole batch again; the text says which branch is missing, and why."
+
+
+class GroupOfAnotherQuery(Refused):
+    """An application's versions begin anew: they would be taken for those committed before."""
+
+    code = "group-of-another-query"
+    cure = (
+        "Go on with the query's own checkpoint; or, for one that shall begin anew, choose another "
+        "name (`txnAppId`), or have the old one forgotten: `onceq tx forget-group`."
+    )
 
 
 class InsufficientResources(Refused):

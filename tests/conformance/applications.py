@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceq.client.results import Batch
 from onceq.core import branching, inputs
-from onceq.core.decision import Opened, Outcome, Sent
+from onceq.core.decision import Grouped, Opened, Outcome, Sent
 from onceq.core.directory import EditDirectory
 from onceq.errors import ReceiveTimeout
 from onceq.model.branch import Decision, Join, Leave, Vote
@@ -129,6 +129,25 @@ class Applications:
 
     def forget(self, xid: Xid) -> None:
         self.ask(lambda o, r: branching.ForgetBranch(o, r, xid))
+
+    def promise(self, xid: Xid, *items: inputs.SendItem) -> Vote:
+        """A whole branch, up to its promise."""
+        return self.prepare(xid, self.start_branch(xid), *items)
+
+    def commit_group(
+        self, app: str, version: int, prefix: bytes, *xids: Xid, query: str = ""
+    ) -> Grouped:
+        result = self.ask(
+            lambda o, r: branching.CommitGroup(o, r, app, query, version, prefix, xids)
+        )
+        assert isinstance(result, Grouped)
+        return result
+
+    def rollback_group(self, prefix: bytes) -> int:
+        return int(self.ask(lambda o, r: branching.RollbackGroup(o, r, prefix)))
+
+    def forget_group(self, app: str) -> None:
+        self.ask(lambda o, r: branching.ForgetGroup(o, r, app))
 
     def enlist(self, tx: int, gtrid: bytes, partner: str = "db") -> None:
         self.ask(lambda o, r: branching.Enlist(o, r, tx, gtrid, partner))

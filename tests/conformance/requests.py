@@ -11,7 +11,7 @@ from typing import Any
 from onceq.client.link import result_of
 from onceq.client.results import Batch
 from onceq.core import branching, inputs, places
-from onceq.core.decision import Opened, Outcome, Sent
+from onceq.core.decision import Grouped, Opened, Outcome, Sent
 from onceq.core.directory import EditDirectory
 from onceq.errors import OnceqError
 from onceq.model.branch import Decision, Vote
@@ -125,6 +125,12 @@ _BRANCHES: dict[type, Any] = {
     branching.AskDecision: lambda i: (Code.DECIDE, frames.DecideHead("ask", 0, i.gtrid)),
     branching.LeaveDecision: lambda i: (Code.DECIDE, frames.DecideHead("leave", 0, i.gtrid)),
     branching.DecisionDone: lambda i: (Code.DECIDE, frames.DecideHead("done", 0, i.gtrid)),
+    branching.CommitGroup: lambda i: (Code.GROUP, frames.GroupHead(
+        "commit", i.app, i.query, i.version, i.prefix, [(x.gtrid, x.bqual) for x in i.xids])),
+    branching.RollbackGroup: lambda i: (
+        Code.GROUP, frames.GroupHead("rollback", "", "", 0, i.prefix, [])),
+    branching.ForgetGroup: lambda i: (
+        Code.GROUP, frames.GroupHead("forget", i.app, "", 0, b"", [])),
 }  # fmt: skip
 
 
@@ -155,6 +161,8 @@ def result(code: int, head: memoryview, data: memoryview) -> object:
         return Vote(found) if isinstance(found, str) else Sent(*found)
     if code & ~ANSWER == Code.DECIDE and found is not None:
         return Decision(found)
+    if code & ~ANSWER == Code.GROUP and isinstance(found, dict):
+        return Grouped(**found)
     return view(found)
 
 

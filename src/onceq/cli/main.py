@@ -17,6 +17,7 @@ import typer
 from onceq import __version__
 from onceq.cli import (
     bench,
+    groups,
     letters,
     lists,
     manage,
@@ -54,6 +55,7 @@ sending.register(app)
 receiving.register(app)
 app.add_typer(outgoing.app, name="outgoing")
 app.add_typer(streams.stream_app, name="stream")
+groups.add_to(transactions.tx_app)
 app.add_typer(transactions.tx_app, name="tx")
 app.add_typer(letters.dead_app, name="dead")
 app.add_typer(letters.journal_app, name="journal")

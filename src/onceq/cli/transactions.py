@@ -22,7 +22,7 @@ from onceq.client.why import duration
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.model.xid import Xid, decider_of
+from onceq.model.xid import Xid, decider_of, group_of
 from onceq.partners.contract import Resource
 from onceq.partners.finding import resource_for, without_secrets
 from onceq.partners.recovery import WAIT_S_MAX, Report
@@ -142,6 +142,8 @@ def _advice_here(qm: QueueManager, branch: dict[str, Any]) -> str:
     decider = decider_of(Xid.parse(branch["xid"]).gtrid)
     if decider is None:
         return "its coordinator decides; by hand only if that never comes back"
+    if group_of(Xid.parse(branch["xid"])) and decider[0] == guid_bytes(qm.id):
+        return "of a group (tx groups): its application commits it, or it is undone by time"
     return f"in doubt: queue manager {guid_text(decider[0])} decides; tx commit --decider WHERE"
 
 

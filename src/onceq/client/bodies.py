@@ -35,12 +35,16 @@ def raw(body: Body) -> bytes:
 
 
 def run_of(bodies: Iterable[Body]) -> Run:
-    """Bodies as one run.
+    """Bodies as one run; a run of bodies is taken as it is, and belongs to the library then.
 
     Raises:
         InvalidParameter: Something among them is no body.
         BodyTooLarge: One is larger than a packet.
     """
+    if isinstance(bodies, Run):
+        if sum(bodies.lengths) != len(bodies.data):
+            raise InvalidParameter("the lengths of a run do not add up to its bytes")
+        return _fitting(bodies)
     if isinstance(bodies, (str, bytes, bytearray, memoryview)):
         raise InvalidParameter("several bodies are wanted here, in a list; send takes a single one")
     items: Sequence[Body] = bodies if isinstance(bodies, (list, tuple)) else list(bodies)
@@ -53,6 +57,10 @@ def run_of(bodies: Iterable[Body]) -> Run:
     if sum(run.lengths) != len(run.data):
         # Views of items wider than a byte: their length is not their size.
         run = Run.of([raw(body) for body in items])
+    return _fitting(run)
+
+
+def _fitting(run: Run) -> Run:
     largest = max(run.lengths, default=0)
     if largest > PACKET_BYTES_MAX:
         raise BodyTooLarge(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from onceq.client import branch_unit, plans
 from onceq.client.branch_unit import BranchUnit
 from onceq.client.current import entered, left
+from onceq.client.groups import Groups
 from onceq.client.session import Session
 from onceq.client.sync_unit import Transaction
 from onceq.errors import OnceqError
@@ -166,6 +167,11 @@ class Branching:
     def xa(self) -> Xa:
         """The verbs of XA."""
         return Xa(cast("QueueManager", self))
+
+    @property
+    def groups(self) -> Groups:
+        """Many branches committed as one, once for each version."""
+        return Groups(self, self._session)
 
     def run(self, plan: plans.Plan) -> Any:
         """Carry a plan out."""

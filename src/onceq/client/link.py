@@ -45,6 +45,9 @@ class Request:
             return True  # It was never sent.
         if self.code == Code.RECEIVE:
             return bool(self.head.peek) and not (self.head.handle or self.head.cursor)
+        if self.code == Code.GROUP:
+            # A version takes effect once, however often it is asked for.
+            return bool(self.head.verb != "forget")
         return self.code in (Code.LOOK, Code.OUTCOME)
 
     def missed(self, result: object) -> None:

@@ -76,6 +76,10 @@ class Session:
         """A number for an external transaction that nobody else uses: 96 bits."""
         return int.from_bytes(self._random(8), "big") << 32 | next(self._globals)
 
+    def token(self, size: int) -> bytes:
+        """Random bytes that nobody else has."""
+        return self._random(size)
+
     def now_s(self) -> int:
         """Seconds since 1970 by the manager's clock, about."""
         return int(self.clock() + self._ahead)

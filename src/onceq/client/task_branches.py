@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from onceq.client import branch_unit, plans
 from onceq.client.branch_unit import BranchUnit
 from onceq.client.current import entered, left
+from onceq.client.groups import AsyncGroups
 from onceq.client.session import Session
 from onceq.client.task_unit import AsyncTransaction
 from onceq.errors import OnceqError
@@ -123,6 +124,11 @@ class AsyncBranching:
     def xa(self) -> AsyncXa:
         """The verbs of XA."""
         return AsyncXa(cast("AsyncQueueManager", self))
+
+    @property
+    def groups(self) -> AsyncGroups:
+        """Many branches committed as one, once for each version."""
+        return AsyncGroups(self, self._session)
 
     async def run(self, plan: plans.Plan) -> Any:
         """Carry a plan out."""

@@ -23,10 +23,11 @@ from typing import Any, Final
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
-from onceq.model.xid import Xid
+from onceq.model.xid import TAG_BYTES, Xid, group_of
 
 KIND_PREPARE: Final = 3
 VERSION: Final = 1
+_TOKEN_CHARS: Final = 2 * TAG_BYTES
 _HEAD = struct.Struct("<BBHI")
 """Kind, version, zero, size of the JSON."""
 
@@ -147,11 +148,13 @@ def decode_marks(raw: bytes) -> Marks:
 class Branches:
     """All prepared branches and all decisions of a manager."""
 
-    __slots__ = ("_by_number", "_by_xid", "decisions")
+    __slots__ = ("_by_number", "_by_xid", "_groups", "decisions")
 
     def __init__(self) -> None:
         self._by_xid: dict[Xid, Branch] = {}
         self._by_number: dict[int, Branch] = {}
+        self._groups: dict[bytes, dict[int, Branch]] = {}
+        """Prepared branches that belong to groups, by prefix and number."""
         self.decisions: dict[bytes, Decided] = {}
         """Commits that not all partners are known to have carried out, by global identifier."""
 
@@ -168,6 +171,9 @@ class Branches:
     def add(self, branch: Branch) -> None:
         """It is prepared."""
         self._by_xid[branch.xid] = self._by_number[branch.number] = branch
+        prefix = group_of(branch.xid)
+        if prefix and branch.by_hand is None:
+            self._groups.setdefault(prefix, {})[branch.number] = branch
 
     def mark(self, marks: Marks, wall_s: int) -> None:
         """What a change says."""
@@ -176,6 +182,7 @@ class Branches:
             if marks.by_hand is None:
                 self.drop(branch)
             else:
+                self._leave_group(branch)
                 branch.by_hand = marks.by_hand
                 branch.sends, branch.receives, branch.bodies = [], [], []
         if marks.gtrid:
@@ -183,7 +190,23 @@ class Branches:
 
     def drop(self, branch: Branch) -> None:
         """It is over."""
+        self._leave_group(branch)
         del self._by_xid[branch.xid], self._by_number[branch.number]
+
+    def _leave_group(self, branch: Branch) -> None:
+        prefix = group_of(branch.xid)
+        group = self._groups.get(prefix, {})
+        group.pop(branch.number, None)
+        if not group:
+            self._groups.pop(prefix, None)
+
+    def of_group(self, prefix: bytes) -> list[Branch]:
+        """Prepared branches of a group, in the order of their numbers."""
+        return list(self._groups.get(prefix, {}).values())
+
+    def in_group(self, gtrid: bytes) -> bool:
+        """Whether a branch of the group of that transaction is prepared."""
+        return gtrid[:-_TOKEN_CHARS] in self._groups
 
     def numbered(self, number: int) -> Branch:
         """The branch of a record; raises KeyError."""

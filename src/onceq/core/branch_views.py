@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core.desk import Desk, Transaction
-from onceq.model.branch import BranchView, DecisionView
+from onceq.model.branch import BranchView, DecisionView, GroupView
 
 
 def branches(desk: Desk) -> tuple[BranchView, ...]:
@@ -39,3 +39,13 @@ def decisions(desk: Desk) -> tuple[DecisionView, ...]:
         DecisionView(gtrid.decode("ascii", "backslashreplace"), made.partners, made.at_s)
         for gtrid, made in desk.state.branches.decisions.items()
     )
+
+
+def groups(desk: Desk) -> tuple[GroupView, ...]:
+    """Applications that commit groups of branches, those that did so last first."""
+    branches = desk.state.branches
+    found = [
+        GroupView(app, group.query, group.version, group.at_s, len(branches.of_group(group.prefix)))
+        for app, group in desk.state.groups
+    ]
+    return tuple(reversed(found))

@@ -19,7 +19,8 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import Any
 
-from onceq.core.branch_table import Branch, Marks
+from onceq.core import undecided
+from onceq.core.branch_table import Branch
 from onceq.core.branching import (
     AskDecision,
     CommitBranch,
@@ -35,10 +36,9 @@ from onceq.core.branching import (
 from onceq.core.decision import Notice
 from onceq.core.desk import Desk, Held, Transaction
 from onceq.core.keeping import batch_of, note_of
-from onceq.core.poison import given_back
-from onceq.core.records import Change
+from onceq.core.promised import carry_out, undo_promised
 from onceq.core.send import prepared_all
-from onceq.core.transaction import find, open_unit, put_back, release, take_effect, undo
+from onceq.core.transaction import find, open_unit, release, undo
 from onceq.errors import (
     BranchState,
     CommittedByHand,
@@ -159,6 +159,7 @@ def prepare(desk: Desk, item: PrepareBranch) -> None:
     )  # fmt: skip
     desk.prepared(branch)
     tx.phase, tx.branch = Phase.PREPARED, branch.number
+    undecided.watch(desk, tx)
     desk.answer(item.owner, item.request, Vote.PREPARED)
 
 
@@ -178,6 +179,7 @@ def restore(desk: Desk) -> None:
         desk.branches[branch.xid] = tx
         desk.open_bytes += tx.bytes
         desk.promise(tx.sends, 1)
+        undecided.watch(desk, tx)
 
 
 def _held(values: list[Any]) -> Held:
@@ -200,13 +202,7 @@ def commit(desk: Desk, item: CommitBranch) -> None:
             raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
     elif item.one_phase:
         raise BranchState(f"branch {item.xid} is prepared: it is committed in two phases")
-    release(desk, tx)
-    change = Change(desk.now.wall_s)
-    result = take_effect(desk, change, tx.sends, tx.receives)
-    if tx.branch:
-        change.marks = Marks(tx.branch, Phase.COMMITTED if item.by_hand else None)
-    if change.puts or change.moves or change.marks is not None:
-        desk.record(change)
+    result = carry_out(desk, tx, by_hand=item.by_hand)
     if item.by_hand:
         _decided_by_hand(desk, item.xid, "committed")
     desk.answer(item.owner, item.request, result)
@@ -222,12 +218,7 @@ def rollback(desk: Desk, item: RollbackBranch) -> None:
         undo(desk, tx)
         desk.answer(item.owner, item.request, None)
         return
-    release(desk, tx)
-    change = Change(desk.now.wall_s)
-    back = put_back(desk, change, tx.receives)
-    change.marks = Marks(tx.branch, Phase.ROLLED_BACK if item.by_hand else None)
-    desk.record(change)
-    given_back(desk, back)
+    undo_promised(desk, tx, by_hand=item.by_hand)
     if item.by_hand:
         _decided_by_hand(desk, item.xid, "rolled back")
     desk.answer(item.owner, item.request, None)
@@ -284,7 +275,8 @@ def enlist(desk: Desk, item: Enlist) -> None:
 
 def decision(desk: Desk, item: AskDecision) -> None:
     """Tell what was decided; what is not on record and not open never will be."""
-    if item.gtrid in desk.deciding or item.gtrid in desk.telling:
+    at_work = item.gtrid in desk.deciding or item.gtrid in desk.telling
+    if at_work or desk.state.branches.in_group(item.gtrid):
         answer = Decision.OPEN
     elif item.gtrid in desk.state.branches.decisions:
         answer = Decision.COMMITTED

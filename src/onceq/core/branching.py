@@ -138,3 +138,43 @@ class DecisionDone:
     owner: int
     request: int
     gtrid: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGroup:
+    """Commit many prepared branches as one, once for each version. Answer: ``Grouped``, durable.
+
+    Attributes:
+        app: Who commits groups one after another, such as a streaming query.
+        query: Which life of it this is; empty: it does not say.
+        version: Number of the batch, rising; one that is not above the last was committed before.
+        prefix: What all branches of the batch begin with (``model/xid.py``); of those that are not
+            in the list nothing is committed, and prepared ones are rolled back.
+        xids: The branches, in the order in which they take effect.
+    """
+
+    owner: int
+    request: int
+    app: str
+    query: str
+    version: int
+    prefix: bytes
+    xids: tuple[Xid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackGroup:
+    """Roll back every prepared branch of a batch. Answer: how many (int)."""
+
+    owner: int
+    request: int
+    prefix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetGroup:
+    """Forget which version an application has committed last. Answer: None."""
+
+    owner: int
+    request: int
+    app: str

@@ -90,6 +90,21 @@ class Opened:
     transactional: bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """What became of a group of branches.
+
+    Attributes:
+        already: Its version had been committed before: nothing was sent now.
+        messages: How many were sent now.
+        rolled_back: Prepared branches of the batch that were not to be committed.
+    """
+
+    already: bool
+    messages: int
+    rolled_back: int
+
+
 class Outcome(Enum):
     """What became of a commit. UNKNOWN: longer ago than outcomes are remembered."""
 

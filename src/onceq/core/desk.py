@@ -52,6 +52,7 @@ class Timer(IntEnum):
     INQUIRE = 5
     RETRY = 6
     IDLE = 7
+    UNDECIDED = 8
 
 
 @dataclass(slots=True)
@@ -178,8 +179,8 @@ class Desk:
         """Decisions that an application is telling to its partners, and its owner number."""
         self.refused: dict[tuple[int, int] | Xid, OnceqError] = {}
         """Why transactions could not be begun, or are over, for whatever is asked of them next."""
-        self.watching_idle = False
-        """Whether a timer is set for transactions in which nothing happens."""
+        self.watching: set[Timer] = set()
+        """Kinds of timers that are set, of those of which one serves all: IDLE, UNDECIDED."""
         self.open_bytes = 0
         self.promised: dict[int, int] = {}
         """Bytes that open transactions will put into queues of this manager: they count towards

@@ -24,7 +24,7 @@ LOOKS = 8
 
 def look(desk: Desk, nobody: object) -> None:
     """Undo those in which nothing has happened for too long."""
-    desk.watching_idle = False
+    desk.watching.discard(Timer.IDLE)
     limit_us = desk.settings.transaction_idle_s * SECOND_US
     now_us = desk.now.mono_us
     waiting = {(item.owner, item.transaction) for item in desk.waiting.values()}
@@ -40,7 +40,7 @@ def look(desk: Desk, nobody: object) -> None:
             left = True
     if left:
         desk.timer(now_us + limit_us // LOOKS, Timer.IDLE, None)
-        desk.watching_idle = True
+        desk.watching.add(Timer.IDLE)
 
 
 def _undo(desk: Desk, tx: Transaction) -> None:

@@ -408,6 +408,9 @@ Input = (
     | branching.CommitBranch
     | branching.RollbackBranch
     | branching.ForgetBranch
+    | branching.CommitGroup
+    | branching.RollbackGroup
+    | branching.ForgetGroup
     | branching.Enlist
     | branching.AskDecision
     | branching.LeaveDecision

@@ -20,6 +20,7 @@ from onceq.core import (
     cursors,
     doubts,
     forgotten,
+    groups,
     handles,
     moving,
     naming,
@@ -32,19 +33,23 @@ from onceq.core import (
     subqueues,
     transaction,
     transmit,
+    undecided,
     views,
 )
 from onceq.core.branch_table import Branch
 from onceq.core.branching import (
     AskDecision,
     CommitBranch,
+    CommitGroup,
     DecisionDone,
     EndBranch,
     Enlist,
     ForgetBranch,
+    ForgetGroup,
     LeaveDecision,
     PrepareBranch,
     RollbackBranch,
+    RollbackGroup,
     StartBranch,
 )
 from onceq.core.chunk import CHUNK, LOCKED, PURGING
@@ -127,6 +132,7 @@ class Manager:
             CloseQueue: handles.close_queue,
             Commit: transaction.commit,
             CommitBranch: branches.commit,
+            CommitGroup: groups.commit,
             Compose: acknowledge.pay,
             ConnectFailed: peers.connect_failed,
             CreateQueue: operate.create,
@@ -138,6 +144,7 @@ class Manager:
             Enlist: branches.enlist,
             Fetch: claims.fetch,
             ForgetBranch: branches.forget,
+            ForgetGroup: groups.forget,
             LeaveDecision: branches.leave,
             Look: views.look,
             MoveMessage: moving.move,
@@ -151,6 +158,7 @@ class Manager:
             Relocate: _relocate,
             Remove: receive.remove,
             RollbackBranch: branches.rollback,
+            RollbackGroup: groups.rollback,
             Room: transmit.room,
             Send: transaction.send,
             SetQueue: operate.set_queue,
@@ -250,6 +258,7 @@ class Manager:
         if change.moves:
             desk.record(change)
         _skip_unrecorded(desk)
+        groups.finish(desk)
         desk.touched.clear()
         index_by_guid(desk)
         poison.sift_all(desk)
@@ -384,6 +393,7 @@ _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
     Timer.INQUIRE: doubts.ring,
     Timer.RETRY: poison.ring,
     Timer.IDLE: forgotten.look,
+    Timer.UNDECIDED: undecided.look,
 }
 
 

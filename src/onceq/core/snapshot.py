@@ -91,6 +91,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         ],
         "doubts": state.doubts.dump(),
         "branches": state.branches.dump(),
+        "groups": state.groups.dump(),
         "receipts": state.receipts.dump(),
         "outcomes": state.outcomes.dump(),
         "seen": [[s.hex(), k, n, at] for (s, k, n), at in state.seen.items()],
@@ -138,6 +139,7 @@ def restore(state: State, checkpoint: bytes) -> None:
     for base in head["regions"]:
         state.space.restore(base)
     state.receipts.load(head.get("receipts", ()))
+    state.groups.load(head.get("groups", []))
     if "branches" in head:
         state.branches.load(head["branches"], memoryview(checkpoint))
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])

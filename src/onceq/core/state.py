@@ -18,6 +18,7 @@ from dataclasses import replace
 from onceq.core.branch_table import Branch, Branches
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.doubt_table import Doubt, Doubts, Memories
+from onceq.core.group_table import Groups
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue
 from onceq.core.identity import Identity as Identity
 from onceq.core.lane import Lane
@@ -84,6 +85,7 @@ class State:
         self.doubts = Doubts()
         self.memories = Memories()
         self.branches = Branches()
+        self.groups = Groups()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int], int] = OrderedDict()
@@ -367,6 +369,10 @@ class State:
             self.branches.drop(self.branches.numbered(values["number"]))
         elif setup.what == "decision-done":
             self.branches.decisions.pop(bytes.fromhex(values["gtrid"]), None)
+        elif setup.what == "group":
+            self.groups.committed(values)
+        elif setup.what == "group-forget":
+            self.groups.forget(values["app"])
         elif setup.what == "stamp":
             self.stamp = values["stamp"]
             self.memories.lost()

@@ -81,8 +81,8 @@ def open_unit(desk: Desk, owner: int, number: int) -> Transaction:
         raise InsufficientResources(f"{OPEN_TRANSACTIONS_MAX} transactions are open already")
     tx = Transaction(owner, number, desk.now.wall_s, used_us=desk.now.mono_us)
     desk.transactions[owner, number] = tx
-    if desk.settings.transaction_idle_s and not desk.watching_idle:
-        desk.watching_idle = True
+    if desk.settings.transaction_idle_s and Timer.IDLE not in desk.watching:
+        desk.watching.add(Timer.IDLE)
         idle_us = desk.settings.transaction_idle_s * SECOND_US
         desk.timer(desk.now.mono_us + idle_us, Timer.IDLE, None)
     return tx

@@ -222,6 +222,8 @@ def look(desk: Desk, item: Look) -> None:
         result = branch_views.branches(desk)
     elif item.what == "decisions":
         result = branch_views.decisions(desk)
+    elif item.what == "groups":
+        result = branch_views.groups(desk)
     elif item.what == "transactions":
         result = tuple(
             TransactionView(

@@ -99,3 +99,22 @@ class DecisionView:
     gtrid: str
     partners: tuple[str, ...]
     since: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The last group of branches that an application has committed.
+
+    Attributes:
+        app: Its name.
+        query: Which life of it that was; empty: it did not say.
+        version: Number of the batch.
+        since: Second since 1970 of that commit.
+        left: Branches of later attempts at the same batch that are still prepared.
+    """
+
+    app: str
+    query: str
+    version: int
+    since: int
+    left: int

@@ -145,6 +145,12 @@ PREPARED_MAX: Final = 10_000
 """Branches of external transactions that are prepared at one time; their bodies are in memory."""
 DECISIONS_MAX: Final = 100_000
 """Decisions remembered because partners have not carried them out."""
+GROUPS_MAX: Final = 10_000
+"""Applications of which the last version of a group of branches is remembered; small entries."""
+GROUP_AGE_S: Final = 90 * 86_400
+"""Above, one that has not committed for so long (90 days) makes room for a new one."""
+GROUP_APP_CHARS_MAX: Final = 200
+"""Characters of the name of such an application, and of its query."""
 GTRID_BYTES_MAX: Final = 64
 """Bytes of a global transaction identifier, as in XA."""
 PARTNER_CHARS_MAX: Final = 200
@@ -269,6 +275,10 @@ class Settings:
     transaction_idle_s: int = 3_600
     """A transaction in which nothing happens for so long is rolled back (0: never), so that one
     that was forgotten keeps no messages locked; not while it waits for one, nor when prepared."""
+    undecided_s: int = 3_600
+    """A prepared branch that this manager itself has to decide, and that nobody has decided within
+    so long, is rolled back (0: never): its coordinator is gone. The tasks of a batch of Spark that
+    prepare first wait for the last within this time."""
     outcome_age_s: int = OUTCOME_AGE_S
     """How long outcomes of commits can be asked for."""
     settle_doubts: bool = True

@@ -4,6 +4,11 @@ A global transaction has one ``gtrid``; each of its branches, one for each partn
 beside it. Those that onceq makes are printable, because databases keep them as text: ``gtrid`` is
 ``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number; ``bqual`` is a
 short name of the partner.
+
+Branches that are committed as one *group* (``core/groups.py``) carry the identity of the manager on
+which they are, and ``group.`` at the front of their ``bqual``. The number in their ``gtrid`` is 12
+hexadecimal digits that all attempts at one batch have in common, and 12 that one attempt has for
+itself.
 """
 
 from __future__ import annotations
@@ -22,7 +27,14 @@ ONCEQ_FORMAT: Final = 0x6F6E6371
 """Format of identifiers that onceq makes: the letters ``oncq``."""
 PREFIX: Final = "onceq-"
 
+TAG_BYTES: Final = 6
+"""Of each half of the number of a group's branch: what the batch is, and which attempt."""
+GROUP_MARK: Final = b"group."
+"""At the front of the branch qualifier of a group's branch."""
+
 _OURS = re.compile(rb"onceq-([0-9a-f]{32})-([0-9a-f]{1,24})")
+_GROUP = re.compile(rb"(onceq-[0-9a-f]{32}-[0-9a-f]{12})[0-9a-f]{12}")
+_TAG = re.compile(rb"[0-9a-f]{12}")
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./$@+=")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})|([^%:])")
 
@@ -93,3 +105,37 @@ def decider_of(gtrid: bytes) -> tuple[bytes, int] | None:
     decider = bytes.fromhex(match[1].decode())
     assert len(decider) == GUID_BYTES
     return decider, int(match[2], 16)
+
+
+def group_prefix(manager: bytes, tag: bytes) -> bytes:
+    """What the ``gtrid`` of every branch of one batch begins with.
+
+    Args:
+        manager: GUID of the queue manager on which they are, and which decides.
+        tag: Which batch it is: TAG_BYTES.
+    """
+    assert len(manager) == GUID_BYTES
+    assert len(tag) == TAG_BYTES
+    return f"{PREFIX}{manager.hex()}-{tag.hex()}".encode()
+
+
+def group_xid(prefix: bytes, token: bytes, name: str) -> Xid:
+    """A branch of a batch; ``token`` tells attempts apart, ``name`` the branches of one attempt."""
+    assert len(token) == TAG_BYTES
+    return Xid(ONCEQ_FORMAT, prefix + token.hex().encode(), GROUP_MARK + name.encode())
+
+
+def group_of(xid: Xid) -> bytes:
+    """The ``group_prefix`` of a branch; empty if it belongs to no group."""
+    if not xid.bqual.startswith(GROUP_MARK):
+        return b""
+    match = _GROUP.fullmatch(xid.gtrid)
+    return match[1] if match is not None else b""
+
+
+def is_group_prefix(raw: bytes, manager: bytes) -> bool:
+    """Whether it is the prefix of batches of that queue manager."""
+    tag = raw.removeprefix(f"{PREFIX}{manager.hex()}-".encode())
+    return len(tag) == 2 * TAG_BYTES == len(raw) - len(PREFIX) - 2 * GUID_BYTES - 1 and (
+        _TAG.fullmatch(tag) is not None
+    )

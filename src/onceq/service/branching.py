@@ -5,12 +5,22 @@ Upholds: I24 (no value from outside makes the core fail).
 
 from __future__ import annotations
 
+from typing import Final
+
 from onceq.core import branching, inputs
 from onceq.errors import InvalidParameter
 from onceq.model.branch import Join, Leave
-from onceq.model.limits import GTRID_BYTES_MAX, PARTNER_CHARS_MAX
-from onceq.model.xid import Xid
+from onceq.model.limits import (
+    GROUP_APP_CHARS_MAX,
+    GTRID_BYTES_MAX,
+    PARTNER_CHARS_MAX,
+    PREPARED_MAX,
+)
+from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.wire.app import frames
+
+VERSION_MAX: Final = (1 << 63) - 1
+"""Of a group: 64 bits with a sign, as batches have them."""
 
 
 def branch_input(owner: int, request: int, head: frames.BranchHead) -> inputs.Input:
@@ -54,3 +64,30 @@ def decide_input(owner: int, request: int, head: frames.DecideHead) -> inputs.In
     if head.verb == "done":
         return branching.DecisionDone(owner, request, gtrid)
     raise InvalidParameter(f"there is no verb {head.verb[:20]!r} of decisions")
+
+
+def group_input(owner: int, request: int, head: frames.GroupHead) -> inputs.Input:
+    """A group of branches; raises InvalidParameter."""
+    if head.verb == "rollback":
+        return branching.RollbackGroup(owner, request, head.prefix)
+    _check_name(head.app, "an application", least=1)
+    if head.verb == "forget":
+        return branching.ForgetGroup(owner, request, head.app)
+    if head.verb != "commit":
+        raise InvalidParameter(f"there is no verb {head.verb[:20]!r} of groups")
+    _check_name(head.query, "a query", least=0)
+    if not 0 <= head.version <= VERSION_MAX:
+        raise InvalidParameter(f"a version is 0 to {VERSION_MAX}, not {head.version}")
+    if len(head.branches) > PREPARED_MAX:
+        raise InvalidParameter(f"{len(head.branches)} branches; a group has at most {PREPARED_MAX}")
+    return branching.CommitGroup(
+        owner, request, head.app, head.query, head.version, head.prefix,
+        tuple([Xid(ONCEQ_FORMAT, gtrid, bqual) for gtrid, bqual in head.branches]),
+    )  # fmt: skip
+
+
+def _check_name(name: str, whose: str, *, least: int) -> None:
+    if not least <= len(name) <= GROUP_APP_CHARS_MAX or not name.isprintable():
+        raise InvalidParameter(
+            f"the name of {whose} has {least} to {GROUP_APP_CHARS_MAX} printable characters"
+        )

@@ -28,7 +28,7 @@ from onceq.model.message import CORRELATION_BYTES, PLAIN, Acknowledge, Delivery,
 from onceq.model.queue import QueueProperties, changed
 from onceq.model.run import Run
 from onceq.model.xid import Xid
-from onceq.service.branching import branch_input, decide_input
+from onceq.service.branching import branch_input, decide_input, group_input
 from onceq.service.clock import Clock
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
@@ -188,6 +188,8 @@ def to_input(
         return branch_input(owner, request, head)
     if code == Code.DECIDE:
         return decide_input(owner, request, head)
+    if code == Code.GROUP:
+        return group_input(owner, request, head)
     if code == Code.CREATE:
         return inputs.CreateQueue(owner, request, _queue(head.properties), random(GUID_BYTES))
     return _simple(owner, request, code, head)

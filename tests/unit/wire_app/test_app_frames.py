@@ -46,6 +46,7 @@ HEADS: list[tuple[int, Any]] = [
     (Code.BRANCH, frames.BranchHead("commit", 0, 7, b"g", b"b", 1, True)),
     (Code.DECIDE, frames.DecideHead("enlist", 3, b"g", "db")),
     (Code.PREPARE, frames.PrepareHead(3, 7, b"g", b"b", [frames.Item("q", {}, 0, 1)])),
+    (Code.GROUP, frames.GroupHead("commit", "app", "q", 3, b"onceq-", [(b"g", b"group.0")])),
 ]
 
 

@@ -66,6 +66,7 @@ class Code(IntEnum):
     BRANCH = 25
     DECIDE = 26
     PREPARE = 27
+    GROUP = 28
 
 
 ANSWER: Final = 0x100
@@ -308,6 +309,20 @@ class DecideHead(_Head):
     partner: str = ""
 
 
+class GroupHead(_Head):
+    """A group of branches: commit, rollback or forget.
+
+    ``branches``: global transaction identifier and branch qualifier of each, in order.
+    """
+
+    verb: str
+    app: str
+    query: str
+    version: int
+    prefix: bytes
+    branches: list[tuple[bytes, bytes]]
+
+
 class OpenedHead(_Head):
     """Answer to open."""
 
@@ -352,6 +367,7 @@ REQUESTS: Final[dict[int, type[Head]]] = {
     Code.BRANCH: BranchHead,
     Code.DECIDE: DecideHead,
     Code.PREPARE: PrepareHead,
+    Code.GROUP: GroupHead,
 }
 
 _SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)

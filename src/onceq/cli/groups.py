@@ -1,0 +1,66 @@
+"""``onceq tx groups``: who commits groups of branches here, and up to which version.
+
+A streaming query of Spark that writes to queues is such a one. What is remembered keeps a batch
+that is written twice from being sent twice, so to forget it is asked twice.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import DryRun, Json, Where, as_json, manager
+from onceq.cli.transactions import Yes
+from onceq.client.why import duration
+from onceq.errors import UsageError
+
+App = Annotated[
+    str, typer.Argument(metavar="APP", help="As the list shows it: txnAppId, or query:...")
+]
+
+
+def list_groups(qm: Where = None, json: Json = False) -> None:
+    """List applications that commit groups of branches (Spark), and their last versions."""
+    with manager(qm) as connection:
+        found = connection.groups.list()
+    if as_json(json):
+        out.dump(found)
+        return
+    if not found:
+        out.line("nobody has committed a group of branches here")
+        return
+    now = int(time.time())
+    out.table(
+        ("application", "query", "last version", "ago"),
+        [(g["app"], g["query"], g["version"], duration(now - g["since"])) for g in found],
+    )
+
+
+def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where = None) -> None:
+    """Forget the last version of an application: its next batch is sent, whatever its version."""
+    with manager(qm) as connection:
+        group = next((g for g in connection.groups.list() if g["app"] == app), None)
+        if group is None:
+            raise UsageError(f"no version is remembered of {app!r}; 'tx groups' shows the others")
+        said = f"version {group['version']} of {app}"
+        if dry_run:
+            out.line(f"would be forgotten: {said}")
+            return
+        if not yes:
+            out.note(
+                "if it is still at work, or is started again with its old checkpoint, a batch that "
+                "was sent may be sent a second time."
+            )
+            if not typer.confirm(f"forget {said}?"):
+                raise typer.Exit(1)
+        connection.groups.forget(app)
+    out.line(f"forgotten: {said}")
+
+
+def add_to(tx_app: typer.Typer) -> None:
+    """Make them commands of ``onceq tx``."""
+    tx_app.command("groups")(list_groups)
+    tx_app.command("forget-group")(forget_group)

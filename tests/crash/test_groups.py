@@ -1,0 +1,153 @@
+"""Groups of branches survive every crash point on every legal disk, and every cut of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from onceq.core import groups
+from onceq.core.branching import CommitGroup
+from onceq.core.desk import Desk
+from onceq.core.group_table import Groups
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan, Torn
+from tests.crash.group_life import GroupLife, lived
+
+SMALL = 4096
+"""Segments of which one group needs more than one."""
+LARGE = 1 << 20
+
+
+def run(most: int, *, step: int = 1) -> int:
+    """Judge up to ``most`` disks at every ``step``-th point; returns how many were judged."""
+    stop, stopped, count = 1, True, 0
+    while stopped:
+        life, stopped = lived(stop, segment_bytes=SMALL)
+        for disk in life.files.images(most, seed=stop):
+            life.judge(disk)
+            count += life.existed
+        stop += step
+    return count
+
+
+def test_some_images_at_every_point() -> None:
+    assert run(3) > 60
+
+
+@pytest.mark.slow
+def test_many_images_at_every_point() -> None:
+    assert run(60) > 1_500
+
+
+def cuts() -> tuple[GroupLife, list[int]]:
+    """A life that ends while the records of a group are synced, and where each of them ends."""
+    life = GroupLife(SimFiles(), segment_bytes=LARGE)
+    life.open()
+    life.batch(0)
+    xids = life.prepare(1)
+    ends: list[int] = []
+    append = life.store.append
+
+    def noting(*arguments: object) -> int:
+        at = append(*arguments)  # type: ignore[arg-type]
+        ends.append(life.store.position)
+        return at
+
+    start = life.store.position
+    life.store.append = noting  # type: ignore[method-assign]
+    life.store.sync = life.store.flush  # type: ignore[method-assign]
+    life.commit(1, xids)
+    life.told = 0  # of the second one nothing was said
+    return life, [end - start for end in ends]
+
+
+def judge_cuts(step: int) -> tuple[int, int]:
+    """Cut the log at the end of each record, around it, and at every ``step``-th byte."""
+    life, ends = cuts()
+    (write,) = life.files.pending_writes
+    lengths = {near for end in ends for near in (end - 1, end, end + 1) if near <= ends[-1]}
+    lengths |= set(range(0, ends[-1], step))
+    for length in sorted(lengths):
+        plan = Plan((write,), life.files.pending_names, Torn(write, length))
+        life.judge(life.files.image(plan))
+    return len(ends), len(lengths)
+
+
+def test_the_log_is_cut_within_the_records_of_a_group() -> None:
+    records, count = judge_cuts(199)
+    assert records == 5, "the decision, three branches, and one of an attempt beside"
+    assert count > 20
+
+
+@pytest.mark.slow
+def test_the_log_is_cut_at_many_bytes_of_a_group() -> None:
+    """Every single one takes 40 s: ``judge_cuts(1)``."""
+    assert judge_cuts(7)[1] > 350
+
+
+# ---- planted mistakes ---------------------------------------------------------------------
+
+
+def _record_after_changes(patch: pytest.MonkeyPatch) -> None:
+    """27 of a kind: what is to be done is written after it was done."""
+
+    def commit(desk: Desk, item: CommitGroup) -> None:
+        setup = desk.setup
+        late: list[Callable[[], None]] = []
+        desk.setup = lambda *a, **v: late.append(lambda: setup(*a, **v))  # type: ignore
+        try:
+            original(desk, item)
+        finally:
+            del desk.setup
+        for work in late:
+            work()
+            desk.state.groups.pending = []
+
+    original = groups.commit
+    patch.setattr(groups, "commit", commit)
+
+
+def _not_finished(patch: pytest.MonkeyPatch) -> None:
+    """Recovery leaves a group as the cut has left it."""
+
+    def finish(desk: Desk) -> None:
+        desk.state.groups.pending = []
+
+    patch.setattr(groups, "finish", finish)
+
+
+def _not_remembered(patch: pytest.MonkeyPatch) -> None:
+    """27: a batch that is written twice is committed twice."""
+    patch.setattr(Groups, "get", lambda self, app: None)
+
+
+def _version_forgotten_by_checkpoints(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Groups, "dump", lambda self: [])
+
+
+def _any_order(patch: pytest.MonkeyPatch) -> None:
+    """Recovery takes up what is left from the end."""
+
+    def finish(desk: Desk) -> None:
+        desk.state.groups.pending.reverse()
+        original(desk)
+
+    original = groups.finish
+    patch.setattr(groups, "finish", finish)
+
+
+PLANTED = (
+    _record_after_changes, _not_finished, _not_remembered, _version_forgotten_by_checkpoints,
+    _any_order,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__.strip("_"))
+def test_a_planted_mistake_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run(3)
+        judge_cuts(199)
