@@ -71,7 +71,9 @@ def _heads(items: Any) -> list[frames.Item]:
 
 def _plain(item: Any) -> tuple[int, object]:
     makers: dict[type, Any] = {
-        inputs.OpenQueue: lambda i: (Code.OPEN, frames.Open(i.name, int(i.access), int(i.share))),
+        inputs.OpenQueue: lambda i: (
+            Code.OPEN, frames.Open(i.name, int(i.access), int(i.share), i.note)
+        ),
         inputs.CloseQueue: lambda i: (Code.CLOSE, frames.Number(i.handle)),
         inputs.Begin: lambda i: (Code.BEGIN, frames.Number(i.transaction)),
         inputs.Abort: lambda i: (Code.ABORT, frames.Number(i.transaction)),

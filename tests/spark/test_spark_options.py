@@ -7,21 +7,23 @@ from pathlib import Path
 import pytest
 
 from onceq.errors import ConfigurationError
-from onceq.spark.options import EARLIEST, LATEST, OPTIONS, parse
+from onceq.spark.options import OPTIONS, Patience, parse
 from onceq.spark.rows import COLUMNS
+from onceq.spark.targets import EARLIEST, LATEST, Target
 
 ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}
 
 
 def test_defaults_of_a_stream() -> None:
     options = parse(ENOUGH, stream=True)
-    assert options.manager == "127.0.0.1:1802"
-    assert options.queues == (r"private$\orders",)
+    address, queue = "127.0.0.1:1802", r"private$\orders"
+    assert options.targets == (Target(queue, address, address, queue),)
     assert options.starting == {r"private$\orders": EARLIEST}
     assert (options.messages_max, options.bytes_max, options.partitions_min) == (0, 0, 1)
     assert options.receive
     assert options.fail_on_data_loss
     assert options.subscription == ""
+    assert options.patience == Patience(3, 1.0, 10.0)
 
 
 def test_a_batch_only_peeks() -> None:
@@ -30,13 +32,65 @@ def test_a_batch_only_peeks() -> None:
 
 def test_names_in_any_case_and_the_path_of_load() -> None:
     options = parse({"QUEUEMANAGER": "h:1", "path": "a, b", "MinPartitions": "3"}, stream=True)
-    assert options.queues == ("a", "b")
+    assert [target.queue for target in options.targets] == ["a", "b"]
     assert options.partitions_min == 3
 
 
 def test_offsets_as_json() -> None:
     given = {**ENOUGH, "queue": "a,b", "startingOffsets": '{"a": 17, "b": -1}'}
     assert parse(given, stream=True).starting == {"a": 17, "b": LATEST}
+
+
+MANY = "one:1, two:2"
+
+
+def keys(managers: str, queues: str, **more: str) -> list[tuple[str, str, str]]:
+    """Key, address and name of each queue that is read."""
+    given = {"queueManager": managers, "queue": queues, **more}
+    return [(t.key, t.manager, t.queue) for t in parse(given, stream=True).targets]
+
+
+def test_a_queue_on_each_of_many_queue_managers() -> None:
+    assert keys(MANY, "a, b") == [
+        ("one:1/a", "one:1", "a"), ("two:2/a", "two:2", "a"),
+        ("one:1/b", "one:1", "b"), ("two:2/b", "two:2", "b"),
+    ]  # fmt: skip
+
+
+def test_a_queue_of_one_of_many() -> None:
+    assert keys(MANY, "one:1/private$/a, two:2/b") == [
+        ("one:1/private$/a", "one:1", "private$/a"), ("two:2/b", "two:2", "b"),
+    ]  # fmt: skip
+    assert keys("one:1", "one:1/a") == [("a", "one:1", "a")]
+    assert keys("hub, hub/x", "hub/x/a") == [("hub/x/a", "hub/x", "a")]
+
+
+def test_urls_say_all_by_themselves() -> None:
+    assert keys("", r"onceq://one:1/private$\a") == [
+        (r"private$\a", "onceq://one:1", r"private$\a")
+    ]
+    assert keys("", "onceq://one:1/a,onceq://two:2/a") == [
+        ("onceq://one:1/a", "onceq://one:1", "a"), ("onceq://two:2/a", "onceq://two:2", "a"),
+    ]  # fmt: skip
+
+
+def test_executors_may_have_other_addresses() -> None:
+    given = {"queueManager": MANY, "queue": "a", "executorQueueManager": "in:1,in:2"}
+    assert [(t.manager, t.near) for t in parse(given, stream=True).targets] == [
+        ("one:1", "in:1"), ("two:2", "in:2"),
+    ]  # fmt: skip
+
+
+def test_offsets_of_many_queue_managers() -> None:
+    given = {"queueManager": MANY, "queue": "a", "startingOffsets": '{"a": -1}'}
+    assert parse(given, stream=True).starting == {"one:1/a": LATEST, "two:2/a": LATEST}
+    given["startingOffsets"] = '{"one:1/a": 5, "two:2/a": -2}'
+    assert parse(given, stream=True).starting == {"one:1/a": 5, "two:2/a": EARLIEST}
+
+
+def test_patience() -> None:
+    given = {**ENOUGH, "numRetries": "0", "retryIntervalMs": "0", "timeoutMs": "250"}
+    assert parse(given, stream=False).patience == Patience(0, 0.0, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +118,15 @@ def test_offsets_as_json() -> None:
         ({"startingOffsets": '{"x": 1}'}, True, "exactly the queues"),
         ({"startingOffsets": '{"private$\\\\orders": -7}'}, True, "cannot be -7"),
         ({"startingOffsets": '{"private$\\\\orders": "a"}'}, True, "cannot be 'a'"),
-        ({"startingOffsets": "[1]"}, True, "exactly the queues"),
+        ({"startingOffsets": "[1]"}, True, "earliest or latest or JSON"),
+        ({"queueManager": MANY, "startingOffsets": '{"one:1/x": 1}'}, True, "exactly the queues"),
+        ({"queueManager": "one:1,one:1"}, True, "stands twice"),
+        ({"queueManager": MANY, "queue": "a,one:1/A"}, True, "named twice"),
+        ({"queueManager": MANY, "executorQueueManager": "x:1"}, True, "has 1 addresses"),
+        ({"queueManager": "", "queue": "onceq://one:1"}, True, "is not onceq://host:port/queue"),
+        ({"queueManager": "", "queue": "onceq://one:1/a,b"}, True, "does not say on which"),
+        ({"numRetries": "-1"}, True, "from 0 to"),
+        ({"timeoutMs": "0"}, True, "from 1 to"),
     ],
 )
 def test_what_is_refused(changed: dict[str, str], stream: bool, words: str) -> None:

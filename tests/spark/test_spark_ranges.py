@@ -85,11 +85,35 @@ def test_queues_share_a_limit() -> None:
     }
 
 
-@given(after=st.integers(0, 1 << 60), size=st.integers(1, 300_000), least=st.integers(1, 50))
-def test_parts_are_the_whole(after: int, size: int, least: int) -> None:
-    parts = split([Range("q", after, after + size)], least)
-    assert parts[0].after == after
-    assert parts[-1].to == after + size
-    assert all(one.to == two.after for one, two in pairwise(parts))
-    assert all(0 < part.size <= PARTITION_MESSAGES for part in parts)
-    assert len(parts) >= min(least, size)
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 1 << 60), st.integers(1, 200_000)), max_size=8),
+    least=st.integers(1, 50),
+)
+def test_tasks_are_the_whole(sizes: list[tuple[int, int]], least: int) -> None:
+    """Each message in one task, in order, and the tasks of about the same size."""
+    ranges = [Range(f"q{i}", after, after + size) for i, (after, size) in enumerate(sizes)]
+    tasks = split(ranges, least)
+    parts = [part for task in tasks for part in task]
+    assert all(part.size > 0 for part in parts)
+    for whole in ranges:
+        mine = [part for part in parts if part.key == whole.key]
+        assert (mine[0].after, mine[-1].to) == (whole.after, whole.to)
+        assert all(one.to == two.after for one, two in pairwise(mine))
+    counts = [sum(part.size for part in task) for task in tasks]
+    assert all(0 < count <= PARTITION_MESSAGES for count in counts)
+    assert max(counts, default=0) - min(counts, default=0) <= 1
+    assert len(tasks) >= min(least, sum(counts))
+    assert split(ranges, least) == tasks
+
+
+def test_few_messages_of_many_queues_are_one_task() -> None:
+    ranges = [Range(f"q{i}", 10, 15) for i in range(40)]
+    assert split(ranges, 1) == [tuple(ranges)]
+    assert [len(task) for task in split(ranges, 2)] == [20, 20]
+
+
+def test_a_system_queue_of_an_older_checkpoint_is_known() -> None:
+    sight = Sight("0a" * 16, 0, 0, 0, 0)
+    assert sight.known_as("0a" * 16)
+    assert sight.known_as("00" * 16)
+    assert not sight.known_as("0b" * 16)

@@ -1,7 +1,8 @@
-"""Columns: the fast way must give what taking each packet apart gives."""
+"""Columns: made from all packets at once, they must be what taking each packet apart gives."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import pytest
 
 import onceq
+from onceq.client.results import Batch
+from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
-from onceq.spark.access import Access
+from onceq.model.run import LENGTH_TYPE, Run
+from onceq.spark.packets import CutShort
 from onceq.spark.ranges import Range
-from onceq.spark.rows import COLUMNS, arrow_schema, columns_of, record_batch
+from onceq.spark.reader import longer
+from onceq.spark.rows import COLUMNS, arrow_schema, prefix, record_batch
 
 PLAIN = r"private$\plain"
 ORDERS = r"private$\orders"
@@ -33,15 +38,19 @@ def expected(message: onceq.Message, queue: str) -> dict[str, Any]:
     return {
         "body": message.body,
         "label": message.label,
+        "queueManager": "ALPHA",
         "queue": queue,
         "lookupId": message.lookup_id,
         "messageId": message.id.pack(),
         "correlationId": message.correlation_id,
         "sentTime": message.sent_time * 1_000_000,
         "arrivedTime": message.arrived_time * 1_000_000,
+        "class": message.message_class,
+        "className": class_name(message.message_class),
         "priority": message.priority,
         "bodyType": message.body_type,
         "appSpecific": message.app_specific,
+        "extension": message.extension,
         "streamId": str(stream) if stream else None,
         "seqNumber": message.number if stream else None,
         "prevNumber": message.previous if stream else None,
@@ -49,18 +58,40 @@ def expected(message: onceq.Message, queue: str) -> dict[str, Any]:
         "firstInXact": message.first_in_transaction if ordered else None,
         "lastInXact": message.last_in_transaction if ordered else None,
         "sourceMachine": guid_text(message.id.source),
+        "destination": message.destination,
         "responseQueue": message.response_queue or None,
         "adminQueue": message.admin_queue or None,
+        "abortCount": message.abort_count,
+        "moveCount": message.move_count,
     }
 
 
+def rows_of(batch: Batch, queue: str, names: tuple[str, ...] = tuple(COLUMNS)) -> list[Any]:
+    """The rows as Spark would have them; times as microseconds."""
+    import pyarrow as pa
+
+    made = record_batch(
+        batch, manager="ALPHA", queue=queue, names=names, schema=arrow_schema(names)
+    )
+    made.validate(full=True)
+    assert made.schema == arrow_schema(names)
+    times = {name: pa.int64() for name in ("sentTime", "arrivedTime") if name in names}
+    columns = [made[name].cast(times.get(name, made[name].type)) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=list(names)).to_pylist()
+
+
 def check(manager: onceq.QueueManager, queue: str, count: int) -> None:
+    """Every row of a queue, also in part, by itself, and of packets that were cut."""
     batch = manager.peek_many(queue, 1_000)
     assert len(batch) == count
-    found = columns_of(batch, count, queue, tuple(COLUMNS))
-    for index, message in enumerate(batch):
-        row = {name: found[name][index] for name in COLUMNS}
-        assert row == expected(message, queue)
+    rows = [expected(message, queue) for message in batch]
+    assert rows_of(batch, queue) == rows
+    assert rows_of(batch.part(1, count - 1), queue) == rows[1:]
+    for index, row in enumerate(rows):
+        assert rows_of(batch.part(index, 1), queue) == [row]
+    names = tuple(name for name in COLUMNS if name not in ("body", "extension"))
+    tops = manager.peek_tops(queue, 1_000, size=8_192)
+    assert rows_of(tops, queue, names) == [{name: row[name] for name in names} for row in rows]
 
 
 def test_messages_of_one_form(manager: onceq.QueueManager) -> None:
@@ -77,6 +108,7 @@ def test_messages_of_every_form(manager: onceq.QueueManager) -> None:
     send(PLAIN, b"label", label="short")
     send(PLAIN, b"label", label="longer label")
     send(PLAIN, b"other label", label="other label.")
+    send(PLAIN, b"letters", label="größer 漢字 \U0001f600")
     send(PLAIN, b"first", priority=7)
     send(PLAIN, b"extended", extension=b"more", label="x")
     send(PLAIN, b"after it", label="x")
@@ -86,22 +118,114 @@ def test_messages_of_every_form(manager: onceq.QueueManager) -> None:
     send(PLAIN, b"numbers", app_specific=0xFFFF_FFFF, body_type=8,
          correlation_id=bytes(range(20)))  # fmt: skip
     send(PLAIN, b"express", delivery="express")
-    check(manager, PLAIN, 11)
+    check(manager, PLAIN, 12)
 
 
-def test_bodies_alone_take_the_short_way(manager: onceq.QueueManager) -> None:
+def test_messages_to_several_queues(manager: onceq.QueueManager) -> None:
+    """Their lists of names stand behind the body: cut packets do not have them."""
+    other = r"private$\other"
+    manager.create_queue(other)
+    manager.send(PLAIN, b"to one")
+    manager.send(f"DIRECT=OS:ALPHA\\{PLAIN},DIRECT=OS:ALPHA\\{other}", b"to two" * 100,
+                 response_queue=rf"DIRECT=OS:ALPHA\{PLAIN},DIRECT=OS:ALPHA\{other}")  # fmt: skip
+    batch = manager.peek_many(PLAIN, 10)
+    assert rows_of(batch, PLAIN) == [expected(message, PLAIN) for message in batch]
+    with pytest.raises(CutShort):
+        rows_of(manager.peek_tops(PLAIN, 10, size=512), PLAIN, ("responseQueue",))
+
+
+def test_counts_beside_the_packets(manager: onceq.QueueManager) -> None:
     with manager.transaction() as tx:
-        tx.send_many(ORDERS, [f"{i}".encode() for i in range(50)])
-    batch = manager.peek_many(ORDERS, 1_000)
-    names = ("lookupId", "body")
-    made = record_batch(batch, 20, ORDERS, names, arrow_schema(names))
-    assert made.schema == arrow_schema(names)
-    assert made.num_rows == 20
-    assert made.column(1).to_pylist() == [f"{i}".encode() for i in range(20)]
-    assert made.column(0).to_pylist() == list(batch.lookup_ids[:20])
+        tx.send_many(ORDERS, [b"0", b"1", b"2"])
+    tx = manager.transaction()
+    tx.receive(ORDERS, timeout=0)
+    tx.abort()
+    moved = manager.move(ORDERS, manager.peek(ORDERS, seek="last"), ";aside")
+    manager.move(ORDERS + ";aside", moved, "")
+    batch = manager.peek_many(ORDERS, 10)
+    assert [row["abortCount"] for row in rows_of(batch, ORDERS)] == [1, 0, 0]
+    assert [row["moveCount"] for row in rows_of(batch, ORDERS)] == [0, 0, 2]
 
 
-def test_a_range_is_read_and_what_is_missing_is_noticed(daemon: Any) -> None:
+def test_the_class_of_a_dead_letter(manager: onceq.QueueManager) -> None:
+    with manager.transaction() as tx:
+        tx.send_many(ORDERS, [b"gone"] * 3, journal=onceq.Journal.DEADLETTER)
+    manager.purge(ORDERS)
+    rows = rows_of(manager.peek_many("SYSTEM$;DEADXACT", 10), "SYSTEM$;DEADXACT")
+    assert [(row["class"], row["className"]) for row in rows] == [(0xC001, "nack-queue-purged")] * 3
+    assert all(row["destination"].endswith(ORDERS) for row in rows)
+
+
+def test_packets_at_odd_places(manager: onceq.QueueManager) -> None:
+    """Other queue managers may put bytes behind a packet's last header."""
+    with manager.transaction() as tx:
+        tx.send_many(ORDERS, [b"one", b"two", b"three"], label="odd")
+    batch = manager.peek_many(ORDERS, 10)
+    longer_ones = []
+    for packet in batch.run:
+        odd = bytearray(packet) + b"?"
+        odd[8:12] = len(odd).to_bytes(4, "little")
+        longer_ones.append(bytes(odd))
+    run = Run(b"".join(longer_ones), array(LENGTH_TYPE, map(len, longer_ones)))
+    odd_ones = Batch(run, batch.lookup_ids, batch.arrived_times, batch.abort_counts)
+    assert rows_of(odd_ones, ORDERS) == [expected(message, ORDERS) for message in batch]
+
+
+def test_every_cut_is_noticed_or_does_no_harm(manager: onceq.QueueManager) -> None:
+    manager.send(PLAIN, b"body" * 10, label="label", extension=b"extension",
+                 response_queue=r"DIRECT=OS:ALPHA\private$\answers")  # fmt: skip
+    with manager.transaction() as tx:
+        tx.send(ORDERS, b"body" * 10, label="label")
+    for queue in (PLAIN, ORDERS):
+        whole = manager.peek_many(queue, 1)
+        rows = [expected(message, queue) for message in whole]
+        size = whole.run.lengths[0]
+        for top in range(size + 1):
+            cut = manager.peek_tops(queue, 1, size=top)
+            assert len(cut.run.data) == top
+            for name in COLUMNS:
+                try:
+                    made = rows_of(cut, queue, (name,))
+                except CutShort:
+                    assert top < size
+                else:
+                    assert made == [{name: rows[0][name]}]
+
+
+def test_the_beginnings_of_packets(manager: onceq.QueueManager) -> None:
+    with manager.transaction() as tx:
+        tx.send_many(ORDERS, [b"", b"x" * 5_000, b"y" * 300])
+    whole = manager.peek_many(ORDERS, 10)
+    for size in (0, 1, 400, 10_000):
+        tops = manager.peek_tops(ORDERS, 10, size=size)
+        assert [bytes(p) for p in tops.run] == [bytes(p)[:size] for p in whole.run]
+        assert (tops.lookup_ids, tops.arrived_times) == (whole.lookup_ids, whole.arrived_times)
+    after = manager.peek_tops(ORDERS, 1, after=whole.lookup_ids[0], size=4)
+    assert after.lookup_ids[0] == whole.lookup_ids[1]
+    with pytest.raises(onceq.errors.ReceiveTimeout):
+        manager.peek_tops(PLAIN, 1)
+    with pytest.raises(onceq.errors.InvalidParameter):
+        manager.peek_tops(ORDERS, 1, size=-1)
+
+
+def test_a_range_is_removed_at_once(manager: onceq.QueueManager) -> None:
+    manager.send_many(PLAIN, [b"0", b"1", b"2", b"3"])
+    ids = manager.peek_many(PLAIN, 10).lookup_ids
+    assert manager.remove(PLAIN, ids[1], ids[2]) == 2
+    assert manager.remove(PLAIN, ids[1], ids[2]) == 0
+    assert [m.body for m in manager.peek_many(PLAIN, 10)] == [b"0", b"3"]
+
+
+def test_how_much_is_asked_for() -> None:
+    assert prefix(("lookupId", "queue", "arrivedTime")) == 0
+    assert prefix(("lookupId", "label")) == 512
+    assert prefix(("lookupId", "body")) is None
+    assert [longer(0), longer(512), longer(2048), longer(8192)] == [512, 2048, 8192, None]
+
+
+def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
+    from onceq.spark.access import Access
+
     queue = r"private$\holes"
     daemon.manager.create_queue(queue, transactional=True)
     with daemon.manager.transaction() as tx:
@@ -109,17 +233,18 @@ def test_a_range_is_read_and_what_is_missing_is_noticed(daemon: Any) -> None:
     view = daemon.manager.queue(queue)
     whole = Range(queue, view["first_lookup"] - 1, view["last_lookup"])
     with Access(str(daemon.path)) as access:
-        bodies = [b for batch, n in access.read(whole, complete=True) for b in batch.bodies()[:n]]
-        assert bodies == [f"{i}".encode() for i in range(10)]
+        sight = access.look(queue)
+        assert [len(batch) for batch in access.pages(queue, whole)] == [10]
         part = Range(queue, whole.after + 3, whole.after + 7)
-        bodies = [b for batch, n in access.read(part, complete=True) for b in batch.bodies()[:n]]
-        assert bodies == [b"3", b"4", b"5", b"6"]
+        assert [batch.bodies() for batch in access.pages(queue, part)] == [[b"3", b"4", b"5", b"6"]]
+        assert access.unbroken(queue, whole) == whole.to
         daemon.manager.receive(queue, lookup_id=whole.after + 5)
-        assert [n for _, n in access.read(whole, complete=False)] == [9]
-        with pytest.raises(onceq.errors.MessagesMissing, match="failOnDataLoss"):
-            list(access.read(whole, complete=True))
-        assert access.unbroken(whole, bytes_max=0, gapless=True) == whole.after + 4
-        assert access.unbroken(whole, bytes_max=1, gapless=False) == whole.after + 1
-        assert access.unbroken(whole, bytes_max=0, gapless=False) == whole.to
-        assert access.remove([whole]) == [9]
-        assert access.remove([whole]) == [0]
+        assert [len(batch) for batch in access.pages(queue, whole)] == [9]
+        assert access.unbroken(queue, whole) == whole.after + 4
+        size = sum(daemon.manager.peek_many(queue, 3).run.lengths)
+        assert access.fitting(queue, whole, 1) == whole.after + 1
+        assert access.fitting(queue, whole, size) == whole.after + 3
+        assert access.fitting(queue, whole, size - 1) == whole.after + 2
+        assert access.fitting(queue, whole, 1 << 30) == whole.to
+        assert access.remove([(queue, whole)], [sight], "a test") == [9]
+        assert access.remove([(queue, whole)], [sight], "a test") == [0]

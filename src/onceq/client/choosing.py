@@ -29,7 +29,7 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 SEEK: Final = {"current": 0, "next": 1, "previous": 2, "first": 4, "last": 8}
-HEADS, CORRELATION, MESSAGE = 1, 2, 3
+HEADS, CORRELATION, MESSAGE, TOPS = 1, 2, 3, 4
 LOOK_AGAIN_S: Final = (0.25, 0.5, 1.0, 2.0)
 """What is wanted may also come back to a place that was searched already (an abort, or a higher
 priority), so that the search begins anew after these times."""
@@ -153,7 +153,23 @@ def _search(
             raise ReceiveTimeout(f"no such message came to {queue} in time")
 
 
+def peek_tops(session: Session, queue: str, *, count: int, after: int, size: int) -> Plan:
+    """Look at the first bytes of messages."""
+    if count < 1 or not 0 <= size < 1 << 32:
+        raise InvalidParameter(f"cannot look at {size} bytes of {count} messages")
+    head = frames.ReceiveHead(
+        queue, 0, min(count, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, 0, True, after, 0, 0,
+        pick=TOPS, value=size.to_bytes(4, "little"),
+    )  # fmt: skip
+    return cast(Batch, (yield Request(Code.RECEIVE, head)))
+
+
 # ---- what is done with single messages ----------------------------------------------------
+
+
+def remove(queue: str, first: int, last: int) -> Plan:
+    """Take a range at once; returns how many there were."""
+    return (yield Request(Code.REMOVE, frames.RemoveHead(queue, 0, first, last)))
 
 
 def subqueue(queue: str, to: str) -> str:

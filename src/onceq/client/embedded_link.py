@@ -38,7 +38,7 @@ def translated(result: object) -> object:
     if isinstance(result, Sent):
         return frames.SentHead(result.first_message, result.messages, result.transaction)
     if isinstance(result, Opened):
-        return frames.OpenedHead(result.handle, result.local, result.transactional)
+        return frames.OpenedHead(result.handle, result.local, result.transactional, result.turn)
     if result is None or isinstance(result, (OnceqError, int)):
         return result
     return plain(result)

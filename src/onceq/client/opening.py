@@ -11,17 +11,26 @@ from onceq.directory.contract import Directory
 from onceq.model.limits import Settings
 
 
-def connect(where: str = ".", *, timeout: float = 10.0) -> QueueManager:
+def connect(
+    where: str = ".",
+    *,
+    timeout: float = 10.0,
+    answer_timeout: float | None = None,
+    again: bool = True,
+) -> QueueManager:
     """Connect to a queue manager that runs as a daemon.
 
     Args:
         where: ``onceq://host:port``, ``unix:///path``, or its data directory.
         timeout: Seconds for connecting.
+        answer_timeout: Seconds for each answer, the wait of a receive included; after that the
+            connection counts as broken. None: for ever.
+        again: Whether a call that finds the connection broken connects again.
 
     Raises:
         ServiceNotAvailable: Nobody answers there.
     """
-    return QueueManager(lambda: SocketLink(parse(where), timeout), again=True)
+    return QueueManager(lambda: SocketLink(parse(where), timeout, answer_timeout), again=again)
 
 
 def open(

@@ -37,14 +37,14 @@ def ask(code: int, head: Any) -> Plan:
     return (yield Request(code, head))
 
 
-def open_queue(name: str, access: str, share: str) -> Plan:
+def open_queue(name: str, access: str, share: str, note: str = "") -> Plan:
     """Hold a queue open; returns an OpenedHead."""
     if access not in ACCESS or share not in SHARE:
         raise InvalidParameter(
             f"there is no access {access!r} with share {share!r}; access is one of "
             f"{', '.join(ACCESS)}, share one of {', '.join(SHARE)}"
         )
-    return (yield Request(Code.OPEN, frames.Open(name, ACCESS[access], SHARE[share])))
+    return (yield Request(Code.OPEN, frames.Open(name, ACCESS[access], SHARE[share], note)))
 
 
 def know_destination(session: Session, destination: str) -> Plan:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from onceq.client import plans
-from onceq.client.choosing import chosen, move, which
+from onceq.client.choosing import chosen, move, peek_tops, remove, which
 from onceq.client.plans import Plan
 from onceq.client.queues import set_plan
+from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.client.unit import Unit
 from onceq.client.whole import SenderTransaction
@@ -89,6 +90,31 @@ class Reading:
         )
         plan = chosen(self._session, queue, wanted, timeout=timeout, peek=True)
         return cast(Message, self.run(plans.one(plan)))
+
+    def peek_tops(self, queue: str, max: int = 1000, *, after: int = 0, size: int = 512) -> Batch:
+        """Look at the beginnings of messages, without what makes them large: their bodies.
+
+        Args:
+            after: Lookup identifier behind which to look.
+            size: Bytes of each packet; what is longer is cut off, and cannot be decoded. With 0
+                only places and times are told.
+
+        Raises:
+            ReceiveTimeout: There is none.
+        """
+        plan = peek_tops(self._session, queue, count=max, after=after, size=size)
+        return cast(Batch, self.run(plan))
+
+    def remove(self, queue: str, first: int, last: int) -> int:
+        """Take a range that was peeked before, at once and for good, without its bytes.
+
+        Args:
+            first, last: Lookup identifiers, both included.
+
+        Returns:
+            How many messages were there; those that a transaction holds stay.
+        """
+        return cast(int, self.run(remove(queue, first, last)))
 
     def move(self, queue: str, message: Message | int, to: str) -> int:
         """Move a message between a queue and its subqueues, at once.
@@ -177,6 +203,17 @@ class AsyncReading:
         )
         plan = chosen(self._session, queue, wanted, timeout=timeout, peek=True)
         return cast(Message, await self.run(plans.one(plan)))
+
+    async def peek_tops(
+        self, queue: str, max: int = 1000, *, after: int = 0, size: int = 512
+    ) -> Batch:
+        """Look at the beginnings of messages, without what makes them large: their bodies."""
+        plan = peek_tops(self._session, queue, count=max, after=after, size=size)
+        return cast(Batch, await self.run(plan))
+
+    async def remove(self, queue: str, first: int, last: int) -> int:
+        """Take a range that was peeked before, at once and for good, without its bytes."""
+        return cast(int, await self.run(remove(queue, first, last)))
 
     async def move(self, queue: str, message: Message | int, to: str) -> int:
         """Move a message between a queue and its subqueues, at once."""

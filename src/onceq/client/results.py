@@ -74,12 +74,12 @@ class Batch(Sequence[Message]):
         return (self[index] for index in range(len(self)))
 
     @property
-    def arrived_times(self) -> Sequence[int]:
+    def arrived_times(self) -> array[int]:
         """Seconds since 1970 UTC at which each message entered the queue."""
         return self._arrived
 
     @property
-    def abort_counts(self) -> Sequence[int]:
+    def abort_counts(self) -> array[int]:
         """How often a transaction that received each was aborted."""
         return self._aborts
 

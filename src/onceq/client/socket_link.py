@@ -12,6 +12,7 @@ import contextlib
 import os
 import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -61,8 +62,15 @@ class _Slot:
 class SocketLink:
     """See the module. Any thread may call."""
 
-    def __init__(self, address: Address, timeout: float) -> None:
-        """Connect and greet; raises ServiceNotAvailable, UnknownVersion."""
+    def __init__(
+        self, address: Address, timeout: float, answer_timeout: float | None = None
+    ) -> None:
+        """Connect and greet; raises ServiceNotAvailable, UnknownVersion.
+
+        Args:
+            timeout: Seconds for that.
+            answer_timeout: Seconds for each answer afterwards; None: for ever.
+        """
         self._address = address
         self._socket = _connected(address, timeout)
         self._poll = select.poll()
@@ -78,6 +86,11 @@ class SocketLink:
         try:
             self.greeting = self._greet()
             self._socket.settimeout(None)
+            if answer_timeout is not None:
+                # By the kernel: a timeout of Python's would let ``look`` wait as well.
+                span = struct.pack("@ll", *divmod(round(answer_timeout * 1_000_000), 1_000_000))
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, span)
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
         except BaseException:
             self._socket.close()
             raise
@@ -244,6 +257,8 @@ class SocketLink:
                 slot = self._slots.pop(number, None)
                 if slot is not None:
                     slot.put(_result(code, head, rest))
+        except BlockingIOError:
+            self._lose(f"the queue manager at {self._address} gave no answer in time")
         except (OSError, OnceqError) as error:
             self._lose(f"the connection to {self._address} broke: {error}")
 

@@ -96,7 +96,9 @@ class QueueManager(Reading, Operating, Tracking, Branching, Recovering):
                 raise ServiceNotAvailable("this queue manager was closed")
             if not self._link.alive:
                 if not self._again:
-                    raise ServiceNotAvailable("the embedded queue manager has stopped")
+                    raise ServiceNotAvailable(
+                        "the embedded queue manager has stopped, or the connection was lost"
+                    )
                 self._link = self._reconnect()
             return self._link
 
@@ -205,18 +207,21 @@ class QueueManager(Reading, Operating, Tracking, Branching, Recovering):
         """All queues of this manager, system queues included."""
         return cast(list[dict[str, Any]], self._look("queues"))
 
-    def open_queue(self, name: str, *, access: str = "receive", share: str = "none") -> OpenQueue:
+    def open_queue(
+        self, name: str, *, access: str = "receive", share: str = "none", note: str = ""
+    ) -> OpenQueue:
         """Hold a queue open (MQOpenQueue).
 
         Args:
             access: "receive", "peek", "send" or "move" (messages into it).
             share: "none", or "deny-receive" to keep others from receiving.
+            note: Who holds it; those who are refused because of that are told.
 
         Raises:
             SharingViolation, UnsupportedAccessMode, QueueNotFound, UnsupportedFormatName.
         """
         link = self.live()
-        opened = self.run(plans.open_queue(name, access, share), link)
+        opened = self.run(plans.open_queue(name, access, share, note), link)
         return OpenQueue(self, self._session, link, name, opened)
 
     def cursor(self, queue: str, *, access: str = "receive") -> Cursor:

@@ -250,12 +250,19 @@ class OpenQueue:
         self.handle = opened.handle
         self.local = opened.local
         self.transactional = opened.transactional
+        self.turn = opened.turn
+        """How many have opened it so that others cannot receive, this one included."""
 
     def __enter__(self) -> OpenQueue:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its connection still lives, as far as that can be known without asking."""
+        return bool(self.handle) and self._link.look()
 
     def run(self, plan: Plan) -> Any:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""

@@ -209,6 +209,8 @@ class AsyncOpenQueue:
         self.handle = opened.handle
         self.local = opened.local
         self.transactional = opened.transactional
+        self.turn = opened.turn
+        """How many have opened it so that others cannot receive, this one included."""
 
     async def __aenter__(self) -> AsyncOpenQueue:
         return self

@@ -173,11 +173,11 @@ class AsyncQueueManager(
         return cast(list[dict[str, Any]], await self._look("queues"))
 
     async def open_queue(
-        self, name: str, *, access: str = "receive", share: str = "none"
+        self, name: str, *, access: str = "receive", share: str = "none", note: str = ""
     ) -> AsyncOpenQueue:
         """Hold a queue open (MQOpenQueue)."""
         link = await self.live()
-        opened = await self.run(plans.open_queue(name, access, share), link)
+        opened = await self.run(plans.open_queue(name, access, share, note), link)
         return AsyncOpenQueue(self, self._session, link, name, opened)
 
     async def cursor(self, queue: str, *, access: str = "receive") -> AsyncCursor:

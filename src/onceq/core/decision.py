@@ -83,11 +83,18 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A queue is open: the handle, and what the name led to."""
+    """A queue is open: the handle, and what the name led to.
+
+    Attributes:
+        turn: How many have kept others from receiving from it, this one included, since the
+            queue manager was started; so who comes back sees whether anybody was there meanwhile.
+            0: it keeps nobody from it.
+    """
 
     handle: int
     local: bool
     transactional: bool | None
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,14 @@ def _open_to_receive(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
         handle = Handle(item.owner, holder.number, item.access, item.share)
         return handle, Opened(desk.next_handle, False, None)
     _check_sharing(holder, item.access, item.share)
-    handle = Handle(item.owner, holder.number, item.access, item.share)
+    handle = Handle(
+        item.owner, holder.number, item.access, item.share, who=item.note, since_s=desk.now.wall_s
+    )
     holder.handles[desk.next_handle] = handle
-    return handle, Opened(desk.next_handle, True, holder.properties.transactional)
+    turn = 0
+    if item.share is Share.DENY_RECEIVE:
+        turn = holder.turns = holder.turns + 1
+    return handle, Opened(desk.next_handle, True, holder.properties.transactional, turn)
 
 
 def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
@@ -74,11 +79,25 @@ def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
         )
         excludes = held.access is Access.RECEIVE and share is Share.DENY_RECEIVE
         if excluded or excludes:
+            if excluded:
+                raise denied(queue, held)
             raise SharingViolation(
-                f"queue {queue.properties.name} is open for receiving elsewhere"
-                if excludes
-                else f"queue {queue.properties.name} is open elsewhere, which denies receiving"
+                f"queue {queue.properties.name} is open for receiving elsewhere{_who(held)}"
             )
+
+
+def denied(queue: Queue, held: Handle) -> SharingViolation:
+    """Somebody has a queue for himself."""
+    return SharingViolation(
+        f"queue {queue.properties.name} is open elsewhere, which denies receiving{_who(held)}"
+    )
+
+
+def _who(held: Handle) -> str:
+    if not held.who:
+        return ""
+    clock = f"{held.since_s // 3600 % 24:02}:{held.since_s // 60 % 60:02}:{held.since_s % 60:02}"
+    return f" (held by {held.who} since {clock} UTC)"
 
 
 def check_receive(desk: Desk, queue: Queue, item: Receive) -> None:
@@ -95,9 +114,7 @@ def check_receive(desk: Desk, queue: Queue, item: Receive) -> None:
     if not item.peek:
         for held in queue.handles.values():
             if held.share is Share.DENY_RECEIVE:
-                raise SharingViolation(
-                    f"queue {queue.properties.name} is open elsewhere, which denies receiving"
-                )
+                raise denied(queue, held)
 
 
 def check_alive(desk: Desk, item: Receive) -> None:
@@ -120,6 +137,4 @@ def check_sharing(queue: Queue, owner: int) -> None:
     """Whether an owner may take messages without a handle: nobody else denies it."""
     for held in queue.handles.values():
         if held.share is Share.DENY_RECEIVE and held.owner != owner:
-            raise SharingViolation(
-                f"queue {queue.properties.name} is open elsewhere, which denies receiving"
-            )
+            raise denied(queue, held)

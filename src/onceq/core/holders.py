@@ -46,6 +46,9 @@ class Handle:
     share: Share
     deleted: bool = False
     """The queue was deleted under it: it can only be closed (Q-37)."""
+    who: str = ""
+    """What its owner says of himself."""
+    since_s: int = 0
 
 
 class Holder:
@@ -87,7 +90,8 @@ class Queue(Holder):
     """A queue of this manager: application queue or system queue."""
 
     __slots__ = (
-        "handles", "journal", "parent", "properties", "shown", "sub", "subs", "system", "waiting",
+        "handles", "journal", "parent", "properties", "shown", "sub", "subs", "system", "turns",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +115,8 @@ class Queue(Holder):
         self.system = system
         self.waiting: deque[Receive] = deque()
         self.handles: dict[int, Handle] = {}
+        self.turns = 0
+        """How many have denied others to receive from it."""
         self.shown: set[tuple[int, int]] = set()
         """Lane and counter of what is locked, and may be peeked at all the same (RCV-9)."""
 

@@ -43,13 +43,18 @@ class Share(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenQueue:
-    """Check that a queue may be used so, and hold it (MQOpenQueue). Answer: ``Opened``."""
+    """Check that a queue may be used so, and hold it (MQOpenQueue). Answer: ``Opened``.
+
+    Attributes:
+        note: Who holds it, for those who are refused because of that.
+    """
 
     owner: int
     request: int
     name: str
     access: Access
     share: Share = Share.DENY_NONE
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

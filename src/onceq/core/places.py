@@ -25,12 +25,14 @@ class PickBy(IntEnum):
     HEADS = 1
     CORRELATION = 2
     MESSAGE = 3
+    TOPS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Of the messages that a peek looked at: the first with these bytes, or one small record for
-    each (HEADS). So a search does not carry every body to the application (RCV-10)."""
+    """Of the messages that a peek looked at: the first with these bytes, one small record for each
+    (HEADS), or the first bytes of each (TOPS; ``value`` says how many, u32). So a search does not
+    carry every body to the application (RCV-10)."""
 
     by: PickBy
     value: bytes = b""

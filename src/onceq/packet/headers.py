@@ -184,6 +184,11 @@ def headers(packet: Buffer) -> PacketHeaders:
     )  # fmt: skip
 
 
+def user_header(packet: Buffer) -> UserHeader:
+    """The UserHeader alone, of a packet that was checked, and may be cut off behind it."""
+    return _user(Reader(packet, at.BASE_HEADER))
+
+
 def _base(reader: Reader) -> BaseHeader:
     version, reserved, flags, signature, size, reach = reader.unpack(_BASE, "BaseHeader")
     if version != at.VERSION:

@@ -64,7 +64,11 @@ TX_NUMBER_MASK: Final = 0x00FF_FFF0
 
 # MessagePropertiesHeader, 56 bytes and more (4.9); offsets from its start
 PROPERTIES_HEADER: Final = 56
+PROP_LABEL_CHARS: Final = 1
 PROP_CLASS: Final = 2
+PROP_CORRELATION: Final = 4
+PROP_BODY_TYPE: Final = 24
+PROP_APP_SPECIFIC: Final = 28
 OFF_BODY_SIZE: Final = 32
 OFF_EXTENSION_SIZE: Final = 52
 

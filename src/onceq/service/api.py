@@ -104,7 +104,7 @@ def _answer_frame(request: int, code: int, result: object) -> list[Buffer]:
         )  # fmt: skip
         return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
     if isinstance(result, Opened):
-        opened = frames.OpenedHead(result.handle, result.local, result.transactional)
+        opened = frames.OpenedHead(result.handle, result.local, result.transactional, result.turn)
         return frames.frame(request, code | ANSWER, opened)
     return frames.frame(request, code | ANSWER, plain(result))
 

@@ -35,6 +35,8 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
         heads = b"".join(head_of(data, start) for start in starts)
         lengths = array(LENGTH_TYPE, (HEAD.size,)) * len(whole)
         return Run(heads, lengths), slice(None), handed.lookups[-1]
+    if pick.by is PickBy.TOPS:
+        return _tops(whole, int.from_bytes(pick.value, "little")), slice(None), handed.lookups[-1]
     if pick.by is PickBy.CORRELATION:
         index = first_with_correlation(whole, pick.value)
     else:
@@ -43,3 +45,15 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
     if index < 0:
         return Run(b"", array(LENGTH_TYPE)), slice(0, 0), handed.lookups[-1]
     return whole.part(index, 1), slice(index, index + 1), handed.lookups[index]
+
+
+def _tops(whole: Run, size: int) -> Run:
+    """Every packet, cut off after so many bytes."""
+    lengths = whole.lengths
+    if size >= max(lengths):
+        return whole
+    view, starts = memoryview(whole.data), accumulate(lengths[:-1], initial=0)
+    # A slice beyond the end of its packet would take in the next one.
+    cut = array(LENGTH_TYPE, [min(length, size) for length in lengths])
+    pieces = [view[start : start + n] for start, n in zip(starts, cut, strict=True)]
+    return Run(b"".join(pieces), cut)

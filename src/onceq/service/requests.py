@@ -39,9 +39,18 @@ AGE_S_MAX: Final = 30 * 24 * 3600
 COMMITS_MAX: Final = 1 << 62
 """Largest number of a commit."""
 _WORDS_MAX: Final = 200
+_TOP_BYTES: Final = 4
+"""Width of the number of bytes that PickBy.TOPS asks for."""
 """Characters of a wrong value that an error repeats."""
 
 MESSAGE_ID_BYTES: Final = GUID_BYTES + 4
+_VALUE_BYTES: Final = {
+    places.PickBy.HEADS: 0,
+    places.PickBy.CORRELATION: CORRELATION_BYTES,
+    places.PickBy.MESSAGE: MESSAGE_ID_BYTES,
+    places.PickBy.TOPS: _TOP_BYTES,
+}
+"""What a pick has to say, by its kind."""
 _OF_PLACES: Final = frozenset(
     (Code.CURSOR, Code.UNCURSOR, Code.MOVE, Code.REJECT, Code.CLAIM, Code.FETCH)
 )
@@ -236,9 +245,8 @@ def _more(head: frames.ReceiveHead) -> tuple[places.Seek, int, bool, places.Pick
         raise InvalidParameter(str(error)) from None
     if pick is not None and not head.peek:
         raise InvalidParameter("a search looks, and takes nothing")
-    sizes = {places.PickBy.CORRELATION: CORRELATION_BYTES, places.PickBy.MESSAGE: MESSAGE_ID_BYTES}
-    if pick is not None and len(pick.value) != sizes.get(pick.by, 0):
-        raise InvalidParameter(f"an identifier of {len(pick.value)} bytes")
+    if pick is not None and len(pick.value) != _VALUE_BYTES[pick.by]:
+        raise InvalidParameter(f"a pick with a value of {len(pick.value)} bytes")
     return seek, head.cursor, head.allow_peek, pick
 
 
@@ -293,8 +301,9 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
             return inputs.Abort(owner, request, head.number)
         if code == Code.OPEN:
             return inputs.OpenQueue(
-                owner, request, head.name, inputs.Access(head.access), inputs.Share(head.share)
-            )
+                owner, request, head.name, inputs.Access(head.access), inputs.Share(head.share),
+                head.note[:_WORDS_MAX],
+            )  # fmt: skip
         if code == Code.CLOSE:
             return inputs.CloseQueue(owner, request, head.number)
         if code == Code.REMOVE:

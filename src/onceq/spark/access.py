@@ -2,9 +2,13 @@
 
 A connection is made where it is needed (planner, driver-side process, executors) and never
 travels: readers are pickled without it. Every request here may be asked twice with the same
-effect, so a lost connection is answered by asking again, a bounded number of times.
+effect, so a lost connection is answered by asking again, a bounded number of times. The one thing
+that a connection carries is the hold on a queue: it ends with it, and is taken again before
+anything is removed. Who finds then that somebody else has held the queue meanwhile was replaced,
+and must not remove what his successor may not have written yet.
 
-Upholds: I4 at the connector (removal is one transaction; what is missing is noticed).
+Upholds: I4 at the connector (removal is one transaction; what is missing is noticed; of two
+readers one removes).
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from onceq.errors import (
     SharingViolation,
     TransactionOver,
 )
-from onceq.spark.options import wrong
+from onceq.spark.options import Patience, wrong
 from onceq.spark.ranges import Range, Sight
 
 if TYPE_CHECKING:
@@ -35,11 +39,10 @@ if TYPE_CHECKING:
 
 PEEK_MESSAGES: Final = 10_000
 """Messages of one request; the client library limits its bytes as well."""
-ATTEMPTS_MAX: Final = 4
-"""Times that one request is made; the client library also waits for a manager to come back."""
-CONNECT_S_MAX: Final = 10.0
 HOLD_S_MAX: Final = 5.0
 HOLD_RETRY_S: Final = 0.1
+SIZE_BYTES: Final = 16
+"""So much of a packet says how large it is."""
 
 T = TypeVar("T")
 
@@ -47,16 +50,18 @@ T = TypeVar("T")
 class Access:
     """One connection, made when it is first used."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, patience: Patience | None = None) -> None:
         self.where = where
+        self.patience = patience or Patience()
         self._manager: QueueManager | None = None
         self._held: dict[str, OpenQueue] = {}
+        self._turns: dict[str, int] = {}
 
-    def __getstate__(self) -> str:
-        return self.where
+    def __getstate__(self) -> tuple[str, Patience]:
+        return self.where, self.patience
 
-    def __setstate__(self, where: str) -> None:
-        self.__init__(where)  # type: ignore[misc]
+    def __setstate__(self, state: tuple[str, Patience]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
     def __enter__(self) -> Self:
         return self
@@ -72,64 +77,113 @@ class Access:
             with contextlib.suppress(OnceqError):
                 manager.close()
 
-    def _do(self, work: Callable[[QueueManager], T]) -> T:
-        """Ask, and ask again if the connection breaks meanwhile."""
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+    def _do(self, about: str, work: Callable[[QueueManager], T]) -> T:
+        """Ask, and ask again if the connection breaks meanwhile.
+
+        Args:
+            about: The queue, for what is said if it does not work.
+        """
+        tries = self.patience.retries + 1
+        for attempt in range(1, tries + 1):
             try:
-                if self._manager is None:
-                    self._manager = connect(self.where, timeout=CONNECT_S_MAX)
-                return work(self._manager)
+                return work(self._connected())
             except (ServiceNotAvailable, TransactionOver, InDoubt, InvalidHandle) as error:
                 self.close()
-                if attempt == ATTEMPTS_MAX:
-                    raise _said(error, self.where) from error
+                if attempt == tries:
+                    raise self._said(error, about, attempt) from error
             except OnceqError as error:
-                raise _said(error, self.where) from error
+                raise self._said(error, about) from error
+            time.sleep(self.patience.interval_s)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _connected(self) -> QueueManager:
+        if self._manager is None:
+            wait_s = self.patience.timeout_s
+            self._manager = connect(self.where, timeout=wait_s, answer_timeout=wait_s)
+        return self._manager
+
+    def _said(self, error: OnceqError, about: str, attempts: int = 0) -> OnceqError:
+        """The same error with its code in its text, which is all that Spark passes on."""
+        if error.text.startswith("["):
+            return error
+        tried = f", tried {attempts} times" if attempts > 1 else ""
+        place = f"(queue {about}, queue manager at {self.where}{tried})"
+        said = type(error)(f"[{error.code}] {error.text} {place}")
+        return said if isinstance(said, OnceqError) else wrong(error.text)
 
     # ---- looking --------------------------------------------------------------------------
 
-    def look(self, queue: str) -> tuple[Sight, bool]:
-        """What a queue holds now, and whether it is transactional; raises QueueNotFound."""
-        view: dict[str, Any] = self._do(lambda manager: manager.queue(queue))
-        sight = Sight(
-            instance=view["instance"],
-            first=view["first_lookup"],
-            last=view["last_lookup"],
-            messages=view["messages"],
-            locked=view["locked"],
-        )
-        return sight, bool(view["transactional"])
+    def who(self, queue: str) -> tuple[str, str]:
+        """Computer name and GUID of the queue manager.
+
+        Args:
+            queue: What it is asked for, in case that it does not answer.
+        """
+        return self._do(queue, lambda manager: (manager.name, manager.id))
+
+    def look(self, queue: str) -> Sight:
+        """What a queue holds now; raises QueueNotFound."""
+
+        def work(manager: QueueManager) -> Sight:
+            view: dict[str, Any] = manager.queue(queue)
+            # Messages with priorities come in between others. Those of system queues do not: a
+            # copy or dead letter is put behind all that are there, whatever it was.
+            steady = view["transactional"] or view["system"]
+            return Sight(
+                instance=view["instance"] if int(view["instance"], 16) else manager.id,
+                first=view["first_lookup"],
+                last=view["last_lookup"],
+                messages=view["messages"],
+                locked=view["locked"],
+                transactional=view["transactional"],
+                steady=steady and not view["parent"],
+            )
+
+        return self._do(queue, work)
 
     def wait(self, queue: str, after: int, seconds: float) -> None:
         """Until there is a message after a place, but not longer than that."""
         with contextlib.suppress(ReceiveTimeout):
-            self._do(lambda manager: manager.peek_many(queue, 1, after=after, timeout=seconds))
+            self._do(
+                queue, lambda manager: manager.peek_many(queue, 1, after=after, timeout=seconds)
+            )
 
-    def hold(self, queue: str) -> None:
+    # ---- holding --------------------------------------------------------------------------
+
+    def hold(self, queue: str, note: str = "") -> None:
         """Keep all others from receiving from a queue as long as this connection lives.
 
-        Raises:
-            SharingViolation: Somebody else has it open for receiving.
-        """
-        held = self._held.get(queue)
-        if held is not None:
-            try:
-                held.peek(timeout=0.0)
-                return
-            except ReceiveTimeout:
-                return
-            except (ServiceNotAvailable, InvalidHandle):
-                # A handle lives as long as its connection does.
-                self._held.clear()
-        self._do(lambda manager: self._open(manager, queue))
+        Args:
+            note: Who does, for those who are kept from it.
 
-    def _open(self, manager: QueueManager, queue: str) -> None:
+        Raises:
+            SharingViolation: Somebody else has it open for receiving, or had it meanwhile.
+        """
+        self._do(queue, lambda manager: self._hold(manager, queue, note))
+
+    def _hold(self, manager: QueueManager, queue: str, note: str) -> None:
+        held = self._held.get(queue)
+        if held is not None and held.is_open:
+            return
+        self._held.pop(queue, None)
+        opened = self._open(manager, queue, note)
+        before = self._turns.get(queue)
+        # A queue manager that was started again counts from 1; then nobody was there since.
+        if before is not None and opened.turn not in (before + 1, 1):
+            opened.close()
+            raise SharingViolation(
+                "another reader has held the queue after this one lost its connection, and goes "
+                "on in its place; this query ends, and what it has written last is removed by "
+                "the other one"
+            )
+        self._turns[queue] = opened.turn
+        self._held[queue] = opened
+
+    def _open(self, manager: QueueManager, queue: str, note: str) -> OpenQueue:
         give_up = time.monotonic() + HOLD_S_MAX
         while True:
             try:
-                self._held[queue] = manager.open_queue(queue, share="deny-receive")
-                return
+                return manager.open_queue(queue, share="deny-receive", note=note)
             except SharingViolation as error:
                 if time.monotonic() >= give_up:
                     raise SharingViolation(
@@ -148,97 +202,95 @@ class Access:
 
     # ---- reading --------------------------------------------------------------------------
 
-    def read(self, part: Range, *, complete: bool) -> Iterator[tuple[Batch, int]]:
-        """The messages of a range, in batches; of each batch the first so many belong to it.
+    def page(self, queue: str, after: int, to: int, top: int | None = None) -> Batch | None:
+        """Some messages behind one place and up to another; None if there are none.
 
         Args:
-            complete: Whether none may be missing.
-
-        Raises:
-            MessagesMissing: Some are, and none may.
+            top: How many bytes of each packet are wanted; None: all.
         """
-        after, seen = part.after, 0
-        while after < part.to:
-            batch = self._peek(part.queue, after, min(part.to - after, PEEK_MESSAGES))
-            count = _within(batch, part.to) if batch is not None else 0
-            if batch is None or not count:
-                break
-            seen += count
-            after = batch.lookup_ids[count - 1]
-            if complete and after - part.after != seen:
-                raise missing(part, seen)
-            yield batch, count
-        if complete and seen != part.size:
-            raise missing(part, seen)
+        count = min(to - after, PEEK_MESSAGES)
 
-    def _peek(self, queue: str, after: int, count: int) -> Batch | None:
         def work(manager: QueueManager) -> Batch | None:
             try:
-                return manager.peek_many(queue, count, after=after, timeout=0.0)
+                if top is None:
+                    return manager.peek_many(queue, count, after=after, timeout=0.0)
+                return manager.peek_tops(queue, count, after=after, size=top)
             except ReceiveTimeout:
                 return None
 
-        return self._do(work)
+        batch = self._do(queue, work)
+        if batch is None or batch.lookup_ids[-1] <= to:
+            return batch
+        size = sum(lookup <= to for lookup in batch.lookup_ids)
+        return batch.part(0, size) if size else None
 
-    def unbroken(self, part: Range, *, bytes_max: int, gapless: bool) -> int:
-        """How far a range may be read now.
-
-        Args:
-            bytes_max: Stop before the packets are more than that, but not before the first; 0:
-                no limit.
-            gapless: Stop before the first message that cannot be seen.
-        """
-        end, size = part.after, 0
-        while end < part.to:
-            batch = self._peek(part.queue, end, min(part.to - end, PEEK_MESSAGES))
+    def pages(self, queue: str, part: Range, top: int | None = None) -> Iterator[Batch]:
+        """All messages of a range."""
+        after = part.after
+        while after < part.to:
+            batch = self.page(queue, after, part.to, top)
             if batch is None:
-                return end if gapless else part.to
-            for lookup, length in zip(batch.lookup_ids, batch.run.lengths, strict=True):
-                size += length
-                if lookup > part.to:
-                    return end if gapless else part.to
-                too_much = bytes_max and size > bytes_max and size > length
-                if too_much or (gapless and lookup != end + 1):
-                    return end
-                end = lookup
+                return
+            after = batch.lookup_ids[-1]
+            yield batch
+
+    def unbroken(self, queue: str, part: Range) -> int:
+        """How far a range goes before the first message that cannot be seen."""
+        import numpy as np
+
+        end = part.after
+        for batch in self.pages(queue, part, 0):
+            lookups = np.frombuffer(batch.lookup_ids, np.uint64).astype(np.int64)
+            gaps = np.flatnonzero(lookups != np.arange(end + 1, end + 1 + len(lookups)))
+            if len(gaps):
+                return end + int(gaps[0])
+            end = int(lookups[-1])
         return end
+
+    def fitting(self, queue: str, part: Range, bytes_max: int) -> int:
+        """How far a range goes with so many bytes of packets; with one message at least."""
+        import numpy as np
+
+        from onceq.spark.packets import sizes_of
+
+        end, left = part.after, bytes_max
+        for batch in self.pages(queue, part, SIZE_BYTES):
+            sizes = np.cumsum(sizes_of(batch.run))
+            fit = int(np.searchsorted(sizes, left, side="right"))
+            if fit < len(sizes):
+                first = end == part.after and not fit
+                return batch.lookup_ids[0] if first else batch.lookup_ids[fit - 1] if fit else end
+            left -= int(sizes[-1])
+            end = batch.lookup_ids[-1]
+        return part.to
 
     # ---- removing -------------------------------------------------------------------------
 
-    def remove(self, ranges: Sequence[Range]) -> list[int]:
-        """Remove ranges, all in one transaction; how many messages were there in each.
+    def remove(self, parts: Sequence[tuple[str, Range]], sights: Sequence[Sight], note: str
+               ) -> list[int]:  # fmt: skip
+        """Remove ranges of queues that are held; how many messages were there in each.
 
-        Asked again it removes nothing more: that is why an outcome in doubt needs no care here.
+        All of transactional queues go in one transaction, the others each at once. Asked again it
+        removes nothing more: that is why an outcome in doubt needs no care here.
         """
 
         def work(manager: QueueManager) -> list[int]:
+            for queue, _ in parts:
+                self._hold(manager, queue, note)
+            found: list[int] = []
             with manager.transaction() as tx:
-                return [tx.remove(part.queue, part.after + 1, part.to) for part in ranges]
+                for (queue, part), sight in zip(parts, sights, strict=True):
+                    remove = tx.remove if sight.transactional else manager.remove
+                    found.append(remove(queue, part.after + 1, part.to))
+            return found
 
-        return self._do(work)
-
-
-def _within(batch: Batch, to: int) -> int:
-    """How many messages of a batch, from its beginning, are not behind a place."""
-    lookups = batch.lookup_ids
-    count = len(lookups)
-    while count and lookups[count - 1] > to:
-        count -= 1
-    return count
+        return self._do(", ".join(queue for queue, _ in parts), work)
 
 
-def _said(error: OnceqError, where: str) -> OnceqError:
-    """The same error with its code in its text, which is all that Spark passes on."""
-    if error.text.startswith("["):
-        return error
-    said = type(error)(f"[{error.code}] {error.text} (queue manager at {where})")
-    return said if isinstance(said, OnceqError) else wrong(error.text)
-
-
-def missing(part: Range, seen: int) -> MessagesMissing:
+def missing(about: str, part: Range, seen: int) -> MessagesMissing:
     """Messages of a range are gone."""
     return MessagesMissing(
-        f"[{MessagesMissing.code}] of the {part.size} messages of {part.queue} after lookup "
+        f"[{MessagesMissing.code}] of the {part.size} messages of {about} after lookup "
         f"identifier {part.after} and up to {part.to}, {part.size - seen} or more are not there: "
         "received by somebody else, expired, purged, or locked by an open transaction. Set the "
         "option failOnDataLoss to false to go on with what is left"

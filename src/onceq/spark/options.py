@@ -11,18 +11,17 @@ Upholds: I24 (every limit has one of its own).
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from onceq.errors import ConfigurationError
+from onceq.spark.targets import LOOKUP_MAX, Target, offsets_of, targets_of
+from onceq.spark.targets import wrong as wrong
 
-EARLIEST: Final = -2
-LATEST: Final = -1
-LOOKUP_MAX: Final = (1 << 63) - 1
-QUEUES_MAX: Final = 256
 PARTITIONS_MAX: Final = 10_000
+RETRIES_MAX: Final = 1_000
+MILLISECONDS_MAX: Final = 86_400_000
+"""A day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +36,47 @@ class Option:
 
 OPTIONS: Final = (
     Option(
-        "queueManager", "address", "(required)",
+        "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
-        "`unix:///path/onceq.sock`, or its data directory. Driver and executors connect to it.",
+        "`unix:///path/onceq.sock`, or its data directory. Several are separated by commas. Driver "
+        "and executors connect to it.",
+    ),
+    Option(
+        "executorQueueManager", "addresses", "as `queueManager`",
+        "The same queue managers under the addresses that executors reach them at, in the same "
+        "order, where those are others than the driver's.",
     ),
     Option(
         "queue", "queue names", "(required)",
-        "The queue, or several separated by commas, on that manager. `load(\"...\")` means the "
-        "same.",
+        "The queue, or several separated by commas; each is read from every queue manager. "
+        "`host:port/name`, with an address just as in `queueManager`, means a queue of that one "
+        "alone, and `onceq://host:port/name` says it without the other option. `load(\"...\")` "
+        "means the same.",
     ),
     Option(
         "startingOffsets", "`earliest`, `latest` or JSON", "earliest",
         "Where a *new* query begins: with the first message, behind the last, or for each queue "
         "with a lookup identifier, as in `{\"private$\\\\orders\": 504403158265495553}`; -2 is "
-        "earliest, -1 latest. A query with a checkpoint goes on where it was.",
+        "earliest, -1 latest. With several queue managers a queue is `address/name`, or its name "
+        "alone for all of them. A query with a checkpoint goes on where it was.",
     ),
     Option(
         "endingOffsets", "`latest` or JSON", "latest",
         "Batch reads only: the last message to read, for each queue, as a lookup identifier.",
     ),
     Option(
-        "maxMessagesPerTrigger", "whole number, 1 or more", "no limit",
-        "Streams only: most messages of one micro-batch, over all queues.",
+        "maxMessagesPerTrigger", "whole number, 1 or more", "2000000",
+        "Streams only: most messages of one micro-batch, over all queues. They are removed in one "
+        "transaction, which holds no more than the default.",
     ),
     Option(
         "maxBytesPerTrigger", "bytes, 1 or more", "no limit",
-        "Streams only: most bytes of packets of one micro-batch, over all queues; one message is "
-        "taken even if it is larger.",
+        "Streams only: most bytes of packets of one micro-batch, over all queues; one message of "
+        "each queue is taken even if it is larger.",
     ),
     Option(
         "minPartitions", "whole number, 1 or more", "1",
-        "Fewest tasks for each queue in a batch. There is one for every 65,536 messages anyway.",
+        "Fewest tasks of a batch. There is one for every 65,536 messages anyway.",
     ),
     Option(
         "failOnDataLoss", "`true` or `false`", "true",
@@ -82,9 +91,37 @@ OPTIONS: Final = (
     Option(
         "subscription", "text", "(empty)",
         "A name for this reader. It stands in the checkpoint, which then serves no reader of "
-        "another name.",
+        "another name, and in what others are told whom this one keeps from receiving.",
+    ),
+    Option(
+        "numRetries", "whole number, 0 or more", "3",
+        "How often a request is made again when a queue manager does not answer, or its "
+        "connection breaks.",
+    ),
+    Option(
+        "retryIntervalMs", "milliseconds", "1000",
+        "How long to wait before each of them.",
+    ),
+    Option(
+        "timeoutMs", "milliseconds, 1 or more", "10000",
+        "How long to wait for a connection, and for each answer.",
     ),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to try with a queue manager that does not answer.
+
+    Attributes:
+        retries: Attempts after the first.
+        interval_s: Wait before each of them.
+        timeout_s: For a connection, and for each answer.
+    """
+
+    retries: int = 3
+    interval_s: float = 1.0
+    timeout_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +129,12 @@ class SourceOptions:
     """Options that were checked.
 
     Attributes:
-        starting, ending: By queue: a lookup identifier, EARLIEST or LATEST.
+        targets: The queues.
+        starting, ending: By key of a queue: a lookup identifier, EARLIEST or LATEST.
         messages_max, bytes_max: 0: no limit.
     """
 
-    manager: str
-    queues: tuple[str, ...]
+    targets: tuple[Target, ...]
     starting: Mapping[str, int]
     ending: Mapping[str, int]
     messages_max: int
@@ -106,11 +143,7 @@ class SourceOptions:
     fail_on_data_loss: bool
     receive: bool
     subscription: str
-
-
-def wrong(text: str) -> ConfigurationError:
-    """An error whose text keeps its code when Spark passes on the text alone."""
-    return ConfigurationError(f"[{ConfigurationError.code}] {text}")
+    patience: Patience
 
 
 def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
@@ -124,10 +157,10 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         ConfigurationError: One is unknown, missing or has a value that makes no sense.
     """
     values = _known(given)
-    manager = values.get("queueManager", "").strip()
-    if not manager:
-        raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
-    queues = _queues(values)
+    targets = targets_of(
+        values.get("queueManager", ""), values.get("executorQueueManager", ""),
+        values.get("queue", ""),
+    )  # fmt: skip
     mode = values.get("readMode", "receive" if stream else "peek").strip().lower()
     if mode not in ("receive", "peek"):
         raise wrong(f"readMode is receive or peek, not {mode!r}")
@@ -135,17 +168,23 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         _only_for_streams(values, mode)
     elif "endingOffsets" in values:
         raise wrong("endingOffsets is for batch reads; a stream has no end")
+    starting = values.get("startingOffsets", "earliest").strip()
+    ending = values.get("endingOffsets", "latest").strip()
     return SourceOptions(
-        manager=manager,
-        queues=queues,
-        starting=_offsets(values, "startingOffsets", queues, "earliest"),
-        ending=_offsets(values, "endingOffsets", queues, "latest"),
+        targets=targets,
+        starting=offsets_of(starting, "startingOffsets", targets, ending=False),
+        ending=offsets_of(ending, "endingOffsets", targets, ending=True),
         messages_max=_number(values, "maxMessagesPerTrigger", 0, LOOKUP_MAX),
         bytes_max=_number(values, "maxBytesPerTrigger", 0, LOOKUP_MAX),
         partitions_min=_number(values, "minPartitions", 1, PARTITIONS_MAX),
         fail_on_data_loss=_yes_no(values, "failOnDataLoss", default=True),
         receive=mode == "receive",
         subscription=values.get("subscription", ""),
+        patience=Patience(
+            _number(values, "numRetries", 3, RETRIES_MAX, least=0),
+            _number(values, "retryIntervalMs", 1_000, MILLISECONDS_MAX, least=0) / 1000,
+            _number(values, "timeoutMs", 10_000, MILLISECONDS_MAX) / 1000,
+        ),
     )
 
 
@@ -166,17 +205,6 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _queues(values: Mapping[str, str]) -> tuple[str, ...]:
-    queues = tuple(name.strip() for name in values.get("queue", "").split(",") if name.strip())
-    if not queues:
-        raise wrong(r'say which queue to read: .option("queue", r"private$\orders")')
-    if len({name.casefold().replace("/", "\\") for name in queues}) != len(queues):
-        raise wrong(f"a queue is named twice in {values['queue']!r}")
-    if len(queues) > QUEUES_MAX:
-        raise wrong(f"{len(queues)} queues; one reader takes at most {QUEUES_MAX}")
-    return queues
-
-
 def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
     if mode == "receive":
         raise wrong(
@@ -188,12 +216,14 @@ def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
             raise wrong(f"{name} is for streams; a batch read takes what is there")
 
 
-def _number(values: Mapping[str, str], name: str, default: int, most: int) -> int:
+def _number(
+    values: Mapping[str, str], name: str, default: int, most: int, *, least: int = 1
+) -> int:
     if name not in values:
         return default
     text = values[name].strip()
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise wrong(f"{name} is a whole number from 1 to {most}, not {values[name]!r}")
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise wrong(f"{name} is a whole number from {least} to {most}, not {values[name]!r}")
     return int(text)
 
 
@@ -202,26 +232,3 @@ def _yes_no(values: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in ("true", "false"):
         raise wrong(f"{name} is true or false, not {values[name]!r}")
     return text == "true"
-
-
-def _offsets(
-    values: Mapping[str, str], name: str, queues: tuple[str, ...], default: str
-) -> dict[str, int]:
-    text = values.get(name, default).strip()
-    special = {"earliest": EARLIEST, "latest": LATEST}
-    if name == "endingOffsets":
-        del special["earliest"]
-    if text.lower() in special:
-        return dict.fromkeys(queues, special[text.lower()])
-    words = " or ".join([*special, 'JSON such as {"private$\\\\orders": 17}'])
-    try:
-        found: Any = json.loads(text)
-    except ValueError:
-        raise wrong(f"{name} is {words}, not {text!r}") from None
-    if not isinstance(found, dict) or set(found) != set(queues):
-        raise wrong(f"{name} names exactly the queues that are read: {', '.join(queues)}")
-    for queue, lookup in found.items():
-        good = isinstance(lookup, int) and not isinstance(lookup, bool)
-        if not good or not (lookup in special.values() or 0 <= lookup <= LOOKUP_MAX):
-            raise wrong(f"{name} of {queue} cannot be {lookup!r}")
-    return {queue: int(found[queue]) for queue in queues}

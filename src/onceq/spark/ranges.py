@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Final
 
-from onceq.spark.options import EARLIEST, LATEST, wrong
+from onceq.spark.targets import EARLIEST, LATEST, wrong
 
 PARTITION_MESSAGES: Final = 65_536
 """Messages of one task: enough to be worth starting it, few enough to spread them."""
+BATCH_MESSAGES: Final = 2_000_000
+"""Messages of one batch: they are removed in one transaction, which holds no more."""
+UNKNOWN_INSTANCE: Final = "0" * 32
+"""What system queues said of themselves before their queue manager was part of it."""
 
 NOTHING: Final = 0
 """The place before every message."""
@@ -30,7 +33,7 @@ class Offset:
     """A place in every queue; an end offset knows where its batch begins, too.
 
     Attributes:
-        to: By queue, the last lookup identifier before the place.
+        to: By key of a queue (``targets.py``), the last lookup identifier before the place.
         begins: The same for the beginning of the batch; None for the first offset of a query.
         instances: Identity of each queue, because a queue that was deleted and made again under
             its name is another one.
@@ -84,7 +87,7 @@ def _ordered(values: Mapping[str, Any]) -> dict[str, Any]:
 class Range:
     """Messages of one queue: after one lookup identifier, up to and with another."""
 
-    queue: str
+    key: str
     after: int
     to: int
 
@@ -103,6 +106,13 @@ class Sight:
     last: int
     messages: int
     locked: int
+    transactional: bool = True
+    steady: bool = True
+    """Whether new messages only come in behind all others, so that places can be gone through."""
+
+    def known_as(self, instance: str) -> bool:
+        """Whether a checkpoint that names this instance means this queue."""
+        return instance in (self.instance, UNKNOWN_INSTANCE)
 
 
 def start_of(starting: int, sight: Sight) -> int:
@@ -143,12 +153,29 @@ def advance(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> di
     return result
 
 
-def split(ranges: Sequence[Range], partitions_min: int) -> list[Range]:
-    """Cut ranges into the parts that tasks read; a pure function, as a batch may run twice."""
+def split(ranges: Sequence[Range], partitions_min: int) -> list[tuple[Range, ...]]:
+    """Deal ranges out to tasks of equal size; a pure function, as a batch may run twice.
+
+    Few messages in many queues are one task: what a task costs by itself is more than what they
+    do. So there may be fewer tasks than queues, or queue managers.
+
+    Args:
+        partitions_min: Fewest tasks, as long as there are messages for them.
+    """
+    total = sum(whole.size for whole in ranges)
+    count = min(max(partitions_min, -(-total // PARTITION_MESSAGES)), total)
+    edges = [total * index // count for index in range(1, count + 1)]
+    tasks: list[tuple[Range, ...]] = []
     parts: list[Range] = []
+    done = 0
     for whole in ranges:
-        count = max(partitions_min, -(-whole.size // PARTITION_MESSAGES))
-        count = min(count, whole.size)
-        edges = [whole.after + whole.size * index // count for index in range(count + 1)]
-        parts += [Range(whole.queue, low, high) for low, high in pairwise(edges) if high > low]
-    return parts
+        after = whole.after
+        while after < whole.to:
+            to = min(whole.to, after + edges[len(tasks)] - done)
+            parts.append(Range(whole.key, after, to))
+            done += to - after
+            after = to
+            if done == edges[len(tasks)]:
+                tasks.append(tuple(parts))
+                parts = []
+    return tasks

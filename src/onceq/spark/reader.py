@@ -5,38 +5,100 @@ Planning may happen several times for one action; each plan is a picture of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from onceq.spark.access import Access
-from onceq.spark.options import LATEST, SourceOptions
+from onceq.spark.access import Access, missing
+from onceq.spark.options import SourceOptions, wrong
+from onceq.spark.pool import borrowed
 from onceq.spark.ranges import Range, beginning, split, start_of
-from onceq.spark.rows import arrow_schema, record_batch
+from onceq.spark.rows import PREFIX_BYTES, arrow_schema, prefix, record_batch
+from onceq.spark.targets import LATEST, Target
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PREFIX_BYTES_MAX: Final = 8_192
+"""Packets with longer headers than that are read whole."""
+
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """Messages that one task reads."""
+    """Messages that one task reads, of one queue or of several.
 
-    def __init__(self, part: Range) -> None:
-        self.part = part
+    Attributes:
+        managers: By address for the driver, the GUID of each queue manager that it plans with.
+    """
+
+    def __init__(self, parts: Sequence[Range], managers: Mapping[str, str]) -> None:
+        self.parts = tuple(parts)
+        self.managers = dict(managers)
 
     def __repr__(self) -> str:
-        return f"RangePartition({self.part})"
+        return f"RangePartition({self.parts})"
 
 
-def read_part(
-    where: str, part: Range, names: Sequence[str], *, complete: bool
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one task. Runs on an executor, with a connection of its own."""
-    schema = arrow_schema(names)
-    with Access(where) as access:
-        for batch, count in access.read(part, complete=complete):
-            yield record_batch(batch, count, part.queue, names, schema)
+class Rows:
+    """What a task needs to know to make rows; it travels to the executors.
+
+    Attributes:
+        complete: Whether no message of a range may be missing.
+    """
+
+    def __init__(self, options: SourceOptions, names: Sequence[str], *, complete: bool) -> None:
+        self._targets: Mapping[str, Target] = {target.key: target for target in options.targets}
+        self._patience = options.patience
+        self._names = tuple(names)
+        self._complete = complete
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one task. Spark makes up a partition of its own where there was none."""
+        if not isinstance(partition, RangePartition):
+            return
+        for part in partition.parts:
+            yield from self._part(part, partition.managers)
+
+    def _part(self, part: Range, managers: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        from onceq.spark.packets import CutShort
+
+        target = self._targets[part.key]
+        schema = arrow_schema(self._names)
+        top = prefix(self._names)
+        after, seen = part.after, 0
+        with borrowed(target.near, self._patience) as access:
+            manager, guid = access.who(target.queue)
+            if guid != managers[target.manager]:
+                raise wrong(
+                    f"the queue manager at {target.near}, where an executor reads "
+                    f"{target.queue}, is not the one at {target.manager}; see executorQueueManager"
+                )
+            while after < part.to:
+                batch = access.page(target.queue, after, part.to, top)
+                if batch is None:
+                    break
+                try:
+                    rows = record_batch(
+                        batch, manager=manager, queue=target.queue, names=self._names,
+                        schema=schema,
+                    )  # fmt: skip
+                except CutShort:
+                    top = longer(top)
+                    continue
+                seen += len(batch)
+                after = batch.lookup_ids[-1]
+                if self._complete and after - part.after != seen:
+                    raise missing(str(target), part, seen)
+                yield rows
+        if self._complete and seen != part.size:
+            raise missing(str(target), part, seen)
+
+
+def longer(top: int | None) -> int | None:
+    """How much of each packet to read after so much was not enough."""
+    assert top is not None, "a whole packet has everything"
+    more = max(4 * top, PREFIX_BYTES)
+    return more if more <= PREFIX_BYTES_MAX else None
 
 
 class OnceqReader(DataSourceReader):  # type: ignore[misc]
@@ -44,7 +106,7 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
         self._options = options
-        self._names = tuple(names)
+        self._rows = Rows(options, names, complete=False)
 
     def partitions(self) -> list[RangePartition]:
         """What is in the queues now, cut into tasks.
@@ -52,22 +114,28 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
         A queue that is not transactional keeps its messages by priority, and their lookup
         identifiers lie far apart: one task reads it.
         """
-        parts: list[Range] = []
-        with Access(self._options.manager) as access:
-            for queue in self._options.queues:
-                sight, transactional = access.look(queue)
-                begins = beginning(start_of(self._options.starting[queue], sight), sight)
-                ending = self._options.ending[queue]
-                to = sight.last if ending == LATEST else min(ending, sight.last)
-                if to <= begins:
-                    continue
-                whole = Range(queue, begins, to)
-                least = self._options.partitions_min
-                parts += split([whole], least) if transactional else [whole]
-        return [RangePartition(part) for part in parts]
+        ranges: list[Range] = []
+        apart: list[tuple[Range, ...]] = []
+        managers = dict.fromkeys(target.manager for target in self._options.targets)
+        guids: dict[str, str] = {}
+        for manager in managers:
+            with Access(manager, self._options.patience) as access:
+                for target in self._options.targets:
+                    if target.manager != manager:
+                        continue
+                    sight = access.look(target.queue)
+                    guids[manager] = access.who(target.queue)[1]
+                    key = target.key
+                    begins = beginning(start_of(self._options.starting[key], sight), sight)
+                    ending = self._options.ending[key]
+                    to = sight.last if ending == LATEST else min(ending, sight.last)
+                    if to > begins and sight.steady:
+                        ranges.append(Range(key, begins, to))
+                    elif to > begins:
+                        apart.append((Range(key, begins, to),))
+        tasks = split(ranges, self._options.partitions_min)
+        return [RangePartition(parts, guids) for parts in [*tasks, *apart]]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of one task. Spark makes up a partition of its own where there was none."""
-        if not isinstance(partition, RangePartition):
-            return iter(())
-        return read_part(self._options.manager, partition.part, self._names, complete=False)
+        """The rows of one task."""
+        return self._rows.read(partition)

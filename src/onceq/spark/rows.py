@@ -1,41 +1,51 @@
-"""From packets to the columns that Spark sees, many at a time.
+"""From packets to the columns that Spark sees, a batch at a time.
 
-Packets of a batch mostly differ in numbers, sizes and body only. One ``struct`` made for the
-headers of the first reads all fixed fields of each that has the same form, and a table of these
-becomes columns at once; a packet of another form is taken apart with every check and gives the
-next form. Bodies alone take the still shorter way of the client library.
+Every column is one Arrow array that is made out of all packets at once (``packets.py``); text that
+repeats itself, as names of queues and computers do, is made once and handed out by index. What a
+column does not need of the packets is not looked at, and ``prefix`` says how much of each packet
+is worth sending: nothing at all for places alone, the headers where no body is asked for.
 
 Arrow wants batches that equal the declared schema in order, types and nullability.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
+from onceq.model.returned import MARK, unmarked
 from onceq.packet import layout as at
+from onceq.packet.address import name_of, response_name
 from onceq.packet.decode import headers, message_of
+from onceq.packet.headers import user_header
 from onceq.spark.options import wrong
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from onceq.client.results import Batch
+    from onceq.spark.packets import Packets
 
 COLUMNS: Final = {
     "body": "binary",
     "label": "string",
+    "queueManager": "string",
     "queue": "string",
     "lookupId": "bigint",
     "messageId": "binary",
     "correlationId": "binary",
     "sentTime": "timestamp",
     "arrivedTime": "timestamp",
+    "class": "int",
+    "className": "string",
     "priority": "int",
     "bodyType": "int",
     "appSpecific": "bigint",
+    "extension": "binary",
     "streamId": "string",
     "seqNumber": "bigint",
     "prevNumber": "bigint",
@@ -43,20 +53,24 @@ COLUMNS: Final = {
     "firstInXact": "boolean",
     "lastInXact": "boolean",
     "sourceMachine": "string",
+    "destination": "string",
     "responseQueue": "string",
     "adminQueue": "string",
+    "abortCount": "int",
+    "moveCount": "int",
 }
 """Every column and its SQL type, in the order of ``SELECT *``."""
 
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
 SECOND_US: Final = 1_000_000
+PREFIX_BYTES: Final = 512
+"""Bytes of each packet that hold its headers, but for long names and labels."""
 
-_QUICK = frozenset(("body", "lookupId", "queue", "arrivedTime"))
-(
-    _FLAGS, _SOURCE, _SENT, _NUMBER, _TX, _STREAM, _SEQ, _PREV, _CORRELATION, _BODY_TYPE,
-    _APP, _LABEL, _ADMIN, _RESPONSE, _BODY,
-) = range(15)  # fmt: skip
+_BESIDE: Final = frozenset(
+    ("queueManager", "queue", "lookupId", "arrivedTime", "abortCount", "moveCount")
+)
+"""Columns that need nothing of a packet."""
 
 
 def wanted(schema: Any) -> tuple[str, ...]:
@@ -77,6 +91,13 @@ def wanted(schema: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+def prefix(names: Sequence[str]) -> int | None:
+    """How many bytes of each packet the columns need at first; None: all of them."""
+    if "body" in names:
+        return None
+    return 0 if _BESIDE.issuperset(names) else PREFIX_BYTES
+
+
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
     """What Spark expects of the record batches."""
     import pyarrow as pa
@@ -89,171 +110,313 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def record_batch(
-    batch: Batch, count: int, queue: str, names: Sequence[str], schema: pa.Schema
+    batch: Batch, *, manager: str, queue: str, names: Sequence[str], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """The first ``count`` messages of a batch as rows."""
+    """The messages of a batch as rows.
+
+    Args:
+        manager: Computer name of the queue manager that they were read from.
+
+    Raises:
+        CutShort: The packets were cut before something that a column needs.
+    """
     import pyarrow as pa
 
-    columns = columns_of(batch, count, queue, names)
-    arrays = [
-        pa.array(columns[name], type=kind.type) for name, kind in zip(names, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    table = _Table(batch, manager, queue)
+    return pa.RecordBatch.from_arrays([_MAKE[name](table) for name in names], schema=schema)
 
 
-def columns_of(batch: Batch, count: int, queue: str, names: Sequence[str]) -> dict[str, Any]:
-    """Values by column."""
-    found: dict[str, Any] = {}
-    if "lookupId" in names:
-        found["lookupId"] = list(batch.lookup_ids[:count])
-    if "queue" in names:
-        found["queue"] = [queue] * count
-    if "arrivedTime" in names:
-        found["arrivedTime"] = [time * SECOND_US for time in batch.arrived_times[:count]]
-    if _QUICK.issuperset(names):
-        if "body" in names:
-            found["body"] = batch.bodies()[:count]
+# ---- what columns are made from --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Table:
+    batch: Batch
+    manager: str
+    queue: str
+
+    @cached_property
+    def packets(self) -> Packets:
+        from onceq.spark.packets import Packets
+
+        return Packets(self.batch.run.data, self.batch.run.lengths)
+
+    @property
+    def count(self) -> int:
+        return len(self.batch.run)
+
+    @cached_property
+    def names(self) -> tuple[Any, list[tuple[str, str, str]]]:
+        """The names in each packet: an index for each message, and what it stands for."""
+        return _names(self.packets)
+
+    def prop(self, offset: int) -> Any:
+        """A 32-bit field of the MessagePropertiesHeader."""
+        return self.packets.u32(self.packets.properties + offset)
+
+
+def _names(packets: Packets) -> tuple[Any, list[tuple[str, str, str]]]:
+    """Destination, administration and response queue of each packet, each text made once."""
+    import numpy as np
+    import pyarrow as pa
+
+    starts = packets.starts
+    texts = packets.cut(starts + at.OFF_NAMES, starts + packets.names_end).dictionary_encode()
+    peers = packets.cut(starts + at.OFF_SOURCE, starts + at.OFF_TIME_TO_BE_RECEIVED)
+    peers = peers.dictionary_encode()
+    kinds = (packets.flags >> at.USER_DESTINATION_SHIFT & 0x1FF).astype(np.int64)
+    keys = texts.indices.to_numpy().astype(np.int64) * len(peers.dictionary)
+    keys = (keys + peers.indices.to_numpy()) << 9 | kinds
+    different = pa.array(keys).dictionary_encode()
+    codes = different.indices.to_numpy().copy()
+    firsts = np.empty(len(different.dictionary), np.int64)
+    firsts[codes[::-1]] = np.arange(packets.count)[::-1]
+    found = [_names_of(packets, int(index)) for index in firsts]
+    # Lists of names are no part of the key: such messages are looked at one by one.
+    for index in np.flatnonzero(packets.flags & at.USER_MULTIQUEUE):
+        codes[index] = len(found)
+        found.append(_names_of(packets, int(index), lists=True))
+    return codes, found
+
+
+def _names_of(packets: Packets, index: int, *, lists: bool = False) -> tuple[str, str, str]:
+    start, end = int(packets.starts[index]), int(packets.ends[index])
+    packet = packets.bytes[start:end].tobytes()
+    if lists:
+        if len(packet) < at.packet_size(packet):
+            from onceq.spark.packets import CutShort
+
+            raise CutShort
+        message = message_of(headers(packet))
+        return message.destination, message.admin_queue, message.response_queue
+    user = user_header(packet)
+    hosts = {"source": user.source, "manager": user.destination_manager}
+    return (
+        name_of(user.destination, **hosts), name_of(user.admin, **hosts),
+        response_name(user.response, user.admin, **hosts),
+    )  # fmt: skip
+
+
+# ---- forms -----------------------------------------------------------------------------------
+
+
+def _numbers(values: Any, kind: str, nulls: Any = None) -> pa.Array:
+    """An array of numbers.
+
+    Args:
+        nulls: Where there is no value; None: nowhere.
+    """
+    import pyarrow as pa
+
+    return pa.array(values.astype(kind, copy=False), mask=nulls)
+
+
+def _times(seconds: Any) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(seconds.astype("int64") * SECOND_US).cast(pa.timestamp("us", tz="UTC"))
+
+
+def _same(text: str, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(text, pa.string()), count)
+
+
+def _chosen(codes: Any, texts: Sequence[str | None]) -> pa.Array:
+    """One of a few texts for each message."""
+    import pyarrow as pa
+
+    if len(texts) == 1 and texts[0] is not None:
+        return _same(texts[0], len(codes))
+    return pa.array(texts, pa.string()).take(pa.array(codes))
+
+
+def _rows_of_bytes(rows: Any, nulls: Any = None) -> pa.Array:
+    """Binary values of one size out of a table with one row for each.
+
+    Args:
+        nulls: Where there is no value; None: nowhere.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    count, size = rows.shape
+    edges = np.arange(0, (count + 1) * size, size, dtype=np.int32)
+    data = np.ascontiguousarray(rows)
+    made = pa.BinaryArray.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(edges), pa.py_buffer(data)]
+    )
+    if nulls is None or not nulls.any():
+        return made
+    import pyarrow.compute as pc
+
+    return pc.if_else(pa.array(~nulls), made, pa.scalar(None, pa.binary()))
+
+
+# ---- columns ---------------------------------------------------------------------------------
+
+
+def _label(table: _Table) -> pa.Array:
+    """Labels are UTF-16; plain ones, the normal case, lose every second byte."""
+    import numpy as np
+    import pyarrow as pa
+
+    packets = table.packets
+    first, last = packets.label
+    if not bool((last > first).any()):
+        return _same("", table.count)
+    last = np.maximum(last - 2, first)
+    raw = packets.cut(first, last)
+    edges = np.frombuffer(raw.buffers()[1], np.int32)[: table.count + 1]
+    wide = np.frombuffer(raw.buffers()[2], np.uint16)[: int(edges[-1]) // 2]
+    if not bool(((wide == 0) | (wide > 0x7F)).any()):
+        buffers = [None, pa.py_buffer(edges >> 1), pa.py_buffer(wide.astype(np.uint8))]
+        return pa.StringArray.from_buffers(table.count, buffers[1], buffers[2])
+    few = raw.dictionary_encode()
+    texts = [_clean(value) for value in few.dictionary.to_pylist()]
+    return _chosen(few.indices.to_numpy(), texts)
+
+
+def _clean(raw: bytes) -> str:
+    """As ``decode`` has it: up to the first NUL, half surrogates replaced."""
+    text = raw.decode("utf-16-le", "surrogatepass").partition("\0")[0]
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _extension(table: _Table) -> pa.Array:
+    """What the sender added, without our own mark of returned messages."""
+    import pyarrow as pa
+
+    packets = table.packets
+    found = packets.cut(*packets.extension)
+    data = found.buffers()[2]
+    if data is None or MARK not in memoryview(data).tobytes():
         return found
-    table = list(zip(*_rows(batch, count), strict=True))
-    for name in names:
-        if name not in found:
-            found[name] = _DERIVED[name](table)
-    return found
+    return pa.array([unmarked(value)[0] for value in found.to_pylist()], pa.binary())
 
 
-# ---- columns from the table ----------------------------------------------------------------
+def _message_id(table: _Table) -> pa.Array:
+    import numpy as np
 
-Table = Sequence[Sequence[Any]]
-
-
-def _plain(column: int) -> Callable[[Table], Any]:
-    return lambda table: table[column]
-
-
-def _signed(column: int) -> Callable[[Table], Any]:
-    """32 bits as Spark's int has them."""
-    return lambda table: [v if v < 1 << 31 else v - (1 << 32) for v in table[column]]
+    packets = table.packets
+    number = packets.fixed(at.OFF_MESSAGE_NUMBER, 4)
+    return _rows_of_bytes(np.hstack((packets.fixed(at.OFF_SOURCE, 16), number)))
 
 
-def _ordered(column: int) -> Callable[[Table], Any]:
+def _xact_id(table: _Table) -> pa.Array:
+    import numpy as np
+
+    packets = table.packets
+    number = (packets.tx_flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
+    four = number.astype("<u4").view(np.uint8).reshape(-1, 4)
+    rows = np.hstack((packets.fixed(at.OFF_SOURCE, 16), four))
+    return _rows_of_bytes(rows, ~packets.transactional)
+
+
+def _bit(bit: int) -> Callable[[_Table], pa.Array]:
+    def make(table: _Table) -> pa.Array:
+        packets = table.packets
+        return _numbers((packets.tx_flags & bit) != 0, "bool", ~packets.transactional)
+
+    return make
+
+
+def _stream(table: _Table) -> Any:
+    """Stream identifiers, 0 where there is none."""
+    packets = table.packets
+    low, high = packets.transaction(at.TX_STREAM), packets.transaction(at.TX_STREAM + 4)
+    return high.astype("uint64") << 32 | low
+
+
+def _stream_id(table: _Table) -> pa.Array:
+    import pyarrow as pa
+
+    few = pa.array(_stream(table)).dictionary_encode()
+    texts = [str(value) if value else None for value in few.dictionary.to_pylist()]
+    return _chosen(few.indices.to_numpy(), texts)
+
+
+def _ordered(offset: int) -> Callable[[_Table], pa.Array]:
     """Null where a message is not part of a stream."""
-    return lambda table: [
-        value if stream else None
-        for value, stream in zip(table[column], table[_STREAM], strict=True)
-    ]
+    return lambda table: _numbers(table.packets.transaction(offset), "int64", _stream(table) == 0)
 
 
-def _bit(bit: int) -> Callable[[Table], Any]:
-    return lambda table: [None if flags is None else bool(flags & bit) for flags in table[_TX]]
+def _class(table: _Table) -> Any:
+    packets = table.packets
+    return packets.u16(packets.properties + at.PROP_CLASS)
 
 
-def _xact(table: Table) -> list[bytes | None]:
-    return [
-        None
-        if flags is None
-        else source + ((flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT).to_bytes(4, "little")
-        for source, flags in zip(table[_SOURCE], table[_TX], strict=True)
-    ]
+def _class_name(table: _Table) -> pa.Array:
+    import pyarrow as pa
+
+    few = pa.array(_class(table)).dictionary_encode()
+    return _chosen(few.indices.to_numpy(), [class_name(v) for v in few.dictionary.to_pylist()])
 
 
-def _machines(table: Table) -> list[str]:
-    texts = {source: guid_text(source) for source in set(table[_SOURCE])}
-    return [texts[source] for source in table[_SOURCE]]
+def _machine(table: _Table) -> pa.Array:
+    starts = table.packets.starts + at.OFF_SOURCE
+    few = table.packets.cut(starts, starts + 16).dictionary_encode()
+    return _chosen(few.indices.to_numpy(), [guid_text(v) for v in few.dictionary.to_pylist()])
 
 
-_DERIVED: Final[dict[str, Callable[[Table], Any]]] = {
-    "body": _plain(_BODY),
-    "label": _plain(_LABEL),
-    "messageId": lambda t: [
-        source + number.to_bytes(4, "little")
-        for source, number in zip(t[_SOURCE], t[_NUMBER], strict=True)
-    ],
-    "correlationId": _plain(_CORRELATION),
-    "sentTime": lambda t: [sent * SECOND_US for sent in t[_SENT]],
-    "priority": lambda t: [flags & at.BASE_PRIORITY_MASK for flags in t[_FLAGS]],
-    "bodyType": _signed(_BODY_TYPE),
-    "appSpecific": _plain(_APP),
-    "streamId": lambda t: [str(stream) if stream else None for stream in t[_STREAM]],
-    "seqNumber": _ordered(_SEQ),
-    "prevNumber": _ordered(_PREV),
-    "xactId": _xact,
+def _name(which: int, *, none: str | None) -> Callable[[_Table], pa.Array]:
+    def make(table: _Table) -> pa.Array:
+        codes, found = table.names
+        return _chosen(codes, [names[which] or none for names in found])
+
+    return make
+
+
+def _beside(values: Any, kind: str) -> pa.Array:
+    import numpy as np
+
+    return _numbers(np.frombuffer(values, np.uint32 if values.itemsize == 4 else np.uint64), kind)
+
+
+def _arrived(table: _Table) -> pa.Array:
+    import numpy as np
+
+    return _times(np.frombuffer(table.batch.arrived_times, np.uint32))
+
+
+def _moves(table: _Table) -> pa.Array:
+    import numpy as np
+
+    found = np.zeros(table.count, np.int32)
+    for index, count, _ in table.batch.moves:
+        found[index] = count
+    return _numbers(found, "int32")
+
+
+_MAKE: Final[dict[str, Callable[[_Table], Any]]] = {
+    "body": lambda t: t.packets.cut(*t.packets.body),
+    "label": _label,
+    "queueManager": lambda t: _same(t.manager, t.count),
+    "queue": lambda t: _same(t.queue, t.count),
+    "lookupId": lambda t: _beside(t.batch.lookup_ids, "int64"),
+    "messageId": _message_id,
+    "correlationId": lambda t: t.packets.cut(
+        t.packets.properties + at.PROP_CORRELATION, t.packets.properties + at.PROP_BODY_TYPE
+    ),
+    "sentTime": lambda t: _times(t.packets.top(at.OFF_SENT_TIME)),
+    "arrivedTime": _arrived,
+    "class": lambda t: _numbers(_class(t), "int32"),
+    "className": _class_name,
+    "priority": lambda t: _numbers(t.packets.top(0) >> 16 & at.BASE_PRIORITY_MASK, "int32"),
+    "bodyType": lambda t: _numbers(t.prop(at.PROP_BODY_TYPE), "int32"),
+    "appSpecific": lambda t: _numbers(t.prop(at.PROP_APP_SPECIFIC), "int64"),
+    "extension": _extension,
+    "streamId": _stream_id,
+    "seqNumber": _ordered(at.TX_NUMBER),
+    "prevNumber": _ordered(at.TX_PREVIOUS),
+    "xactId": _xact_id,
     "firstInXact": _bit(at.TX_FIRST),
     "lastInXact": _bit(at.TX_LAST),
-    "sourceMachine": _machines,
-    "responseQueue": _plain(_RESPONSE),
-    "adminQueue": _plain(_ADMIN),
+    "sourceMachine": _machine,
+    "destination": _name(0, none=""),
+    "responseQueue": _name(2, none=None),
+    "adminQueue": _name(1, none=None),
+    "abortCount": lambda t: _beside(t.batch.abort_counts, "int32"),
+    "moveCount": _moves,
 }
-
-
-# ---- the table -----------------------------------------------------------------------------
-
-
-def _rows(batch: Batch, count: int) -> Iterable[tuple[Any, ...]]:
-    """One tuple for each packet, by the form of the one before where it fits."""
-    data = batch.run.data if isinstance(batch.run.data, bytes) else bytes(batch.run.data)
-    start = 0
-    shape: _Shape | None = None
-    for length in batch.run.lengths[:count]:
-        row = shape.row(data, start, length) if shape is not None else None
-        if row is None:
-            packet = data[start : start + length]
-            shape, row = _Shape.of(packet)
-        yield row
-        start += length
-
-
-class _Shape:
-    """The form of a packet's headers: where its fields stand, and what its names are."""
-
-    __slots__ = ("_admin", "_form", "_label", "_label_at", "_label_raw", "_names", "_peers",
-                 "_response", "_transactional")  # fmt: skip
-
-    def __init__(self, packet: bytes, tx: int, prop: int, row: tuple[Any, ...]) -> None:
-        names_end = tx or prop
-        self._form = struct.Struct(
-            f"<2xH12x16s16s4xII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}xB2x20sIII16xI"
-        )
-        values = self._form.unpack_from(packet)
-        self._peers, self._names = values[1:3], values[5]
-        self._transactional = bool(tx)
-        self._label_at = prop + at.PROPERTIES_HEADER
-        self._label_raw = packet[self._label_at : self._label_at + 2 * packet[prop + 1]]
-        self._label, self._admin, self._response = row[_LABEL], row[_ADMIN], row[_RESPONSE]
-
-    def row(self, data: bytes, start: int, length: int) -> tuple[Any, ...] | None:
-        """The fields of a packet, if it has this form."""
-        if length < self._form.size:
-            return None
-        values = self._form.unpack_from(data, start)
-        flags, source, _, sent, number, names = values[:6]
-        if names != self._names or values[1:3] != self._peers:
-            return None
-        tx: tuple[Any, ...] = values[6:10] if self._transactional else (None, 0, 0, 0)
-        chars, correlation, body_type, app, size, extension = values[-6:]
-        label_at = start + self._label_at
-        body_at = label_at + 2 * chars
-        if extension or data[label_at:body_at] != self._label_raw:
-            return None
-        body = data[body_at : body_at + size]
-        return (
-            flags, source, sent, number, *tx, correlation, body_type, app, self._label,
-            self._admin, self._response, body,
-        )  # fmt: skip
-
-    @classmethod
-    def of(cls, packet: bytes) -> tuple[_Shape | None, tuple[Any, ...]]:
-        """The form of a packet, if others can have it too, and the packet's fields."""
-        parts = headers(packet)
-        message = message_of(parts)
-        tx, props = parts.transaction, parts.properties
-        row = (
-            parts.base.flags, parts.user.source, parts.user.sent_time, parts.user.message,
-            tx.flags if tx else None, tx.stream if tx else 0, tx.number if tx else 0,
-            tx.previous if tx else 0, props.correlation, props.body_type, props.app_specific,
-            message.label, message.admin_queue or None, message.response_queue or None,
-            props.body,
-        )  # fmt: skip
-        plain = parts.security is None and not props.extension
-        if not plain or (tx is not None and tx.connector):
-            return None, row
-        return cls(packet, *parts.offsets, row), row

@@ -90,6 +90,16 @@ def test_nobody_there(tmp_path: Path) -> None:
         SocketLink(Address(host="127.0.0.1", port=1), 1.0)
 
 
+def test_one_that_does_not_answer_in_time(server: Scripted) -> None:
+    future = begun(lambda: SocketLink(server.address, WAIT_S, 0.05))
+    server.greet(name="ALPHA", id=bytes(range(16)), now_s=77)
+    made = future.result(WAIT_S)
+    with pytest.raises(LinkLost, match="gave no answer in time"):
+        made.call(look())
+    assert not made.alive
+    made.close()
+
+
 def test_one_that_hangs_up_at_once(server: Scripted) -> None:
     future = begun(lambda: SocketLink(server.address, WAIT_S))
     server.accept()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from onceq.core import inputs, places
@@ -107,6 +109,35 @@ def test_who_has_it_for_himself_keeps_others_out(core: Core) -> None:
     assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, peek=True), owner=2), Handed)
     handle = opened.handle
     assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, handle=handle)), Handed)
+
+
+def test_who_is_kept_out_is_told_by_whom(core: Core) -> None:
+    deny = (inputs.Access.RECEIVE, inputs.Share.DENY_RECEIVE)
+    core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, *deny, "reader one"))
+    for refused in (
+        core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, *deny), owner=2),
+        core.ask(lambda o, r: inputs.Receive(o, r, Q), owner=2),
+        core.ask(lambda o, r: inputs.Remove(o, r, Q, 0, 1, 2), owner=2),
+    ):
+        assert isinstance(refused, SharingViolation)
+        assert re.search(r"\(held by reader one since \d\d:\d\d:\d\d UTC\)", refused.text)
+
+
+def test_turns_tell_whether_somebody_was_there_meanwhile(core: Core) -> None:
+    def turn(owner: int, share: inputs.Share) -> int:
+        opened = core.ask(
+            lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE, share), owner=owner
+        )
+        assert isinstance(opened, Opened)
+        core.ask(lambda o, r: inputs.CloseQueue(o, r, opened.handle), owner=owner)
+        return opened.turn
+
+    assert turn(1, inputs.Share.DENY_RECEIVE) == 1
+    assert turn(1, inputs.Share.DENY_RECEIVE) == 2
+    assert turn(2, inputs.Share.DENY_NONE) == 0
+    assert turn(1, inputs.Share.DENY_RECEIVE) == 3
+    assert turn(2, inputs.Share.DENY_RECEIVE) == 4
+    assert turn(1, inputs.Share.DENY_RECEIVE) == 5
 
 
 def test_a_closed_handle_ends_waits_and_cursors(core: Core) -> None:

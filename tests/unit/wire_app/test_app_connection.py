@@ -136,7 +136,7 @@ def test_answers_find_their_requests_in_any_order() -> None:
     assert talk.transport.sent == [
         (3, Code.PURGE | ANSWER, 17),
         (2, Code.LOOK | FAILED, ["queue-not-found", "none"]),
-        (5, Code.OPEN | ANSWER, [4, True, None]),
+        (5, Code.OPEN | ANSWER, [4, True, None, 0]),
         (4, Code.SEND | ANSWER, [8, 2, 0]),
     ]
 
@@ -352,8 +352,9 @@ def test_stopping_ends_the_receives_that_wait() -> None:
 
 def test_views_become_plain_values() -> None:
     run = Run(b"x", array(LENGTH_TYPE, [1]))
+    opened = {"handle": 1, "local": True, "transactional": None, "turn": 0}
     assert api.plain([Opened(1, True, None), (b"\x01", inputs.Steer.PAUSE)]) == [
-        {"handle": 1, "local": True, "transactional": None}, ["01", "pause"]]  # fmt: skip
+        opened, ["01", "pause"]]  # fmt: skip
     assert api.plain(run)["data"] == "78"  # type: ignore[index]
 
 

@@ -114,6 +114,7 @@ class Open(_Head):
     name: str
     access: int
     share: int
+    note: str = ""
 
 
 class Number(_Head):
@@ -329,6 +330,7 @@ class OpenedHead(_Head):
     handle: int
     local: bool
     transactional: bool | None
+    turn: int = 0
 
 
 class Failure(_Head):

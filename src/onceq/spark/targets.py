@@ -1,0 +1,162 @@
+"""Which queues a reader is about: names on one queue manager or on many.
+
+With one queue manager a queue is known by its name, and that stands in offsets. With several it is
+known by ``address/name``, because the same name may stand on all of them. An entry of the option
+``queue`` that begins with the address of one of the queue managers means that one alone; all other
+entries mean a queue on each. A URL with a name behind it says all by itself.
+
+Upholds: I4 at the connector (a place belongs to one queue, whatever else has its name).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from onceq.errors import ConfigurationError
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+LOOKUP_MAX: Final = (1 << 63) - 1
+QUEUES_MAX: Final = 256
+SCHEME: Final = "onceq://"
+
+
+def wrong(text: str) -> ConfigurationError:
+    """An error whose text keeps its code when Spark passes on the text alone."""
+    return ConfigurationError(f"[{ConfigurationError.code}] {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One queue to read.
+
+    Attributes:
+        key: How offsets name it.
+        manager: Address for the driver.
+        near: Address for executors; mostly the same.
+        queue: Its name there.
+    """
+
+    key: str
+    manager: str
+    near: str
+    queue: str
+
+    def __str__(self) -> str:
+        return f"{self.queue} of the queue manager at {self.manager}"
+
+
+def parts_of(text: str) -> list[str]:
+    """What stands between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def targets_of(managers: str, executors: str, queues: str) -> tuple[Target, ...]:
+    """The queues that three options mean together.
+
+    Args:
+        managers, executors: Addresses as the driver and as executors have them.
+        queues: Names, with or without an address.
+
+    Raises:
+        ConfigurationError: They say nothing, too much, or the same twice.
+    """
+    addresses = parts_of(managers)
+    named = [_url(entry) for entry in parts_of(queues)]
+    whole = list(dict.fromkeys([*addresses, *(found[0] for found in named if found)]))
+    if not whole:
+        raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
+    near = _near(addresses, parts_of(executors))
+    if not named:
+        raise wrong(r'say which queue to read: .option("queue", r"private$\orders")')
+    found: list[Target] = []
+    for entry, url in zip(parts_of(queues), named, strict=True):
+        places = [url] if url else _places(entry, addresses)
+        for address, queue in places:
+            key = queue if len(whole) == 1 else f"{address}/{queue}"
+            found.append(Target(key, address, near.get(address, address), queue))
+    if len({(t.manager, _folded(t.queue)) for t in found}) != len(found):
+        raise wrong(f"a queue is named twice in {queues!r}")
+    if len(found) > QUEUES_MAX:
+        raise wrong(f"{len(found)} queues; one reader takes at most {QUEUES_MAX}")
+    return tuple(found)
+
+
+def _url(entry: str) -> tuple[str, str] | None:
+    """Address and name of ``onceq://host:port/name``."""
+    if not entry.startswith(SCHEME):
+        return None
+    address, slash, queue = entry.removeprefix(SCHEME).partition("/")
+    if not slash or not address or not queue:
+        raise wrong(f"{entry!r} is not onceq://host:port/queue")
+    return SCHEME + address, queue
+
+
+def _places(entry: str, addresses: Sequence[str]) -> list[tuple[str, str]]:
+    """A name on one of the queue managers, if it says so, or on all of them."""
+    for address in sorted(addresses, key=len, reverse=True):
+        if entry.startswith(address + "/"):
+            return [(address, entry.removeprefix(address + "/"))]
+    if not addresses:
+        raise wrong(f"{entry!r} does not say on which queue manager; set queueManager")
+    return [(address, entry) for address in addresses]
+
+
+def _near(addresses: Sequence[str], executors: Sequence[str]) -> dict[str, str]:
+    if len(set(addresses)) != len(addresses):
+        raise wrong("an address stands twice in queueManager")
+    if not executors:
+        return {}
+    if len(executors) != len(addresses):
+        raise wrong(
+            f"executorQueueManager has {len(executors)} addresses and queueManager "
+            f"{len(addresses)}; each stands for the one at the same place"
+        )
+    return dict(zip(addresses, executors, strict=True))
+
+
+def _folded(queue: str) -> str:
+    return queue.casefold().replace("/", "\\")
+
+
+def offsets_of(text: str, name: str, targets: Sequence[Target], *, ending: bool) -> dict[str, int]:
+    """Places by key: ``earliest``, ``latest``, or JSON with a lookup identifier for each queue.
+
+    Args:
+        name: Of the option, for what is said if it makes no sense.
+        ending: Whether it is the end; that is never ``earliest``.
+
+    Raises:
+        ConfigurationError: It makes no sense.
+    """
+    special = {"latest": LATEST} if ending else {"earliest": EARLIEST, "latest": LATEST}
+    if text.lower() in special:
+        return {target.key: special[text.lower()] for target in targets}
+    words = " or ".join([*special, 'JSON such as {"private$\\\\orders": 17}'])
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        raise wrong(f"{name} is {words}, not {text!r}") from None
+    if not isinstance(found, dict):
+        raise wrong(f"{name} is {words}, not {text!r}")
+    for key, lookup in found.items():
+        good = isinstance(lookup, int) and not isinstance(lookup, bool)
+        if not good or not (lookup in special.values() or 0 <= lookup <= LOOKUP_MAX):
+            raise wrong(f"{name} of {key} cannot be {lookup!r}")
+    return _by_key(found, name, targets)
+
+
+def _by_key(found: Mapping[str, int], name: str, targets: Sequence[Target]) -> dict[str, int]:
+    """A name alone means that queue on every queue manager."""
+    chosen = {
+        target.key: found.get(target.key, found.get(target.queue))
+        for target in targets
+    }  # fmt: skip
+    known = {target.key for target in targets} | {target.queue for target in targets}
+    if None in chosen.values() or not known.issuperset(found):
+        keys = ", ".join(target.key for target in targets)
+        raise wrong(f"{name} names exactly the queues that are read: {keys}")
+    return {key: lookup for key, lookup in chosen.items() if lookup is not None}

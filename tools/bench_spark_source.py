@@ -1,0 +1,279 @@
+"""The Spark source beside what Spark's own data source API reaches with the same rows.
+
+The yardstick is a source of three lines that hands out record batches made before: same columns,
+same number of tasks, same sink (``noop``). So the ratio says how much of the API's speed is left
+when the rows come out of a queue. Each case runs once unmeasured, because Spark's workers have to
+start, and then in turn; the best of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onceq
+from onceq.spark.ranges import PARTITION_MESSAGES
+from onceq.spark.rows import COLUMNS, SCHEMA, arrow_schema, record_batch
+
+BODY_BYTES = 200
+PAGE = 10_000
+PER_TRIGGER = 100_000
+ROUNDS = 3
+NARROW = ("lookupId", "body")
+HEADERS = tuple(name for name in COLUMNS if name not in ("body", "extension"))
+
+
+def schema_of(names: tuple[str, ...]) -> str:
+    """As ``.schema`` wants it."""
+    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in names)
+
+
+def readers(rows: int) -> tuple[Any, Any]:
+    """The two readers of the yardstick. Local classes: they travel to the workers by value."""
+    from pyspark.sql.datasource import DataSourceReader, InputPartition
+    from pyspark.sql.datasource import DataSourceStreamReader as StreamReader
+    from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
+
+    tasks = PARTITION_MESSAGES
+
+    def cut(first: int, last: int) -> list[Any]:
+        count = -(-(last - first) // tasks)
+        edges = [first + (last - first) * i // count for i in range(count + 1)]
+        return [InputPartition(pair) for pair in itertools.pairwise(edges)]
+
+    def read(path: str, part: tuple[int, int]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        with pa.memory_map(path) as file:
+            batch = pa.ipc.open_file(file).get_batch(0)
+        left = part[1] - part[0]
+        while left > 0:
+            size = min(left, batch.num_rows)
+            yield batch if size == batch.num_rows else batch.slice(0, size)
+            left -= size
+
+    class Batches(DataSourceReader):  # type: ignore[misc]
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def partitions(self) -> list[Any]:
+            return cut(0, rows)
+
+        def read(self, partition: Any) -> Iterator[Any]:
+            return read(self.path, partition.value)
+
+    class Stream(StreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def initialOffset(self) -> dict[str, int]:
+            return {"at": 0}
+
+        def getDefaultReadLimit(self) -> Any:
+            return ReadMaxRows(PER_TRIGGER)
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            pass
+
+        def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+            return {"at": min(start["at"] + PER_TRIGGER, rows)}
+
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Any]:
+            return cut(start["at"], end["at"]) if start != end else []
+
+        def read(self, partition: Any) -> Iterator[Any]:
+            return read(self.path, partition.value)
+
+        def commit(self, end: dict[str, int]) -> None:
+            pass
+
+    return Batches, Stream
+
+
+def prebuilt(rows: int, files: dict[str, str]) -> Any:
+    """A data source that gives ``rows`` rows from record batches in files, made before.
+
+    Args:
+        files: By schema in Spark's short form, the Arrow file with one batch.
+    """
+    from pyspark.sql.datasource import DataSource
+
+    batches, stream = readers(rows)
+
+    class Prebuilt(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "prebuilt"
+
+        def schema(self) -> str:
+            return SCHEMA
+
+        def reader(self, schema: Any) -> Any:
+            return batches(files[schema.simpleString()])
+
+        def streamReader(self, schema: Any) -> Any:
+            return stream(files[schema.simpleString()])
+
+    return Prebuilt
+
+
+class Bench:
+    """One daemon, one queue of so many messages, one session."""
+
+    def __init__(self, spark: Any, folder: Path, rows: int) -> None:
+        self.spark = spark
+        self.rows = rows
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "onceq.service.main", "--data", str(folder / "hub"),
+             "--listen", "127.0.0.1:0", "--create", "HUB"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        assert "ready" in self.process.stdout.readline()
+        self.manager = onceq.connect(str(folder / "hub"))
+        self.queues = 0
+        self.queue = self.fill()
+        files: dict[str, str] = {}
+        page = self.manager.peek_many(self.queue, PAGE)
+        for names in (tuple(COLUMNS), NARROW, HEADERS):
+            schema = arrow_schema(names)
+            batch = record_batch(page, manager="HUB", queue=self.queue, names=names, schema=schema)
+            files[self._simple(names)] = self._kept(batch, len(files))
+        spark.dataSource.register(prebuilt(rows, files))
+
+    def _simple(self, names: tuple[str, ...]) -> str:
+        text: str = self.spark.createDataFrame([], schema_of(names)).schema.simpleString()
+        return text
+
+    def _kept(self, batch: Any, number: int) -> str:
+        import pyarrow as pa
+
+        path = str(self.folder / f"rows-{number}.arrow")
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+        return path
+
+    def fill(self) -> str:
+        """A new queue with all messages."""
+        self.queues += 1
+        queue = f"private$\\bench{self.queues}"
+        self.manager.create_queue(queue, transactional=True)
+        for done in range(0, self.rows, PAGE):
+            count = min(PAGE, self.rows - done)
+            self.manager.send_many(
+                queue, [b"x" * BODY_BYTES] * count, transactional=True, label="bench"
+            )
+        return queue
+
+    def batch(self, form: str, names: tuple[str, ...]) -> float:
+        """Rows a second of a batch read."""
+        reader = self.spark.read.format(form).schema(schema_of(names))
+        if form == "onceq":
+            reader = reader.option("queueManager", str(self.folder / "hub"))
+            reader = reader.option("queue", self.queue)
+        began = time.perf_counter()
+        reader.load().write.format("noop").mode("overwrite").save()
+        return self.rows / (time.perf_counter() - began)
+
+    def stream(self, form: str, names: tuple[str, ...]) -> float:
+        """Rows a second of a stream, removal included."""
+        reader = self.spark.readStream.format(form).schema(schema_of(names))
+        if form == "onceq":
+            reader = reader.option("queueManager", str(self.folder / "hub"))
+            reader = reader.option("queue", self.fill()).option(
+                "maxMessagesPerTrigger", PER_TRIGGER
+            )
+        with tempfile.TemporaryDirectory(dir=self.folder) as checkpoint:
+            began = time.perf_counter()
+            query = (
+                reader.load().writeStream.format("noop").trigger(availableNow=True)
+                .option("checkpointLocation", checkpoint).start()
+            )  # fmt: skip
+            query.awaitTermination()
+            return self.rows / (time.perf_counter() - began)
+
+    def close(self) -> None:
+        """Stop the daemon."""
+        self.manager.close()
+        self.process.terminate()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def session(folder: Path) -> Iterator[Any]:
+    """A local session of two cores."""
+    from onceq.spark.runtime import prepare
+
+    prepare()
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2]").appName("bench")
+        .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF").config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
+    )  # fmt: skip
+    yield spark
+    spark.stop()
+
+
+def measure(bench: Bench) -> dict[str, float]:
+    """Rows a second of each case, and its ratio to the API's own."""
+    cases: dict[str, Callable[[str], float]] = {
+        "batch, all columns": lambda form: bench.batch(form, tuple(COLUMNS)),
+        "batch, lookupId and body": lambda form: bench.batch(form, NARROW),
+        "batch, headers": lambda form: bench.batch(form, HEADERS),
+        "stream, all columns": lambda form: bench.stream(form, tuple(COLUMNS)),
+        "stream, lookupId and body": lambda form: bench.stream(form, NARROW),
+    }
+    best: dict[str, float] = {}
+    for turn in range(ROUNDS + 1):
+        for name, case in cases.items():
+            for form, title in (("prebuilt", f"{name}, API alone"), ("onceq", name)):
+                rate = case(form)
+                if turn:
+                    best[title] = max(best.get(title, 0.0), rate)
+    ratios = {f"{name}, part of the API": best[name] / best[f"{name}, API alone"] for name in cases}
+    return {**best, **ratios}
+
+
+def run(rows: int) -> dict[str, float]:
+    """Measure everything with so many rows.
+
+    Returns:
+        By case: rows a second; "..., part of the API": the ratio.
+    """
+    with tempfile.TemporaryDirectory() as folder, session(Path(folder)) as spark:
+        bench = Bench(spark, Path(folder), rows)
+        try:
+            return measure(bench)
+        finally:
+            bench.close()
+
+
+def main() -> None:
+    """``python tools/bench_spark_source.py``."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    found = run(args.rows)
+    if args.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:<50} {value:>14,.2f}")
+
+
+if __name__ == "__main__":
+    main()
