@@ -1,4 +1,5 @@
-"""``format("onceq")``: what Spark finds by that name (``pyspark_onceq`` registers it).
+"""``format("onceq")``: what Spark finds by that name (``pyspark_onceq`` registers it), to read and
+to write.
 
 Options and columns are checked here, on the driver, so that a mistake is told before anything
 runs.
@@ -10,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from onceq.spark.options import parse
+from onceq.spark.options import parse, wrong
 from onceq.spark.rows import SCHEMA, wanted
+from onceq.spark.sink_options import columns_of, parse_sink
 
 if TYPE_CHECKING:
     from onceq.spark.reader import OnceqReader
     from onceq.spark.stream import OnceqStreamReader
+    from onceq.spark.writer import OnceqStreamWriter, OnceqWriter
 
 
 class OnceqDataSource(DataSource):  # type: ignore[misc]
-    """Messages of queues as rows."""
+    """Messages of queues as rows, and rows as messages."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,3 +44,27 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
         from onceq.spark.stream import OnceqStreamReader
 
         return OnceqStreamReader(parse(self.options, stream=True), wanted(schema))
+
+    def writer(self, schema: Any, overwrite: bool) -> OnceqWriter:
+        """For ``write``; raises ConfigurationError."""
+        from onceq.spark.writer import OnceqWriter
+
+        _only_append(overwrite)
+        options = parse_sink(self.options, stream=False)
+        return OnceqWriter(options, columns_of(schema, options))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> OnceqStreamWriter:
+        """For ``writeStream``; raises ConfigurationError."""
+        from onceq.spark.writer import OnceqStreamWriter
+
+        _only_append(overwrite)
+        options = parse_sink(self.options, stream=True)
+        return OnceqStreamWriter(options, columns_of(schema, options))
+
+
+def _only_append(overwrite: bool) -> None:
+    if overwrite:
+        raise wrong(
+            'a queue cannot be written over: messages may be gone already. Use mode("append"), or '
+            "outputMode append"
+        )

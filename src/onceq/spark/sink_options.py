@@ -1,0 +1,253 @@
+"""The options and columns of ``write.format("onceq")`` and ``writeStream.format("onceq")``.
+
+Two tables say all of it; ``docs/reference/spark-options.md`` is compared with them by a test.
+Everything that can be found wrong without a queue manager is found here, on the driver, before any
+task runs.
+
+Upholds: I24.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from onceq.model.limits import GROUP_APP_CHARS_MAX
+from onceq.spark.options import Option, wrong
+
+VERSION_MAX: Final = (1 << 63) - 1
+LIFETIME_S_MAX: Final = 0xFFFF_FFFE
+"""Seconds; one more would be "for ever", which is said by saying nothing."""
+SET_BY_SPARK: Final = frozenset(("path", "checkpointlocation", "queryname"))
+"""Options that Spark hands to every sink; what they say is for Spark."""
+
+SINK_OPTIONS: Final = (
+    Option(
+        "queueManager", "address", "(required)",
+        "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
+        "`unix:///path/onceq.sock`, or its data directory. Driver and executors connect to it.",
+    ),
+    Option(
+        "queue", "destination", "(column `queue`)",
+        "Where all rows go: a path name or format name, also of several elements "
+        "(`DIRECT=...,DIRECT=...`) or a distribution list. It goes before the column `queue`. "
+        "`save(\"...\")` and `start(\"...\")` mean the same.",
+    ),
+    Option(
+        "txnAppId", "text", "the query's id",
+        "Under which name batches are remembered by the queue manager, so that none is sent twice. "
+        "For batch writes together with `txnVersion`, or not at all.",
+    ),
+    Option(
+        "txnVersion", "whole number, 0 or more", "(streams: the batch's number)",
+        "Batch writes only: the number of this write under `txnAppId`. A number that is not above "
+        "the last one was written before: nothing is sent.",
+    ),
+    Option(
+        "errorQueue", "queue", "(the write fails)",
+        "A transactional queue on that queue manager for rows that cannot be sent, in the same "
+        "transaction as the others. Without it such a row fails the write.",
+    ),
+    Option(
+        "deadLetter", "`true` or `false`", "false",
+        "Whether a message that cannot be delivered goes into a dead-letter queue of the sending "
+        "queue manager.",
+    ),
+    Option(
+        "timeToReachQueue", "seconds, 0 or more", "the queue manager's",
+        "How long the messages of this write may be under way.",
+    ),
+    Option(
+        "timeToBeReceived", "seconds, 0 or more", "no limit",
+        "How long they may be under way and in their queues.",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column that rows may have.
+
+    Attributes:
+        kinds: SQL types that it may have.
+        property: Of the message; empty: not one.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    property: str
+    meaning: str
+
+
+COLUMNS: Final = (
+    Column("body", ("binary", "string"), "", "Required, and never null. Text becomes UTF-8."),
+    Column(
+        "queue", ("string",), "",
+        "Where the row goes, as for the option `queue`; needed where that is not given.",
+    ),
+    Column("label", ("string",), "label", "Up to 249 characters."),
+    Column("correlationId", ("binary",), "correlation_id", "20 bytes, such as a `messageId`."),
+    Column("responseQueue", ("string",), "response_queue", "Format name of the queue for answers."),
+    Column(
+        "adminQueue", ("string",), "admin_queue",
+        "Format name of the queue for acknowledgment messages.",
+    ),
+    Column(
+        "acknowledge", ("int", "bigint"), "acknowledge",
+        "Which of them are wanted: the sum of bits of `onceq.Acknowledge`.",
+    ),
+    Column("appSpecific", ("int", "bigint"), "app_specific", "A number from 0 to 4294967295."),
+    Column("bodyType", ("int", "bigint"), "body_type", "Type number of the body (VARIANT type)."),
+    Column("extension", ("binary",), "extension", "Bytes beside the body."),
+)  # fmt: skip
+"""A null means that the property is not set."""
+
+_OF_THE_SOURCE: Final = (
+    "lookupId", "messageId", "sentTime", "arrivedTime", "priority", "streamId", "seqNumber",
+    "prevNumber", "xactId", "firstInXact", "lastInXact", "sourceMachine",
+)  # fmt: skip
+"""What queue managers set themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Options that were checked.
+
+    Attributes:
+        queue: For all rows; empty: each row has its own.
+        app: Empty: none was given.
+        version: -1: none was given.
+        errors: The queue for rows that cannot be sent; empty: they fail the write.
+        values: Properties that all messages have, by name.
+        checkpoint: Of the stream, as far as Spark says it.
+    """
+
+    manager: str
+    queue: str
+    app: str
+    version: int
+    errors: str
+    values: tuple[tuple[str, Any], ...]
+    checkpoint: str = ""
+
+
+def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
+    """Check the options of one write.
+
+    Args:
+        given: As Spark has them; names in any case.
+        stream: Whether it is for ``writeStream``.
+
+    Raises:
+        ConfigurationError: One is unknown, missing or has a value that makes no sense.
+    """
+    values = _known(given)
+    manager = values.get("queueManager", "").strip()
+    if not manager:
+        raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
+    app = values.get("txnAppId", "")
+    if len(app) > GROUP_APP_CHARS_MAX or not app.isprintable():
+        raise wrong(f"txnAppId has up to {GROUP_APP_CHARS_MAX} printable characters")
+    if stream and "txnVersion" in values:
+        raise wrong("txnVersion is for batch writes; a stream's batches have numbers of their own")
+    if not stream and ("txnVersion" in values) != bool(app):
+        raise wrong(
+            "a batch write has txnAppId and txnVersion, both or neither: together they say which "
+            "write this is, so that it is not sent twice"
+        )
+    return SinkOptions(
+        manager=manager,
+        queue=values.get("queue", "").strip(),
+        app=app,
+        version=_number(values, "txnVersion", VERSION_MAX, default=-1),
+        errors=values.get("errorQueue", "").strip(),
+        values=_properties(values),
+        checkpoint=values.get("checkpointLocation", ""),
+    )
+
+
+def _known(given: Mapping[str, str]) -> dict[str, str]:
+    names = {option.name.lower(): option.name for option in SINK_OPTIONS}
+    values: dict[str, str] = {}
+    for key, value in given.items():
+        lower = key.lower()
+        if lower in names:
+            values[names[lower]] = value
+        elif lower == "path":
+            values.setdefault("queue", value)
+        elif lower == "checkpointlocation":
+            values["checkpointLocation"] = value
+        elif lower not in SET_BY_SPARK:
+            near = difflib.get_close_matches(lower, sorted(names), 1)
+            hint = f"; did you mean {names[near[0]]}?" if near else ""
+            raise wrong(f"there is no option {key!r} for writing{hint}")
+    return values
+
+
+def _properties(values: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
+    found: dict[str, Any] = {}
+    letter = values.get("deadLetter", "false").strip().lower()
+    if letter not in ("true", "false"):
+        raise wrong(f"deadLetter is true or false, not {values['deadLetter']!r}")
+    if letter == "true":
+        found["journal"] = 1
+    for name, into in (
+        ("timeToReachQueue", "time_to_reach_queue"),
+        ("timeToBeReceived", "time_to_be_received"),
+    ):
+        if name in values:
+            found[into] = _number(values, name, LIFETIME_S_MAX, default=0)
+    return tuple(found.items())
+
+
+def _number(values: Mapping[str, str], name: str, most: int, *, default: int) -> int:
+    if name not in values:
+        return default
+    text = values[name].strip()
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise wrong(f"{name} is a whole number from 0 to {most}, not {values[name]!r}")
+    return int(text)
+
+
+def columns_of(schema: Any, options: SinkOptions) -> tuple[str, ...]:
+    """The names of the columns of the rows to be written, in their order.
+
+    Raises:
+        ConfigurationError: One is unknown or has a wrong type, or one that is needed is missing.
+    """
+    known = {column.name.lower(): column for column in COLUMNS}
+    names: list[str] = []
+    for item in schema.fields:
+        column = known.get(item.name.lower())
+        if column is None:
+            raise wrong(_unknown(item.name, list(known)))
+        if column.name in names:
+            raise wrong(f"there are two columns {column.name}")
+        kind = item.dataType.simpleString()
+        if kind not in column.kinds:
+            raise wrong(
+                f"column {column.name} is {' or '.join(column.kinds)}, not {kind}; cast it, or "
+                "make text of it with to_json"
+            )
+        names.append(column.name)
+    if "body" not in names:
+        raise wrong(
+            "there is no column body, the message itself; for example "
+            'select(to_json(struct("*")).alias("body"))'
+        )
+    if not options.queue and "queue" not in names:
+        raise wrong(
+            r'say where the rows go: .option("queue", r"private$\orders"), or a column queue'
+        )
+    return tuple(names)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if name in _OF_THE_SOURCE:
+        return f"column {name} is set by queue managers, not by who sends: drop it"
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    real = {column.name.lower(): column.name for column in COLUMNS}
+    hint = f"did you mean {real[near[0]]}?" if near else f"there are {', '.join(real.values())}"
+    return f"a message has no column {name!r}; {hint}"

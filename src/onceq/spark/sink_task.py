@@ -1,0 +1,311 @@
+"""What one task of a write does: stage its rows in branches, and promise them.
+
+A task sends into branches of its own, one after another, each of a size that a queue manager takes
+without effort; when one is full it is prepared and the next begins. Nothing of it is seen by
+anybody until the driver commits the group (``writer.py``). If the task dies, what was not prepared
+is undone at once, and what was is rolled back by the commit or the abort of the batch, or by time.
+
+Upholds: I2, I5, I20 at the connector.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from onceq.client.opening import connect
+from onceq.client.properties import checked
+from onceq.client.sync import QueueManager
+from onceq.errors import (
+    BranchState,
+    ConfigurationError,
+    DirectoryError,
+    IllegalFormatName,
+    InsufficientResources,
+    NoCoordinator,
+    NoDirectory,
+    OnceqError,
+    Refused,
+    RolledBack,
+    ServiceNotAvailable,
+    StorageReserve,
+    TransactionOver,
+    TransactionUsage,
+    UsageError,
+)
+from onceq.model.branch import Vote
+from onceq.model.limits import LABEL_CHARS_MAX
+from onceq.model.names import parse_any
+from onceq.model.run import Run
+from onceq.model.xid import Xid
+from onceq.spark.sink_options import SinkOptions
+from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from onceq.client.branches import Branch
+    from onceq.client.groups import Attempt
+
+BRANCH_BYTES: Final = 32 << 20
+"""Bodies of one branch: its record, its memory and its commit stay moderate."""
+BRANCH_MESSAGES: Final = 100_000
+CONNECT_S_MAX: Final = 10.0
+LABEL_SHOWN: Final = 40
+DESTINATION_SHOWN: Final = 200
+_FULL: Final = (InsufficientResources, StorageReserve)
+_PASSING: Final = (*_FULL, ServiceNotAvailable, NoDirectory, DirectoryError, NoCoordinator)
+"""Refusals that are the state of things, and no row's fault."""
+_LOST: Final = (TransactionOver, RolledBack, BranchState)
+_ANSWERS: Final = frozenset(("response_queue", "admin_queue"))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Which batch of whom a task belongs to.
+
+    Attributes:
+        app, version: Under which it is committed.
+        query: Which life of the application; empty: not known.
+        partition: Of the task.
+    """
+
+    app: str
+    version: int
+    query: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a task has promised.
+
+    Attributes:
+        branches: In the order of their rows, as (global identifier, branch qualifier).
+        rows: How many were read.
+        refused: How many of them went to the error queue.
+    """
+
+    branches: tuple[tuple[bytes, bytes], ...]
+    rows: int
+    refused: int
+
+
+def stage(
+    batches: Iterable[pa.RecordBatch], names: tuple[str, ...], options: SinkOptions, job: Job
+) -> Staged:
+    """Send the rows of one task into prepared branches.
+
+    Raises:
+        OnceqError: A row was refused and there is no error queue, or the queue manager cannot be
+            reached. Nothing that is not rolled back was sent.
+    """
+    try:
+        with connect(options.manager, timeout=CONNECT_S_MAX) as manager:
+            return _Task(manager, names, options, job).run(batches)
+    except OnceqError as error:
+        raise said(error, options.manager) from error
+
+
+def said(error: OnceqError, where: str) -> OnceqError:
+    """The same error with its code in its text, which is all that Spark passes on."""
+    if error.text.startswith("["):
+        return error
+    return type(error)(f"[{error.code}] {error.text} (queue manager at {where})")
+
+
+class _Task:
+    """One task at work, on one connection."""
+
+    def __init__(
+        self, manager: QueueManager, names: tuple[str, ...], options: SinkOptions, job: Job
+    ) -> None:
+        self._manager, self._options, self._job = manager, options, job
+        self._pieces = Pieces(names, dict(options.values))
+        self._attempt: Attempt = manager.groups.attempt(job.app, job.version)
+        self._branch: Branch | None = None
+        self._bytes = self._messages = 0
+        self._prepared: list[Xid] = []
+        self._begun = 0
+        self._known: dict[str, OnceqError | None] = {}
+        self._rows = self._refused = 0
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        """All of it."""
+        if self._options.errors:
+            self._check_errors(self._options.errors)
+        for batch in batches:
+            for piece in self._pieces.of(batch):
+                self._send(piece)
+            self._rows += batch.num_rows
+        self._prepare()
+        made = tuple((xid.gtrid, xid.bqual) for xid in self._prepared)
+        return Staged(made, self._rows, self._refused)
+
+    def _check_errors(self, queue: str) -> None:
+        opened = self._manager.open_queue(queue, access="send")
+        opened.close()
+        if not (opened.local and opened.transactional):
+            raise ConfigurationError(
+                f"errorQueue {queue} is not a transactional queue on {self._manager.name}"
+            )
+
+    # ---- sending --------------------------------------------------------------------------
+
+    def _send(self, piece: Piece) -> None:
+        destination = self._options.queue or piece.queue or ""
+        why = self._trouble(piece, destination)
+        if why is not None:
+            self._refuse(piece, destination, why)
+            return
+        for part in _parts(piece.bodies):
+            self._ship(destination, part, piece)
+
+    def _ship(self, destination: str, part: Run, piece: Piece) -> None:
+        if self._branch is not None and (
+            self._bytes + len(part.data) > BRANCH_BYTES
+            or self._messages + len(part) > BRANCH_MESSAGES
+        ):
+            self._prepare()
+        if self._branch is None:
+            self._begin()
+        assert self._branch is not None
+        count, size = len(part), len(part.data)
+        try:
+            self._branch.send_many(destination, part, **piece.values)
+        except _FULL as error:
+            raise _overfull(error) from error
+        except (*_PASSING, *_LOST):
+            raise
+        except OnceqError as error:
+            # The client library ships several pieces at once.
+            raise self._row_error(error, piece, destination, upto=True) from error
+        self._messages += count
+        self._bytes += size
+
+    def _begin(self) -> None:
+        xid = self._attempt.branch(f"{self._job.partition}.{self._begun}")
+        self._begun += 1
+        self._branch = self._manager.branch(xid)
+        self._bytes = self._messages = 0
+
+    def _prepare(self) -> None:
+        if self._branch is None:
+            return
+        branch, self._branch = self._branch, None
+        try:
+            vote = branch.prepare()
+        except _FULL as error:
+            raise _overfull(error) from error
+        if vote is Vote.PREPARED:
+            self._prepared.append(branch.xid)
+
+    # ---- refusals -------------------------------------------------------------------------
+
+    def _trouble(self, piece: Piece, destination: str) -> OnceqError | None:
+        """Why the rows of a piece can never be sent; None: nothing is known against them."""
+        if piece.trouble is not None:
+            return piece.trouble
+        if not destination:
+            return IllegalFormatName("there is no destination: column queue is null or empty")
+        if destination not in self._known:
+            self._known[destination] = self._unreachable(destination)
+        why = self._known[destination]
+        if why is None and piece.values:
+            try:
+                checked(piece.values)
+                for name in _ANSWERS & piece.values.keys():
+                    parse_any(piece.values[name])
+            except OnceqError as error:
+                why = error
+        return why
+
+    def _unreachable(self, destination: str) -> OnceqError | None:
+        """Why nothing can be sent there: the name is none, or leads to no transactional queue."""
+        try:
+            names = [str(element) for element in parse_any(destination)]
+            for name in [destination] if len(names) == 1 else [destination, *names]:
+                opened = self._manager.open_queue(name, access="send")
+                opened.close()
+                if opened.transactional is False:
+                    return TransactionUsage(
+                        f"{name} is not transactional; what is written by Spark is sent in a "
+                        "transaction"
+                    )
+        except _PASSING:
+            raise
+        except (UsageError, Refused) as error:
+            return error
+        return None
+
+    def _refuse(self, piece: Piece, destination: str, why: OnceqError) -> None:
+        if not self._options.errors:
+            raise self._row_error(why, piece, destination)
+        self._refused += len(piece.bodies)
+        about = {
+            "code": why.code, "text": why.text, "destination": destination,
+            "label": piece.values.get("label", ""), "partition": self._job.partition,
+            "firstRow": self._rows + piece.first, "rows": len(piece.bodies),
+            "app": self._job.app, "version": self._job.version,
+        }  # fmt: skip
+        kept = Piece(piece.first, piece.bodies, None, {
+            "label": f"[{why.code}] {destination}"[:LABEL_CHARS_MAX],
+            "extension": json.dumps(about, sort_keys=True).encode(),
+        })  # fmt: skip
+        for part in _parts(_cut(piece.bodies)):
+            self._ship(self._options.errors, part, kept)
+
+    def _row_error(
+        self, error: OnceqError, piece: Piece, destination: str, *, upto: bool = False
+    ) -> OnceqError:
+        """The error with the row that it is about; of the body nothing but its size.
+
+        Args:
+            upto: It may be an earlier row, too.
+        """
+        row, last = self._rows + piece.first, self._rows + piece.first + len(piece.bodies) - 1
+        rows = f"row {row}" if row == last else f"rows {row} to {last}"
+        if upto:
+            rows = f"a row up to {last}"
+        label = str(piece.values.get("label", ""))[:LABEL_SHOWN]
+        sizes = piece.bodies.lengths
+        shown = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+        return type(error)(
+            f"[{error.code}] {rows} of partition {self._job.partition} "
+            f"(to {destination[:DESTINATION_SHOWN] or 'nowhere'}"
+            f"{f', label {label!r}' if label else ''}, body of {shown} bytes) cannot be sent, so "
+            "nothing of this batch was; mend what is wrong, or set the option errorQueue for such "
+            f"rows: {error.text}"
+        )
+
+
+def _overfull(error: OnceqError) -> OnceqError:
+    return type(error)(
+        f"[{error.code}] {error.text} (a whole batch of Spark stands prepared until its commit; "
+        "make batches smaller, with maxMessagesPerTrigger or maxBytesPerTrigger of the source)"
+    )
+
+
+def _parts(run: Run) -> Iterator[Run]:
+    """A run in pieces that fit into a branch, in order."""
+    if len(run.data) <= BRANCH_BYTES and len(run) <= BRANCH_MESSAGES:
+        yield run
+        return
+    view, lengths = memoryview(run.data), run.lengths
+    first = start = end = 0
+    for index, length in enumerate(lengths):
+        if end - start + length > BRANCH_BYTES or index - first >= BRANCH_MESSAGES:
+            yield Run(view[start:end], lengths[first:index])
+            first, start = index, end
+        end += length
+    yield Run(view[start:end], lengths[first:])
+
+
+def _cut(run: Run) -> Run:
+    """Bodies as an error queue can hold them: what does not fit into a packet loses its end."""
+    most = BODY_BYTES_MAX // 2
+    if max(run.lengths) <= BODY_BYTES_MAX:
+        return run
+    return Run.of([body[:most] for body in run])

@@ -1,0 +1,184 @@
+"""``write.format("onceq")`` and ``writeStream.format("onceq")``: rows as messages, exactly once.
+
+Each task stages its rows in branches and promises them (``sink_task.py``); the driver has all of
+them committed as one group, under a name and a number: a stream's are the query's id and the
+batch's number, a batch write's are options. The queue manager remembers the last number of each
+name in the very record that commits. So it does not matter how often Spark repeats a task, a batch
+or a commit, or where anything dies: a batch is sent once, or not at all.
+
+Upholds: I2, I4, I5 at the connector: delivery once, in the order of the rows of each partition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote, urlparse
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from onceq.client.opening import connect
+from onceq.client.sync import QueueManager
+from onceq.errors import OnceqError, ServiceNotAvailable, UsageError
+from onceq.model.xid import ONCEQ_FORMAT, Xid
+from onceq.spark.sink_options import SinkOptions
+from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged, said, stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+ATTEMPTS_MAX: Final = 4
+"""Times that the driver asks for a commit; the client library waits between attempts, too."""
+RETRY_S: Final = 0.5
+
+log = logging.getLogger("onceq.spark")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class StagedMessage(WriterCommitMessage):  # type: ignore[misc]
+    """What a task tells the driver."""
+
+    job: Job
+    staged: Staged
+
+
+class _Writer:
+    """What both kinds of write have in common."""
+
+    def __init__(self, options: SinkOptions, names: Sequence[str]) -> None:
+        self._options = options
+        self._names = tuple(names)
+
+    def _stage(self, batches: Iterator[pa.RecordBatch], job: Job) -> StagedMessage:
+        return StagedMessage(job, stage(batches, self._names, self._options, job))
+
+    def _ask(self, work: Callable[[QueueManager], T], *, attempts: int = ATTEMPTS_MAX) -> T:
+        """Ask the queue manager on a connection of its own; asking again does no harm."""
+        for attempt in range(1, attempts + 1):
+            try:
+                with connect(self._options.manager, timeout=CONNECT_S_MAX) as manager:
+                    return work(manager)
+            except ServiceNotAvailable as error:
+                if attempt == attempts:
+                    raise said(error, self._options.manager) from error
+                time.sleep(RETRY_S * attempt)
+            except OnceqError as error:
+                raise said(error, self._options.manager) from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _commit(self, messages: Sequence[Any]) -> None:
+        """All that the tasks have staged, as one, in the order of the partitions."""
+        told: list[StagedMessage] = [m for m in messages if isinstance(m, StagedMessage)]
+        if not told:
+            return
+        told.sort(key=lambda message: message.job.partition)
+        job = told[0].job
+        xids = [Xid(ONCEQ_FORMAT, *branch) for m in told for branch in m.staged.branches]
+        done = self._ask(
+            lambda manager: manager.groups.commit(job.app, job.version, xids, query=job.query)
+        )
+        refused = sum(message.staged.refused for message in told)
+        if done.already:
+            log.info("batch %s of %s was sent before; nothing is sent twice", job.version, job.app)
+        elif refused:
+            log.warning(
+                "%d rows of batch %s of %s could not be sent and are in %s",
+                refused, job.version, job.app, self._options.errors,
+            )  # fmt: skip
+
+    def _abort(self, app: str, version: int) -> None:
+        """Undo what is prepared. What this cannot reach goes with the next commit, or by time."""
+        with contextlib.suppress(OnceqError):
+            self._ask(lambda manager: manager.groups.rollback(app, version), attempts=1)
+
+
+class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
+    """``write.format("onceq")``. One object plans; tasks and the commit have copies of it."""
+
+    def __init__(self, options: SinkOptions, names: Sequence[str]) -> None:
+        super().__init__(options, names)
+        # Without a name of the user's the write is only once for Spark's own repetitions.
+        self._app = options.app or f"write:{secrets.token_hex(16)}"
+        self._version = max(options.version, 0)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        """The rows of one task, on an executor."""
+        task = TaskContext.get()
+        assert task is not None, "write is called in a task"
+        query = (task.getLocalProperty(QUERY_ID) or "") if self._options.app else ""
+        return self._stage(iterator, Job(self._app, self._version, query, task.partitionId()))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks are done."""
+        self._commit(messages)
+        if not self._options.app:
+            with contextlib.suppress(OnceqError):
+                self._ask(self._forget)
+
+    def _forget(self, manager: QueueManager) -> None:
+        with contextlib.suppress(UsageError):
+            manager.groups.forget(self._app)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """The write has failed."""
+        self._abort(self._app, self._version)
+
+
+class OnceqStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """``writeStream.format("onceq")``. There is a new object for each commit."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        """The rows of one task, on an executor."""
+        task = TaskContext.get()
+        assert task is not None, "write is called in a task"
+        query, batch = task.getLocalProperty(QUERY_ID), task.getLocalProperty(BATCH_ID)
+        assert query, "a task of a stream knows its query"
+        assert batch, "and its batch"
+        job = Job(self._app_of(query), int(batch), query, task.partitionId())
+        return self._stage(iterator, job)
+
+    def _app_of(self, query: str) -> str:
+        return self._options.app or f"query:{query}"
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All tasks are done; also asked for a batch that was committed before a crash."""
+        assert all(
+            message.job.version == batchId
+            for message in messages
+            if isinstance(message, StagedMessage)
+        ), "a task has staged rows of another batch"
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """The batch has failed, or the query was stopped; often no task has told anything."""
+        told = [m.job.app for m in messages if isinstance(m, StagedMessage)]
+        query = "" if told or self._options.app else query_of(self._options.checkpoint)
+        if told or self._options.app or query:
+            self._abort(told[0] if told else self._app_of(query), batchId)
+
+
+def query_of(checkpoint: str) -> str:
+    """The id of the query that has a checkpoint, if that is a directory here; else empty."""
+    place = urlparse(checkpoint)
+    if not checkpoint or place.scheme not in ("", "file"):
+        return ""
+    try:
+        found = json.loads((Path(unquote(place.path)) / "metadata").read_text())
+    except (OSError, ValueError):
+        return ""
+    return str(found.get("id", "")) if isinstance(found, dict) else ""
