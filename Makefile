@@ -13,7 +13,7 @@ CASES ?= 1000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank docs fuzz clean
+.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank spark-kill docs fuzz clean
 
 help:
 	@echo "make test     all tests (what CI runs)      make demo     the main job: FLIGHTS=n for less"
@@ -22,7 +22,8 @@ help:
 	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
 	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
-	@echo "make bank     an example under kills        ARGS='...'    more arguments for any of them"
+	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
+	@echo "ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
 	@test -n "$(PYTHON)" || { echo "onceq needs Python 3.11 or newer, and none was found on the" \
@@ -56,6 +57,9 @@ bench: setup
 
 kill: setup
 	$(RUN) tools/kill.py --kills $(KILLS) $(ARGS)
+
+spark-kill: setup
+	$(RUN) tools/spark_kill.py --kills $(KILLS) $(ARGS)
 
 fuzz: setup
 	HYPOTHESIS_PROFILE=fuzz $(RUN) -m pytest tests/fuzz -q $(if $(TARGET),-k $(TARGET)) $(ARGS)

@@ -83,13 +83,21 @@ class Load(threading.Thread):
 class Driver:
     """Sender and receiver with their histories."""
 
-    def __init__(self, folder: Path, alpha: Node, beta: Node, seed: int) -> None:
+    def __init__(
+        self, folder: Path, alpha: Node, beta: Node, seed: int, *, destination: str = DESTINATION
+    ) -> None:
+        """Connect to both.
+
+        Args:
+            destination: Where the sender sends on ALPHA.
+        """
         self.judge = Judge()
         self.outcome = Outcome(seed=seed)
         self.history = History(folder / "history.jsonl")
         self._alpha = onceq.connect(str(alpha.path))
         self._beta = onceq.connect(str(beta.path))
         self._beta.create_queue(QUEUE, transactional=True)
+        self._destination = destination
         self._random = {name: random.Random(f"{seed} {name}") for name in ("send", "receive")}
         self._under_way = 0
         self.sender = Load(self.judge, self._send)
@@ -108,7 +116,7 @@ class Driver:
         self._under_way = count
         try:
             tx = self._alpha.transaction()
-            tx.send_many(DESTINATION, bodies)
+            tx.send_many(self._destination, bodies)
             tx.commit()
             done = "committed"
         except InDoubt as error:

@@ -1,0 +1,113 @@
+"""The Spark side of ``make spark-kill``: one query from a queue into a queue, run again whenever it
+fails, until told to finish.
+
+``python tools/spark_kill_driver.py CONFIG`` prints a line of JSON for each batch that is committed
+and each query that has failed. When its standard input ends it works off what is left and exits.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from onceq.spark.runtime import prepare
+
+LOOK_S = 0.1
+
+
+def say(**what: Any) -> None:
+    """One line for the tool."""
+    print(json.dumps(what), flush=True)
+
+
+def session(work: Path) -> Any:
+    """Small; a task that has lost its worker is tried again twice before its query fails."""
+    prepare()
+    from pyspark.sql import SparkSession
+
+    return (
+        SparkSession.builder.master("local[2,3]")
+        .appName("onceq spark-kill")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.warehouse.dir", str(work / "warehouse"))
+        .config("spark.local.dir", str(work / "local"))
+        .getOrCreate()
+    )
+
+
+def query(spark: Any, config: dict[str, Any], trigger: dict[str, Any]) -> Any:
+    """From the queue into the destination."""
+    rows = (
+        spark.readStream.format("onceq")
+        .schema("body binary, label string")
+        .option("queueManager", config["manager"])
+        .option("queue", config["queue"])
+        .option("maxMessagesPerTrigger", config["messages"])
+        .option("minPartitions", config["partitions"])
+        .load()
+    )
+    return (
+        rows.writeStream.format("onceq")
+        .option("queueManager", config["manager"])
+        .option("queue", config["destination"])
+        .option("checkpointLocation", config["checkpoint"])
+        .trigger(**trigger)
+        .start()
+    )
+
+
+def follow(running: Any, over: threading.Event) -> None:
+    """Tell of batches until the query ends or it is time to finish; raises what it died of."""
+    last = -1
+    while running.isActive and not over.is_set():
+        running.awaitTermination(LOOK_S)
+        progress = running.lastProgress
+        if progress and progress["batchId"] != last and progress["numInputRows"]:
+            last = progress["batchId"]
+            say(batch=last, rows=progress["numInputRows"])
+    running.stop()
+    if running.exception() is not None:
+        raise running.exception()
+
+
+def _wait_for_end(over: threading.Event) -> None:
+    sys.stdin.read()
+    over.set()
+
+
+def main() -> int:
+    """The command."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    over = threading.Event()
+    threading.Thread(target=_wait_for_end, args=(over,), daemon=True).start()
+    spark = session(Path(config["work"]))
+    say(ready=True)
+    trigger: dict[str, Any] = {"processingTime": "0 seconds"}
+    while True:
+        finishing = over.is_set()
+        if finishing:
+            trigger = {"availableNow": True}
+        try:
+            follow(query(spark, config, trigger), threading.Event() if finishing else over)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query must go on
+            say(failed=str(error)[:500])
+            continue
+        if finishing:
+            break
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
