@@ -15,8 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from tests.crash import group_life  # noqa: E402
 from tests.crash.programme import WAYS, Broken, Point, Tally, everything, run  # noqa: E402
 from tests.crash.scenarios import SCENARIOS  # noqa: E402
+
+GROUP_SHARE = 1_000
+"""Of so many images one more at each of the sixty points of committing groups."""
 
 
 def main(arguments: list[str]) -> int:
@@ -38,6 +42,8 @@ def main(arguments: list[str]) -> int:
             run(point, given.most, tally, seed=given.seed)
         else:
             everything(given.images, seed=given.seed, tally=tally)
+            groups = group_life.images(max(given.images // GROUP_SHARE, 2))
+            print(f"{groups:,} disk images while groups of branches were committed: all or none")
     except Broken as broken:
         print(f"BROKEN after {tally.images} images: {broken}")
         return 1

@@ -33,6 +33,8 @@ PATH = "/store"
 APP = "pipeline"
 QUEUE = r"private$\out"
 TASKS = 3
+SMALL = 4096
+"""A segment that is less than one group."""
 IDENTITY = Identity(b"M" * 16, "M", 1_700_000_000)
 
 
@@ -76,7 +78,7 @@ class GroupLife:
         settings = Settings()
         self.engine = Engine(
             manager=Manager(IDENTITY, settings), store=self.store, clock=self,
-            network=NoNetwork(),  # type: ignore[arg-type]
+            network=NoNetwork(),
             settings=settings, wake=lambda: None, fatal=self._fatal,
         )  # fmt: skip
         self.engine.start()
@@ -209,3 +211,15 @@ def lived(stop: int, *, segment_bytes: int) -> tuple[GroupLife, bool]:
     except PowerCut:
         return life, True
     return life, False
+
+
+def images(most: int) -> int:
+    """Judge up to ``most`` disks at every operation; returns how many were judged."""
+    stop, stopped, count = 1, True, 0
+    while stopped:
+        life, stopped = lived(stop, segment_bytes=SMALL)
+        for disk in life.files.images(most, seed=stop):
+            life.judge(disk)
+            count += life.existed
+        stop += 1
+    return count

@@ -12,32 +12,19 @@ from onceq.core.desk import Desk
 from onceq.core.group_table import Groups
 from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan, Torn
-from tests.crash.group_life import GroupLife, lived
+from tests.crash.group_life import GroupLife, images
 
-SMALL = 4096
-"""Segments of which one group needs more than one."""
 LARGE = 1 << 20
-
-
-def run(most: int, *, step: int = 1) -> int:
-    """Judge up to ``most`` disks at every ``step``-th point; returns how many were judged."""
-    stop, stopped, count = 1, True, 0
-    while stopped:
-        life, stopped = lived(stop, segment_bytes=SMALL)
-        for disk in life.files.images(most, seed=stop):
-            life.judge(disk)
-            count += life.existed
-        stop += step
-    return count
+"""A segment that holds everything."""
 
 
 def test_some_images_at_every_point() -> None:
-    assert run(3) > 60
+    assert images(3) > 60
 
 
 @pytest.mark.slow
 def test_many_images_at_every_point() -> None:
-    assert run(60) > 1_500
+    assert images(60) > 1_500
 
 
 def cuts() -> tuple[GroupLife, list[int]]:
@@ -149,5 +136,5 @@ def test_a_planted_mistake_is_found(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(AssertionError):
-        run(3)
+        images(3)
         judge_cuts(199)

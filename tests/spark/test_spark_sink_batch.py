@@ -154,7 +154,7 @@ def test_a_failing_task_leaves_nothing(spark: Any, daemon: Any, queue: str) -> N
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (("b", r"private$\nowhere", "", 0), r"\[queue-not-found\] rows 2 to 3 of partition 0"),
+        (("b", r"private$\nowhere", "", 0), r"\[queue-not-found\] HUB: rows 2 to 3 of partition 0"),
         (("b", "DIRECT=NONSENSE:x", "l" * 60, 0), r"\[illegal-format-name\].*label 'l{40}',"),
         (("b", None, "", 0), r"\[illegal-format-name\].*to nowhere"),
         (("b", r"private$\not-transactional", "", 0), r"\[transaction-usage\].*body of 1 bytes"),

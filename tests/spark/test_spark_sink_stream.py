@@ -191,7 +191,7 @@ def test_a_refused_row_fails_the_batch_or_goes_to_the_error_queue(feed: Feed) ->
     feed.add(2, queue=r"private$\no-such-queue")
     feed.add(3)
     rows = feed.read("body string, queue string").fillna({"queue": feed.queue})
-    said = feed.fails(r"\[queue-not-found\] rows 0 to 1 of partition 0", rows, queue="")
+    said = feed.fails(r"\[queue-not-found\] HUB: rows 0 to 1 of partition 0", rows, queue="")
     assert "no-such-queue" in said
     assert feed.bodies() == ["0", "1", "2"]
     errors = feed.queue + "-errors"
@@ -243,6 +243,10 @@ def test_for_each_batch_with_files_beside(feed: Feed, tmp_path: Path) -> None:
         rows = feed.spark.read.parquet(str(out)).orderBy("batch").collect()
         assert sorted(int(row.body) for row in rows) == list(range(len(feed.rows)))
     assert feed.version(app) == 1
+    feed.checkpoint = feed.folder / "another"
+    with pytest.raises(Exception, match=r"\[group-of-another-query\]"):
+        run()
+    feed.check()
 
 
 def test_an_aborted_query_finds_its_name_in_the_checkpoint(feed: Feed, tmp_path: Path) -> None:

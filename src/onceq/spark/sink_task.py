@@ -106,7 +106,7 @@ def stage(
         with connect(options.manager, timeout=CONNECT_S_MAX) as manager:
             return _Task(manager, names, options, job).run(batches)
     except OnceqError as error:
-        raise said(error, options.manager) from error
+        raise said(error, options.manager) from None
 
 
 def said(error: OnceqError, where: str) -> OnceqError:
@@ -273,7 +273,7 @@ class _Task:
         sizes = piece.bodies.lengths
         shown = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
         return type(error)(
-            f"[{error.code}] {rows} of partition {self._job.partition} "
+            f"[{error.code}] {self._manager.name}: {rows} of partition {self._job.partition} "
             f"(to {destination[:DESTINATION_SHOWN] or 'nowhere'}"
             f"{f', label {label!r}' if label else ''}, body of {shown} bytes) cannot be sent, so "
             "nothing of this batch was; mend what is wrong, or set the option errorQueue for such "
