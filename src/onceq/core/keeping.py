@@ -7,6 +7,7 @@ was deleted meanwhile is a destination all the same; the commit finds it gone (s
 from __future__ import annotations
 
 import dataclasses
+from operator import attrgetter
 from typing import Any
 
 from onceq.core.desk import Desk, Prepared, Target
@@ -24,7 +25,9 @@ _KINDS: dict[str, Any] = {
     "correlation_id": bytes.fromhex,
     "extension": bytes.fromhex,
 }
-_DEFAULTS = Properties()
+_NAMES = tuple(field.name for field in dataclasses.fields(Properties))
+_values_of = attrgetter(*_NAMES)
+_DEFAULTS = _values_of(Properties())
 
 
 def note_of(p: Prepared) -> dict[str, Any]:
@@ -69,12 +72,12 @@ def _holder(desk: Desk, number: int) -> Queue | Outgoing:
 
 
 def _dump_properties(properties: Properties) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(Properties):
-        value = getattr(properties, field.name)
-        if value != getattr(_DEFAULTS, field.name):
-            found[field.name] = value.hex() if isinstance(value, bytes) else value
-    return found
+    values = _values_of(properties)
+    return {
+        name: value.hex() if isinstance(value, bytes) else value
+        for name, value, default in zip(_NAMES, values, _DEFAULTS, strict=True)
+        if value != default
+    }
 
 
 def _load_properties(values: dict[str, Any]) -> Properties:

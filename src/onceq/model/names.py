@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import lru_cache
 
 from onceq.errors import IllegalFormatName, IllegalPathName, UnsupportedFormatName
 from onceq.model.caret import Source
@@ -37,6 +38,9 @@ RESERVED = ("private$", "system$")
 """What no computer and no public queue is called: something is missing before or after it."""
 DOMAIN_CHARS_MAX = 255
 PORT_MAX = 65_535
+CACHED_CHARS_MAX = 512
+"""Names up to this size are parsed once, as long as not too many others come between."""
+CACHED_NAMES_MAX = 512
 
 _GUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _NUMBER = re.compile(r"[0-9a-fA-F]{1,8}")
@@ -161,6 +165,10 @@ def parse_format_name(text: str) -> tuple[FormatName, ...]:
             connector or a multicast address among several elements makes the whole name illegal
             (FN-10, X-6).
     """
+    return _short(text) if len(text) <= CACHED_CHARS_MAX else _elements(text)
+
+
+def _elements(text: str) -> tuple[FormatName, ...]:
     source = Source(text, IllegalFormatName)
     source.check(chars_max=FORMAT_NAME_CHARS_MAX)
     found: list[FormatName] = []
@@ -199,6 +207,10 @@ def parse_path_name(text: str) -> FormatName:
     Raises:
         IllegalPathName: With the position of the fault.
     """
+    return _short_path(text) if len(text) <= CACHED_CHARS_MAX else _path(text)
+
+
+def _path(text: str) -> FormatName:
     source = Source(text, IllegalPathName)
     source.check(chars_max=FORMAT_NAME_CHARS_MAX)
     comma = text.find(",")
@@ -214,6 +226,9 @@ def parse_path_name(text: str) -> FormatName:
     host, _, path = path.partition("\\")
     _check_host(source, host, 0)
     return _place(source, path, len(host) + 1, ("OS", host, text))
+
+
+_short, _short_path = lru_cache(CACHED_NAMES_MAX)(_elements), lru_cache(CACHED_NAMES_MAX)(_path)
 
 
 def parse_any(text: str) -> tuple[FormatName, ...]:
