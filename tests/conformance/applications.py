@@ -143,8 +143,8 @@ class Applications:
         assert isinstance(result, Grouped)
         return result
 
-    def rollback_group(self, prefix: bytes) -> int:
-        return int(self.ask(lambda o, r: branching.RollbackGroup(o, r, prefix)))
+    def rollback_group(self, prefix: bytes, *, final: bool = False) -> int:
+        return int(self.ask(lambda o, r: branching.RollbackGroup(o, r, prefix, final)))
 
     def forget_group(self, app: str) -> None:
         self.ask(lambda o, r: branching.ForgetGroup(o, r, app))

@@ -130,7 +130,8 @@ _BRANCHES: dict[type, Any] = {
     branching.CommitGroup: lambda i: (Code.GROUP, frames.GroupHead(
         "commit", i.app, i.query, i.version, i.prefix, [(x.gtrid, x.bqual) for x in i.xids])),
     branching.RollbackGroup: lambda i: (
-        Code.GROUP, frames.GroupHead("rollback", "", "", 0, i.prefix, [])),
+        Code.GROUP,
+        frames.GroupHead("close" if i.final else "rollback", "", "", 0, i.prefix, [])),
     branching.ForgetGroup: lambda i: (
         Code.GROUP, frames.GroupHead("forget", i.app, "", 0, b"", [])),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from onceq.errors import (
     GroupOfAnotherQuery,
     InsufficientResources,
     InvalidParameter,
+    RolledBack,
     UnknownBranch,
     UsageError,
 )
@@ -136,6 +137,20 @@ def test_a_batch_that_is_not_complete_changes_nothing(world: World) -> None:
     assert there(world) == ([], [])
     Batch(a, 0, 2).tasks().commit()
     assert there(world) == sent(0)
+
+
+def test_a_group_that_is_over_takes_no_stragglers(world: World) -> None:
+    a = world["A"]
+    batch, other = Batch(a, 0).tasks(1), Batch(a, 1).tasks(1)
+    late = group_xid(batch.prefix, batch.token, "late")
+    tx = a.start_branch(late)
+    assert a.rollback_group(batch.prefix, final=True) == 1
+    with pytest.raises(RolledBack, match="its group is over"):
+        a.prepare(late, tx, item(OUT, b"late"))
+    assert phases(a) == ["prepared"], "that of the other batch"
+    other.commit()
+    assert there(world) == sent(1, tasks=1)
+    Batch(a, 2).tasks(1).commit()
 
 
 def test_a_branch_at_work_is_not_prepared(world: World) -> None:

@@ -62,9 +62,10 @@ def commit(session: Session, app: str, query: str, version: int, xids: Sequence[
     return GroupResult(answer["already"], answer["messages"], answer["rolled_back"])
 
 
-def rollback(session: Session, app: str, version: int) -> Plan:
+def rollback(session: Session, app: str, version: int, *, final: bool) -> Plan:
     """Give a batch up; returns how many branches were rolled back."""
-    head = frames.GroupHead("rollback", app, "", version, prefix_of(session, app, version), [])
+    verb = "close" if final else "rollback"
+    head = frames.GroupHead(verb, app, "", version, prefix_of(session, app, version), [])
     return (yield from ask(Code.GROUP, head))
 
 

@@ -72,9 +72,15 @@ class Groups:
         plan = group_unit.commit(self._session, app, query, version, branches)
         return cast(GroupResult, self._manager.run(plan))
 
-    def rollback(self, app: str, version: int) -> int:
-        """Roll back what is prepared of a batch, by anybody; returns how many branches."""
-        return cast(int, self._manager.run(group_unit.rollback(self._session, app, version)))
+    def rollback(self, app: str, version: int, *, final: bool = False) -> int:
+        """Roll back what is prepared of a batch, by anybody; returns how many branches.
+
+        Args:
+            final: No attempt at it will follow: branches that are still at work are refused when
+                they prepare, as long as the queue manager runs.
+        """
+        plan = group_unit.rollback(self._session, app, version, final=final)
+        return cast(int, self._manager.run(plan))
 
     def list(self) -> list[dict[str, Any]]:
         """Applications with their last version, those that have committed last first."""
@@ -108,9 +114,10 @@ class AsyncGroups:
         plan = group_unit.commit(self._session, app, query, version, branches)
         return cast(GroupResult, await self._manager.run(plan))
 
-    async def rollback(self, app: str, version: int) -> int:
+    async def rollback(self, app: str, version: int, *, final: bool = False) -> int:
         """Roll back what is prepared of a batch, by anybody; returns how many branches."""
-        return cast(int, await self._manager.run(group_unit.rollback(self._session, app, version)))
+        plan = group_unit.rollback(self._session, app, version, final=final)
+        return cast(int, await self._manager.run(plan))
 
     async def list(self) -> list[dict[str, Any]]:
         """Applications with their last version, those that have committed last first."""

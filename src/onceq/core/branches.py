@@ -52,7 +52,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Join, Leave, Phase, Vote
 from onceq.model.limits import DECISIONS_MAX, PREPARED_MAX
-from onceq.model.xid import Xid
+from onceq.model.xid import Xid, group_of
 
 _IDLE = (Phase.SUSPENDED, Phase.ENDED)
 
@@ -147,6 +147,10 @@ def prepare(desk: Desk, item: PrepareBranch) -> None:
         release(desk, tx)
         desk.answer(item.owner, item.request, Vote.READ_ONLY)
         return
+    over = desk.refused.get(group_of(item.xid))
+    if over is not None:
+        undo(desk, tx)
+        raise over
     if len(desk.state.branches) >= PREPARED_MAX:
         undo(desk, tx)
         raise RolledBack(

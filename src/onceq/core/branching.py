@@ -164,11 +164,16 @@ class CommitGroup:
 
 @dataclass(frozen=True, slots=True)
 class RollbackGroup:
-    """Roll back every prepared branch of a batch. Answer: how many (int)."""
+    """Roll back every prepared branch of a batch. Answer: how many (int).
+
+    Attributes:
+        final: No other attempt at it will be made: what is still at work is not to be prepared.
+    """
 
     owner: int
     request: int
     prefix: bytes
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

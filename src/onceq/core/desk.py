@@ -177,8 +177,9 @@ class Desk:
         """Open transactions that will decide for partners, by global identifier."""
         self.telling: dict[bytes, int] = {}
         """Decisions that an application is telling to its partners, and its owner number."""
-        self.refused: dict[tuple[int, int] | Xid, OnceqError] = {}
-        """Why transactions could not be begun, or are over, for whatever is asked of them next."""
+        self.refused: dict[tuple[int, int] | Xid | bytes, OnceqError] = {}
+        """Why transactions could not be begun, or they or groups (by prefix) are over, for
+        whatever is asked of them next."""
         self.watching: set[Timer] = set()
         """Kinds of timers that are set, of those of which one serves all: IDLE, UNDECIDED."""
         self.open_bytes = 0

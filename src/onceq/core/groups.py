@@ -24,11 +24,13 @@ from onceq.core.decision import Grouped
 from onceq.core.desk import Desk, Transaction
 from onceq.core.group_table import Group
 from onceq.core.promised import carry_out, undo_promised
+from onceq.core.transaction import refused_from_now_on
 from onceq.errors import (
     GroupIncomplete,
     GroupOfAnotherQuery,
     InsufficientResources,
     InvalidParameter,
+    RolledBack,
     UsageError,
 )
 from onceq.model.branch import Phase
@@ -82,6 +84,8 @@ def _carry_out(desk: Desk, promised: Sequence[Transaction]) -> int:
 def rollback(desk: Desk, item: RollbackGroup) -> None:
     """Give a batch up: its prepared branches are undone, whoever has made them."""
     _check(desk, item.prefix, ())
+    if item.final:
+        refused_from_now_on(desk, item.prefix, RolledBack("rolled back, because its group is over"))
     desk.answer(item.owner, item.request, _drop(desk, item.prefix))
 
 

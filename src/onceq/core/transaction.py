@@ -51,7 +51,7 @@ def find(desk: Desk, owner: int, number: int) -> Transaction:
     return tx
 
 
-def refused_from_now_on(desk: Desk, what: tuple[int, int] | Xid, why: OnceqError) -> None:
+def refused_from_now_on(desk: Desk, what: tuple[int, int] | Xid | bytes, why: OnceqError) -> None:
     """Say why to whatever is asked next of a transaction or branch that is not there."""
     desk.refused[what] = why
     if len(desk.refused) > REFUSED_MAX:

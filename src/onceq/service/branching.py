@@ -68,8 +68,8 @@ def decide_input(owner: int, request: int, head: frames.DecideHead) -> inputs.In
 
 def group_input(owner: int, request: int, head: frames.GroupHead) -> inputs.Input:
     """A group of branches; raises InvalidParameter."""
-    if head.verb == "rollback":
-        return branching.RollbackGroup(owner, request, head.prefix)
+    if head.verb in ("rollback", "close"):
+        return branching.RollbackGroup(owner, request, head.prefix, head.verb == "close")
     _check_name(head.app, "an application", least=1)
     if head.verb == "forget":
         return branching.ForgetGroup(owner, request, head.app)

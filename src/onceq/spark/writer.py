@@ -101,10 +101,14 @@ class _Writer:
                 refused, job.version, job.app, self._options.errors,
             )  # fmt: skip
 
-    def _abort(self, app: str, version: int) -> None:
-        """Undo what is prepared. What this cannot reach goes with the next commit, or by time."""
+    def _abort(self, app: str, version: int, *, final: bool = False) -> None:
+        """Undo what is prepared. What this cannot reach goes with the next commit, or by time.
+
+        Args:
+            final: The name is of this write alone, so nobody will come back to it.
+        """
         with contextlib.suppress(OnceqError):
-            self._ask(lambda manager: manager.groups.rollback(app, version), attempts=1)
+            self._ask(lambda qm: qm.groups.rollback(app, version, final=final), attempts=1)
 
 
 class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
@@ -133,10 +137,11 @@ class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
     def _forget(self, manager: QueueManager) -> None:
         with contextlib.suppress(UsageError):
             manager.groups.forget(self._app)
+        manager.groups.rollback(self._app, self._version, final=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The write has failed."""
-        self._abort(self._app, self._version)
+        self._abort(self._app, self._version, final=not self._options.app)
 
 
 class OnceqStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]

@@ -311,7 +311,7 @@ class DecideHead(_Head):
 
 
 class GroupHead(_Head):
-    """A group of branches: commit, rollback or forget.
+    """A group of branches: commit, rollback, close or forget.
 
     ``branches``: global transaction identifier and branch qualifier of each, in order.
     """
