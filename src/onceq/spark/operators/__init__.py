@@ -1,0 +1,5 @@
+"""The rules of delivery as plain functions from frame to frame, for feeds of any size."""
+
+from onceq.spark.operators.eod import accepted, eod_filter, order_acknowledgments, rejected
+
+__all__ = ["accepted", "eod_filter", "order_acknowledgments", "rejected"]

@@ -1,0 +1,236 @@
+"""The receiver filter over feeds of any size: ``eod_filter``.
+
+A feed repeats, delays and mixes messages. For each pair of sender and queue the filter keeps the
+stream that it is in and the number of the last message that it accepted, and nothing else; so it
+needs one record for a stream, however long that is. It decides as a queue manager's own filter
+does (``rules.judge``), in the order of arrival.
+
+Rows pass it in parcels by bucket of their key (``packing``), and the state of a bucket is one value
+(``memory``). Streams of which nothing was heard for long are forgotten by the time of the
+micro-batch: what is too old does not count any more, whether it was thrown away yet or not. So no
+timers are needed, which Spark would run in batches only, and a batch that is run again decides as
+before.
+
+Upholds: I4 (accepted at most once), I5 (commit order), I9 (acknowledgments are truthful), I24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.streaming import StatefulProcessor
+
+from onceq.model.classes import MessageClass, class_name
+from onceq.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
+from onceq.spark.operators.columns import (
+    BUCKETS,
+    TEXT,
+    WHOLE,
+    checked_buckets,
+    free,
+    need,
+    numbers_of,
+    order_of,
+    stateful,
+    streams_of,
+)
+from onceq.spark.operators.keys import keyed
+from onceq.spark.operators.memory import NEVER_RETIRED, Memory
+from onceq.spark.operators.packing import PARCEL, packed, parcels_of, unpack, unpacked
+from onceq.spark.operators.rules import ACCEPT, MALFORMED, VERDICTS, judge
+from onceq.spark.options import wrong
+
+WHAT: Final = "eod_filter"
+KEY: Final = ("sourceMachine", "queue")
+VERDICT: Final = "verdict"
+ORDER_ACK: Final = class_name(MessageClass.ORDER_ACK)
+"""The verdict of rows that are no messages but order acknowledgments."""
+RETIRE_AFTER_S: Final = 90 * 86_400
+"""Streams are forgotten that late: the longest time in which published queue managers let a
+message reach its queue (EOD-30)."""
+COLUMNS: Final = {
+    "sourceMachine": (TEXT, "who sent it"),
+    "queue": (TEXT, "the destination, as its stream is named"),
+    "streamId": ((*WHOLE, *TEXT), "its message stream"),
+    "seqNumber": (WHOLE, "its number there"),
+    "prevNumber": (WHOLE, "the number before it, 0 for none"),
+}
+
+
+def eod_filter(
+    frame: Any,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    retire_after_s: int = RETIRE_AFTER_S,
+    buckets: int = BUCKETS,
+) -> Any:
+    """Say of each message whether it is accepted, once and in order, or why not.
+
+    Args:
+        frame: Messages as rows, a stream or not; columns ``COLUMNS``, and any others.
+        order_by: Columns that say in which order the messages arrived. Without it ``lookupId``,
+            if there is one; else streams and numbers, which undoes any disorder inside one
+            micro-batch, or inside the whole of a frame that is no stream.
+        retire_after_s: Streams only: forget a stream when nothing was seen of it for so many
+            seconds; 0: never. Not less than four days, the time in which a message may still be
+            on its way.
+        buckets: How many tasks can share the work at one time. With a stream it is settled for
+            the life of its checkpoint.
+
+    Returns:
+        The rows and a column ``verdict``, one of ``rules.VERDICTS``; accepted rows of a stream in
+        order. Besides, for each pair of sender and queue of which a row was seen, a row with the
+        verdict ``order-ack``: its ``seqNumber`` is the last one accepted, other columns are null.
+        ``accepted``, ``rejected`` and ``order_acknowledgments`` tell them apart.
+
+    Raises:
+        ConfigurationError: A column is missing, or a parameter makes no sense.
+    """
+    need(frame, WHAT, COLUMNS)
+    free(frame, WHAT, (VERDICT,))
+    if retire_after_s != NEVER_RETIRED and retire_after_s < TIME_TO_REACH_QUEUE_DEFAULT_S:
+        raise wrong(
+            f"retire_after_s is {TIME_TO_REACH_QUEUE_DEFAULT_S} or more, or 0 for never: a message "
+            "of a stream that was forgotten too early would be accepted a second time"
+        )
+    work = _Filter(order_of(frame, WHAT, order_by), checked_buckets(buckets), retire_after_s)
+    parcels = packed(frame, KEY, buckets).groupBy("bucket")
+    if frame.isStreaming:
+        stateful(frame, WHAT)
+        done = parcels.transformWithStateInPandas(EodProcessor(work), PARCEL, "append", "none")
+    else:
+        # Spark counts parameters, and takes a method's own object for one.
+        done = parcels.applyInArrow(lambda group: work.whole(group), PARCEL)
+    return unpacked(done, _schema(frame))
+
+
+def accepted(frame: Any) -> Any:
+    """The messages that ``eod_filter`` accepted."""
+    return _those(frame, VERDICTS[ACCEPT])
+
+
+def rejected(frame: Any) -> Any:
+    """The messages that it rejected, with their verdict."""
+    return frame.where(~frame[VERDICT].isin(VERDICTS[ACCEPT], ORDER_ACK))
+
+
+def order_acknowledgments(frame: Any) -> Any:
+    """What the senders are to be told: ``sourceMachine``, ``queue``, ``streamId``, ``seqNumber``.
+
+    Everything up to that number of that stream is accepted, once the micro-batch is committed.
+    """
+    return _those(frame, ORDER_ACK).select(*KEY, "streamId", "seqNumber")
+
+
+def _those(frame: Any, verdict: str) -> Any:
+    return frame.where(frame[VERDICT] == verdict).drop(VERDICT)
+
+
+def _schema(frame: Any) -> Any:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = [StructField(f.name, f.dataType, nullable=True) for f in frame.schema.fields]
+    return StructType([*fields, StructField(VERDICT, StringType(), nullable=True)])
+
+
+class _Filter:
+    """What is done with the rows of a bucket."""
+
+    def __init__(self, order_by: tuple[str, ...], buckets: int, retire_after_s: int) -> None:
+        self._order_by = order_by
+        self._retire_after_s = retire_after_s
+        self.buckets = buckets
+
+    def whole(self, parcels: Any) -> Any:
+        """All rows of a bucket at once, where nothing was before."""
+        tables = [unpack(parcel.as_buffer()) for parcel in parcels["parcel"]]
+        out, _ = self.judged(pa.concat_tables(tables), Memory.empty(), 0)
+        return pa.table({"parcel": pa.array(parcels_of(out), pa.binary())})
+
+    def judged(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+        """Rows with their verdicts and the acknowledgments, and what is remembered then."""
+        table, streams, numbers, previous, good = self._in_order(table)
+        codes, keys, there = keyed(table, KEY)
+        good &= there
+        known = memory.without_old(now_s, self._retire_after_s)
+        held_streams, held_lasts, at = known.of(keys)
+        verdicts = np.full(table.num_rows, MALFORMED, np.int8)
+        found = judge(codes[good], streams[good], numbers[good], previous[good],
+                      held_streams, held_lasts)  # fmt: skip
+        verdicts[good] = found.verdicts
+        seen = np.zeros(len(keys), np.bool_)
+        seen[codes[good]] = True
+        first = np.zeros(len(keys), np.int64)
+        first[codes[::-1]] = np.arange(table.num_rows - 1, -1, -1)
+        told = np.flatnonzero(seen & (found.lasts > 0))
+        acks = _acks(table, first[told], found.streams[told], found.lasts[told])
+        words = pa.DictionaryArray.from_arrays(pa.array(verdicts), pa.array(VERDICTS))
+        rows = table.append_column(VERDICT, words.cast(pa.string()))
+        after = known.after(keys, at, found.streams, found.lasts, now_s)
+        return pa.concat_tables([rows, acks]), after
+
+    def _in_order(self, table: Any) -> Any:
+        """Rows in the order in which they are decided, and what their columns say."""
+        streams, good = streams_of(table["streamId"])
+        numbers, fine = numbers_of(table["seqNumber"], least=1)
+        previous, sound = numbers_of(table["prevNumber"], least=0)
+        # Parcels come in no order, so that even rows that claim one place need an order.
+        order = np.lexsort((previous, numbers, streams))
+        if self._order_by:
+            named = [(name, "ascending") for name in self._order_by]
+            first = table.select(self._order_by).take(pa.array(order))
+            order = order[pc.sort_indices(first, sort_keys=named).to_numpy()]
+        good = good & fine & sound
+        return (
+            table.take(pa.array(order)),
+            *(values[order] for values in (streams, numbers, previous, good)),
+        )
+
+
+def _acks(table: Any, rows: Any, streams: Any, lasts: Any) -> Any:
+    """Order acknowledgments as rows; sender and queue are spelled as in the first row of each."""
+    told = table.select(KEY).take(pa.array(rows))
+    columns = []
+    for field in table.schema:
+        if field.name in KEY:
+            columns.append(told[field.name])
+        elif field.name == "streamId":
+            columns.append(pa.array(streams).cast(field.type))
+        elif field.name == "seqNumber":
+            columns.append(pa.array(lasts).cast(field.type))
+        else:
+            columns.append(pa.nulls(len(rows), field.type))
+    words = pa.array([ORDER_ACK] * len(rows), pa.string())
+    return pa.table([*columns, words], names=[*table.schema.names, VERDICT])
+
+
+class EodProcessor(StatefulProcessor):  # type: ignore[misc]
+    """The filter with the state of each bucket kept by Spark."""
+
+    def __init__(self, work: _Filter) -> None:
+        self._work = work
+
+    def init(self, handle: Any) -> None:
+        """Called once for each task."""
+        self._state = handle.getValueState("memory", "memory binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        """All parcels of a bucket in this micro-batch."""
+        import pandas as pd
+
+        frames = list(rows)
+        tables = [unpack(bytes(parcel)) for frame in frames for parcel in frame["parcel"]]
+        now_s = int(frames[0]["at"].iloc[0])
+        held = self._state.get()
+        buckets = self._work.buckets
+        memory = Memory.empty() if held is None else Memory.read(bytes(held[0]), buckets)
+        out, after = self._work.judged(pa.concat_tables(tables), memory, now_s)
+        self._state.update((after.write(buckets),))
+        yield pd.DataFrame({"parcel": parcels_of(out)})
+
+    def close(self) -> None:
+        """Nothing is held open."""

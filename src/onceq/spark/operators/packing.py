@@ -1,0 +1,122 @@
+"""Rows travel in parcels: one row of Spark's for many of the user's.
+
+What a stateful operator costs in Spark is mostly what is done for each row between JVM and Python:
+sorting, shuffling, converting. So rows are put into Arrow parcels, one for each bucket of keys,
+before they are shuffled, and taken out behind the operator. All parcels of a bucket meet in one
+task. With them goes the time of the micro-batch, which Spark logs before it begins and repeats with
+it; so what depends on time is the same again when a batch is run again.
+
+Upholds: I24 (a parcel has a limited size).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from onceq.spark.operators.keys import bucket_of, keyed
+
+PARCEL_ROWS: Final = 65_536
+PARCEL_BYTES: Final = 16 << 20
+"""What a task gathers before it makes parcels for all buckets: whichever comes first."""
+BATCH_ROWS: Final = 10_000
+"""Rows of one batch that goes back to Spark."""
+OUT_ROWS: Final = 32_768
+"""Rows of one parcel that an operator makes."""
+
+CLOCK: Final = "__onceq_at"
+PARCELS: Final = "bucket int, at bigint, parcel binary"
+PARCEL: Final = "parcel binary"
+
+Rows = Callable[[Iterable[Any]], Iterator[Any]]
+"""What ``mapInArrow`` takes."""
+
+
+def pack(table: Any) -> bytes:
+    """A table as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def unpack(parcel: Any) -> Any:
+    """The table again."""
+    return pa.ipc.open_stream(parcel).read_all()
+
+
+def parcels_of(table: Any) -> list[bytes]:
+    """A table in parcels that are not too large."""
+    return [pack(table.slice(at, OUT_ROWS)) for at in range(0, table.num_rows, OUT_ROWS)]
+
+
+def packed(frame: Any, columns: Sequence[str], buckets: int) -> Any:
+    """A frame of parcels, by bucket of the key in these columns."""
+    from pyspark.sql import functions as sql
+
+    timed = frame.withColumn(CLOCK, sql.unix_seconds(sql.current_timestamp()))
+    return timed.mapInArrow(_packer(tuple(columns), buckets), PARCELS)
+
+
+def unpacked(frame: Any, schema: Any) -> Any:
+    """The rows of a frame of parcels."""
+    return frame.mapInArrow(_rows, schema)
+
+
+def _packer(columns: tuple[str, ...], buckets: int) -> Rows:
+    def parcels(batches: Iterable[Any]) -> Iterator[Any]:
+        for table in _gathered(batches):
+            yield _sorted_out(table, columns, buckets)
+
+    return parcels
+
+
+def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
+    held: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= PARCEL_ROWS or size >= PARCEL_BYTES:
+            yield _together(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _together(held)
+
+
+def _together(batches: list[Any]) -> Any:
+    """One table; an operator may have rows to add that lack a column, so null is allowed."""
+    table = pa.Table.from_batches(batches)
+    schema = pa.schema([field.with_nullable(True) for field in table.schema])
+    return pa.table(table.columns, schema=schema)
+
+
+def _sorted_out(table: Any, columns: tuple[str, ...], buckets: int) -> Any:
+    """One parcel for each bucket that rows of a table belong to."""
+    at = table[CLOCK][0]
+    table = table.drop_columns([CLOCK])
+    codes, keys, _ = keyed(table, columns)
+    bucket = bucket_of(keys, buckets)[codes]
+    # 16 bits are sorted without comparing.
+    table = table.take(pa.array(np.argsort(bucket.astype(np.int16), kind="stable")))
+    counts = np.bincount(bucket, minlength=buckets)
+    starts = np.cumsum(counts) - counts
+    there = np.flatnonzero(counts)
+    made = [pack(table.slice(starts[b], counts[b])) for b in there.tolist()]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(there, pa.int32()),
+            pa.array([at.as_py()] * len(made), pa.int64()),
+            pa.array(made, pa.binary()),
+        ],
+        names=["bucket", "at", "parcel"],
+    )
+
+
+def _rows(batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for parcel in batch.column("parcel"):
+            yield from unpack(parcel.as_buffer()).to_batches(max_chunksize=BATCH_ROWS)

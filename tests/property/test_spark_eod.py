@@ -1,0 +1,229 @@
+"""The filter of the pipeline against the core's own, on the same messages: every verdict, every
+order acknowledgment, and what is remembered in the end."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.property.receiving import Receiver, Row, feed, table_of
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
+
+import numpy as np
+import pyarrow as pa
+
+from onceq.core.filter import Verdict, judge
+from onceq.spark.operators import rules
+from onceq.spark.operators.eod import _Filter
+from onceq.spark.operators.keys import keyed
+from onceq.spark.operators.memory import Memory
+
+ORDER_ACK = "order-ack"
+
+
+def test_the_words_are_those_of_the_core() -> None:
+    assert rules.VERDICTS[:4] == tuple(verdict.value for verdict in Verdict)
+
+
+# ---- the rule alone: thousands of small cases, against the core's rule ---------------------
+
+KEYS = 3
+messages = st.tuples(
+    st.integers(0, KEYS - 1), st.integers(0, 3), st.integers(1, 9), st.integers(0, 9)
+)
+starts = st.tuples(st.integers(0, 2), st.integers(0, 5))
+
+
+@given(st.lists(messages, max_size=25), st.lists(starts, min_size=KEYS, max_size=KEYS))
+def test_any_rows_at_any_start(
+    found: list[tuple[int, int, int, int]], begun: list[tuple[int, int]]
+) -> None:
+    compare(found, begun)
+
+
+def test_many_more_drawn_by_a_quicker_die() -> None:
+    rng = random.Random(7)
+    for _ in range(4_000):
+        begun = [(rng.choice((0, 0, 1, 2)), rng.randint(0, 4)) for _ in range(KEYS)]
+        found = []
+        for _ in range(rng.randint(0, 20)):
+            number = rng.randint(1, 9)
+            before = rng.choice((0, number - 1, number - 1, number - 1, rng.randint(0, 9)))
+            found.append((rng.randrange(KEYS), rng.randint(0, 3), number, before))
+        compare(found, begun)
+
+
+def compare(found: list[tuple[int, int, int, int]], begun: list[tuple[int, int]]) -> None:
+    """One list of rows through both rules."""
+    table = np.array(found, np.int64).reshape(-1, 4)
+    streams = np.array([stream for stream, _ in begun], np.uint64)
+    lasts = np.array([last for _, last in begun], np.int64)
+    ours = rules.judge(
+        table[:, 0], table[:, 1].astype(np.uint64), table[:, 2], table[:, 3], streams, lasts
+    )
+    state, verdicts = list(begun), []
+    for key, stream, number, before in found:
+        now, last = state[key]
+        judgment = judge(stream=now, last=last, arrived=stream, number=number, previous=before)
+        verdicts.append(judgment.verdict.value)
+        if judgment.verdict is Verdict.ACCEPT:
+            state[key] = (stream, number)
+    assert [rules.VERDICTS[code] for code in ours.verdicts] == verdicts
+    assert list(zip(ours.streams.tolist(), ours.lasts.tolist(), strict=True)) == state
+    assert streams.tolist() == [stream for stream, _ in begun], "what was given is left alone"
+
+
+def test_the_largest_numbers_there_are() -> None:
+    most, stream = rules.NUMBER_MAX, (1 << 64) - 1
+    compare([(0, 1, most - 1, 0), (0, 1, most, most - 1), (0, 1, most, most), (1, 1, 1, 0)],
+            [(0, 0)] * 3)  # fmt: skip
+    found = rules.judge(
+        np.array([0, 0]), np.array([stream, stream - 1], np.uint64), np.array([1, 2]),
+        np.array([0, 1]), np.zeros(1, np.uint64), np.zeros(1, np.int64),
+    )  # fmt: skip
+    assert [rules.VERDICTS[code] for code in found.verdicts] == ["accept", "stale stream"]
+
+
+# ---- the whole filter, against a queue manager that real packets arrive at -----------------
+
+
+def run(rows: list[Row], work: _Filter, memory: Memory) -> tuple[Any, Memory]:
+    """One micro-batch; its parcels come in any order."""
+    table = table_of(rows, ordered=bool(work._order_by))
+    shuffled = table.take(pa.array(random.Random(len(rows)).sample(range(len(rows)), len(rows))))
+    out, after = work.judged(shuffled, memory, 0)
+    again, same = work.judged(shuffled, memory, 0)
+    assert again.equals(out), "a batch that is run again decides as before"
+    assert same.write(8) == after.write(8)
+    return out, Memory.read(after.write(8), 8)
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["arrival", "number"])
+def test_feeds_of_all_kinds(ordered: bool) -> None:
+    rng = random.Random(11)
+    work = _Filter(("lookupId",) if ordered else (), 8, 0)
+    words = set()
+    for case in range(250):
+        receiver, memory = Receiver(), Memory.empty()
+        for batch in feed(rng):
+            if not batch:
+                continue
+            rows = batch
+            if not ordered:
+                rows = sorted(batch, key=lambda row: (row.stream, row.number, row.previous))
+            theirs = [receiver.arrive(row) for row in rows]
+            words.update(theirs)
+            out, memory = run(batch, work, memory)
+            check(rows, theirs, out, case)
+            acks = out.filter(pa.compute.equal(out["verdict"], ORDER_ACK)).to_pylist()
+            ours = {(a["sourceMachine"].encode(), int(a["streamId"]), a["seqNumber"]) for a in acks}
+            assert ours == receiver.acknowledged(), case
+            assert remembered(memory) == receiver.state(), case
+            if rng.random() < 0.3:
+                receiver.crash()
+    assert words == {"accept", "duplicate", "gap", "stale stream"}, "the feeds have shown all"
+
+
+def check(rows: list[Row], theirs: list[str], out: Any, case: int) -> None:
+    """Verdict by verdict, for each pair in the order in which they were given."""
+    ours = [
+        (r["sourceMachine"], r["queue"], int(r["streamId"]), r["seqNumber"], r["prevNumber"],
+         r["verdict"])
+        for r in out.to_pylist() if r["verdict"] != ORDER_ACK
+    ]  # fmt: skip
+    told = [
+        (row.source.decode(), "DIRECT=" + row.direct, row.stream, row.number, row.previous, word)
+        for row, word in zip(rows, theirs, strict=True)
+    ]
+    # Pairs of sender and queue have no order between them.
+    assert sorted(ours, key=lambda r: r[:2]) == sorted(told, key=lambda r: r[:2]), case
+
+
+def remembered(memory: Memory) -> dict[tuple[bytes, str], tuple[int, int]]:
+    found = {}
+    for key, stream, last in zip(
+        memory.keys.to_pylist(), memory.streams.tolist(), memory.lasts.tolist(), strict=True
+    ):
+        source, _, queue = key.partition("\n")
+        found[source.encode(), queue.removeprefix("direct=")] = (stream, last)
+    return found
+
+
+def test_runs_that_arrive_together() -> None:
+    """A core that is handed whole reads comes to the same end as rows judged one by one."""
+    rng = random.Random(5)
+    for _ in range(60):
+        receiver, memory = Receiver(), Memory.empty()
+        work = _Filter(("lookupId",), 8, 0)
+        for batch in feed(rng):
+            parts = [[r for r in batch if r.sender == sender] for sender in range(3)]
+            for part in parts:
+                if part:
+                    receiver.together(part)
+                    _, memory = run(part, work, memory)
+        assert remembered(memory) == receiver.state()
+
+
+# ---- what is no message of a stream, and what is forgotten ----------------------------------
+
+
+def test_rows_without_numbers_are_said_to_be_malformed() -> None:
+    rows = [Row(1, "q", 5, n, n - 1) for n in range(1, 4)]
+    table = table_of(rows, ordered=True)
+    bad = {
+        "sourceMachine": [None, "a"], "queue": [None, "q"],
+        "streamId": [None, "-1", "x", "18446744073709551616", "1.0"],
+        "seqNumber": [None, 0, -1, 1 << 32], "prevNumber": [None, -1, 1 << 32],
+    }  # fmt: skip
+    work = _Filter(("lookupId",), 8, 0)
+    for name, values in bad.items():
+        for value in values:
+            column = table[name].to_pylist()
+            column[1] = value
+            changed = table.set_column(
+                table.schema.get_field_index(name), name, pa.array(column, table[name].type)
+            )
+            words = work.judged(changed, Memory.empty(), 0)[0]["verdict"].to_pylist()
+            if value in ("a", "q"):
+                assert words[:3] == ["accept", "gap", "gap"]
+            else:
+                assert words == ["accept", "malformed", "gap", ORDER_ACK], (name, value)
+
+
+def test_a_stream_is_forgotten_when_nothing_was_seen_of_it_for_long() -> None:
+    work = _Filter(("lookupId",), 8, 100)
+    first, other = [Row(1, "q", 5, 1, 0)], [Row(2, "q", 5, 1, 0)]
+
+    def at(rows: list[Row], memory: Memory, now_s: int) -> tuple[list[str], Memory]:
+        out, after = work.judged(table_of(rows, ordered=True), memory, now_s)
+        return out["verdict"].to_pylist(), after
+
+    words, memory = at(first, Memory.empty(), 1_000)
+    words, memory = at(first, memory, 1_099)
+    assert words == ["duplicate", ORDER_ACK], "a repetition counts as a sign of life, too"
+    words, memory = at(other, memory, 1_198)
+    assert words == ["accept", ORDER_ACK]
+    words, _ = at(first, memory, 1_198)
+    assert words == ["duplicate", ORDER_ACK]
+    words, memory = at(first, memory, 1_199)
+    assert words == ["accept", ORDER_ACK], "nothing was seen of it for 100 s: it is new"
+    assert len(memory.seen) == 2
+
+
+def test_names_compare_in_any_case_and_with_either_slash() -> None:
+    table = pa.table(
+        {
+            "sourceMachine": ["AB", "ab", "ab", None],
+            "queue": ["DIRECT=OS:B\\q", "direct=os:b/q", "DIRECT=OS:C\\q", "x"],
+        }
+    )
+    codes, keys, there = keyed(table, ("sourceMachine", "queue"))
+    assert codes[0] == codes[1] != codes[2]
+    assert keys[codes[0]] == "ab\ndirect=os:b\\q"
+    assert there.tolist() == [True, True, True, False]
+    assert len(keys) == 3

@@ -1,0 +1,256 @@
+"""``eod_filter`` in Spark: batch, streams, batches that run again, and mistakes that are told."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.property.receiving import Receiver, Row, feed, table_of
+
+pytestmark = pytest.mark.spark
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+@pytest.fixture
+def rocks(spark: Any) -> Iterator[Any]:
+    """The session with the state store that operators need."""
+    from onceq.spark.operators.columns import ROCKSDB
+
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield spark
+    spark.conf.unset(PROVIDER)
+
+
+def words(rows: list[Any]) -> list[tuple[Any, ...]]:
+    """What was said of each row; pairs of sender and queue have no order between them."""
+    found = [
+        (r["sourceMachine"], r["queue"], int(r["streamId"]), r["seqNumber"], r["prevNumber"],
+         r["verdict"])
+        for r in rows
+    ]  # fmt: skip
+    return sorted(found, key=lambda row: row[:2])
+
+
+def by_core(receiver: Receiver, rows: list[Row]) -> list[tuple[Any, ...]]:
+    """What a queue manager says of them, and the acknowledgments that it sends then."""
+    told: list[tuple[Any, ...]] = [
+        (row.source.decode(), "DIRECT=" + row.direct, row.stream, row.number, row.previous,
+         receiver.arrive(row))
+        for row in rows
+    ]  # fmt: skip
+    return sorted(told, key=lambda row: row[:2])
+
+
+def acks(rows: list[Any]) -> set[tuple[bytes, int, int]]:
+    return {(r["sourceMachine"].encode(), int(r["streamId"]), r["seqNumber"]) for r in rows}
+
+
+def big_feed() -> list[Row]:
+    rng = random.Random(3)
+    return [
+        Row(row.sender + 3 * world, row.queue, row.stream, row.number, row.previous)
+        for world in range(40)
+        for batch in feed(rng)
+        for row in batch
+    ]
+
+
+@pytest.mark.parametrize("buckets", [1, 5])
+def test_a_frame_as_the_core_would_judge_it(spark: Any, buckets: int) -> None:
+    from onceq.spark.operators import accepted, eod_filter, order_acknowledgments, rejected
+
+    rows = big_feed()
+    frame = spark.createDataFrame(table_of(rows, ordered=True)).repartition(3)
+    done = eod_filter(frame, buckets=buckets)
+    assert done.columns == [*frame.columns, "verdict"]
+    collected = [row.asDict() for row in done.collect()]
+    receiver = Receiver()
+    expected = by_core(receiver, rows)
+    assert words([r for r in collected if r["verdict"] != "order-ack"]) == expected
+    assert order_acknowledgments(done).count() == len(receiver.state())
+    assert acks([r.asDict() for r in order_acknowledgments(done).collect()]) == (
+        receiver.acknowledged()
+    )
+    good = [row for row in expected if row[-1] == "accept"]
+    assert accepted(done).columns == frame.columns
+    assert sorted(r["lookupId"] for r in accepted(done).collect()) == sorted(
+        r["lookupId"] for r in collected if r["verdict"] == "accept"
+    )
+    assert accepted(done).count() == len(good)
+    assert rejected(done).count() == len(expected) - len(good)
+
+
+def test_other_types_and_columns_come_through(spark: Any) -> None:
+    from onceq.spark.operators import eod_filter
+
+    frame = spark.sql(
+        "select 'A' sourceMachine, 'q' queue, 7L streamId, cast(n as int) seqNumber, "
+        "cast(n - 1 as smallint) prevNumber, array(n) many, named_struct('x', n) inside, "
+        "timestamp'2026-01-01' at, cast(n as decimal(20,2)) amount from (select explode("
+        "sequence(1, 3)) n)"
+    )
+    done = eod_filter(frame, order_by=["seqNumber"])
+    assert done.dtypes == [*frame.dtypes, ("verdict", "string")]
+    rows = done.orderBy("verdict", "seqNumber").collect()
+    assert [row.verdict for row in rows] == ["accept"] * 3 + ["order-ack"]
+    plain = frame.orderBy("seqNumber").collect()
+    assert [tuple(row)[:-1] for row in rows[:3]] == [tuple(row) for row in plain]
+    assert (rows[3].streamId, rows[3].seqNumber, rows[3].many) == (7, 3, None)
+
+
+def test_nothing_in_a_frame(spark: Any) -> None:
+    from onceq.spark.operators import eod_filter
+
+    frame = spark.createDataFrame(table_of([Row(1, "q", 1, 1, 0)], ordered=False)).where("false")
+    assert eod_filter(frame).collect() == []
+
+
+class Filtered:
+    """A stream of files through the filter, and what each of its batches has had."""
+
+    def __init__(self, spark: Any, place: Path, **options: Any) -> None:
+        self.spark, self.place, self.options = spark, place, options
+        self.batches: dict[int, list[dict[str, Any]]] = {}
+        (place / "in").mkdir()
+        self.files = 0
+        self.hook: Callable[[int], None] = lambda batch: None
+
+    def add(self, rows: list[Row]) -> None:
+        """One micro-batch of rows, in two files that are read side by side."""
+        table = table_of(rows, ordered=True)
+        half = (len(rows) + 1) // 2
+        for part in (table.slice(half), table.slice(0, half)):
+            self.files += 1
+            pq.write_table(part, self.place / "in" / f"{self.files:04}.parquet")
+
+    def run(self) -> None:
+        from onceq.spark.operators import eod_filter
+
+        schema = self.spark.createDataFrame(table_of([Row(1, "q", 1, 1, 0)], ordered=True)).schema
+        frame = (
+            self.spark.readStream.schema(schema)
+            .option("maxFilesPerTrigger", 2)
+            .parquet(str(self.place / "in"))
+        )
+        query = (
+            eod_filter(frame, **self.options)
+            .writeStream.foreachBatch(self._write)
+            .option("checkpointLocation", str(self.place / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def _write(self, frame: Any, batch: int) -> None:
+        rows = [row.asDict() for row in frame.collect()]
+        if batch in self.batches:
+            key = repr
+            assert sorted(rows, key=key) == sorted(self.batches[batch], key=key), "not the same"
+        self.batches[batch] = rows
+        self.hook(batch)
+
+
+def test_a_stream_as_the_core_would_judge_it(rocks: Any, tmp_path: Path) -> None:
+    """Micro-batch by micro-batch, over a restart, and with a batch that runs a second time."""
+    rows = big_feed()
+    flow, receiver = Filtered(rocks, tmp_path, buckets=4), Receiver()
+    size = len(rows) // 4 + 1
+    parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+    for part in parts[:2]:
+        flow.add(part)
+    flow.run()
+    flow.add(parts[2])
+
+    def crash(batch: int) -> None:
+        raise RuntimeError(f"in batch {batch}")
+
+    flow.hook = crash
+    with pytest.raises(Exception, match="in batch 2"):
+        flow.run()
+    flow.hook = lambda batch: None
+    flow.add(parts[3])
+    flow.run()
+    assert sorted(flow.batches) == [0, 1, 2, 3]
+    for batch, part in enumerate(parts):
+        found = flow.batches[batch]
+        expected = by_core(receiver, part)
+        assert words([r for r in found if r["verdict"] != "order-ack"]) == expected, batch
+        assert acks([r for r in found if r["verdict"] == "order-ack"]) == receiver.acknowledged()
+        receiver.crash()
+
+
+def test_other_buckets_for_a_checkpoint_are_refused(rocks: Any, tmp_path: Path) -> None:
+    flow = Filtered(rocks, tmp_path, buckets=2)
+    flow.add([Row(n, "q", 1, 1, 0) for n in range(8)])
+    flow.run()
+    flow.options["buckets"] = 3
+    flow.add([Row(n, "q", 1, 1, 0) for n in range(8)])
+    with pytest.raises(Exception, match=r"\[configuration\] this checkpoint.*buckets=2"):
+        flow.run()
+
+
+def test_the_processor_alone() -> None:
+    """Without Spark: its memory is one record, read and written with every call."""
+    import pandas as pd
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from onceq.spark.operators.eod import EodProcessor, _Filter
+    from onceq.spark.operators.memory import Memory
+    from onceq.spark.operators.packing import pack, unpack
+
+    tester = TwsTester(EodProcessor(_Filter(("lookupId",), 4, 100)))
+
+    def call(rows: list[Row], at: int) -> list[str]:
+        table = table_of(rows, ordered=True)
+        parcels = [pack(table.slice(k, 1)) for k in reversed(range(len(rows)))]
+        found = tester.testInPandas(3, pd.DataFrame({"bucket": 3, "at": at, "parcel": parcels}))
+        table = pa.concat_tables([unpack(parcel) for parcel in found["parcel"]])
+        return [str(word) for word in table["verdict"].to_pylist()]
+
+    one, two, three = (Row(1, "q", 5, n, n - 1) for n in (1, 2, 3))
+    assert call([one], 1_000) == ["accept", "order-ack"]
+    assert call([three], 1_010) == ["gap", "order-ack"]
+    assert call([two, one], 1_020) == ["accept", "duplicate", "order-ack"]
+    memory = Memory.read(bytes(tester.peekValueState("memory", 3)[0]), 4)
+    assert memory.lasts.tolist() == [2]
+    assert memory.seen.tolist() == [1_020]
+    assert call([one], 1_120) == ["accept", "order-ack"]
+    with pytest.raises(Exception, match="buckets=4"):
+        Memory.read(memory.write(4), 5)
+
+
+def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:
+    from onceq.spark.operators import eod_filter
+
+    frame = spark.createDataFrame(table_of([Row(1, "q", 1, 1, 0)], ordered=True))
+    for bad, text in (
+        (lambda: eod_filter(frame.drop("queue", "seqNumber")), "needs the columns queue .*seqN"),
+        (lambda: eod_filter(frame.selectExpr("*", "1 verdict")), "adds the column verdict"),
+        (lambda: eod_filter(frame.selectExpr("* except (streamId)", "true streamId")), "cast it"),
+        (lambda: eod_filter(frame, order_by="when"), r"order_by needs the column when"),
+        (lambda: eod_filter(frame, retire_after_s=60), "345600 or more"),
+        (lambda: eod_filter(frame, buckets=0), "buckets is a whole number"),
+    ):
+        with pytest.raises(Exception, match=rf"^\[configuration\].*{text}"):
+            bad()
+
+
+def test_a_stream_needs_the_state_store_that_can(spark: Any, tmp_path: Path) -> None:
+    from onceq.spark.operators import eod_filter
+
+    stream = (
+        spark.readStream.format("rate")
+        .load()
+        .selectExpr(
+            "'A' sourceMachine", "'q' queue", "1L streamId", "value seqNumber", "value prevNumber"
+        )
+    )
+    with pytest.raises(Exception, match=r"^\[configuration\].*spark\.conf\.set"):
+        eod_filter(stream)

@@ -1,0 +1,52 @@
+"""The reference page of the operators says what the code does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from onceq.spark import operators
+from onceq.spark.operators import eod
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
+NEEDED = {"eod_filter": eod.COLUMNS}
+
+
+def section(name: str) -> str:
+    found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
+    assert found, f"there is no section {name}"
+    return found.group(1)
+
+
+def words(kinds: tuple[str, ...]) -> str:
+    return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
+
+
+@pytest.mark.parametrize("name", sorted(NEEDED))
+def test_the_columns_that_an_operator_needs(name: str) -> None:
+    rows = [f"| `{c}` | {words(kinds)} | {what} |" for c, (kinds, what) in NEEDED[name].items()]
+    table = "\n".join(["| column | type | what it is |", "|---|---|---|", *rows])
+    assert table + "\n" in section(name)
+
+
+@pytest.mark.parametrize("name", sorted(NEEDED))
+def test_the_parameters_and_their_defaults(name: str) -> None:
+    parameters = inspect.signature(getattr(operators, name)).parameters
+    given = [p if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters.values()]
+    first = [p.name for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    shown = ", ".join([*first, "*", *(str(g) for g in given[len(first) :])])
+    assert f"`{name}({shown})`" in section(name)
+    for parameter in list(parameters)[len(first) :]:
+        assert f"| `{parameter}` |" in section(name)
+
+
+def test_every_operator_is_described() -> None:
+    assert all(f"`{name}(" in PAGE for name in operators.__all__)
+
+
+def test_every_verdict_is_described() -> None:
+    for word in (*eod.VERDICTS, eod.ORDER_ACK):
+        assert f"`{word}`" in section("eod_filter")
