@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from onceq.core.filter import Verdict, judge
 from onceq.spark.operators import rules
-from onceq.spark.operators.eod import _Filter
+from onceq.spark.operators.eod import EodFilter
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
 
@@ -92,12 +92,12 @@ def test_the_largest_numbers_there_are() -> None:
 # ---- the whole filter, against a queue manager that real packets arrive at -----------------
 
 
-def run(rows: list[Row], work: _Filter, memory: Memory) -> tuple[Any, Memory]:
+def run(rows: list[Row], work: EodFilter, memory: Memory) -> tuple[Any, Memory]:
     """One micro-batch; its parcels come in any order."""
     table = table_of(rows, ordered=bool(work._order_by))
     shuffled = table.take(pa.array(random.Random(len(rows)).sample(range(len(rows)), len(rows))))
-    out, after = work.judged(shuffled, memory, 0)
-    again, same = work.judged(shuffled, memory, 0)
+    out, after = work.done(shuffled, memory, 0)
+    again, same = work.done(shuffled, memory, 0)
     assert again.equals(out), "a batch that is run again decides as before"
     assert same.write(8) == after.write(8)
     return out, Memory.read(after.write(8), 8)
@@ -106,10 +106,10 @@ def run(rows: list[Row], work: _Filter, memory: Memory) -> tuple[Any, Memory]:
 @pytest.mark.parametrize("ordered", [True, False], ids=["arrival", "number"])
 def test_feeds_of_all_kinds(ordered: bool) -> None:
     rng = random.Random(11)
-    work = _Filter(("lookupId",) if ordered else (), 8, 0)
+    work = EodFilter(("lookupId",) if ordered else (), 8, 0)
     words = set()
     for case in range(250):
-        receiver, memory = Receiver(), Memory.empty()
+        receiver, memory = Receiver(), Memory.empty(EodFilter.fields)
         for batch in feed(rng):
             if not batch:
                 continue
@@ -147,7 +147,10 @@ def check(rows: list[Row], theirs: list[str], out: Any, case: int) -> None:
 def remembered(memory: Memory) -> dict[tuple[bytes, str], tuple[int, int]]:
     found = {}
     for key, stream, last in zip(
-        memory.keys.to_pylist(), memory.streams.tolist(), memory.lasts.tolist(), strict=True
+        memory.keys.to_pylist(),
+        memory.fields["stream"].tolist(),
+        memory.fields["last"].tolist(),
+        strict=True,
     ):
         source, _, queue = key.partition("\n")
         found[source.encode(), queue.removeprefix("direct=")] = (stream, last)
@@ -158,8 +161,8 @@ def test_runs_that_arrive_together() -> None:
     """A core that is handed whole reads comes to the same end as rows judged one by one."""
     rng = random.Random(5)
     for _ in range(60):
-        receiver, memory = Receiver(), Memory.empty()
-        work = _Filter(("lookupId",), 8, 0)
+        receiver, memory = Receiver(), Memory.empty(EodFilter.fields)
+        work = EodFilter(("lookupId",), 8, 0)
         for batch in feed(rng):
             parts = [[r for r in batch if r.sender == sender] for sender in range(3)]
             for part in parts:
@@ -180,7 +183,7 @@ def test_rows_without_numbers_are_said_to_be_malformed() -> None:
         "streamId": [None, "-1", "x", "18446744073709551616", "1.0"],
         "seqNumber": [None, 0, -1, 1 << 32], "prevNumber": [None, -1, 1 << 32],
     }  # fmt: skip
-    work = _Filter(("lookupId",), 8, 0)
+    work = EodFilter(("lookupId",), 8, 0)
     for name, values in bad.items():
         for value in values:
             column = table[name].to_pylist()
@@ -188,7 +191,7 @@ def test_rows_without_numbers_are_said_to_be_malformed() -> None:
             changed = table.set_column(
                 table.schema.get_field_index(name), name, pa.array(column, table[name].type)
             )
-            words = work.judged(changed, Memory.empty(), 0)[0]["verdict"].to_pylist()
+            words = work.done(changed, Memory.empty(EodFilter.fields), 0)[0]["verdict"].to_pylist()
             if value in ("a", "q"):
                 assert words[:3] == ["accept", "gap", "gap"]
             else:
@@ -196,14 +199,14 @@ def test_rows_without_numbers_are_said_to_be_malformed() -> None:
 
 
 def test_a_stream_is_forgotten_when_nothing_was_seen_of_it_for_long() -> None:
-    work = _Filter(("lookupId",), 8, 100)
+    work = EodFilter(("lookupId",), 8, 100)
     first, other = [Row(1, "q", 5, 1, 0)], [Row(2, "q", 5, 1, 0)]
 
     def at(rows: list[Row], memory: Memory, now_s: int) -> tuple[list[str], Memory]:
-        out, after = work.judged(table_of(rows, ordered=True), memory, now_s)
+        out, after = work.done(table_of(rows, ordered=True), memory, now_s)
         return out["verdict"].to_pylist(), after
 
-    words, memory = at(first, Memory.empty(), 1_000)
+    words, memory = at(first, Memory.empty(EodFilter.fields), 1_000)
     words, memory = at(first, memory, 1_099)
     assert words == ["duplicate", ORDER_ACK], "a repetition counts as a sign of life, too"
     words, memory = at(other, memory, 1_198)
@@ -212,7 +215,7 @@ def test_a_stream_is_forgotten_when_nothing_was_seen_of_it_for_long() -> None:
     assert words == ["duplicate", ORDER_ACK]
     words, memory = at(first, memory, 1_199)
     assert words == ["accept", ORDER_ACK], "nothing was seen of it for 100 s: it is new"
-    assert len(memory.seen) == 2
+    assert len(memory.fields["seen"]) == 2
 
 
 def test_names_compare_in_any_case_and_with_either_slash() -> None:

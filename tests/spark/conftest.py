@@ -54,6 +54,16 @@ def session_in(place: Path) -> Any:
     )
 
 
+@pytest.fixture
+def rocks(spark: Any) -> Iterator[Any]:
+    """The session with the state store that operators with memory need."""
+    from onceq.spark.operators.columns import PROVIDER, ROCKSDB
+
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield spark
+    spark.conf.unset(PROVIDER)
+
+
 class Daemon:
     """A queue manager in a process of its own, and a connection to it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,6 @@ import pytest
 from tests.property.receiving import Receiver, Row, feed, table_of
 
 pytestmark = pytest.mark.spark
-
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-
-
-@pytest.fixture
-def rocks(spark: Any) -> Iterator[Any]:
-    """The session with the state store that operators need."""
-    from onceq.spark.operators.columns import ROCKSDB
-
-    spark.conf.set(PROVIDER, ROCKSDB)
-    yield spark
-    spark.conf.unset(PROVIDER)
 
 
 def words(rows: list[Any]) -> list[tuple[Any, ...]]:
@@ -201,11 +189,12 @@ def test_the_processor_alone() -> None:
     import pandas as pd
     from pyspark.sql.streaming.tws_tester import TwsTester
 
-    from onceq.spark.operators.eod import EodProcessor, _Filter
+    from onceq.spark.operators.buckets import BucketProcessor
+    from onceq.spark.operators.eod import EodFilter
     from onceq.spark.operators.memory import Memory
     from onceq.spark.operators.packing import pack, unpack
 
-    tester = TwsTester(EodProcessor(_Filter(("lookupId",), 4, 100)))
+    tester = TwsTester(BucketProcessor(EodFilter(("lookupId",), 4, 100)))
 
     def call(rows: list[Row], at: int) -> list[str]:
         table = table_of(rows, ordered=True)
@@ -219,8 +208,8 @@ def test_the_processor_alone() -> None:
     assert call([three], 1_010) == ["gap", "order-ack"]
     assert call([two, one], 1_020) == ["accept", "duplicate", "order-ack"]
     memory = Memory.read(bytes(tester.peekValueState("memory", 3)[0]), 4)
-    assert memory.lasts.tolist() == [2]
-    assert memory.seen.tolist() == [1_020]
+    assert memory.fields["last"].tolist() == [2]
+    assert memory.fields["seen"].tolist() == [1_020]
     assert call([one], 1_120) == ["accept", "order-ack"]
     with pytest.raises(Exception, match="buckets=4"):
         Memory.read(memory.write(4), 5)

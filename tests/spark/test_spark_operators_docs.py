@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import eod
+from onceq.spark.operators import eod, numbering
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
-NEEDED = {"eod_filter": eod.COLUMNS}
+NEEDED = {"eod_filter": eod.COLUMNS, "number": numbering.COLUMNS}
 
 
 def section(name: str) -> str:

@@ -1,5 +1,6 @@
 """The rules of delivery as plain functions from frame to frame, for feeds of any size."""
 
 from onceq.spark.operators.eod import accepted, eod_filter, order_acknowledgments, rejected
+from onceq.spark.operators.numbering import number
 
-__all__ = ["accepted", "eod_filter", "order_acknowledgments", "rejected"]
+__all__ = ["accepted", "eod_filter", "number", "order_acknowledgments", "rejected"]

@@ -16,9 +16,6 @@ from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams
 from onceq.spark.options import wrong
 
 STREAM_MAX: Final = (1 << 64) - 1
-BUCKETS: Final = 32
-"""Buckets of keys if nobody says more: as many tasks can work at one time. It never changes with a
-checkpoint, so it does not depend on any setting of Spark's."""
 BUCKETS_MAX: Final = 32_767
 
 WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
@@ -82,6 +79,15 @@ def stateful(frame: Any, what: str) -> None:
             f"{what} on a stream keeps its state in RocksDB, and this session has another store; "
             f'before the query is started: spark.conf.set("{PROVIDER}", "{ROCKSDB}")'
         )
+
+
+def with_columns(frame: Any, names: Mapping[str, str]) -> Any:
+    """The schema of a frame with columns added, by name and type; any column may be null then."""
+    from pyspark.sql.types import StructField, StructType
+
+    added = StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in names.items()))
+    fields = [StructField(f.name, f.dataType, True) for f in frame.schema.fields]
+    return StructType([*fields, *added.fields])
 
 
 def order_of(frame: Any, what: str, order_by: str | Sequence[str] | None) -> tuple[str, ...]:

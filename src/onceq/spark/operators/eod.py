@@ -16,18 +16,17 @@ Upholds: I4 (accepted at most once), I5 (commit order), I9 (acknowledgments are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.streaming import StatefulProcessor
 
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
+from onceq.spark.operators.buckets import BUCKETS, bucketed
 from onceq.spark.operators.columns import (
-    BUCKETS,
     TEXT,
     WHOLE,
     checked_buckets,
@@ -35,12 +34,11 @@ from onceq.spark.operators.columns import (
     need,
     numbers_of,
     order_of,
-    stateful,
     streams_of,
+    with_columns,
 )
 from onceq.spark.operators.keys import keyed
-from onceq.spark.operators.memory import NEVER_RETIRED, Memory
-from onceq.spark.operators.packing import PARCEL, packed, parcels_of, unpack, unpacked
+from onceq.spark.operators.memory import Memory
 from onceq.spark.operators.rules import ACCEPT, MALFORMED, VERDICTS, judge
 from onceq.spark.options import wrong
 
@@ -49,6 +47,7 @@ KEY: Final = ("sourceMachine", "queue")
 VERDICT: Final = "verdict"
 ORDER_ACK: Final = class_name(MessageClass.ORDER_ACK)
 """The verdict of rows that are no messages but order acknowledgments."""
+NEVER_RETIRED: Final = 0
 RETIRE_AFTER_S: Final = 90 * 86_400
 """Streams are forgotten that late: the longest time in which published queue managers let a
 message reach its queue (EOD-30)."""
@@ -97,15 +96,9 @@ def eod_filter(
             f"retire_after_s is {TIME_TO_REACH_QUEUE_DEFAULT_S} or more, or 0 for never: a message "
             "of a stream that was forgotten too early would be accepted a second time"
         )
-    work = _Filter(order_of(frame, WHAT, order_by), checked_buckets(buckets), retire_after_s)
-    parcels = packed(frame, KEY, buckets).groupBy("bucket")
-    if frame.isStreaming:
-        stateful(frame, WHAT)
-        done = parcels.transformWithStateInPandas(EodProcessor(work), PARCEL, "append", "none")
-    else:
-        # Spark counts parameters, and takes a method's own object for one.
-        done = parcels.applyInArrow(lambda group: work.whole(group), PARCEL)
-    return unpacked(done, _schema(frame))
+    order = order_of(frame, WHAT, order_by)
+    work = EodFilter(order, checked_buckets(buckets), retire_after_s)
+    return bucketed(frame, WHAT, KEY, work, with_columns(frame, {VERDICT: "string"}))
 
 
 def accepted(frame: Any) -> Any:
@@ -130,37 +123,27 @@ def _those(frame: Any, verdict: str) -> Any:
     return frame.where(frame[VERDICT] == verdict).drop(VERDICT)
 
 
-def _schema(frame: Any) -> Any:
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    fields = [StructField(f.name, f.dataType, nullable=True) for f in frame.schema.fields]
-    return StructType([*fields, StructField(VERDICT, StringType(), nullable=True)])
-
-
-class _Filter:
+class EodFilter:
     """What is done with the rows of a bucket."""
+
+    fields: Final[Mapping[str, Any]] = {"stream": np.uint64, "last": np.int64, "seen": np.int64}
+    """The stream that a key is in, the last number accepted there, when a row of it came (s)."""
 
     def __init__(self, order_by: tuple[str, ...], buckets: int, retire_after_s: int) -> None:
         self._order_by = order_by
         self._retire_after_s = retire_after_s
         self.buckets = buckets
 
-    def whole(self, parcels: Any) -> Any:
-        """All rows of a bucket at once, where nothing was before."""
-        tables = [unpack(parcel.as_buffer()) for parcel in parcels["parcel"]]
-        out, _ = self.judged(pa.concat_tables(tables), Memory.empty(), 0)
-        return pa.table({"parcel": pa.array(parcels_of(out), pa.binary())})
-
-    def judged(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
         """Rows with their verdicts and the acknowledgments, and what is remembered then."""
         table, streams, numbers, previous, good = self._in_order(table)
         codes, keys, there = keyed(table, KEY)
         good &= there
-        known = memory.without_old(now_s, self._retire_after_s)
-        held_streams, held_lasts, at = known.of(keys)
+        known = self._without_old(memory, now_s)
+        held, at = known.of(keys)
         verdicts = np.full(table.num_rows, MALFORMED, np.int8)
         found = judge(codes[good], streams[good], numbers[good], previous[good],
-                      held_streams, held_lasts)  # fmt: skip
+                      held["stream"], held["last"])  # fmt: skip
         verdicts[good] = found.verdicts
         seen = np.zeros(len(keys), np.bool_)
         seen[codes[good]] = True
@@ -170,8 +153,18 @@ class _Filter:
         acks = _acks(table, first[told], found.streams[told], found.lasts[told])
         words = pa.DictionaryArray.from_arrays(pa.array(verdicts), pa.array(VERDICTS))
         rows = table.append_column(VERDICT, words.cast(pa.string()))
-        after = known.after(keys, at, found.streams, found.lasts, now_s)
-        return pa.concat_tables([rows, acks]), after
+        fields = {
+            "stream": found.streams,
+            "last": found.lasts,
+            "seen": np.where(seen, now_s, held["seen"]),
+        }
+        return pa.concat_tables([rows, acks]), known.after(keys, at, fields, found.lasts > 0)
+
+    def _without_old(self, memory: Memory, now_s: int) -> Memory:
+        """What is left when streams are forgotten of which nothing was heard for so long."""
+        if self._retire_after_s == NEVER_RETIRED:
+            return memory
+        return memory.part(memory.fields["seen"] > now_s - self._retire_after_s)
 
     def _in_order(self, table: Any) -> Any:
         """Rows in the order in which they are decided, and what their columns say."""
@@ -206,31 +199,3 @@ def _acks(table: Any, rows: Any, streams: Any, lasts: Any) -> Any:
             columns.append(pa.nulls(len(rows), field.type))
     words = pa.array([ORDER_ACK] * len(rows), pa.string())
     return pa.table([*columns, words], names=[*table.schema.names, VERDICT])
-
-
-class EodProcessor(StatefulProcessor):  # type: ignore[misc]
-    """The filter with the state of each bucket kept by Spark."""
-
-    def __init__(self, work: _Filter) -> None:
-        self._work = work
-
-    def init(self, handle: Any) -> None:
-        """Called once for each task."""
-        self._state = handle.getValueState("memory", "memory binary")
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-        """All parcels of a bucket in this micro-batch."""
-        import pandas as pd
-
-        frames = list(rows)
-        tables = [unpack(bytes(parcel)) for frame in frames for parcel in frame["parcel"]]
-        now_s = int(frames[0]["at"].iloc[0])
-        held = self._state.get()
-        buckets = self._work.buckets
-        memory = Memory.empty() if held is None else Memory.read(bytes(held[0]), buckets)
-        out, after = self._work.judged(pa.concat_tables(tables), memory, now_s)
-        self._state.update((after.write(buckets),))
-        yield pd.DataFrame({"parcel": parcels_of(out)})
-
-    def close(self) -> None:
-        """Nothing is held open."""
