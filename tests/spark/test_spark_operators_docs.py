@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import eod, numbering
+from onceq.spark.operators import eod, expanding, numbering
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
-NEEDED = {"eod_filter": eod.COLUMNS, "number": numbering.COLUMNS}
+NEEDED = {
+    "eod_filter": eod.COLUMNS,
+    "number": numbering.COLUMNS,
+    "expand_destinations": expanding.COLUMNS,
+}
 
 
 def section(name: str) -> str:

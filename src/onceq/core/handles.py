@@ -6,11 +6,12 @@ from onceq.core.decision import Opened
 from onceq.core.desk import Desk
 from onceq.core.holders import Handle, Outgoing, Queue
 from onceq.core.inputs import Access, CloseQueue, OpenQueue, Receive, Share
-from onceq.core.resolve import check_send, destinations, find_source, one_name
+from onceq.core.resolve import destinations, find_source, one_name
 from onceq.core.subqueues import ensure
 from onceq.core.transaction import close_handle
 from onceq.errors import InvalidHandle, QueueDeleted, SharingViolation, UnsupportedAccessMode
 from onceq.model.names import may_receive, parse_any
+from onceq.model.sending import check_send
 
 
 def open_queue(desk: Desk, item: OpenQueue) -> None:

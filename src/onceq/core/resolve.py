@@ -19,17 +19,14 @@ from onceq.core.state import (
     JOURNAL,
 )
 from onceq.errors import (
-    IllegalFormatName,
     InsufficientResources,
     NoDirectory,
     QueueNotFound,
-    TransactionUsage,
     UnsupportedFormatName,
     UnsupportedOperation,
 )
 from onceq.model.directory import Computer, Snapshot
 from onceq.model.limits import (
-    FORMAT_NAME_ELEMENTS_MAX,
     OUTGOING_NAMES_MAX,
     OUTGOING_QUEUES_MAX,
 )
@@ -38,10 +35,10 @@ from onceq.model.names import (
     Kind,
     Suffix,
     may_receive,
-    may_send,
     parse_any,
     queue_key,
 )
+from onceq.model.sending import check_send, elements_of, in_order
 
 TARGETS_MAX = 4_096
 
@@ -129,11 +126,9 @@ def destinations(desk: Desk, text: str, *, transactional: bool) -> tuple[Target,
     known = desk.targets.get(text)
     if known is not None:
         return known
-    elements = parse_any(text)
-    if len(elements) > FORMAT_NAME_ELEMENTS_MAX:
-        raise IllegalFormatName(f"{len(elements)} elements; at most {FORMAT_NAME_ELEMENTS_MAX}")
+    elements = elements_of(text)
     found: dict[int, Target] = {}
-    for element in sorted(members(desk, elements), key=lambda name: name.key()):
+    for element in in_order(members(desk, elements)):
         check_send(element, transactional=transactional)
         holder: Queue | Outgoing
         if is_local(desk, element):
@@ -162,17 +157,6 @@ def members(desk: Desk, elements: tuple[FormatName, ...]) -> Sequence[FormatName
         ):
             return read_directory(desk, str(name)).expand(elements)
     return elements
-
-
-def check_send(name: FormatName, *, transactional: bool) -> None:
-    """Refuse names that cannot be sent to by this manager."""
-    if name.kind is Kind.MULTICAST:
-        if transactional:
-            raise TransactionUsage(f"{name}: multicast is never part of a transaction (FN-17)")
-        raise UnsupportedOperation(f"{name}: onceq does not do multicast")
-    may_send(name)
-    if name.kind is Kind.CONNECTOR:
-        raise UnsupportedOperation(f"{name}: there are no connectors to foreign systems")
 
 
 def outgoing_for(desk: Desk, name: FormatName) -> Outgoing:
