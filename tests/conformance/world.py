@@ -25,6 +25,7 @@ from onceq.model.limits import Settings
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.service.engine import Delivered, Engine
+from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from onceq.testing.points import PointedStore, Points
@@ -208,6 +209,7 @@ class Node(Applications):
             fatal=self._fatal,
             directory=self.world.directory,
             http=self.http,
+            history=self.world.keep(store, self.files, self.settings),
         )
         self.engine.start()
         self.owner = self.engine.owner(self.answers.__setitem__)
@@ -374,6 +376,10 @@ class World:
         assert isinstance(self.directory, MemoryDirectory)
         self.directory.online(reachable)
         self.run(2)
+
+    def keep(self, store: LogStore, files: SimFiles, settings: Settings) -> History | None:
+        """What writes the history of a manager; here nothing does."""
+        return None
 
     def populate(self, names: tuple[str, ...]) -> None:
         """Make the queue managers, and start them."""

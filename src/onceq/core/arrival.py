@@ -17,11 +17,11 @@ from itertools import pairwise
 
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
-from onceq.core.decision import CloseSession, Declined, Persisted, Ready
+from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Ready, Sight
 from onceq.core.desk import Desk, Timer
 from onceq.core.doubts import settled_by, settling
 from onceq.core.ending import ack_flags, tell_sender
-from onceq.core.filter import Verdict, judge
+from onceq.core.filter import Judgment, Verdict, judge
 from onceq.core.forward import forward
 from onceq.core.holders import Peer, Progress, Queue
 from onceq.core.inputs import Arrived
@@ -167,6 +167,8 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
         stream=stream, last=last, arrived=run.stream, number=run.first_number,
         previous=run.first_previous, count=count,
     )  # fmt: skip
+    if desk.settings.history:
+        _observe(desk, run, key, judgment)
     if judgment.verdict is Verdict.ACCEPT:
         if progress is None and len(desk.state.progress) >= STREAMS_MAX:
             return False
@@ -197,6 +199,18 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
         progress.since_ack += count
         schedule_ack(desk, progress)
     return True
+
+
+def _observe(desk: Desk, run: ArrivedRun, key: str, judgment: Judgment) -> None:
+    """What was not next leaves no record; the history shall know of it all the same."""
+    sight, count = _SIGHTS.get(judgment.verdict, Sight.DUPLICATE), len(run.packets)
+    if judgment.verdict is Verdict.ACCEPT:
+        count = judgment.duplicates
+    if count:
+        desk.act(Observed(sight, key, run.source, run.stream, run.first_number, count))
+
+
+_SIGHTS = {Verdict.GAP: Sight.GAP, Verdict.STALE_STREAM: Sight.STALE_STREAM}
 
 
 def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:

@@ -235,6 +235,34 @@ class Rewrite:
     before: DistributionList | None
 
 
+class Sight(Enum):
+    """What happens to messages without a record."""
+
+    TRANSMITTED = "transmitted"
+    DUPLICATE = "duplicate"
+    GAP = "gap"
+    STALE_STREAM = "stale-stream"
+
+
+@dataclass(slots=True)
+class Observed:
+    """Something that no record tells, for the history (setting ``history``): consecutive messages
+    of a stream were transmitted, or came and were not next in order.
+
+    Attributes:
+        key: Of the stream's destination, as the manager that tells it has it.
+        source: GUID of the sender.
+        number: Of the first in the stream; the others follow.
+    """
+
+    what: Sight
+    key: str
+    source: bytes
+    stream: int
+    number: int
+    count: int
+
+
 Action = (
     Answer
     | Connect
@@ -244,6 +272,7 @@ Action = (
     | Declined
     | CloseSession
     | Notice
+    | Observed
     | Register
     | Rewrite
 )

@@ -11,7 +11,7 @@ Upholds: I8 (true links), I24 (no more than there is room for).
 from __future__ import annotations
 
 from onceq.core.chunk import AVAILABLE
-from onceq.core.decision import Piece, Transmit
+from onceq.core.decision import Observed, Piece, Sight, Transmit
 from onceq.core.desk import Desk
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
 from onceq.core.inputs import Room
@@ -123,6 +123,13 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
         load.count += count
         load.recoverable += count
         load.size += size
+        if desk.settings.history:
+            desk.act(
+                Observed(
+                    Sight.TRANSMITTED, str(outgoing.name), desk.identity.guid, outgoing.stream,
+                    outgoing.number_of(first), count,
+                )
+            )  # fmt: skip
         outgoing.sent = first + count - 1
         outgoing.ever_sent = max(outgoing.ever_sent, outgoing.sent)
         if not outgoing.pace.due_us:

@@ -227,6 +227,16 @@ CONNECTION_HISTORY_MAX: Final = 16
 CONNECTIONS_MAX: Final = 4_096
 """Accepted connections of clients, and as many of peers."""
 
+HISTORY_ROWS_MAX: Final = 200_000
+"""Rows of one file of a history; they stand in memory until it is written."""
+
+HISTORY_LOG_BYTES: Final = 32 << 20
+"""Log after which the history goes on, however little time has passed: a file of some megabytes."""
+
+HISTORY_NOTES_MAX: Final = 100_000
+"""Things without a record (transmissions, repetitions) and exact times that are kept in memory
+until the history goes on; the oldest go first."""
+
 HANDSHAKE_S_MAX: Final = 60
 """A connection that has not finished its set-up by then is closed."""
 
@@ -279,6 +289,13 @@ class Settings:
     """A prepared branch that this manager itself has to decide, and that nobody has decided within
     so long, is rolled back (0: never): its coordinator is gone. The tasks of a batch of Spark that
     prepare first wait for the last within this time."""
+    history: bool = False
+    """Keep a history of all messages as Parquet files in the data directory, for audits; needs
+    ``onceq[history]``. Taken at the start."""
+    history_bytes_max: int = 4 << 30
+    """Size of these files together; above, the oldest ones go."""
+    history_roll_s: int = 60
+    """What has happened stands in a file after this time, also when little happens."""
     outcome_age_s: int = OUTCOME_AGE_S
     """How long outcomes of commits can be asked for."""
     settle_doubts: bool = True

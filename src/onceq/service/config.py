@@ -17,7 +17,7 @@ from typing import Any
 
 from onceq.errors import ConfigurationError
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import Settings
+from onceq.model.limits import SETTING_NAMES, Settings
 from onceq.service.logs import LEVELS
 
 FILE = "onceq.toml"
@@ -30,7 +30,7 @@ POSITIVE = frozenset(
         "resend_first_s", "resend_second_s", "resend_third_s", "resend_last_s",
         "connect_retry_s", "session_idle_s", "session_init_s", "session_ack_wait_s",
         "session_window_messages", "order_ack_messages_max", "unacknowledged_messages_max",
-        "time_to_reach_queue_s", "checkpoint_log_bytes",
+        "time_to_reach_queue_s", "checkpoint_log_bytes", "history_bytes_max", "history_roll_s",
     }
 )  # fmt: skip
 """Settings with which nothing would work if they were 0."""
@@ -169,6 +169,8 @@ def _known(table: str, values: Mapping[str, Any], known: list[str]) -> None:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
+            if not table and key in SETTING_NAMES:
+                hint = "it is a setting: write it below the line [settings]"
             raise _Bad(table, key, f"there is no such key; {hint}")
 
 

@@ -25,10 +25,12 @@ from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
 from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
+from onceq.service.history import history_of
 from onceq.service.logs import event
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.requests import to_input
+from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
 log = logging.getLogger("onceq")
@@ -76,6 +78,7 @@ class Daemon:
             said=self._network.say,
             directory=directory_of(path, configuration),
             learned=self._network.learn,
+            history=history_of(store, RealFiles(), configuration.settings),
         )
         self._network.engine = self.engine
         self._scheduled = False

@@ -37,9 +37,11 @@ from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
+from onceq.service.history import history_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.requests import to_input
+from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.wire.app.frames import Code, Number
 
@@ -102,6 +104,7 @@ class EmbeddedHost:
             said=self._network.say,
             directory=directory or directory_of(path, configuration),
             learned=self._network.learn,
+            history=history_of(store, RealFiles(), configuration.settings),
         )
         self._network.engine = self.engine
         self._answers: dict[int, Callback] = {}

@@ -31,6 +31,7 @@ from onceq.core.decision import (
     Declined,
     Handed,
     Notice,
+    Observed,
     Persisted,
     Piece,
     Ready,
@@ -49,6 +50,7 @@ from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet.decode import set_class
 from onceq.service.clock import Clock
+from onceq.service.history import History
 from onceq.service.logs import event
 from onceq.service.naming import Naming
 from onceq.service.picking import picked
@@ -117,6 +119,7 @@ class Engine:
         directory: Directory | None = None,
         learned: Callable[[Snapshot], None] | None = None,
         http: HttpNames | None = None,
+        history: History | None = None,
     ) -> None:
         """Wire the parts.
 
@@ -129,12 +132,14 @@ class Engine:
             directory: Where public queues and lists are found; None: nowhere (workgroup mode).
             learned: Called with what the directory says, whenever that has changed.
             http: Its addresses for other managers over HTTP.
+            history: Where what has happened is written for audits; None: nowhere.
         """
         self.manager = manager
         self.store = store
         self.clock = clock
         self.settings = settings
         self.http = http or HttpNames()
+        self.history = history
         self.background = background
         self._wake = wake
         self._fatal = fatal
@@ -159,6 +164,7 @@ class Engine:
             Notice: _notice,
             Register: self.naming.register,
             Rewrite: self.naming.rewrite,
+            Observed: self._observe,
         }
 
     # ---- life -----------------------------------------------------------------------------
@@ -294,6 +300,8 @@ class Engine:
         if forced:
             self.store.sync()
             self._behind = False
+            if self.history is not None:
+                self.history.mark(self.store.position, self.clock.read().wall_us)
         elif any_record:
             self._behind = True
         perform = self._perform
@@ -319,6 +327,10 @@ class Engine:
         if isinstance(result, Handed):
             result = self.delivered(result)
         to(action.request, result)
+
+    def _observe(self, action: Observed) -> None:
+        if self.history is not None:
+            self.history.observe(self.store.position, self.clock.read().wall_us, action)
 
     def delivered(self, handed: Handed) -> Delivered:
         """Fetch the bytes of messages."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from onceq.core.decision import Decision
 from onceq.core.inputs import Relocate, Space
 from onceq.errors import NoSpace
+from onceq.model.limits import HISTORY_LOG_BYTES
 from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
 from onceq.service.logs import event
@@ -91,6 +92,7 @@ class Upkeep:
         self._writing: tuple[Future[Any], Callable[[], None]] | None = None
         self._full_at = -1
         self._barren: dict[int, int] = {}
+        self._told_us = -1
 
     def started(self) -> None:
         """After recovery: what the log has since the checkpoint counts at once."""
@@ -112,6 +114,8 @@ class Upkeep:
         """
         if self._low or self._moved or self._engine.store.position != self._quiet_at:
             return self._looked_us + CHECK_US
+        if self._untold:
+            return max(self._told_us + self._roll_us, self._looked_us + CHECK_US)
         return None
 
     def work(self, now: Now) -> None:
@@ -131,6 +135,8 @@ class Upkeep:
                 self._trim()
             if due and position != self._full_at:
                 self._begin_checkpoint()
+        if self._writing is None and self._history_due(now):
+            self._begin_history(now)
         self._moved = self._empty_sparse(now)
 
     def _due_bytes(self) -> int:
@@ -170,6 +176,47 @@ class Upkeep:
             event("disk has room again", level=logging.WARNING, free_bytes=free)
             engine.submit(Space(low=False))
 
+    # ---- the history --------------------------------------------------------------------------
+
+    @property
+    def _untold(self) -> int:
+        """Bytes of the log of which the history does not tell yet."""
+        history = self._engine.history
+        return 0 if history is None else max(self._engine.store.position - history.position, 0)
+
+    @property
+    def _roll_us(self) -> int:
+        return self._engine.settings.history_roll_s * SECOND_US
+
+    def _history_due(self, now: Now) -> bool:
+        late = self._told_us < 0 or now.mono_us - self._told_us >= self._roll_us
+        return self._untold >= HISTORY_LOG_BYTES or (late and self._untold > 0)
+
+    def _begin_history(self, now: Now) -> None:
+        """Bring the history up to what is durable now."""
+        engine, history = self._engine, self._engine.history
+        assert history is not None, "it is due"
+        self._told_us = now.mono_us
+        engine.store.sync()
+        upto, wall_us = engine.store.position, engine.clock.read().wall_us
+
+        def told(_: None) -> None:
+            engine.store.reclaim(self._live)
+
+        self._begin(lambda: history.project(upto, wall_us), told)
+
+    def _tell(self, upto: int) -> None:
+        """The history must have been told what a checkpoint is to cover: the log may go then."""
+        if self._engine.history is not None:
+            self._engine.history.project(upto, self._engine.clock.read().wall_us)
+
+    def _live(self, base: int, end: int) -> bool:
+        """Whether a part of the log is needed, by messages or by the history."""
+        history = self._engine.history
+        if self._engine.manager.live(base, end):
+            return True
+        return history is not None and (self._writing is not None or history.needs(base, end))
+
     # ---- checkpoints --------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
@@ -178,6 +225,7 @@ class Upkeep:
         store = self._engine.store
         store.sync()
         position = store.position
+        self._tell(position)
         store.checkpoint(self._state(), position)
         self._covers(position)
 
@@ -190,6 +238,9 @@ class Upkeep:
         if self._engine.store.position != self._covered:
             self._begin_checkpoint()
             self._collect(wait=True)
+        elif self._untold:
+            self._engine.store.sync()
+            self._tell(self._engine.store.position)
         self._trim()
 
     def _begin_checkpoint(self) -> None:
@@ -202,6 +253,7 @@ class Upkeep:
         pending = disk.checkpoint_begin(self._state(), position)
 
         def write() -> bool:
+            self._tell(position)
             try:
                 pending.write()
             except NoSpace:
@@ -230,7 +282,7 @@ class Upkeep:
     def _covers(self, position: int) -> None:
         engine = self._engine
         self._covered = position
-        freed = engine.store.reclaim(engine.manager.live)
+        freed = engine.store.reclaim(self._live)
         if self._quiet_at == engine.store.position:
             self._trim()
         event(
@@ -285,7 +337,7 @@ class Upkeep:
             engine.settle(decisions)
             if moved:
                 self._barren.clear()
-            engine.store.reclaim(engine.manager.live)
+            engine.store.reclaim(self._live)
         return looked > 0
 
     def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:

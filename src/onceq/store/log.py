@@ -14,8 +14,8 @@ Files of a store directory (``docs/reference/formats/store.md``):
     ready-<n>.seg             segment for later use, already written once
     state-<position>.ckp      checkpoint that covers the log up to there
 
-Threads: one owner calls everything, with two exceptions. ``read`` may be called from any thread,
-and so may the ``write`` of what ``checkpoint_begin`` gives.
+Threads: one owner calls everything, with two exceptions. ``read`` and ``replay`` may be called from
+any thread, and so may the ``write`` of what ``checkpoint_begin`` gives.
 
 Upholds: I1 (as the contract says), I22, I23.
 """
@@ -191,6 +191,11 @@ class LogStore:
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """See the contract."""
         return scan.records(self._files, self._table[1], self._checkpoint.position, self._opened_at)
+
+    def replay(self, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
+        """Records between two frames that are durable and kept; from any thread, as ``read``."""
+        assert end <= self._synced, "records that are not durable are nobody's business"
+        return scan.replay(self._files, lambda: self._table, start, end)
 
     def append(self, payload: Sequence[Buffer]) -> int:
         """See the contract."""

@@ -14,7 +14,8 @@ import os.path
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,6 +30,8 @@ SEGMENT_HEADER: Final = 64
 SEGMENT_VERSION: Final = 1
 EPOCH_STEP_MAX: Final = 1 << 32
 """Epochs of one store never differ by more; larger ones in half frames are noise."""
+REPLAY_BYTES: Final = 4 << 20
+"""Read at once when records are read again while the store is in use."""
 _MAGIC: Final = b"onceq\0sg"
 _HEADER = struct.Struct("<8sI16sQ")
 _CRC = struct.Struct("<I")
@@ -306,3 +309,37 @@ def records(
             )
             yield position, data[start : start + size]
             position += frame_size(size)
+
+
+def replay(
+    files: Files, table: Callable[[], tuple[list[int], list[Segment]]], start: int, end: int
+) -> Iterator[tuple[int, memoryview]]:
+    """Position and payload of each record from ``start`` up to ``end``, read piece by piece.
+
+    For a reader in another thread than the owner's, who goes on appending meanwhile.
+
+    Args:
+        table: Gives the bases of the segments and the segments as they are now.
+        start, end: Where frames begin; everything between is durable, and its segments are kept.
+    """
+    position = start
+    while position < end:
+        bases, segments = table()
+        segment = segments[bisect_right(bases, position) - 1]
+        stop = min(end, segment.end)
+        assert segment.base <= position < stop, "a part of the log that is not kept"
+        size = min(stop - position, REPLAY_BYTES)
+        data = memoryview(files.read(segment.file, segment.offset(position), size))
+        at = 0
+        while at + FRAME_HEADER <= size:
+            payload = int.from_bytes(data[at + 4 : at + 8], "little")
+            whole = frame_size(payload)
+            if at + whole > size:
+                if at == 0:
+                    data = memoryview(files.read(segment.file, segment.offset(position), whole))
+                    size = whole
+                    continue
+                break
+            yield position, data[at + FRAME_HEADER : at + FRAME_HEADER + payload]
+            position += whole
+            at += whole

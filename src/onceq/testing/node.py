@@ -213,6 +213,7 @@ class Node:
             fatal=self.disk_failed,
             background=self._background if options.background else None,
             directory=self.world.directory,
+            history=self.world.keep(store, self.disk, options.settings),
         )
         engine.start()
         return engine

@@ -17,6 +17,8 @@ from onceq.core.state import Identity
 from onceq.directory import MemoryDirectory
 from onceq.model.directory import DistributionList
 from onceq.model.identity import guid_text
+from onceq.model.limits import Settings
+from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.apps import App, Program
 from onceq.testing.coordinators import Coordinators
@@ -40,14 +42,27 @@ EVENTS_MAX = 400_000
 QUIET_US = 48 * HOUR
 """Within this time everything must have drained once the faults stop (I26)."""
 
+Keep = Callable[[LogStore, SimFiles, Settings], History | None]
+
+
+def _no_history(store: LogStore, files: SimFiles, settings: Settings) -> None:
+    return None
+
 
 class World:
     """See the module. ``run`` lives through it, or raises Violation."""
 
     def __init__(
-        self, seed: int, options: Options | None = None, *, whole_story: bool = False
-    ) -> None:
+        self, seed: int, options: Options | None = None, *, whole_story: bool = False,
+        keep: Keep | None = None,
+    ) -> None:  # fmt: skip
+        """Make it; nothing happens yet.
+
+        Args:
+            keep: Makes what writes the history of a manager; None: there are no histories.
+        """
         self.seed = seed
+        self.keep: Keep = keep or _no_history
         self.now = 0
         self.options = options or draw(self.stream("options"))
         self.trace = Trace(whole=whole_story)

@@ -1,0 +1,1 @@
+"""The history of a queue manager as Parquet files; loaded only where the setting asks for it."""

@@ -1,0 +1,109 @@
+"""What the files of a history contain: the events, the columns, and how files are called.
+
+Needs nothing but the standard library, so that the documentation can be compared with it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+FOLDER: Final = "history"
+"""Folder of the files in the data directory of a manager."""
+VERSION: Final = 1
+META: Final = b"onceq.history"
+"""Key of a file's own metadata: JSON with the fields of ``Meta``."""
+
+EVENTS: Final = {
+    "committed": "sent in a transaction that is committed; in an outgoing queue it has its number",
+    "sent": "sent outside a transaction",
+    "forwarded": "on its way between two other managers, kept here",
+    "accepted": "arrived from another manager, next in order, and stored in its queue",
+    "refused": "arrived, next in order, and refused for good: `class` says why",
+    "passed-over": "numbers of a stream, `number` to `lastNumber`, that this receiver will never "
+    "accept any more",
+    "acknowledged": "an order acknowledgment covers it: the sender need not keep it",
+    "released": "sent outside a transaction: it was delivered, or forgotten at a restart",
+    "confirmed": "the sender has learned that it was received",
+    "not-received": "the sender has learned that it had arrived, but was not received: see `class`",
+    "not-delivered": "it ended in its outgoing queue, or was refused there: see `class`",
+    "in-doubt": "it expired after its transmission: nobody knows whether it arrived",
+    "settled": "of a dead letter in doubt is known now what had become of the message: see `class`",
+    "received": "an application has received it for good",
+    "given-back": "a transaction that had received it was undone: it is in its place again",
+    "expired": "its time was over in its queue",
+    "rejected": "the application that received it refused it",
+    "purged": "an operator removed it",
+    "deleted": "its queue was deleted",
+    "moved": "moved to or from a subqueue",
+    "dead-lettered": "it stands in a dead-letter queue from now on, with `class`",
+    "journaled": "a copy of it stands in a journal from now on",
+    "lost": "an express message that a restart has forgotten, as promised",
+    "told": "an acknowledgment message about it was made; `class` is what that says",
+    "transmitted": "observed: it was given to a session with its destination",
+    "duplicate": "observed: it arrived again",
+    "gap": "observed: it arrived before one that it follows",
+    "stale-stream": "observed: it arrived in a stream that is over",
+}
+"""Every event and what it says. The observed ones are not derived from the log: those of the last
+minutes before a crash may be missing."""
+
+COLUMNS: Final = {
+    "manager": ("string", "name of the queue manager that tells it"),
+    "managerId": ("string", "its GUID"),
+    "event": ("string", "what happened: see the events"),
+    "eventTime": ("timestamp", "when, by the manager's clock"),
+    "exactTime": ("boolean", "whether `eventTime` is exact; else it has whole seconds"),
+    "observed": ("boolean", "whether this is observed only, and not derived from the log"),
+    "position": ("bigint", "place of its record in the log; if observed, where the log was"),
+    "ordinal": ("int", "place of this row among those of the record"),
+    "source": ("string", "GUID of the manager that sent the message"),
+    "message": ("bigint", "message number: with `source` the identifier of the message, which all "
+                "copies of one send share; null where the record does not say it"),
+    "kind": ("string", "where it is: `queue`, `outgoing`, `dead-letter` or `journal`"),
+    "queue": ("string", "path name of the queue; of an outgoing queue the format name"),
+    "place": ("bigint", "number of the queue at this manager"),
+    "lookupId": ("bigint", "lookup identifier there: with `place` it is one message in one queue"),
+    "fromPlace": ("bigint", "where a dead letter, a journal copy or a moved message comes from"),
+    "fromLookupId": ("bigint", "and its lookup identifier there"),
+    "stream": ("bigint", "stream of the message; null outside streams"),
+    "number": ("bigint", "sequence number in the stream"),
+    "lastNumber": ("bigint", "of `passed-over`: the last number; else null"),
+    "transaction": ("bigint", "number of the sending transaction as the packet has it"),
+    "transactional": ("boolean", "whether it was sent in a transaction"),
+    "class": ("int", "message class: why it ended, or what an acknowledgment says"),
+    "className": ("string", "the class in words"),
+    "deadLetter": ("boolean", "whether its sender wants a dead letter; known at the sender only"),
+    "journal": ("boolean", "whether its sender wants a journal copy; known at the sender only"),
+    "bytes": ("int", "size of its packet"),
+    "sentTime": ("timestamp", "when it was sent, by the sender's clock, in whole seconds"),
+}  # fmt: skip
+"""Every column: SQL type and meaning, in order."""
+
+_NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})\.parquet")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """The part of a log that one file tells.
+
+    Attributes:
+        life: Rises when a log goes on before the end of its history (a restored backup).
+        start, end: Log positions; every record from ``start`` on that begins before ``end``.
+    """
+
+    life: int
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """Name of its file."""
+        return f"l{self.life:04}-{self.start:016x}-{self.end:016x}.parquet"
+
+
+def span_of(name: str) -> Span | None:
+    """The span that a file name says; None if it is no file of a history."""
+    match = _NAME.fullmatch(name)
+    return Span(int(match[1]), int(match[2], 16), int(match[3], 16)) if match else None

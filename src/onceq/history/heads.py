@@ -1,0 +1,168 @@
+"""The fixed fields of many packets at once, as numpy columns.
+
+Packets of one batch have the same names and so the same offsets. One of them is looked at with
+care; whatever has the same bytes up to its TransactionHeader is read by the same offsets. Packets
+that come one by one are cut to their headers (``Cut``) and read together later: numpy is worth its
+cost for many only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+
+from onceq.model.run import Buffer
+from onceq.packet import layout as at
+from onceq.packet.decode import properties_offset, tx_offset
+
+Array = Any
+"""A numpy array; the library is an extra, so its types are not checked here."""
+SHAPES_MAX: Final = 64
+"""Forms of packets that are looked for together; the others are read one by one."""
+FEW: Final = 8
+"""Packets that are not worth an array of their own."""
+HEAD_BYTES: Final = 4_096
+"""Of a large packet: enough for its names and headers up to the label in all but odd cases."""
+_ORDER: Final = np.dtype(
+    [("flags", "<u4"), ("stream", "<u8"), ("number", "<u4"), ("previous", "<u4")]
+)
+
+
+@dataclass(slots=True)
+class Heads:
+    """One entry a message.
+
+    Attributes:
+        source: 16 bytes each.
+        ordered: Whether it has a TransactionHeader; the three before are 0 if not.
+        kind: Its message class.
+        sizes: Of the packets, in bytes.
+    """
+
+    source: Array
+    message: Array
+    sent: Array
+    transaction: Array
+    stream: Array
+    number: Array
+    ordered: Array
+    kind: Array
+    sizes: Array
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+
+@dataclass(slots=True)
+class Cut:
+    """A few packets, each cut behind the fields that count; and the sizes of the whole ones."""
+
+    pieces: list[bytes]
+    sizes: list[int]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+
+def cut(data: Buffer, sizes: Sequence[int]) -> Cut:
+    """Packets that lie one after another in ``data``."""
+    pieces, start = [], 0
+    for size in sizes:
+        end = start + properties_offset(data, start) + at.PROP_CLASS + 2
+        pieces.append(bytes(data[start:end]))
+        start += size
+    return Cut(pieces, list(sizes))
+
+
+def together(parts: Sequence[Heads | Cut]) -> Heads:
+    """All of them as one, in order."""
+    counts = [len(part) for part in parts]
+    whole = nothing(sum(counts))
+    pieces: list[bytes] = []
+    sizes: list[int] = []
+    into: list[int] = []
+    start = 0
+    for part, count in zip(parts, counts, strict=True):
+        if isinstance(part, Cut):
+            pieces += part.pieces
+            sizes += part.sizes
+            into += range(start, start + count)
+        else:
+            for field in fields(Heads):
+                getattr(whole, field.name)[start : start + count] = getattr(part, field.name)
+        start += count
+    if pieces:
+        lengths = np.array([len(piece) for piece in pieces])
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        found, places = heads_of(b"".join(pieces), starts, np.array(sizes)), np.array(into)
+        for field in fields(Heads):
+            getattr(whole, field.name)[places] = getattr(found, field.name)
+    return whole
+
+
+def nothing(count: int) -> Heads:
+    """Of messages whose packets cannot be read."""
+    return Heads(
+        np.zeros((count, 16), "u1"), np.zeros(count, "<u4"), np.zeros(count, "<u4"),
+        np.zeros(count, "<u4"), np.zeros(count, "<u8"), np.zeros(count, "<u4"),
+        np.zeros(count, "?"), np.zeros(count, "<u2"), np.zeros(count, "<u4"),
+    )  # fmt: skip
+
+
+def heads_of(data: Buffer, starts: Array, sizes: Array) -> Heads:
+    """The heads of packets that begin at ``starts`` in ``data``; they were checked before.
+
+    Args:
+        sizes: Bytes of each whole packet, which may be more than ``data`` has of it.
+    """
+    count = len(starts)
+    found = nothing(count)
+    found.sizes[:] = sizes
+    if not count:
+        return found
+    raw = np.frombuffer(data, "u1")
+    fixed = _rows(raw, starts, 0, at.OFF_NAMES)
+    found.source[:] = fixed[:, at.OFF_SOURCE : at.OFF_SOURCE + 16]
+    found.sent[:] = _column(fixed, at.OFF_SENT_TIME, "<u4")
+    found.message[:] = _column(fixed, at.OFF_MESSAGE_NUMBER, "<u4")
+    flags = _column(fixed, at.OFF_USER_FLAGS, "<u4")
+    found.ordered[:] = (flags & at.USER_TRANSACTION) != 0
+    left = np.arange(count)
+    for shape in range(count):
+        if not len(left):
+            break
+        first = int(starts[left[0]])
+        tx = tx_offset(data, first)
+        properties = properties_offset(data, first)
+        alike = left[:1]
+        if shape < SHAPES_MAX and not flags[left[0]] & (at.USER_SECURITY | at.USER_CONNECTOR):
+            names = _rows(raw, starts[left], at.OFF_USER_FLAGS, tx or properties)
+            alike = left[(names == names[0]).all(axis=1)]
+        _fill(found, raw, starts[alike], alike, tx, properties)
+        left = np.setdiff1d(left, alike, assume_unique=True)
+    return found
+
+
+def _fill(found: Heads, raw: Array, starts: Array, into: Array, tx: int, properties: int) -> None:
+    kind = _rows(raw, starts, properties + at.PROP_CLASS, properties + at.PROP_CLASS + 2)
+    found.kind[into] = kind.view("<u2")[:, 0]
+    if not tx:
+        return
+    order = _rows(raw, starts, tx, tx + at.TX_HEADER).view(_ORDER)[:, 0]
+    found.transaction[into] = (order["flags"] & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
+    found.stream[into] = order["stream"]
+    found.number[into] = order["number"]
+
+
+def _rows(raw: Array, starts: Array, first: int, end: int) -> Array:
+    """Bytes ``first`` to ``end`` of each packet; what would lie behind the data is its last byte
+    (a packet of another form is shorter; its bytes then count for nothing)."""
+    places = starts[:, None] + np.arange(first, end)[None, :]
+    return np.ascontiguousarray(raw[np.minimum(places, len(raw) - 1)])
+
+
+def _column(rows: Array, offset: int, kind: str) -> Array:
+    return np.ascontiguousarray(rows[:, offset : offset + 4]).view(kind)[:, 0]

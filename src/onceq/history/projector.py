@@ -1,0 +1,413 @@
+"""From the records of a log to the rows of a history.
+
+A second ``State`` follows the log: each record is looked at before it is applied, so that what it
+means is known (which queue has a number, where a dead letter will stand), and is then applied as
+at a recovery. Nothing here was ever only in memory, so the rows are true whatever crashed, and
+the same log gives the same rows.
+
+Upholds: I22 (the same ``apply``), and that a history tells nothing that was not durable.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from onceq.core import snapshot
+from onceq.core.branch_table import Branch
+from onceq.core.chunk import AVAILABLE, AWAITING
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
+from onceq.core.identity import Identity
+from onceq.core.lane import Lane
+from onceq.core.records import (
+    PUT_DEADLETTER,
+    PUT_JOURNAL,
+    Change,
+    Move,
+    Op,
+    Put,
+    Setup,
+    decode,
+)
+from onceq.core.state import (
+    ACKS_OWED,
+    DEAD_LETTER,
+    DEAD_XACT,
+    JOURNAL,
+    JOURNAL_BIT,
+    State,
+)
+from onceq.errors import DamagedRecord, MalformedPacket
+from onceq.history.events import SECOND_US, Event, Place, Rows
+from onceq.history.heads import FEW, HEAD_BYTES, Array, Cut, Heads, cut, heads_of, together
+from onceq.model.classes import MessageClass
+from onceq.model.identity import NO_GUID
+from onceq.model.run import Buffer, Run
+from onceq.packet.acks import ack_class, parse_final_ack
+from onceq.packet.decode import glance, properties_offset
+from onceq.packet.headers import headers
+from onceq.packet.layout import PROP_CLASS
+
+_CLASS = struct.Struct("<H")
+
+Read = Callable[[int, int], Buffer]
+
+LARGE_BYTES: Final = 4_096
+"""Packets that are larger on average are not read whole for the sake of their heads."""
+READ_BYTES: Final = 8 << 20
+"""Read at once otherwise."""
+NEAR_US: Final = 2 * SECOND_US
+"""A sync so long after the second of a record was for its sake."""
+
+_ENDS: Final[dict[int, str]] = {
+    MessageClass.NACK_DELETED: "purged",
+    MessageClass.NACK_QUEUE_DELETED: "deleted",
+    MessageClass.NACK_QUEUE_PURGED: "purged",
+    MessageClass.NACK_RECEIVE_TIMEOUT: "expired",
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "expired",
+    MessageClass.NACK_RECEIVE_REJECTED: "rejected",
+}
+"""How a message ends in a queue, by class."""
+
+
+class Projector:
+    """See the module. One thread at a time."""
+
+    def __init__(self, identity: Identity, read: Read) -> None:
+        self.state = State(identity)
+        self._identity = identity
+        self._read = read
+        self._wall_s = identity.installed_s
+
+    @property
+    def guid(self) -> bytes:
+        """Whose log it is."""
+        return self._identity.guid
+
+    @property
+    def wall_us(self) -> int:
+        """When the last record was decided, in whole seconds."""
+        return self._wall_s * SECOND_US
+
+    def restore(self, checkpoint: bytes | None) -> None:
+        """Begin where a checkpoint was made; None: at the beginning of the log."""
+        if checkpoint is not None:
+            snapshot.restore(self.state, checkpoint)
+
+    def follow(self, position: int, payload: memoryview) -> None:
+        """Apply a record of which the rows are written already."""
+        self._apply(position, decode(payload))
+
+    def take(self, position: int, payload: memoryview, rows: Rows, time_us: int) -> None:
+        """Apply a record, and add what it tells.
+
+        Args:
+            time_us: When it became durable, if that is known; else 0. What nobody waited for may
+                have become durable much later than it happened: then its own second counts.
+        """
+        record = decode(payload)
+        if isinstance(record, tuple):
+            change = record[0]
+            told = _Told(self, change, position, time_us, rows)
+            told.tell()
+        self._apply(position, record)
+
+    def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:
+        if isinstance(record, Setup):
+            self.state.apply_setup(record)
+        elif isinstance(record, Branch):
+            self.state.apply_branch(record)
+        else:
+            change, offsets = record
+            self._wall_s = change.wall_s
+            try:
+                self.state.apply(change, position, offsets)
+            except (AssertionError, KeyError, IndexError) as error:
+                raise DamagedRecord(f"the record at {position} does not fit: {error!r}") from error
+
+    def heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
+        """Of messages that stand in a lane now; their packets are read from the log."""
+        lane_of = holder.lane(lane)
+        sizes = lane_of.lengths(first, count)
+        if sum(sizes) > LARGE_BYTES * count:
+            return self._large(lane_of, first, sizes)
+        if count <= FEW:
+            return cut(self._bytes(lane_of, first, count), sizes)
+        parts: list[Heads] = []
+        at = 0
+        while at < count:
+            take, size = 0, 0
+            while at + take < count and (not take or size + sizes[at + take] <= READ_BYTES):
+                size += sizes[at + take]
+                take += 1
+            parts.append(_parsed(self._bytes(lane_of, first + at, take), sizes[at : at + take]))
+            at += take
+        return parts[0] if len(parts) == 1 else together(parts)
+
+    def _bytes(self, lane: Lane, first: int, count: int) -> Buffer:
+        extents = lane.extents(first, count)
+        if len(extents) == 1:
+            return self._read(extents[0].address, extents[0].size)
+        return b"".join(self._read(extent.address, extent.size) for extent in extents)
+
+    def _large(self, lane: Lane, first: int, sizes: array[int]) -> Cut:
+        """Of packets that are better not read as a whole."""
+        found = Cut([], list(sizes))
+        for counter, size in enumerate(sizes, first):
+            address = lane.place_in_log(counter)[0]
+            data = self._read(address, min(size, HEAD_BYTES))
+            try:
+                found.pieces += cut(data, [size]).pieces
+            except MalformedPacket:
+                found.pieces += cut(self._read(address, size), [size]).pieces
+        return found
+
+
+def _of(packets: Run) -> Heads | Cut:
+    if len(packets) <= FEW:
+        return cut(packets.data, packets.lengths)
+    return _parsed(packets.data, packets.lengths)
+
+
+def _parsed(data: Buffer, sizes: array[int]) -> Heads:
+    lengths = np.frombuffer(sizes, "<u4").astype("i8")
+    return heads_of(data, np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+
+
+def kind_of(holder: Holder) -> str:
+    """What a row calls it; "" for what nobody needs to know of."""
+    if isinstance(holder, Outgoing):
+        return "outgoing"
+    if holder.number in (DEAD_XACT, DEAD_LETTER):
+        return "dead-letter"
+    if holder.number == JOURNAL or holder.number & JOURNAL_BIT:
+        return "journal"
+    return "" if holder.number == ACKS_OWED else "queue"
+
+
+def name_of(holder: Holder) -> str:
+    """Its path name, or the format name of an outgoing queue."""
+    if isinstance(holder, Outgoing):
+        return str(holder.name)
+    assert isinstance(holder, Queue)
+    name = f"private$\\{holder.title}" if holder.properties.private else holder.title
+    return f"{name};journal" if holder.number & JOURNAL_BIT else name
+
+
+class _Told:
+    """One change being looked at, before it is applied."""
+
+    def __init__(
+        self, projector: Projector, change: Change, position: int, time_us: int, rows: Rows
+    ) -> None:
+        self._projector = projector
+        self._state = projector.state
+        self._change = change
+        self._position = position
+        second_us = change.wall_s * SECOND_US
+        self._exact = 0 <= time_us - second_us <= NEAR_US
+        self._time_us = time_us if self._exact else second_us
+        self._rows = rows
+        self._ordinal = 0
+        self._next: dict[tuple[int, int], int] = {}
+
+    def tell(self) -> None:
+        """Everything, in the order in which it is applied."""
+        change = self._change
+        for put in change.puts:
+            self._put(put)
+        for move in change.moves:
+            self._move(move)
+        if change.advances:
+            self._advance()
+
+    def _add(
+        self, what: str, at: Place | None, heads: Heads | Cut | None, *, count: int = 0,
+        kind: Array | int | None = None, origin: Place | None = None, **more: object,
+    ) -> None:  # fmt: skip
+        size = len(heads) if heads is not None else count
+        event = Event(
+            what, self._position, self._ordinal, self._time_us, self._exact, size, at, origin,
+            heads, kind=kind, **more,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self._rows.add(event)
+        self._ordinal += size
+
+    def _place(self, holder: Holder, lane: int, first: int) -> Place:
+        return Place(holder.number, lane, first, kind_of(holder), name_of(holder))
+
+    # ---- what comes in ------------------------------------------------------------------
+
+    def _put(self, put: Put) -> None:
+        holder = self._state.holders[put.holder]
+        count = len(put.packets)
+        self._next[put.holder, put.lane] = put.first + count
+        if not kind_of(holder):
+            return
+        heads, data = _of(put.packets), put.packets.data
+        at = self._place(holder, put.lane, put.first)
+        # The packets of one put differ in numbers and bodies only.
+        seen = glance(data)
+        said = _CLASS.unpack_from(data, properties_offset(data) + PROP_CLASS)[0]
+        if put.reason:
+            at.kind = "dead-letter"
+            self._add("dead-lettered", at, heads, kind=put.reason)
+        elif at.kind == "journal":
+            self._add("journaled", at, heads)
+        elif seen.source != self._projector.guid:
+            arrived = isinstance(holder, Queue)
+            self._add("accepted" if arrived else "forwarded", at, heads, kind=said or None)
+        elif said:
+            self._tell_of(put, at)
+        else:
+            wants = (bool(put.flags & PUT_DEADLETTER), bool(put.flags & PUT_JOURNAL))
+            self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
+
+    def _tell_of(self, put: Put, at: Place) -> None:
+        """Acknowledgment messages of this manager: each row is about the message they are about."""
+        for index, packet in enumerate(put.packets):
+            parts = headers(packet)
+            about = parts.properties.correlation
+            said = parts.properties.message_class
+            if ack_class(parts) or said == MessageClass.REPORT or len(about) != 20:
+                continue
+            place = Place(at.number, at.lane, at.first + index, at.kind, at.name)
+            self._add(
+                "told", place, None, count=1, kind=said, source=bytes(about[:16]),
+                message=np.array([int.from_bytes(about[16:], "little")]), transactional=False,
+            )  # fmt: skip
+
+    # ---- what goes ------------------------------------------------------------------------
+
+    def _move(self, move: Move) -> None:
+        holder = self._state.holders[move.holder]
+        if move.op in (Op.LOCK, Op.RETURN) or not kind_of(holder):
+            self._heirs(move, None)
+            return
+        for first, count in self._parts(holder, move):
+            heads = self._projector.heads(holder, move.lane, first, count)
+            at = self._place(holder, move.lane, first)
+            what, kind = _what(holder, move)
+            self._add(what, at, heads, kind=kind)
+            if move.op == Op.SHIFT:
+                target = self._state.holders[move.to]
+                place = self._place(target, move.lane, self._takes(target, move.lane, count))
+                self._add("moved", place, heads, origin=at)
+        if move.op != Op.SHIFT:
+            self._heirs(move, holder)
+
+    def _parts(self, holder: Holder, move: Move) -> Iterator[tuple[int, int]]:
+        """The ranges that it concerns: a purge takes out only what nobody holds."""
+        if move.op == Op.SHIFT:
+            return iter(())
+        if move.op != Op.PURGE:
+            return iter(((move.first, move.count),))
+        lane = holder.lane(move.lane)
+        end = move.first + move.count
+        return iter(
+            sorted(
+                part
+                for state in (AVAILABLE, AWAITING)
+                for part in lane.ranges(state, move.first, end=end)
+            )
+        )
+
+    def _heirs(self, move: Move, holder: Holder | None) -> None:
+        """Who takes the packets over: dead-letter queues and journals."""
+        takers = [(move.to, move.to_lane, move.reason)] if move.to else []
+        for number, lane, reason in (*takers, *move.heirs):
+            target = self._state.holders[number]
+            place = self._place(target, lane, self._takes(target, lane, move.count))
+            if holder is None or not place.kind:
+                continue
+            heads = self._projector.heads(holder, move.lane, move.first, move.count)
+            origin = self._place(holder, move.lane, move.first)
+            if place.kind == "journal":
+                self._add("journaled", place, heads, origin=origin)
+            else:
+                place.kind = "dead-letter"
+                self._add("dead-lettered", place, heads, origin=origin, kind=reason)
+
+    def _takes(self, target: Holder, lane: int, count: int) -> int:
+        """Counter of the first of so many that a lane takes over next."""
+        key = (target.number, lane)
+        first = self._next.get(key)
+        if first is None:
+            first = target.lane(lane).next
+        self._next[key] = first + count
+        return first
+
+    # ---- what was judged ------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Numbers that this receiver will never accept any more: refused, or passed over."""
+        change = self._change
+        stored = [
+            (put.stream, put.number, len(put.packets))
+            for put in change.puts
+            if put.source != NO_GUID and put.stream
+        ]
+        for advance in change.advances:
+            progress = self._state.progress.get((advance.source, advance.key))
+            here = progress is not None and progress.stream == advance.stream
+            before = progress.last if progress is not None and here else 0
+            if before + 1 < advance.first:
+                self._add(
+                    "passed-over", None, None, count=1, source=advance.source,
+                    stream=advance.stream, number=before + 1, last=advance.first - 1,
+                )  # fmt: skip
+            kept = sum(count for stream, _, count in stored if stream == advance.stream)
+            refused = advance.last - advance.first + 1 - kept
+            if refused > 0:
+                self._refused(advance.source, advance.stream, advance.last - refused + 1, refused)
+
+    def _refused(self, source: bytes, stream: int, number: int, count: int) -> None:
+        classes: Array = np.full(count, -1, "i8")
+        messages: Array = np.zeros(count, "i8")
+        for put in self._change.puts:
+            if put.reason:
+                classes[:] = put.reason
+            if not isinstance(self._state.holders[put.holder], Outgoing):
+                continue
+            if put.lane == TRANSACTIONAL_LANE:
+                continue
+            for packet in put.packets:
+                if ack_class(headers(packet)):
+                    ack = parse_final_ack(packet)
+                    at = ack.number - number
+                    if ack.stream == stream and 0 <= at < count:
+                        classes[at], messages[at] = ack.message_class, ack.message
+        self._add(
+            "refused", None, None, count=count, kind=classes, source=source, stream=stream,
+            number=number, message=messages if messages.all() else None,
+        )  # fmt: skip
+
+
+def _what(holder: Holder, move: Move) -> tuple[str, int | None]:
+    """The event that a move is, and its class."""
+    reason = move.reason
+    if isinstance(holder, Outgoing):
+        if move.op in (Op.RELEASE, Op.AWAIT):
+            return ("acknowledged" if move.lane == TRANSACTIONAL_LANE else "released"), None
+        if not reason & 0x8000:
+            return "confirmed", reason
+        if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
+            return "in-doubt", reason
+        if reason == MessageClass.NACK_DELETED:
+            return "purged", reason
+        return ("not-received" if reason & 0x4000 else "not-delivered"), reason
+    if move.op == Op.REMOVE:
+        return "received", None
+    if move.op == Op.UNLOCK:
+        return "given-back", None
+    if move.op == Op.SETTLE:
+        return "settled", reason
+    if move.op == Op.RELEASE:
+        return "lost", None
+    if move.op == Op.PURGE or not reason:
+        return "purged", reason or None
+    return _ENDS.get(reason, "rejected"), reason

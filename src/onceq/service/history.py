@@ -1,0 +1,56 @@
+"""The history of this manager, if its setting asks for one: found by name, fed by the engine.
+
+What writes it needs libraries that a plain install lacks (``onceq[history]``), so nothing of it is
+imported before the setting is seen.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Protocol, cast
+
+from onceq.core.decision import Observed
+from onceq.core.identity import Identity
+from onceq.errors import ConfigurationError
+from onceq.model.limits import Settings
+from onceq.store.files import Files
+from onceq.store.log import LogStore
+
+
+class History(Protocol):
+    """What keeps a history: ``onceq.history.keeper.Keeper``."""
+
+    @property
+    def position(self) -> int:
+        """Everything before it is told, or known to be missing."""
+
+    def mark(self, position: int, wall_us: int) -> None:
+        """Everything before a log position is durable at that time."""
+
+    def observe(self, position: int, wall_us: int, what: Observed) -> None:
+        """Something has happened of which there is no record."""
+
+    def needs(self, base: int, end: int) -> bool:
+        """Whether a part of the log must stay; not to be asked while ``project`` runs."""
+
+    def project(self, upto: int, wall_us: int) -> None:
+        """Go on up to a position that is durable; slow, in any thread, never raises."""
+
+
+def history_of(store: LogStore, files: Files, settings: Settings) -> History | None:
+    """The history of the manager that lives in a store; None if none is wanted.
+
+    Raises:
+        ConfigurationError: A library is missing.
+        StorageFailure: Its folder cannot be used.
+    """
+    if not settings.history:
+        return None
+    try:
+        made = importlib.import_module("onceq.history.keeper").keeper
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"settings.history needs the package {error.name}: pip install 'onceq[history]', or "
+            "set history = false"
+        ) from None
+    return cast(History, made(store, files, store.path, Identity.unpack(store.identity), settings))
