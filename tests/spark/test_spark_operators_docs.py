@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import eod, expanding, numbering
+from onceq.spark.operators import eod, expanding, numbering, settling
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
 NEEDED = {
-    "eod_filter": eod.COLUMNS,
-    "number": numbering.COLUMNS,
-    "expand_destinations": expanding.COLUMNS,
+    "eod_filter": (eod.COLUMNS,),
+    "number": (numbering.COLUMNS,),
+    "expand_destinations": (expanding.COLUMNS,),
+    "settle": (settling.COLUMNS, settling.OPTIONAL),
+}
+ADDED = {
+    "number": numbering.ADDED,
+    "expand_destinations": expanding.ADDED,
+    "settle": settling.ADDED,
+    "eod_filter": {eod.VERDICT: "string"},
 }
 
 
@@ -31,9 +38,15 @@ def words(kinds: tuple[str, ...]) -> str:
 
 @pytest.mark.parametrize("name", sorted(NEEDED))
 def test_the_columns_that_an_operator_needs(name: str) -> None:
-    rows = [f"| `{c}` | {words(kinds)} | {what} |" for c, (kinds, what) in NEEDED[name].items()]
-    table = "\n".join(["| column | type | what it is |", "|---|---|---|", *rows])
-    assert table + "\n" in section(name)
+    for columns in NEEDED[name]:
+        rows = [f"| `{c}` | {words(kinds)} | {what} |" for c, (kinds, what) in columns.items()]
+        table = "\n".join(["| column | type | what it is |", "|---|---|---|", *rows])
+        assert table + "\n" in section(name)
+
+
+@pytest.mark.parametrize("name", sorted(ADDED))
+def test_the_columns_that_an_operator_adds(name: str) -> None:
+    assert all(f"`{column}`" in section(name) for column in ADDED[name])
 
 
 @pytest.mark.parametrize("name", sorted(NEEDED))

@@ -3,9 +3,11 @@
 from onceq.spark.operators.eod import accepted, eod_filter, order_acknowledgments, rejected
 from onceq.spark.operators.expanding import expand_destinations, refused, sent
 from onceq.spark.operators.numbering import number
+from onceq.spark.operators.settling import acknowledgment_messages, settle
 
 __all__ = [
     "accepted",
+    "acknowledgment_messages",
     "eod_filter",
     "expand_destinations",
     "number",
@@ -13,4 +15,5 @@ __all__ = [
     "refused",
     "rejected",
     "sent",
+    "settle",
 ]
