@@ -210,8 +210,9 @@ def test_a_history_that_fails_does_not_stop_its_manager(
     monkeypatch.setattr("onceq.history.keeper.Projector.take", broken)
     with onceq.open(str(tmp_path / "a"), name="A", settings=Settings(history=True)) as manager:
         manager.create_queue(LOCAL, transactional=True)
-        manager.send(LOCAL, b"1")
-        assert manager.receive(LOCAL).body == b"1"
+        with manager.transaction() as tx:
+            tx.send(LOCAL, b"1")
+        assert manager.receive(LOCAL, timeout=0).body == b"1"
     assert "the history has failed" in caplog.text
 
 
