@@ -3,8 +3,8 @@
 Each takes pytest's ``monkeypatch`` and breaks one rule. The simulator must find each of them within
 a few seeds, and name an invariant that it breaks. Numbers are those of testing.md, section 3;
 what is missing here belongs to other programmes (16, 17: the store's own tests; 20: quotas; 22:
-``shared_mistakes.py``; 25 and 26: XML, rights; 27: ``tests/crash/test_groups.py``) or cannot be
-made any more (24: streams are numbered by a durable ordinal, not by a clock).
+``shared_mistakes.py``; 25 and 26: XML, rights; 27: ``group_mistakes.py``) or cannot be made any
+more (24: streams are numbered by a durable ordinal, not by a clock).
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ import pytest
 
 from onceq.testing import marks
 from onceq.testing.simulate import Result, run_seed
+from tests.planted.group_mistakes import GROUP_MISTAKES
 from tests.planted.mistakes import MISTAKES, named, quiet_workload
 from tests.planted.shared_mistakes import SHARED_MISTAKES
 
 SEEDS = 1_000
-ALL = MISTAKES | SHARED_MISTAKES
+ALL = MISTAKES | SHARED_MISTAKES | GROUP_MISTAKES
 
 
 def first_failure(seeds: range) -> Result | None:

@@ -162,7 +162,7 @@ def prepare(desk: Desk, item: PrepareBranch) -> None:
         [list(astuple(held)) for held in tx.receives], [p.item.bodies for p in tx.sends],
     )  # fmt: skip
     desk.prepared(branch)
-    tx.phase, tx.branch = Phase.PREPARED, branch.number
+    tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, desk.now.mono_us
     undecided.watch(desk, tx)
     desk.answer(item.owner, item.request, Vote.PREPARED)
 
@@ -172,7 +172,7 @@ def restore(desk: Desk) -> None:
     for branch in desk.state.branches:
         if branch.by_hand is not None:
             continue
-        tx = Transaction(0, -branch.number, branch.prepared_s)
+        tx = Transaction(0, -branch.number, branch.prepared_s, used_us=desk.now.mono_us)
         notes = zip(branch.sends, branch.bodies, strict=True)
         tx.sends = [batch_of(desk, note, bodies) for note, bodies in notes]
         tx.receives = [_held(values) for values in branch.receives]

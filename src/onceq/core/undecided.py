@@ -5,6 +5,9 @@ commit. No other recovery will ever come: the manager that would be asked is thi
 decision. So after a while they are undone (presumed abort). Whoever asks for the commit later hears
 that the branch is not there.
 
+The time is counted while this manager runs, and anew after a restart: a wall clock that is set
+would take promises for old ones.
+
 Branches that another manager, or any foreign coordinator, decides stay for ever (XTX-4).
 
 Upholds: I20, I21 (only where there is no decision, and none can come), I24.
@@ -49,9 +52,8 @@ def look(desk: Desk, nobody: object) -> None:
         gtrid = tx.xid.gtrid
         decided = gtrid in desk.state.branches.decisions
         at_work = gtrid in desk.deciding or gtrid in desk.telling
-        branch = desk.state.branches.numbered(tx.branch)
-        over_s = branch.prepared_s + desk.settings.undecided_s
-        if decided or at_work or desk.now.wall_s < over_s:
+        over_us = tx.used_us + desk.settings.undecided_s * SECOND_US
+        if decided or at_work or desk.now.mono_us < over_us:
             watch(desk, tx)
         else:
             _undo(desk, tx)

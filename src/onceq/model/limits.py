@@ -287,8 +287,8 @@ class Settings:
     that was forgotten keeps no messages locked; not while it waits for one, nor when prepared."""
     undecided_s: int = 3_600
     """A prepared branch that this manager itself has to decide, and that nobody has decided within
-    so long, is rolled back (0: never): its coordinator is gone. The tasks of a batch of Spark that
-    prepare first wait for the last within this time."""
+    so long, is rolled back (0: never; counted anew after a restart): its coordinator is gone. The
+    tasks of a batch of Spark that prepare first wait for the last within this time."""
     history: bool = False
     """Keep a history of all messages as Parquet files in the data directory, for audits; needs
     ``onceq[history]``. Taken at the start."""

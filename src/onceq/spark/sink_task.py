@@ -10,6 +10,7 @@ Upholds: I2, I5, I20 at the connector.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -133,7 +134,16 @@ class _Task:
         self._rows = self._refused = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Staged:
-        """All of it."""
+        """All of it, or nothing that anybody would have to clear up."""
+        try:
+            return self._run(batches)
+        except BaseException:
+            with contextlib.suppress(OnceqError):
+                for xid in self._prepared:
+                    self._manager.xa.rollback(xid)
+            raise
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> Staged:
         if self._options.errors:
             self._check_errors(self._options.errors)
         for batch in batches:

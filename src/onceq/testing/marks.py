@@ -52,6 +52,9 @@ DATABASE_CRASHED = "database crashed while it had prepared"
 VOTE_LOST = "answer to prepare lost"
 SHARED_DONE = "shared commit in doubt, found done"
 SHARED_NOT_DONE = "shared commit in doubt, found not done"
+GROUP_FOUND_DONE = "group asked for again, found committed"
+GROUP_KEPT = "group committed in another life of its manager"
+GROUP_TWICE = "group written twice, sent once"
 SETTLED = "doubt settled by the receiver"
 
 REQUIRED: Final = (
@@ -62,6 +65,7 @@ REQUIRED: Final = (
     PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
+    GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE,
 )  # fmt: skip
 """Each of them in every batch of BATCH seeds."""
 

@@ -27,6 +27,7 @@ from onceq.service.engine import Delivered
 from onceq.testing import forgetful, marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.branches import Branching
+from onceq.testing.grouping import Grouping
 from onceq.testing.ledger import Ledger, Message, Place, Status, Unit
 from onceq.testing.options import HOUR, MINUTE, SECOND
 from onceq.testing.told import ADMIN
@@ -49,6 +50,7 @@ class Workload:
         self.left = world.options.transactions
         self.rng = world.stream("workload")
         self.branches = Branching(self)
+        self.groups = Grouping(self)
         self.known: dict[int, list[tuple[int, Unit]]] = {}
         """By manager: units whose outcome is known, and since when."""
 
@@ -71,6 +73,8 @@ class Workload:
             return self.peek(app)
         if self.branches.wanted():
             return self.branches.branch(app)
+        if self.groups.wanted():
+            return self.groups.group(app)
         if forgetful.wanted(self):
             return forgetful.forgetful(self, app)
         return self.transaction(app)

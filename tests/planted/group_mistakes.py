@@ -1,0 +1,40 @@
+"""Mistakes in groups of branches, as patches (programme P15); see ``mistakes.py``.
+
+What a cut between the records of a group does is found by ``tests/crash/test_groups.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from onceq.core import groups
+from onceq.core.desk import Desk, Transaction
+from onceq.core.group_table import Groups
+from onceq.core.promised import undo_promised
+from tests.planted.mistakes import Mistake
+
+
+def written_twice(patch: pytest.MonkeyPatch) -> None:
+    """27: nobody remembers which version was committed."""
+    patch.setattr(Groups, "get", lambda self, app: None)
+
+
+def by_half(patch: pytest.MonkeyPatch) -> None:
+    """The last of several branches is left out, and nobody hears of it."""
+
+    def carry_out(desk: Desk, promised: Sequence[Transaction]) -> int:
+        if len(promised) > 1:
+            undo_promised(desk, promised[-1])
+            promised = promised[:-1]
+        return original(desk, promised)
+
+    original = groups._carry_out
+    patch.setattr(groups, "_carry_out", carry_out)
+
+
+GROUP_MISTAKES: dict[str, Mistake] = {
+    "batch written twice": Mistake(27, written_twice, frozenset({"I4", "I3"})),
+    "group by half": Mistake(0, by_half, frozenset({"I1", "I1 or I12", "I12", "I20"})),
+}
