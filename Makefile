@@ -13,7 +13,8 @@ CASES ?= 1000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank spark-kill docs fuzz clean
+.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank \
+	spark-kill spark-cluster bench-spark docs fuzz clean
 
 help:
 	@echo "make test     all tests (what CI runs)      make demo     the main job: FLIGHTS=n for less"
@@ -23,6 +24,7 @@ help:
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
 	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
+	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
@@ -60,6 +62,12 @@ kill: setup
 
 spark-kill: setup
 	$(RUN) tools/spark_kill.py --kills $(KILLS) $(ARGS)
+
+spark-cluster: setup
+	ONCEQ_SPARK_CLUSTER=1 $(RUN) -m pytest tests/spark/test_spark_cluster.py $(ARGS)
+
+bench-spark: setup
+	$(RUN) tools/bench_spark.py $(ARGS)
 
 fuzz: setup
 	HYPOTHESIS_PROFILE=fuzz $(RUN) -m pytest tests/fuzz -q $(if $(TARGET),-k $(TARGET)) $(ARGS)

@@ -67,8 +67,9 @@ def rocks(spark: Any) -> Iterator[Any]:
 class Daemon:
     """A queue manager in a process of its own, and a connection to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str = "HUB") -> None:
         self.path = path
+        self.name = name
         self.process: subprocess.Popen[str] | None = None
         self.address = ""
         self.start()
@@ -78,7 +79,7 @@ class Daemon:
         """Start it and wait until it says that it is ready."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "onceq.service.main", "--data", str(self.path),
-             "--listen", "127.0.0.1:0", "--client-listen", "127.0.0.1:0", "--create", "HUB"],
+             "--listen", "127.0.0.1:0", "--client-listen", "127.0.0.1:0", "--create", self.name],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -105,5 +106,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """One for all tests; each test has queues of its own."""
     with scratch(tmp_path_factory, "hub") as folder:
         made = Daemon(folder / "data")
+        yield made
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A second one."""
+    with scratch(tmp_path_factory, "spoke") as folder:
+        made = Daemon(folder / "data", "SPOKE")
         yield made
         made.stop()

@@ -1,1 +1,28 @@
-"""Queues as a source of Apache Spark, in Python only (product D10)."""
+"""Queues as a source of Apache Spark, in Python only (product D10).
+
+Nothing of Spark is imported before one of the names below is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from onceq.spark.bodies import decoded as decoded
+    from onceq.spark.progress import lag as lag
+    from onceq.spark.runtime import prepare as prepare
+    from onceq.spark.shipping import ship as ship
+
+_WHERE: Final = {
+    "decoded": "onceq.spark.bodies",
+    "lag": "onceq.spark.progress",
+    "prepare": "onceq.spark.runtime",
+    "ship": "onceq.spark.shipping",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)

@@ -1,0 +1,61 @@
+"""How far a stream is behind its queues, from the progress that Spark reports.
+
+Spark shows with every batch where each source is and where its data ends. Both are offsets of this
+source, so the difference is a number of messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from onceq.errors import OnceqError
+from onceq.spark.ranges import Offset
+
+
+def lag(progress: Any) -> dict[str, int]:
+    """How many messages each queue holds that the last batch has not read.
+
+    A queue has the name that offsets have for it: its own, or ``address/name`` where there are
+    several queue managers. Messages that expired or were received by somebody else count while
+    they lie between others.
+
+    Args:
+        progress: ``query.lastProgress``, the ``progress`` of a listener's event, or either as JSON
+            text; None, as before the first batch, gives nothing.
+
+    Returns:
+        Messages behind, by queue. Sources of other formats are passed over.
+    """
+    found: dict[str, int] = {}
+    for source in _plain(progress).get("sources", ()):
+        ends = [_offset(source.get(name)) for name in ("endOffset", "latestOffset")]
+        at, last = ends
+        if last is None:
+            continue
+        before = last.begins or {}
+        for key, to in last.to.items():
+            place = at.to.get(key, 0) if at is not None else 0
+            found[key] = max(to - max(place, before.get(key, 0)), 0)
+    return found
+
+
+def _plain(progress: Any) -> Mapping[str, Any]:
+    """Progress as a dictionary, whatever form Spark gives it."""
+    if progress is None:
+        return {}
+    if isinstance(progress, str):
+        return dict(json.loads(progress))
+    if isinstance(progress, Mapping) and not hasattr(progress, "json"):
+        return progress
+    text = progress.json
+    return dict(json.loads(text() if callable(text) else text))
+
+
+def _offset(value: Any) -> Offset | None:
+    """An offset of this source; None for anything else."""
+    try:
+        return Offset.unpack(json.loads(value) if isinstance(value, str) else value)
+    except (OnceqError, ValueError):
+        return None

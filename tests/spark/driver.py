@@ -1,0 +1,49 @@
+"""A reader of a stream, called as Spark calls it, without Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from onceq.spark.options import parse
+from onceq.spark.stream import OnceqStreamReader
+
+NAMES = ("queueManager", "queue", "lookupId", "body", "class")
+EVERYTHING = ReadAllAvailable()
+
+
+class Driver:
+    """What Spark does with a reader, batch by batch."""
+
+    def __init__(self, where: object, queue: str, **options: object) -> None:
+        given = {"queueManager": str(where), "queue": queue, "retryIntervalMs": "1"}
+        given |= {name: str(value) for name, value in options.items()}
+        self.reader = OnceqStreamReader(parse(given, stream=True), NAMES)
+
+    def first(self) -> Any:
+        """The place where a new query begins."""
+        return json.loads(json.dumps(self.reader.initialOffset()))
+
+    def after(self, start: Any, limit: Any = EVERYTHING) -> Any:
+        """The end of the next batch; what is committed is removed by that."""
+        return json.loads(json.dumps(self.reader.latestOffset(start, limit)))
+
+    def rows(self, start: Any, end: Any) -> list[dict[str, Any]]:
+        """What a batch has."""
+        return [
+            row
+            for task in self.reader.partitions(start, end)
+            for batch in self.reader.read(task)
+            for row in batch.to_pylist()
+        ]
+
+    def bodies(self, start: Any, end: Any) -> list[str]:
+        """The bodies of a batch."""
+        return [row["body"].decode() for row in self.rows(start, end)]
+
+    def lose_connection(self) -> None:
+        """As when the network is cut: whatever was held is given back by the queue manager."""
+        for access in self.reader._accesses.values():
+            access.close()

@@ -1,0 +1,52 @@
+"""Executors of their own that die in the middle of a read, and tasks that fail and come again.
+
+Each runs an application of its own (``cluster_driver.py``), which takes half a minute and more; so
+they run only when asked for: ``make spark-cluster``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not os.environ.get("ONCEQ_SPARK_CLUSTER"), reason="make spark-cluster runs these"
+    ),
+]
+MESSAGES = 100_000
+
+
+@pytest.mark.parametrize(
+    ("master", "how", "bare"),
+    [("local-cluster[2,1,700]", "kill", True), ("local[2,4]", "raise", False)],
+    ids=["an executor is killed", "a task fails"],
+)
+def test_every_message_once(daemon: Any, tmp_path: Path, master: str, how: str, bare: bool) -> None:
+    queue = f"private$\\cluster-{how}"
+    daemon.manager.create_queue(queue, transactional=True)
+    for first in range(0, MESSAGES, 10_000):
+        bodies = [f"{number}" for number in range(first, first + 10_000)]
+        daemon.manager.send_many(queue, bodies, transactional=True)
+    script = Path(__file__).with_name("cluster_driver.py")
+    done = subprocess.run(
+        [sys.executable, str(script), master, daemon.address, queue, str(tmp_path), how],
+        stdout=subprocess.PIPE, text=True, timeout=280, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("result "))
+    found = json.loads(line.removeprefix("result "))
+    assert found["bare"] == [not bare, not bare], "executors must not have onceq by themselves"
+    assert found["crashes"] == 3
+    rows = [row for batch in found["batches"].values() for row in batch]
+    assert rows == [f"{number}" for number in range(MESSAGES)]
+    assert daemon.manager.queue(queue)["messages"] == 0
