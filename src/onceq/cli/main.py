@@ -25,6 +25,7 @@ from onceq.cli import (
     queues,
     receiving,
     sending,
+    spark,
     streams,
     transactions,
 )
@@ -61,6 +62,7 @@ app.add_typer(letters.dead_app, name="dead")
 app.add_typer(letters.journal_app, name="journal")
 app.add_typer(lists.list_app, name="list")
 app.add_typer(lists.directory_app, name="directory")
+app.add_typer(spark.app, name="spark")
 streams.register(app)
 bench.register(app)
 

@@ -13,8 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from onceq.errors import ConfigurationError
 
@@ -110,6 +112,57 @@ def prepare() -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_HOME"] = slim_spark_home()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@contextmanager
+def quiet_session(master: str, name: str) -> Iterator[Any]:
+    """A session for a command, which says nothing of itself; it ends with the block.
+
+    Raises:
+        ConfigurationError: There is no Java, or Spark does not start; the text has what it said.
+    """
+    prepare()
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory(prefix="onceq-spark-") as folder:
+        said = Path(folder) / "said"
+        try:
+            with _stderr_into(said):
+                spark = (
+                    SparkSession.builder.master(master)
+                    .appName(name)
+                    .config("spark.ui.enabled", "false")
+                    .config("spark.ui.showConsoleProgress", "false")
+                    .config("spark.log.level", "OFF")
+                    .config("spark.driver.host", "127.0.0.1")
+                    .config("spark.sql.session.timeZone", "UTC")
+                    .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
+                    .config("spark.local.dir", folder)
+                    .getOrCreate()
+                )
+        except Exception as error:
+            lines = said.read_text(errors="replace").strip().splitlines()
+            raise ConfigurationError(
+                f"Spark did not start ({error}); it said last: {lines[-1] if lines else 'nothing'}"
+            ) from error
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """What Java says at its start, and goes on to say, into a file; ours stays where it was."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    try:
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
 
 
 def _own_directory(name: str) -> Path:

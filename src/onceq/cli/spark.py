@@ -1,0 +1,21 @@
+"""``onceq spark``: jobs that need Spark.
+
+Their work is in ``onceq.spark``, which is loaded only when one of them runs, because a plain
+installation has neither Spark nor Arrow.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from onceq.cli import spark_files
+
+app = typer.Typer(
+    name="spark", help="Jobs on Apache Spark: queues into files and back.", no_args_is_help=True
+)
+spark_files.register(app)
+
+
+@app.callback()
+def spark() -> None:
+    """Jobs on Apache Spark: queues into files and back."""

@@ -1,0 +1,29 @@
+"""Our errors back from Spark: it keeps their text alone, and wraps it in its own."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from onceq import errors
+from onceq.errors import OnceqError
+
+_OURS: Final = re.compile(r"\[([a-z][a-z-]+)\] ([^\n]+)")
+
+
+def told(error: Exception) -> OnceqError:
+    """The error that began it, as the class that it was; else one with Spark's first line."""
+    text = error.text if isinstance(error, OnceqError) else str(error)
+    if isinstance(error, OnceqError) and not text.startswith("["):
+        return error
+    kinds = {
+        kind.code: kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, OnceqError)
+    }
+    for code, words in _OURS.findall(text):
+        if code in kinds:
+            made: OnceqError = kinds[code](words)
+            return made
+    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    return errors.ServiceNotAvailable(f"Spark gave up: {first}")

@@ -1,0 +1,234 @@
+"""``onceq spark drain``: files of a queue, each message once, wherever a run dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceq.cli.main import run as cli
+from onceq.errors import ConfigurationError
+from onceq.spark import drain as draining
+from onceq.spark.drain import Done, Plan, Step, drain
+
+pytestmark = pytest.mark.spark
+
+
+class Crash(Exception):
+    """What a test raises where a run might die."""
+
+
+class Pump:
+    """One queue, one folder, and runs of the same plan."""
+
+    def __init__(self, spark: Any, daemon: Any, queue: str, to: Path) -> None:
+        self.spark, self.daemon, self.queue, self.to = spark, daemon, queue, to
+        self.steps: list[Step] = []
+        self._sent = 0
+
+    def send(self, count: int) -> None:
+        bodies = [f"{self._sent + i}" for i in range(count)]
+        self.daemon.manager.send_many(self.queue, bodies, transactional=True)
+        self._sent += count
+
+    def run(self, **more: Any) -> Done:
+        options: dict[str, Any] = {"batch_messages": 10, "columns": ("lookupId", "body"), **more}
+        plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
+        return drain(self.spark, plan, self.steps.append)
+
+    def rows(self) -> list[str]:
+        """All bodies in the files, as any reader of Parquet sees them."""
+        import pyarrow.dataset as dataset
+
+        table = dataset.dataset(str(self.to), partitioning="hive").to_table(
+            columns=["lookupId", "body"]
+        )
+        return [body.decode() for body in table.sort_by("lookupId")["body"].to_pylist()]
+
+    def check(self, count: int) -> None:
+        """Every message once, and none left."""
+        assert self.rows() == [f"{i}" for i in range(count)]
+        assert self.left == 0
+
+    @property
+    def left(self) -> int:
+        found: int = self.daemon.manager.queue(self.queue)["messages"]
+        return found
+
+
+@pytest.fixture
+def pump(spark: Any, daemon: Any, tmp_path: Path, request: Any) -> Pump:
+    queue = "private$\\" + re.sub(r"\W", "-", request.node.name)[:60]
+    daemon.manager.create_queue(queue, transactional=True)
+    return Pump(spark, daemon, queue, tmp_path / "files")
+
+
+def test_everything_once_and_then_more(pump: Pump) -> None:
+    pump.send(25)
+    done = pump.run()
+    assert (done.batches, done.messages, done.total, done.stopped) == (3, 25, 25, False)
+    assert [(step.batch, step.messages) for step in pump.steps] == [(0, 10), (1, 10), (2, 5)]
+    assert done.bytes == sum(path.stat().st_size for path in pump.to.glob("*.parquet"))
+    pump.send(3)
+    done = pump.run()
+    assert (done.batches, done.messages, done.total) == (1, 3, 28)
+    assert pump.run() == Done(total=28)
+    pump.check(28)
+    assert pump.spark.read.parquet(str(pump.to)).count() == 28
+
+
+def test_folders_by_date(pump: Pump) -> None:
+    pump.send(5)
+    pump.run(by_date=True, columns=("lookupId", "body"))
+    (day,) = pump.to.glob("date=*")
+    frame = pump.spark.read.parquet(str(pump.to))
+    assert frame.columns == ["lookupId", "body", "date"]
+    assert {str(row.date) for row in frame.collect()} == {day.name.removeprefix("date=")}
+    pump.check(5)
+
+
+def test_kept_messages_stay(pump: Pump) -> None:
+    pump.send(5)
+    pump.run(keep=True)
+    pump.send(2)
+    pump.run(keep=True)
+    assert len(pump.rows()) == 7
+    assert pump.left == 7
+
+
+@pytest.mark.parametrize("where", ["staged", "half moved", "moved", "done"])
+def test_a_run_that_dies_in_a_batch(pump: Pump, monkeypatch: Any, where: str) -> None:
+    pump.send(30)
+    target = draining._Target
+    stage, move, write = target._stage, target._move, draining._write_durably
+
+    def crash_in_stage(self: Any, frame: Any) -> None:
+        stage(self, frame)
+        if (self._to / "batch-000000000-00000.parquet").exists():
+            raise Crash
+
+    def crash_in_move(self: Any, batch: int) -> Any:
+        if batch == 1 and where == "half moved":
+            first = sorted(self._staging.rglob("*.parquet"))[0]
+            first.replace(self._to / "batch-000000001-00007.parquet")
+            raise Crash
+        found = move(self, batch)
+        if batch == 1 and where == "moved":
+            raise Crash
+        return found
+
+    def crash_when_done(path: Path, value: Any) -> None:
+        write(path, value)
+        if value.get("batch") == 1:
+            raise Crash
+
+    with pytest.MonkeyPatch.context() as patch:
+        if where == "staged":
+            patch.setattr(target, "_stage", crash_in_stage)
+        elif where == "done":
+            patch.setattr(draining, "_write_durably", crash_when_done)
+        else:
+            patch.setattr(target, "_move", crash_in_move)
+        with pytest.raises(Exception, match="Crash"):
+            pump.run()
+    assert pump.left == 20
+    pump.send(5)
+    done = pump.run()
+    assert done.total == 35
+    pump.check(35)
+
+
+def test_spark_forgets_that_it_has_committed(pump: Pump) -> None:
+    """After a loss of power its last note may be gone, and the messages as well."""
+    pump.send(20)
+    pump.run()
+    assert pump.left == 0
+    commits = pump.to / "_onceq" / "checkpoint" / "commits"
+    for name in ("1", ".1.crc"):
+        (commits / name).unlink()
+    pump.send(5)
+    assert pump.run().total == 25
+    pump.check(25)
+
+
+def test_a_signal_ends_it_and_it_goes_on(pump: Pump, monkeypatch: Any) -> None:
+    pump.send(60)
+    plain = pump.steps.append
+
+    def interrupt(step: Step) -> None:
+        plain(step)
+        if step.batch == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(pump, "steps", type("Steps", (), {"append": staticmethod(interrupt)})())
+    before = signal.getsignal(signal.SIGINT)
+    first = pump.run(follow=True)
+    assert first.stopped
+    assert signal.getsignal(signal.SIGINT) is before
+    monkeypatch.undo()
+    assert pump.run().total == 60
+    pump.check(60)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"columns": ("body",)}, "was drained into with columns"),
+        ({"by_date": True}, "was drained into with by_date False, not True"),
+        ({"keep": True}, "was drained into with keep"),
+    ],
+)
+def test_another_plan_needs_another_folder(pump: Pump, changed: Any, words: str) -> None:
+    pump.run()
+    with pytest.raises(ConfigurationError, match=words):
+        pump.run(**changed)
+
+
+def test_folders_that_cannot_be(pump: Pump, tmp_path: Path) -> None:
+    def fails(to: Path, words: str, **more: Any) -> None:
+        pump.to = to
+        with pytest.raises(ConfigurationError, match=words):
+            pump.run(**more)
+
+    (tmp_path / "file").write_text("x")
+    fails(tmp_path / "file", "is a file")
+    fails(tmp_path, "has files already, and not from a drain")
+    fails(Path("s3a://lake/orders"), "is not a folder of this computer")
+    fails(tmp_path / "new", "no column 'colour'", columns=("colour",))
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_command_tells_what_it_did(pump: Pump, monkeypatch: Any, capsys: Any) -> None:
+    import contextlib
+
+    monkeypatch.setattr(
+        "onceq.spark.runtime.quiet_session",
+        lambda master, name: contextlib.nullcontext(pump.spark),
+    )
+    pump.send(12)
+    arguments = ["--qm", str(pump.daemon.path), "spark", "drain", pump.queue, "--to", str(pump.to)]
+    assert cli([*arguments, "--json", "--batch", "10"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["messages"] == 12
+    assert told.err.startswith("batch 0: 10 messages, ")
+    assert cli(arguments) == 0
+    assert "all that was there" in capsys.readouterr().out
+    assert cli([*arguments, "--by-date"]) == 2
+    assert capsys.readouterr().err.startswith("onceq: error (configuration): ")
+    pump.queue = "private$\\nowhere"
+    assert cli([*arguments[:4], pump.queue, "--to", str(pump.to) + "-2"]) != 0
+    said = capsys.readouterr().err
+    assert said.startswith("onceq: error (queue-not-found): there is no queue")
+    assert "\n" not in said.strip()
+
+
+def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: Any, capsys: Any
+                                               ) -> None:  # fmt: skip
+    monkeypatch.setattr("onceq.cli.spark_files.find_spec", lambda name: None)
+    assert cli(["--qm", "x:1", "spark", "drain", "q", "--to", str(tmp_path)]) == 2
+    assert "pip install 'onceq[spark,java]'" in capsys.readouterr().err
