@@ -1,0 +1,165 @@
+"""The files of a drain without Spark: every place where a run may die, and what is not mixed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from onceq.errors import ConfigurationError
+from onceq.spark import drain
+from onceq.spark.drain import Plan, Step, _Target
+
+
+class Crash(Exception):
+    """What a test raises where a run might die."""
+
+
+class Frame:
+    """What a batch gives to ``foreachBatch``, as far as it is used: two files of some rows."""
+
+    def __init__(self, *rows: str) -> None:
+        self._rows = rows
+
+    def select(self, *columns: str) -> Frame:
+        assert columns == ("body",)
+        return self
+
+    @property
+    def write(self) -> Frame:
+        return self
+
+    def parquet(self, path: str) -> None:
+        os.makedirs(path)
+        half = len(self._rows) // 2
+        for number, rows in enumerate((self._rows[:half], self._rows[half:])):
+            table = pa.table({"body": list(rows)})
+            parquet.write_table(table, f"{path}/part-{number}.parquet")
+
+
+def target(to: Path, steps: list[Step] | None = None, **more: Any) -> _Target:
+    """One run with this folder."""
+    made = _Target(Plan("hub", "q", to, **{"columns": ("body",), **more}),
+                   steps.append if steps is not None else lambda step: None)  # fmt: skip
+    made.prepare()
+    offsets = made.checkpoint / "offsets"
+    offsets.mkdir(parents=True, exist_ok=True)
+    for batch in range(4):
+        (offsets / str(batch)).touch()
+    return made
+
+
+def rows(to: Path) -> list[str]:
+    """What any reader of Parquet finds."""
+    return sorted(
+        row for file in to.glob("*.parquet") for row in parquet.read_table(file)["body"].to_pylist()
+    )
+
+
+CALLS = ("stage", "unlink", "replace", "sync", "write")
+
+
+def crash_at(patch: pytest.MonkeyPatch, number: int) -> list[str]:
+    """Let the run die before the so-many-th thing that it does to files; returns what it did."""
+    did: list[str] = []
+
+    def dying(name: str, real: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(did) == number:
+                raise Crash(name)
+            did.append(name)
+            return real(*args, **kwargs)
+
+        return call
+
+    patch.setattr(Frame, "parquet", dying("stage", Frame.parquet))
+    patch.setattr(Path, "unlink", dying("unlink", Path.unlink))
+    patch.setattr(Path, "replace", dying("replace", Path.replace))
+    patch.setattr(drain, "_sync", dying("sync", drain._sync))
+    patch.setattr(Path, "write_text", dying("write", Path.write_text))
+    return did
+
+
+def test_wherever_a_run_dies_the_next_one_makes_it_right(tmp_path: Path) -> None:
+    """Every step of a batch is a place to die, twice in a row; batch 0 before it stays as it is."""
+    number, died = 0, True
+    seen: set[str] = set()
+    while died:
+        to = tmp_path / str(number)
+        target(to).write(Frame("a", "b"), 0)
+        again = target(to)
+        died = False
+        for _ in range(2):
+            with pytest.MonkeyPatch.context() as patch:
+                did = crash_at(patch, number)
+                try:
+                    again.write(Frame("c", "d", "e"), 1)
+                except Crash:
+                    died = True
+            seen.update(did)
+            assert rows(to)[:2] == ["a", "b"]
+            again = target(to)
+        steps: list[Step] = []
+        last = target(to, steps)
+        last.write(Frame("c", "d", "e"), 1)
+        last.write(Frame("f"), 2)
+        assert rows(to) == ["a", "b", "c", "d", "e", "f"]
+        assert last.done.total == 6
+        assert not (to / "_onceq" / "staging").exists()
+        number += 1
+    assert number > 8
+    assert seen >= {"stage", "replace", "sync", "write", "unlink"}
+
+
+def test_a_batch_that_is_done_is_not_even_looked_at(tmp_path: Path) -> None:
+    target(tmp_path / "to").write(Frame("a", "b"), 0)
+    nothing: Any = None
+    steps: list[Step] = []
+    again = target(tmp_path / "to", steps)
+    again.write(nothing, 0)
+    assert steps == []
+    assert (again.done.batches, again.done.total) == (0, 2)
+
+
+def test_what_spark_has_planned_is_durable_before_files_are(tmp_path: Path) -> None:
+    made = target(tmp_path / "to")
+    order: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drain, "_sync", lambda path: order.append(path.name))
+        patch.setattr(Path, "replace", lambda self, to: order.append(f"to {to.name}"))
+        made.write(Frame("a", "b"), 3)
+    assert order == [
+        "3", "offsets", "part-0.parquet", "to batch-000000003-00000.parquet", "part-1.parquet",
+        "to batch-000000003-00001.parquet", "to", "done.new", "to done.json", "_onceq",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"columns": ("label",)}, "was drained into with columns"),
+        ({"by_date": True}, "was drained into with by_date False, not True"),
+        ({"keep": True}, "was drained into with keep"),
+    ],
+)
+def test_another_plan_needs_another_folder(tmp_path: Path, changed: Any, words: str) -> None:
+    target(tmp_path / "to")
+    with pytest.raises(ConfigurationError, match=words):
+        target(tmp_path / "to", **changed)
+
+
+def test_folders_that_cannot_be(tmp_path: Path) -> None:
+    def fails(to: Path, words: str, **more: Any) -> None:
+        with pytest.raises(ConfigurationError, match=words):
+            target(to, **more)
+
+    (tmp_path / "file").write_text("x")
+    fails(tmp_path / "file", "is a file")
+    fails(tmp_path, "has files already, and not from a drain")
+    fails(Path("s3a://lake/orders"), "is not a folder of this computer")
+    fails(tmp_path / "new", "no column 'colour'", columns=("colour",))
+    assert not (tmp_path / "new").exists()
