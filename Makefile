@@ -13,8 +13,7 @@ CASES ?= 1000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank \
-	spark-kill spark-cluster bench-spark docs fuzz clean
+.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz clean
 
 help:
 	@echo "make test     all tests (what CI runs)      make demo     the main job: FLIGHTS=n for less"

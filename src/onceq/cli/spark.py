@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import typer
 
-from onceq.cli import spark_files
+from onceq.cli import spark_files, spark_replay
 
 app = typer.Typer(
     name="spark", help="Jobs on Apache Spark: queues into files and back.", no_args_is_help=True
 )
 spark_files.register(app)
+spark_replay.register(app)
 
 
 @app.callback()

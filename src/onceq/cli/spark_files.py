@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +10,10 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, as_json, where
-from onceq.errors import ConfigurationError, OnceqError
+from onceq.cli.spark_loading import INTERRUPTED, Master, loaded, said
 
 BATCH_MESSAGES_MAX = 2_000_000
 """One transaction removes no more."""
-INTERRUPTED = 130
-
-
 Queues = Annotated[
     list[str], typer.Argument(metavar="QUEUE...", help="Queues, journals, dead-letter queues.")
 ]
@@ -52,7 +47,6 @@ Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, u
 IgnoreLoss = Annotated[
     bool, typer.Option("--ignore-loss", help="Go on where messages are missing.")
 ]  # fmt: skip
-Master = Annotated[str, typer.Option("--master", metavar="URL", help="Spark master to run on.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +73,7 @@ def drain(
     What has arrived by now is drained, and removed as soon as it is durable in files. Interrupted
     or killed, it goes on where it was when it is given the same folder again.
     """
-    work = _loaded("onceq.spark.drain")
+    work = loaded("onceq.spark.drain")
     plan = work.Plan(
         manager=where(qm), queues=",".join(queues), to=to,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
@@ -95,7 +89,7 @@ def drain(
     try:
         done = work.run(master, plan, say)
     except Exception as error:
-        raise _said(error) from error
+        raise said(error) from error
     if as_json(json):
         out.dump({**done, "to": str(to)})
     else:
@@ -113,18 +107,3 @@ def _tell(done: dict[str, Any], to: Path) -> None:
             ("folder", str(to)), ("end", end),
         )
     )  # fmt: skip
-
-
-def _loaded(module: str) -> Any:
-    """A module that needs Spark; raises ConfigurationError where that is not installed."""
-    if find_spec("pyspark") is None:
-        raise ConfigurationError(
-            "this needs Apache Spark, which is not installed: pip install 'onceq[spark,java]'"
-        )
-    return import_module(module)
-
-
-def _said(error: Exception) -> OnceqError:
-    """What Spark passes on of an error of ours, without the words around it; else Spark's own."""
-    made: OnceqError = import_module("onceq.spark.told").told(error)
-    return made

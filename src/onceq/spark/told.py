@@ -25,5 +25,9 @@ def told(error: Exception) -> OnceqError:
         if code in kinds:
             made: OnceqError = kinds[code](words)
             return made
+    from pyspark.errors import AnalysisException
+
     first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    if isinstance(error, AnalysisException):
+        return errors.InvalidParameter(f"Spark says: {first}")
     return errors.ServiceNotAvailable(f"Spark gave up: {first}")

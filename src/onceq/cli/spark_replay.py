@@ -1,0 +1,142 @@
+"""``onceq spark replay``: rows of a table into queues. The work is in ``onceq.spark.replay``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, as_json, where
+from onceq.cli.spark_loading import Master, loaded, said
+from onceq.errors import UsageError
+
+Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Path of the table, as Spark has it: files, folders.")
+]
+Checkpoint = Annotated[
+    Path,
+    typer.Option(
+        "--checkpoint", metavar="FOLDER",
+        help="Where it is kept how far it is, and the rows in their order. Given again, it goes "
+        "on.",
+    ),
+]  # fmt: skip
+To = Annotated[
+    str,
+    typer.Option(
+        "--to", metavar="DEST", show_default=False, help="Where all rows go [the column queue]."
+    ),
+]
+Body = Annotated[
+    str,
+    typer.Option(
+        "--body", metavar="COLUMN", show_default=False,
+        help="Column of the body [body, or else the whole row as JSON].",
+    ),
+]  # fmt: skip
+OrderBy = Annotated[
+    str,
+    typer.Option(
+        "--order-by", metavar="NAME,NAME...", show_default=False,
+        help="Columns that say the order [that of the files and of the rows in them].",
+    ),
+]  # fmt: skip
+TimeColumn = Annotated[
+    str,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        show_default=False,
+        help="Column of the time of each row: rows go as far apart as these are.",
+    ),
+]
+Speed = Annotated[
+    float,
+    typer.Option("--speed", metavar="X", min=0.0, help="With --time: so many times as fast."),
+]
+Rate = Annotated[
+    float, typer.Option("--rate", metavar="N", min=0.0, help="Most rows a second; 0: no limit.")
+]
+Format = Annotated[
+    str, typer.Option("--format", metavar="NAME", help="Of the table: parquet, csv, json, ...")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", metavar="NAME=VALUE", show_default=False,
+        help="For reading the table, such as header=true. May be given several times.",
+    ),
+]  # fmt: skip
+Errors = Annotated[
+    str,
+    typer.Option(
+        "--error-queue",
+        metavar="QUEUE",
+        show_default=False,
+        help="Where rows go that cannot be sent [such a row ends the replay].",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("replay")(replay)
+
+
+def replay(
+    table: Table,
+    checkpoint: Checkpoint,
+    to: To = "",
+    body: Body = "",
+    order_by: OrderBy = "",
+    time: TimeColumn = "",
+    speed: Speed = 1.0,
+    rate: Rate = 0.0,
+    format: Format = "parquet",
+    option: Options = None,
+    error_queue: Errors = "",
+    master: Master = "local[*]",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Send the rows of a table to queues, each exactly once, in order, also through crashes.
+
+    Columns that the Spark sink knows (label, correlationId, ...) become properties of the
+    messages. Interrupted or killed, it goes on where it was when it is given the same checkpoint.
+    """
+    work = loaded("onceq.spark.replay")
+    wish = work.Wish(
+        path=table, format=format, options=_pairs(option or []), to=to, body=body,
+        order=tuple(name.strip() for name in order_by.split(",") if name.strip()), time=time,
+        errors=error_queue,
+    )  # fmt: skip
+    pace = work.Pace(rate=rate, speed=speed if time else 0.0)
+
+    def say(told: Any) -> None:
+        late = f", {told.behind_s:.1f} s late" if told.behind_s >= 1 else ""
+        sys.stderr.write(f"{told.rows:,} of {told.of:,} rows sent{late}\n")
+        sys.stderr.flush()
+
+    try:
+        done = work.run(master, where(qm), wish, checkpoint, pace, say)
+    except Exception as error:
+        raise said(error) from error
+    if as_json(json):
+        out.dump({**done, "checkpoint": str(checkpoint)})
+    else:
+        out.facts(
+            (("sent now", done["sent"]), ("rows", done["rows"]), ("checkpoint", str(checkpoint)))
+        )
+
+
+def _pairs(options: list[str]) -> dict[str, str]:
+    found = {}
+    for text in options:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise UsageError(f"--option is NAME=VALUE, not {text!r}")
+        found[name] = value
+    return found
