@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,18 @@ def test_everything_once_and_then_more(pump: Pump) -> None:
 
 def test_folders_by_date_and_messages_that_stay(pump: Pump) -> None:
     pump.send(5)
-    pump.run(keep=True, by_date=True)
+    zone = pump.spark.conf.get("spark.sql.session.timeZone")
+    # A day ahead of UTC for half of each day, and a day behind for the other half.
+    now = datetime.now(UTC)
+    far = "Pacific/Kiritimati" if now.hour >= 12 else "Pacific/Pago_Pago"
+    pump.spark.conf.set("spark.sql.session.timeZone", far)
+    try:
+        pump.run(keep=True, by_date=True)
+    finally:
+        pump.spark.conf.set("spark.sql.session.timeZone", zone)
     (day,) = pump.to.glob("date=*")
+    arrived = pump.daemon.manager.peek(pump.queue).arrived_time
+    assert day.name == f"date={datetime.fromtimestamp(arrived, UTC).date()}"
     frame = pump.spark.read.parquet(str(pump.to))
     assert frame.columns == ["lookupId", "body", "date"]
     assert {str(row.date) for row in frame.collect()} == {day.name.removeprefix("date=")}

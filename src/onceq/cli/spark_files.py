@@ -10,7 +10,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, as_json, where
-from onceq.cli.spark_loading import INTERRUPTED, Master, loaded, said
+from onceq.cli.spark_loading import INTERRUPTED, loaded, said
 
 BATCH_MESSAGES_MAX = 2_000_000
 """One transaction removes no more."""
@@ -47,6 +47,12 @@ Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, u
 IgnoreLoss = Annotated[
     bool, typer.Option("--ignore-loss", help="Go on where messages are missing.")
 ]  # fmt: skip
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master", metavar="URL", help="Spark master; its executors must see the folder."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from onceq.errors import ConfigurationError, OnceqError
 
 INTERRUPTED = 130
-
-Master = Annotated[str, typer.Option("--master", metavar="URL", help="Spark master to run on.")]
 
 
 def loaded(module: str) -> Any:

@@ -10,7 +10,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, as_json, where
-from onceq.cli.spark_loading import Master, loaded, said
+from onceq.cli.spark_loading import loaded, said
 from onceq.errors import UsageError
 
 Table = Annotated[
@@ -78,6 +78,9 @@ Errors = Annotated[
         show_default=False,
         help="Where rows go that cannot be sent [such a row ends the replay].",
     ),
+]
+Master = Annotated[
+    str, typer.Option("--master", metavar="URL", help="Spark master; it must see both folders.")
 ]
 
 

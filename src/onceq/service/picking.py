@@ -52,6 +52,8 @@ def _tops(whole: Run, size: int) -> Run:
     lengths = whole.lengths
     if size >= max(lengths):
         return whole
+    if not size:
+        return Run(b"", array(LENGTH_TYPE, bytes(lengths.itemsize * len(lengths))))
     view, starts = memoryview(whole.data), accumulate(lengths[:-1], initial=0)
     # A slice beyond the end of its packet would take in the next one.
     cut = array(LENGTH_TYPE, [min(length, size) for length in lengths])

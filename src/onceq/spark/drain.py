@@ -45,6 +45,8 @@ HIDDEN: Final = "_onceq"
 DATE: Final = "date"
 POLL_S: Final = 0.2
 FORMAT: Final = 1
+SUBSCRIPTION: Final = "onceq spark drain"
+DAY_S: Final = 86_400
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -118,7 +120,7 @@ def drain(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
         .option("maxMessagesPerTrigger", plan.batch_messages)
         .option("readMode", "peek" if plan.keep else "receive")
         .option("failOnDataLoss", str(not plan.ignore_loss).lower())
-        .option("subscription", f"drain to {plan.to.resolve()}")
+        .option("subscription", SUBSCRIPTION)
     )
     if plan.batch_bytes:
         source = source.option("maxBytesPerTrigger", plan.batch_bytes)
@@ -166,8 +168,8 @@ class _Target:
     def __init__(self, plan: Plan, say: Callable[[Step], None]) -> None:
         self._plan = plan
         self._say = say
-        self._to = plan.to
-        self._hidden = plan.to / HIDDEN
+        self._to = plan.to.absolute()
+        self._hidden = self._to / HIDDEN
         self._state = self._hidden / "done.json"
         self._staging = self._hidden / "staging"
         self.checkpoint = self._hidden / "checkpoint"
@@ -175,8 +177,8 @@ class _Target:
 
     def prepare(self) -> None:
         """Look whether this folder can be drained into; raises ConfigurationError."""
-        if _URL.match(str(self._to)):
-            raise wrong(f"{self._to} is not a folder of this computer; drain to one that is")
+        if _URL.match(str(self._plan.to)):
+            raise wrong(f"{self._plan.to} is not a folder of this computer; drain to one that is")
         plan = self._plan
         unknown = [name for name in plan.columns if name not in COLUMNS]
         if unknown:
@@ -232,7 +234,9 @@ class _Target:
 
         columns = list(self._plan.columns) or list(COLUMNS)
         if self._plan.by_date:
-            dated = frame.withColumn(DATE, sql.to_date("arrivedTime"))
+            # Not to_date: that goes by the time zone of the session.
+            days = sql.floor(sql.unix_seconds("arrivedTime") / DAY_S).cast("int")
+            dated = frame.withColumn(DATE, sql.date_from_unix_date(days))
             dated.select(*columns, DATE).write.partitionBy(DATE).parquet(str(self._staging))
         else:
             frame.select(*columns).write.parquet(str(self._staging))

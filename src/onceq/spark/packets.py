@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT
@@ -98,17 +99,28 @@ class Packets:
         every = pa.BinaryArray.from_buffers(
             pa.binary(), max(len(edges) - 1, 0), [None, pa.py_buffer(edges), self._buffer]
         )
-        return every.take(pa.array(np.arange(0, len(edges), 2)))
+        return pc.take(every, self._evens, boundscheck=False)
+
+    @cached_property
+    def _evens(self) -> pa.Array:
+        return pa.array(np.arange(0, 2 * self.count, 2, dtype=np.int32))
 
     @cached_property
     def _buffer(self) -> Any:
         return pa.py_buffer(self.bytes)
 
-    def fixed(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
-        """``size`` bytes at the same offset of every packet, one row each."""
-        found = self.cut(self.starts + offset, self.starts + offset + size)
-        rows = np.frombuffer(found.buffers()[2], np.uint8)[: self.count * size]
-        return rows.reshape(self.count, size)
+    @cached_property
+    def sources(self) -> npt.NDArray[np.uint8]:
+        """GUID of the sending queue manager, a row of 16 bytes for each packet."""
+        first = self.starts + at.OFF_SOURCE
+        found = np.frombuffer(self.cut(first, first + 16).buffers()[2], np.uint8)
+        return found[: 16 * self.count].reshape(self.count, 16)
+
+    @cached_property
+    def peers(self) -> pa.DictionaryArray:
+        """GUIDs of the sending and the receiving queue manager, one after the other."""
+        first, last = self.starts + at.OFF_SOURCE, self.starts + at.OFF_TIME_TO_BE_RECEIVED
+        return self.cut(first, last).dictionary_encode()
 
     def need(self, places: Places) -> None:
         """Raises CutShort if a packet ends before its place."""

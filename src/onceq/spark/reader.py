@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from onceq.spark.access import Access, missing
+from onceq.spark.ahead import Ahead
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.pool import borrowed
 from onceq.spark.ranges import Range, beginning, split, start_of
@@ -60,38 +61,50 @@ class Rows:
             yield from self._part(part, partition.managers)
 
     def _part(self, part: Range, managers: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        from onceq.spark.packets import CutShort
-
-        target = self._targets[part.key]
-        schema = arrow_schema(self._names)
-        top = prefix(self._names)
-        after, seen = part.after, 0
+        target, seen = self._targets[part.key], 0
         with borrowed(target.near, self._patience) as access:
-            manager, guid = access.who(target.queue)
+            name, guid = access.who(target.queue)
             if guid != managers[target.manager]:
                 raise wrong(
                     f"the queue manager at {target.near}, where an executor reads "
                     f"{target.queue}, is not the one at {target.manager}; see executorQueueManager"
                 )
-            while after < part.to:
-                batch = access.page(target.queue, after, part.to, top)
-                if batch is None:
-                    break
-                try:
-                    rows = record_batch(
-                        batch, manager=manager, queue=target.queue, names=self._names,
-                        schema=schema,
-                    )  # fmt: skip
-                except CutShort:
-                    top = longer(top)
-                    continue
-                seen += len(batch)
-                after = batch.lookup_ids[-1]
-                if self._complete and after - part.after != seen:
-                    raise missing(str(target), part, seen)
-                yield rows
+            ahead = Ahead(access, target.queue, part.to)
+            try:
+                for rows, end in self._pages(ahead, part, name):
+                    seen += rows.num_rows
+                    if self._complete and end - part.after != seen:
+                        raise missing(str(target), part, seen)
+                    yield rows
+            finally:
+                ahead.close()
         if self._complete and seen != part.size:
             raise missing(str(target), part, seen)
+
+    def _pages(
+        self, ahead: Ahead, part: Range, manager: str
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The rows of each page, and the last place of it."""
+        from onceq.spark.packets import CutShort
+
+        queue = self._targets[part.key].queue
+        schema = arrow_schema(self._names)
+        after, top = part.after, prefix(self._names)
+        batch = ahead.page(after, top)
+        while batch is not None:
+            end = batch.lookup_ids[-1]
+            ahead.begin(end, top)
+            try:
+                rows = record_batch(
+                    batch, manager=manager, queue=queue, names=self._names, schema=schema
+                )
+            except CutShort:
+                top = longer(top)
+                batch = ahead.page(after, top)
+                continue
+            after = end
+            yield rows, end
+            batch = ahead.take()
 
 
 def longer(top: int | None) -> int | None:

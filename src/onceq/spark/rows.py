@@ -162,8 +162,7 @@ def _names(packets: Packets) -> tuple[Any, list[tuple[str, str, str]]]:
 
     starts = packets.starts
     texts = packets.cut(starts + at.OFF_NAMES, starts + packets.names_end).dictionary_encode()
-    peers = packets.cut(starts + at.OFF_SOURCE, starts + at.OFF_TIME_TO_BE_RECEIVED)
-    peers = peers.dictionary_encode()
+    peers = packets.peers
     kinds = (packets.flags >> at.USER_DESTINATION_SHIFT & 0x1FF).astype(np.int64)
     keys = texts.indices.to_numpy().astype(np.int64) * len(peers.dictionary)
     keys = (keys + peers.indices.to_numpy()) << 9 | kinds
@@ -296,22 +295,22 @@ def _extension(table: _Table) -> pa.Array:
     return pa.array([unmarked(value)[0] for value in found.to_pylist()], pa.binary())
 
 
-def _message_id(table: _Table) -> pa.Array:
+def _with_source(packets: Packets, numbers: Any, nulls: Any = None) -> pa.Array:
+    """Identifiers of 20 bytes: the source, and a number of 32 bits."""
     import numpy as np
 
-    packets = table.packets
-    number = packets.fixed(at.OFF_MESSAGE_NUMBER, 4)
-    return _rows_of_bytes(np.hstack((packets.fixed(at.OFF_SOURCE, 16), number)))
+    four = np.ascontiguousarray(numbers, "<u4").view(np.uint8).reshape(-1, 4)
+    return _rows_of_bytes(np.hstack((packets.sources, four)), nulls)
+
+
+def _message_id(table: _Table) -> pa.Array:
+    return _with_source(table.packets, table.packets.top(at.OFF_MESSAGE_NUMBER))
 
 
 def _xact_id(table: _Table) -> pa.Array:
-    import numpy as np
-
     packets = table.packets
     number = (packets.tx_flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
-    four = number.astype("<u4").view(np.uint8).reshape(-1, 4)
-    rows = np.hstack((packets.fixed(at.OFF_SOURCE, 16), four))
-    return _rows_of_bytes(rows, ~packets.transactional)
+    return _with_source(packets, number, ~packets.transactional)
 
 
 def _bit(bit: int) -> Callable[[_Table], pa.Array]:
@@ -355,9 +354,9 @@ def _class_name(table: _Table) -> pa.Array:
 
 
 def _machine(table: _Table) -> pa.Array:
-    starts = table.packets.starts + at.OFF_SOURCE
-    few = table.packets.cut(starts, starts + 16).dictionary_encode()
-    return _chosen(few.indices.to_numpy(), [guid_text(v) for v in few.dictionary.to_pylist()])
+    few = table.packets.peers
+    texts = [guid_text(peers[:16]) for peers in few.dictionary.to_pylist()]
+    return _chosen(few.indices.to_numpy(), texts)
 
 
 def _name(which: int, *, none: str | None) -> Callable[[_Table], pa.Array]:
