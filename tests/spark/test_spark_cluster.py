@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,4 +50,41 @@ def test_every_message_once(daemon: Any, tmp_path: Path, master: str, how: str, 
     assert found["crashes"] == 3
     rows = [row for batch in found["batches"].values() for row in batch]
     assert rows == [f"{number}" for number in range(MESSAGES)]
+    assert daemon.manager.queue(queue)["messages"] == 0
+
+
+def test_a_driver_that_stands_still_keeps_its_queue(daemon: Any, tmp_path: Path) -> None:
+    """It may go on at any time, and remove what it has read: nobody else may begin before it."""
+    from tests.spark.test_spark_stream import DRIVER, kill_group
+
+    queue = r"private$\zombie"
+    daemon.manager.create_queue(queue, transactional=True)
+    daemon.manager.send_many(queue, [f"{i}" for i in range(40)], transactional=True)
+
+    def started(name: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", DRIVER, str(daemon.path), queue, str(tmp_path / f"{name}-c"),
+             str(tmp_path / f"{name}-out")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+
+    zombie = started("old")
+    assert zombie.stdout is not None
+    assert [zombie.stdout.readline() for _ in range(2)] == ["batch 0\n", "batch 1\n"]
+    os.killpg(zombie.pid, signal.SIGSTOP)
+    try:
+        with started("new") as successor:
+            out, errors = successor.communicate("")
+        assert out == ""
+        assert "[sharing-violation]" in errors
+        assert "(held by a Spark stream, process" in errors
+        assert daemon.manager.queue(queue)["messages"] == 30
+    finally:
+        kill_group(zombie)
+        assert zombie.stderr is not None
+        zombie.stderr.close()
+    with started("new") as successor:
+        out, _ = successor.communicate("")
+    assert out.splitlines() == ["batch 0", "batch 1", "batch 2"]
     assert daemon.manager.queue(queue)["messages"] == 0

@@ -151,6 +151,20 @@ def test_one_that_comes_back_is_gone_on_with(
     assert left(queue, daemon, other) == [0, 0]
 
 
+def test_a_connection_that_broke_while_nobody_looked_costs_no_attempt(
+    daemon: Any, other: Any, queue: str, drivers: Any
+) -> None:
+    driver = drivers(other.path, queue, numRetries=0)
+    start = driver.first()
+    end = driver.after(start)
+    for _ in range(2):
+        other.kill()
+        other.start()
+        assert len(driver.bodies(start, end)) == 4
+    assert driver.after(end) == end
+    assert left(queue, other) == [0]
+
+
 def test_executors_may_have_other_addresses(
     daemon: Any, other: Any, queue: str, drivers: Any
 ) -> None:

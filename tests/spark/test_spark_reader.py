@@ -163,6 +163,14 @@ def test_an_empty_batch(daemon: Any, queue: str, readers: Any) -> None:
     assert driver.after(end) == end
 
 
+def test_a_wait_for_news_is_no_missing_answer(daemon: Any, queue: str, readers: Any) -> None:
+    driver = readers(queue, timeoutMs=100, numRetries=0)
+    start = driver.first()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("onceq.spark.stream.IDLE_WAIT_S", 60.0)
+        assert driver.after(start) == start
+
+
 def test_bytes_limit_each_queue(daemon: Any, queue: str, readers: Any) -> None:
     send(daemon, queue, *["x" * 1_000] * 5)
     driver = readers(queue)

@@ -83,18 +83,21 @@ class Access:
         Args:
             about: The queue, for what is said if it does not work.
         """
-        tries = self.patience.retries + 1
-        for attempt in range(1, tries + 1):
+        attempt = 0
+        while True:
+            old = self._manager is not None
             try:
                 return work(self._connected())
             except (ServiceNotAvailable, TransactionOver, InDoubt, InvalidHandle) as error:
                 self.close()
-                if attempt == tries:
+                if old:  # It may have broken long ago: only a new one says how things are.
+                    continue
+                attempt += 1
+                if attempt > self.patience.retries:
                     raise self._said(error, about, attempt) from error
             except OnceqError as error:
                 raise self._said(error, about) from error
             time.sleep(self.patience.interval_s)
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _connected(self) -> QueueManager:
         if self._manager is None:
@@ -143,6 +146,7 @@ class Access:
 
     def wait(self, queue: str, after: int, seconds: float) -> None:
         """Until there is a message after a place, but not longer than that."""
+        seconds = min(seconds, self.patience.timeout_s / 2)
         with contextlib.suppress(ReceiveTimeout):
             self._do(
                 queue, lambda manager: manager.peek_many(queue, 1, after=after, timeout=seconds)
