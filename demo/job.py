@@ -2,7 +2,8 @@
 
 Runs as a process of its own: ``python -m demo.job CONFIG``. Prints its progress and its findings
 as lines of JSON. Messages are removed from the queue batch by batch, each time after Spark has
-committed the batch that wrote them.
+committed the batch that wrote them. What is very late goes back to its airport, through the same
+queues. And the rows are handed to the receiver's rules once more, as a bad feed would bring them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ from pathlib import Path
 from typing import Any
 
 BATCH_MESSAGES = 80_000
+COLUMNS = (
+    "lookupId bigint, queue string, sourceMachine string, streamId string, seqNumber bigint, "
+    "prevNumber bigint, body binary"
+)
+LATE_MINUTES = 120
+REPEATED_SHARE = 10
+"""One row in so many comes twice in the bad feed."""
 FIELDS = (
     "origin string, seq bigint, row bigint, carrier string, flight int, tailnum string, "
     "dest string, sched_dep string, dep_delay int, arr_delay int, air_time int, distance int"
@@ -57,7 +65,7 @@ def land(spark: Any, config: dict[str, Any]) -> int:
     work = Path(config["work"])
     stream = (
         spark.readStream.format("onceq")
-        .schema("lookupId bigint, sourceMachine string, seqNumber bigint, body binary")
+        .schema(COLUMNS)
         .option("queueManager", config["manager"])
         .option("queue", config["queue"])
         .option("readMode", "receive")
@@ -65,9 +73,8 @@ def land(spark: Any, config: dict[str, Any]) -> int:
         .load()
     )
     parsed = stream.selectExpr(
-        "lookupId", "sourceMachine", "seqNumber", "body",
-        f"from_json(decode(body, 'UTF-8'), '{FIELDS}') AS flight",
-    ).select("lookupId", "sourceMachine", "seqNumber", "body", "flight.*")  # fmt: skip
+        "*", f"from_json(decode(body, 'UTF-8'), '{FIELDS}') AS flight"
+    ).select(*stream.columns, "flight.*")
     query = (
         parsed.writeStream.format("parquet")
         .option("path", str(work / "flights.parquet"))
@@ -85,6 +92,49 @@ def land(spark: Any, config: dict[str, Any]) -> int:
     if query.exception() is not None:
         raise RuntimeError(str(query.exception()))
     return seen + 1
+
+
+def send_back(spark: Any, config: dict[str, Any]) -> dict[str, int]:
+    """Flights that left very late, to the airports that they left; twice, which sends them once.
+
+    Returns:
+        How many were sent to each airport.
+    """
+    late = spark.table("flights").where(f"dep_delay >= {LATE_MINUTES}").orderBy("origin", "seq")
+    rows = late.selectExpr(
+        f"concat('DIRECT=OS:', origin, r'\\{config['late_queue']}') AS queue",
+        "concat(carrier, ' ', flight, ' to ', dest) AS label",
+        "to_json(named_struct('row', row, 'minutes', dep_delay)) AS body",
+    )
+    for _ in range(2):
+        (
+            rows.write.format("onceq")
+            .mode("append")
+            .option("queueManager", config["manager"])
+            .option("txnAppId", "demo: late flights")
+            .option("txnVersion", 1)
+            .save()
+        )
+    return {row.origin: row["count"] for row in late.groupBy("origin").count().collect()}
+
+
+def filter_again(spark: Any) -> dict[str, int]:
+    """The landed rows as an at-least-once feed without any order: what the receiver's rules let
+    through of it.
+
+    Returns:
+        Rows by verdict.
+    """
+    from onceq.spark.operators import eod_filter
+
+    flights = spark.table("flights").select(
+        "sourceMachine", "queue", "streamId", "seqNumber", "prevNumber"
+    )
+    repeated = flights.where(f"seqNumber % {REPEATED_SHARE} = 0")
+    feed = flights.unionByName(repeated).orderBy("prevNumber", "sourceMachine", ascending=False)
+    judged = eod_filter(feed).where("verdict <> 'order-ack'").groupBy("verdict").count()
+    found = {row.verdict: row["count"] for row in judged.collect()}
+    return {"repeated rows": repeated.count(), **found}
 
 
 def verify(spark: Any, config: dict[str, Any]) -> dict[str, Any]:
@@ -169,7 +219,12 @@ def main() -> int:
         say(stage="verify", seconds=landed)
         found = verify(spark, config)
         say(stage="delays", seconds=time.monotonic() - begun)
-        found.update(delays(spark), batches=batches, seconds=time.monotonic() - begun)
+        found.update(delays(spark), batches=batches)
+        say(stage="back", seconds=time.monotonic() - begun)
+        found["late"] = send_back(spark, config)
+        say(stage="filter", seconds=time.monotonic() - begun)
+        found["filtered"] = filter_again(spark)
+        found["seconds"] = time.monotonic() - begun
         say(result=found)
     finally:
         spark.stop()

@@ -27,6 +27,8 @@ from demo.flights import ORIGINS
 HUB, AUDIT = "HUB", "AUDIT"
 HUB_QUEUE = "private$\\departures"
 AUDIT_QUEUE = "private$\\audit"
+LATE_QUEUE = "private$\\late"
+"""At each airport: what Spark sends back."""
 DESTINATION = f"DIRECT=OS:{HUB}\\{HUB_QUEUE},DIRECT=OS:{AUDIT}\\{AUDIT_QUEUE}"
 """One name with two elements: a commit sends to both, or to none."""
 
@@ -41,8 +43,10 @@ SETTINGS = {
     "unacknowledged_messages_max": 1_024,
     "connect_retry_s": 0.2,
     "checkpoint_log_bytes": 64 << 20,
+    "history": "true",
+    "history_roll_s": 2,
 }
-"""MSMQ's own times are made for modems; a demo has three minutes."""
+"""MSMQ's own times are made for modems; a demo has three minutes. The history is for the audit."""
 STOP_S_MAX = 20.0
 
 
@@ -159,13 +163,14 @@ class Network:
         self._seed = seed
         self._rates = rates
         ports = iter(free_ports(5 + 2 * len(ORIGINS)))
-        self.hub = Daemon(HUB, directory / HUB, next(ports))
+        back = {origin: next(ports) for origin in ORIGINS}
+        self.hub = Daemon(HUB, directory / HUB, next(ports), back)
         self.audit = Daemon(AUDIT, directory / AUDIT, next(ports))
         self.airports: dict[str, Daemon] = {}
         self._proxies = []
         for origin in ORIGINS:
             through = {HUB: next(ports), AUDIT: next(ports)}
-            self.airports[origin] = Daemon(origin, directory / origin, next(ports), through)
+            self.airports[origin] = Daemon(origin, directory / origin, back[origin], through)
             for target in (self.hub, self.audit):
                 self._proxies.append(
                     {
@@ -194,7 +199,7 @@ class Network:
         self.stop()
 
     def start(self) -> None:
-        """Start everything and make the two queues."""
+        """Start everything and make the queues."""
         config = self.directory / "proxies.json"
         config.write_text(
             json.dumps(
@@ -209,7 +214,9 @@ class Network:
         for daemon in self.daemons:
             daemon.start()
         self.spawn(["-m", "demo.proxies", str(config)], "proxies")
-        for daemon, queue in ((self.hub, HUB_QUEUE), (self.audit, AUDIT_QUEUE)):
+        queues = [(self.hub, HUB_QUEUE), (self.audit, AUDIT_QUEUE)]
+        queues += [(airport, LATE_QUEUE) for airport in self.airports.values()]
+        for daemon, queue in queues:
             with daemon.connect() as manager:
                 manager.create_queue(queue, transactional=True)
 

@@ -42,6 +42,10 @@ class Findings:
     out_of_order: int = 0
     altered: int = 0
     dead_letters: int = 0
+    late: int = 0
+    at_airports: int = 0
+    filtered: int = 0
+    turned_away: int = 0
     resends: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     kills: list[tuple[float, str]] = field(default_factory=list)
@@ -91,6 +95,10 @@ def _outcome(found: Findings) -> Table:
         ("delivered to HUB", f"{found.at_hub:,}",
          f"and {found.landed:,} of them in Parquet, in {found.batches} Spark batches"),
         ("delivered to AUDIT", f"{found.at_audit:,}", "and compared one by one"),
+        ("sent back by Spark", f"{found.at_airports:,}",
+         "very late flights, to their airports; the batch was written twice"),
+        ("filtered by Spark", f"{found.filtered:,}",
+         f"of a feed without order; {found.turned_away:,} repetitions were turned away"),
         ("duplicates", f"{found.duplicates:,}", "flights that are there twice"),
         ("missing", f"{found.missing:,}", "flights that are not there"),
         ("out of order", f"{found.out_of_order:,}", "flights before an earlier one"),

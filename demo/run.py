@@ -13,7 +13,16 @@ from typing import Any
 
 import onceq
 from demo.flights import Departures
-from demo.managers import AUDIT, AUDIT_QUEUE, HUB, HUB_QUEUE, Child, Daemon, Network
+from demo.managers import (
+    AUDIT,
+    AUDIT_QUEUE,
+    HUB,
+    HUB_QUEUE,
+    LATE_QUEUE,
+    Child,
+    Daemon,
+    Network,
+)
 from demo.report import Findings
 from demo.watch import Watch
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
@@ -251,6 +260,7 @@ class Course:
                     "work": str(work),
                     "manager": str(self._network.hub.directory),
                     "queue": HUB_QUEUE,
+                    "late_queue": LATE_QUEUE,
                 }
             )
         )
@@ -262,6 +272,8 @@ class Course:
             "stream": "Spark is up",
             "verify": "all is in Parquet; verifying",
             "delays": "working out delays",
+            "back": "very late flights go back to their airports, written twice and sent once",
+            "filter": "the same rows repeated and out of order, through the receiver's rules",
         }
         while job.child.process.poll() is None:
             if time.monotonic() - begun > JOB_S_MAX:
@@ -277,6 +289,8 @@ class Course:
             raise Off(f"the Spark job has failed: {job.child.complain()}")
         self.found.spark_s = time.monotonic() - begun
         self._check_parquet(job.result)
+        self._check_filter(job.result["filtered"])
+        self._check_late(job.result["late"])
 
     def _check_parquet(self, result: dict[str, Any]) -> None:
         found = self.found
@@ -296,6 +310,33 @@ class Course:
         found.left_in_queue = view["messages"]
         if view["messages"]:
             found.troubles.append(f"{view['messages']} messages are still in the hub's queue")
+
+    def _check_filter(self, verdicts: dict[str, int]) -> None:
+        """A feed that repeats and knows no order gives every message once."""
+        found = self.found
+        repeated = verdicts.pop("repeated rows")
+        found.filtered, found.turned_away = verdicts.get("accept", 0), verdicts.get("duplicate", 0)
+        wanted = {"accept": self._total, "duplicate": repeated}
+        if {name: count for name, count in verdicts.items() if count} != {
+            name: count for name, count in wanted.items() if count
+        }:
+            found.troubles.append(f"the filter over the repeated feed said {verdicts}")
+
+    def _check_late(self, sent: dict[str, int]) -> None:
+        """What Spark has sent back is at each airport, once."""
+        found, until = self.found, time.monotonic() + QUIET_S_MAX
+        found.late = sum(sent.values())
+        for origin, daemon in self._network.airports.items():
+            wanted = sent.get(origin, 0)
+            while (there := self._manager(daemon).queue(LATE_QUEUE)["messages"]) < wanted:
+                if time.monotonic() > until:
+                    break
+                time.sleep(POLL_S)
+            found.at_airports += there
+        if found.at_airports != found.late:
+            found.troubles.append(
+                f"{found.late} late flights were sent back, {found.at_airports} have arrived"
+            )
 
     def _check_audit(self, *, keep: bool) -> None:
         """Every message of the audit queue: once, in each airport's order, byte for byte."""
