@@ -227,6 +227,6 @@ def test_names_compare_in_any_case_and_with_either_slash() -> None:
     )
     codes, keys, there = keyed(table, ("sourceMachine", "queue"))
     assert codes[0] == codes[1] != codes[2]
-    assert keys[codes[0]] == "ab\ndirect=os:b\\q"
+    assert keys[codes[0]].as_py() == "ab\ndirect=os:b\\q"
     assert there.tolist() == [True, True, True, False]
     assert len(keys) == 3

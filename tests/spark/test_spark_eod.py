@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -116,7 +117,10 @@ class Filtered:
         half = (len(rows) + 1) // 2
         for part in (table.slice(half), table.slice(0, half)):
             self.files += 1
-            pq.write_table(part, self.place / "in" / f"{self.files:04}.parquet")
+            file = self.place / "in" / f"{self.files:04}.parquet"
+            pq.write_table(part, file)
+            # Spark takes files by the time of their last change, in no order where that is equal.
+            os.utime(file, (self.files, self.files))
 
     def run(self) -> None:
         from onceq.spark.operators import eod_filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import defaultdict
 from pathlib import Path
@@ -83,13 +84,19 @@ def test_a_stream_over_restarts_and_repeated_batches(
             "checkpointLocation", str(tmp_path / "checkpoint")
         ).trigger(availableNow=True).start().awaitTermination()
 
+    def add(number: int, part: int) -> None:
+        # Spark takes files by the time of their last change, and in no order where that is equal.
+        file = tmp_path / "in" / f"{number}.parquet"
+        pq.write_table(table.slice(part * size, size), file)
+        os.utime(file, (number, number))
+
     crashes = [1]
-    for part in range(2):
-        pq.write_table(table.slice(part * size, size), tmp_path / "in" / f"{part}.parquet")
+    add(0, 0)
+    add(1, 1)
     with pytest.raises(Exception, match="in batch 1"):
         run()
-    pq.write_table(table.slice(2 * size, size), tmp_path / "in" / "2.parquet")
-    pq.write_table(table.slice(0, size), tmp_path / "in" / "3.parquet")
+    add(2, 2)
+    add(3, 0)
     run()
     assert sorted(batches) == [0, 1, 2, 3]
     assert by_queue([row for rows in batches.values() for row in rows]) == sender.numbered()

@@ -54,7 +54,7 @@ def _whole(work: Work, group: Any) -> Any:
     """All rows of a bucket at once, where nothing was before."""
     table = pa.concat_tables([unpack(parcel.as_buffer()) for parcel in group["parcel"]])
     out, _ = work.done(table, Memory.empty(work.fields), group["at"][0].as_py())
-    return pa.table({"parcel": pa.array(parcels_of(out), pa.binary())})
+    return pa.table({"parcel": parcels_of(out)})
 
 
 class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
@@ -80,7 +80,7 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
         )
         out, after = work.done(pa.concat_tables(tables), memory, now_s)
         self._state.update((after.write(work.buckets),))
-        yield pd.DataFrame({"parcel": parcels_of(out)})
+        yield pd.DataFrame({"parcel": parcels_of(out).to_pandas()})
 
     def close(self) -> None:
         """Nothing is held open."""

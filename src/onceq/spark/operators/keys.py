@@ -19,40 +19,46 @@ SEPARATOR = "\n"
 """Between the parts of a key; no name has one."""
 
 
-def keyed(table: Any, columns: Sequence[str]) -> tuple[Ints, list[str], Flags]:
+def keyed(table: Any, columns: Sequence[str]) -> tuple[Ints, Any, Flags]:
     """The key of each row.
 
     Returns:
-        For each row the place of its key, the keys, and whether every part of it was there.
+        For each row the place of its key, the keys (an Arrow array), and whether every part of it
+        was there.
     """
     codes = np.zeros(table.num_rows, np.int64)
-    keys = [""]
+    keys: Any = None
     there = np.ones(table.num_rows, np.bool_)
-    for place, name in enumerate(columns):
+    for name in columns:
         part, texts, good = _coded(table[name])
         there &= good
-        codes, pairs = compact(codes * len(texts) + part)
-        before = SEPARATOR if place else ""
-        keys = [
-            keys[pair // len(texts)] + before + texts[pair % len(texts)] for pair in pairs.tolist()
-        ]
+        codes, pairs = compact(codes * max(len(texts), 1) + part)
+        here = texts.take(pa.array(pairs % max(len(texts), 1)))
+        if keys is None:
+            keys = here
+        else:
+            before = keys.take(pa.array(pairs // max(len(texts), 1)))
+            keys = pc.binary_join_element_wise(before, here, SEPARATOR)
     return codes, keys, there
 
 
-def _coded(column: Any) -> tuple[Ints, list[str], Flags]:
+def _coded(column: Any) -> tuple[Ints, Any, Flags]:
     """Each value's place among the distinct names of a column; null counts as the empty name."""
     there = np.ones(len(column), np.bool_)
     if column.null_count:
         there = column.is_valid().to_numpy(zero_copy_only=False)
         column = pc.fill_null(column.cast(pa.string()), "")
     encoded = _whole(column).dictionary_encode()
-    places: dict[str, int] = {}
-    same = [
-        places.setdefault(folded(text), len(places))
-        for text in encoded.dictionary.cast(pa.string()).to_pylist()
-    ]
-    codes = np.asarray(same, np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
-    return codes, list(places) or [""], there
+    same = all_folded(encoded.dictionary.cast(pa.string())).dictionary_encode()
+    codes = same.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes[encoded.indices.to_numpy(zero_copy_only=False)], same.dictionary, there
+
+
+def all_folded(names: Any) -> Any:
+    """``folded`` for an Arrow array."""
+    if pc.all(pc.string_is_ascii(names)).as_py() is False:
+        return pa.array([folded(name) for name in names.to_pylist()], pa.string())
+    return pc.replace_substring(pc.ascii_lower(names), "/", "\\")
 
 
 def folded(name: str) -> str:
@@ -73,6 +79,7 @@ def _whole(column: Any) -> Any:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def bucket_of(keys: Sequence[str], buckets: int) -> Ints:
+def bucket_of(keys: Any, buckets: int) -> Ints:
     """The bucket of each key: the same one on every machine, for ever."""
-    return np.fromiter((crc32(key.encode()) % buckets for key in keys), np.int64, len(keys))
+    raw = keys.cast(pa.binary()).to_pylist()
+    return np.fromiter((crc32(key) % buckets for key in raw), np.int64, len(raw))

@@ -9,7 +9,7 @@ Upholds: I24 (one record for each pair).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,9 +64,9 @@ class Memory:
         fields = {name: values[keep] for name, values in self.fields.items()}
         return Memory(self.keys.filter(pa.array(keep)), fields)
 
-    def of(self, keys: Sequence[str]) -> tuple[dict[str, Any], Ints]:
+    def of(self, keys: Any) -> tuple[dict[str, Any], Ints]:
         """The fields of keys, zeros where nothing is known; and their places here, -1 for none."""
-        found = pc.index_in(pa.array(keys, pa.string()), value_set=self.keys)
+        found = pc.index_in(keys, value_set=self.keys)
         at = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         here = at >= 0
         fields = {}
@@ -75,14 +75,12 @@ class Memory:
             fields[name][here] = values[at[here]]
         return fields, at
 
-    def after(
-        self, keys: Sequence[str], at: Ints, fields: Mapping[str, Any], known: Flags
-    ) -> Memory:
+    def after(self, keys: Any, at: Ints, fields: Mapping[str, Any], known: Flags) -> Memory:
         """With those of these keys that are ``known`` as they are now; ``at`` is from ``of``."""
         keep = np.ones(len(self.keys), np.bool_)
         keep[at[at >= 0]] = False
         others = self.part(keep)
-        new = pa.array(keys, pa.string()).filter(pa.array(known))
+        new = keys.filter(pa.array(known))
         joined = {
             name: np.concatenate((values, fields[name][known]))
             for name, values in others.fields.items()

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.spark.operators.keys import bucket_of, keyed
+from onceq.spark.options import wrong
 
 PARCEL_ROWS: Final = 65_536
 PARCEL_BYTES: Final = 16 << 20
@@ -26,6 +27,9 @@ BATCH_ROWS: Final = 10_000
 """Rows of one batch that goes back to Spark."""
 OUT_ROWS: Final = 32_768
 """Rows of one parcel that an operator makes."""
+
+PARCELS_BYTES_MAX: Final = (1 << 31) - 1
+"""Of one array of parcels: Arrow's binary type, which Spark wants, counts with 32 bits."""
 
 CLOCK: Final = "__onceq_at"
 PARCELS: Final = "bucket int, at bigint, parcel binary"
@@ -37,10 +41,25 @@ Rows = Callable[[Iterable[Any]], Iterator[Any]]
 
 def pack(table: Any) -> bytes:
     """A table as bytes."""
+    return bytes(packs([table])[0].as_buffer())
+
+
+def packs(tables: Iterable[Any]) -> Any:
+    """Tables as an Arrow array of parcels, all in one buffer: they are large, and each copy of them
+    costs as much as deciding about their rows."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+    ends = [0]
+    for table in tables:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        ends.append(sink.tell())
+    if ends[-1] > PARCELS_BYTES_MAX:
+        raise wrong(
+            f"parcels of {ends[-1]} bytes, and {PARCELS_BYTES_MAX} go together; let a micro-batch "
+            "have fewer rows, or give the operator more buckets"
+        )
+    offsets = pa.py_buffer(np.array(ends, np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, offsets, sink.getvalue()])
 
 
 def unpack(parcel: Any) -> Any:
@@ -48,9 +67,9 @@ def unpack(parcel: Any) -> Any:
     return pa.ipc.open_stream(parcel).read_all()
 
 
-def parcels_of(table: Any) -> list[bytes]:
-    """A table in parcels that are not too large."""
-    return [pack(table.slice(at, OUT_ROWS)) for at in range(0, table.num_rows, OUT_ROWS)]
+def parcels_of(table: Any) -> Any:
+    """A table in parcels that are not too large, as an Arrow array."""
+    return packs(table.slice(at, OUT_ROWS) for at in range(0, table.num_rows, OUT_ROWS))
 
 
 def packed(frame: Any, columns: Sequence[str], buckets: int) -> Any:
@@ -105,12 +124,12 @@ def _sorted_out(table: Any, columns: tuple[str, ...], buckets: int) -> Any:
     counts = np.bincount(bucket, minlength=buckets)
     starts = np.cumsum(counts) - counts
     there = np.flatnonzero(counts)
-    made = [pack(table.slice(starts[b], counts[b])) for b in there.tolist()]
+    made = packs(table.slice(starts[b], counts[b]) for b in there.tolist())
     return pa.RecordBatch.from_arrays(
         [
             pa.array(there, pa.int32()),
             pa.array([at.as_py()] * len(made), pa.int64()),
-            pa.array(made, pa.binary()),
+            made,
         ],
         names=["bucket", "at", "parcel"],
     )
