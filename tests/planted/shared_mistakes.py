@@ -151,7 +151,7 @@ def branch_committed_in_passing(patch: pytest.MonkeyPatch) -> None:
 
 
 SHARED_MISTAKES: dict[str, Mistake] = {
-    "decisions left out": Mistake(0, decisions_left_out, frozenset({"I21"}), first=109),
+    "decisions left out": Mistake(0, decisions_left_out, frozenset({"I21"}), first=165),
     # It comes back prepared, and nobody tells it again; or what it sent has left already.
     "branch committed in passing": Mistake(
         0, branch_committed_in_passing, frozenset({"I21", "I20"}) | UNTRUE
