@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import typer
 
-from onceq.cli import spark_files, spark_replay
+from onceq.cli import spark_audit, spark_files, spark_replay
 
 app = typer.Typer(
-    name="spark", help="Jobs on Apache Spark: queues into files and back.", no_args_is_help=True
+    name="spark",
+    help="Jobs on Apache Spark: queues into files and back, audits of histories.",
+    no_args_is_help=True,
 )
 spark_files.register(app)
 spark_replay.register(app)
+spark_audit.register(app)
 
 
 @app.callback()
 def spark() -> None:
-    """Jobs on Apache Spark: queues into files and back."""
+    """Jobs on Apache Spark: queues into files and back, audits of histories."""

@@ -6,7 +6,6 @@ Upholds: a plain installation has these commands too, and they say what to insta
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from onceq.errors import ConfigurationError, OnceqError
@@ -14,13 +13,15 @@ from onceq.errors import ConfigurationError, OnceqError
 INTERRUPTED = 130
 
 
-def loaded(module: str) -> Any:
-    """A module that needs Spark; raises ConfigurationError where that is not installed."""
-    if find_spec("pyspark") is None:
+def loaded(module: str, extras: str = "spark,java") -> Any:
+    """A module that needs Spark; raises ConfigurationError where a library is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "this needs Apache Spark, which is not installed: pip install 'onceq[spark,java]'"
-        )
-    return import_module(module)
+            f"this needs the package {error.name}, which is not installed: "
+            f"pip install 'onceq[{extras}]'"
+        ) from None
 
 
 def said(error: Exception) -> OnceqError:

@@ -1,0 +1,114 @@
+"""``onceq spark audit``: what histories prove. The work is in ``onceq.spark.audit``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, as_json
+from onceq.cli.spark_loading import loaded, said
+
+VIOLATED = 8
+"""Exit code of an audit that has found an invariant violated."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(audit)
+
+
+def audit(
+    folders: Annotated[
+        list[str], typer.Argument(
+            metavar="FOLDER...", help="Data directories of queue managers with the setting "
+            "history = true, copies of their history folders, or a folder of several; also *."
+        ),
+    ],
+    settled: Annotated[
+        bool, typer.Option(
+            "--settled", help="Nothing was under way any more when the histories were taken: what "
+            "is missing in them is lost, and not merely late."
+        ),
+    ] = False,
+    html: Annotated[
+        str, typer.Option("--html", metavar="FILE", show_default=False,
+                          help="Write a report with plots, in one file.")
+    ] = "",
+    to: Annotated[
+        str, typer.Option("--out", metavar="FOLDER", show_default=False,
+                          help="Write the tables as Parquet into a new folder.")
+    ] = "",
+    stuck: Annotated[
+        float, typer.Option("--stuck", metavar="S", min=0.0,
+                            help="A stream waits too long for its acknowledgment after so many "
+                            "seconds.")
+    ] = 300.0,
+    master: Annotated[
+        str, typer.Option("--master", metavar="URL", help="Spark to use.")
+    ] = "local[*]",
+    json: Json = False,
+) -> int:  # fmt: skip
+    """Prove or refute from queue managers' own histories that each committed message met exactly
+    one end, once and in order.
+
+    Ends with 0 if nothing contradicts that, and with 8 if anything does. Messages that are on
+    their way are no violation, nor is what a history that was cut off cannot tell.
+    """
+    command = loaded("onceq.spark.audit.command", "audit,java")
+    try:
+        found = command.run(
+            folders, settled=settled, html=html, to=to, stuck_s=stuck, master=master
+        )
+    except Exception as error:
+        raise said(error) from error
+    if as_json(json):
+        out.dump(found)
+    else:
+        _print(found)
+    return VIOLATED if found["violations"] else 0
+
+
+def _print(found: dict[str, Any]) -> None:
+    out.table(
+        ("queue manager", "files", "rows from", "up to", "told"),
+        [(m["manager"], m["files"], out.when(m["from_s"]), out.when(m["up_to_us"] // 1_000_000),
+          "whole" if not m["limits"] else "; ".join(m["limits"])) for m in found["managers"]],
+    )  # fmt: skip
+    out.line("")
+    out.table(
+        ("what became of them", "messages"),
+        [(name, count) for name, count in found["states"].items()],
+    )
+    if found["latencies"]:
+        out.line("")
+        out.table(
+            ("route", "from", "to", "messages", "50 % s", "90 % s", "99 % s", "most s"),
+            [(r["route"], r["from"], r["to"], r["messages"], r["p50_s"], r["p90_s"], r["p99_s"],
+              r["max_s"]) for r in found["latencies"]],
+        )  # fmt: skip
+    if found["stuck"]:
+        out.line("")
+        out.table(
+            ("stuck stream", "stream", "messages", "first number", "since", "waits s"),
+            [(s["route"], s["stream"], s["messages"], s["first_number"], out.when(s["since_s"]),
+              s["waits_s"]) for s in found["stuck"]],
+        )  # fmt: skip
+    if found["resends"]:
+        out.line("")
+        out.table(
+            ("sent again on", "messages", "times", "came again"),
+            [(r["route"], r["messages"], r["times"], r["came_again"]) for r in found["resends"]],
+        )
+    for story in found["stories"]:
+        out.line("")
+        out.line(f"{story['invariant']} {story['fault']}: {story['title']}: {story['said']}")
+        for row in story["rows"]:
+            out.line(f"    {row}")
+    out.line("")
+    for note in found["notes"]:
+        out.line(f"! {note}")
+    for name in found["written"]:
+        out.line(f"wrote {name}")
+    out.line(found["verdict"])

@@ -1,0 +1,1 @@
+"""The audit: what queue managers' own histories prove, or refute, of every message."""

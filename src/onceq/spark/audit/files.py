@@ -1,0 +1,141 @@
+"""Finding histories, and what part of each manager's life they tell.
+
+A history whose beginning is cut off, that has a gap, or that is missing altogether limits what can
+be said; that is said, and no message is called lost because of it.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from onceq.errors import ConfigurationError
+from onceq.history.columns import COLUMNS, FOLDER, META, VERSION, Span, span_of
+
+
+@dataclass
+class Coverage:
+    """What is known of one manager.
+
+    Attributes:
+        start, end: Log positions of what its files tell.
+        gaps: (from, to) of the parts between that are missing.
+        up_to_us: Nothing before that time is missing at the end, by its clock.
+        lives: More than one: its log was behind its history once (a restored backup).
+    """
+
+    manager: str
+    id: str
+    folder: str
+    start: int
+    end: int
+    up_to_us: int
+    files: list[str] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    lives: int = 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether its life is told from the beginning without a gap."""
+        return self.start == 0 and self.unbroken
+
+    @property
+    def unbroken(self) -> bool:
+        """Whether nothing is missing inside."""
+        return not self.gaps and self.lives == 1
+
+    def limits(self) -> list[str]:
+        """What is missing, in words."""
+        said = []
+        if self.start:
+            said.append(f"its beginning is cut off (up to log position {self.start:,})")
+        if self.gaps:
+            parts = ", ".join(f"{a:,} to {b:,}" for a, b in self.gaps[:5])
+            said.append(f"{len(self.gaps)} part(s) of it are missing (log positions {parts})")
+        if self.lives > 1:
+            said.append(f"the store was restored {self.lives - 1} time(s)")
+        return said
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "files": len(self.files), "limits": self.limits()}
+
+
+def find(folders: Sequence[str]) -> list[Coverage]:
+    """The histories in folders: of a history, of a manager, or of several of either.
+
+    Args:
+        folders: Paths, also with ``*`` and ``**``.
+
+    Raises:
+        ConfigurationError: There is none in one of them, or a file is none of ours.
+    """
+    found: dict[str, Path] = {}
+    for given in folders:
+        places = [Path(p) for p in glob.glob(given, recursive=True)] or [Path(given)]
+        here = [folder for place in places for folder in _folders(place)]
+        if not here:
+            raise ConfigurationError(
+                f"there is no history in {given}: name the data directory of a queue manager that "
+                "has the setting history = true, or a folder with several of them"
+            )
+        found.update({str(folder.resolve()): folder for folder in here})
+    known: dict[str, Coverage] = {}
+    for folder in found.values():
+        one = _coverage(folder)
+        other = known.setdefault(one.id, one)
+        if other is not one:
+            raise ConfigurationError(
+                f"{one.folder} and {other.folder} are both histories of {one.manager}: name one"
+            )
+    return sorted(known.values(), key=lambda one: (one.manager, one.id))
+
+
+def _folders(place: Path) -> list[Path]:
+    """Folders with files of a history, at most two levels below."""
+    levels = (place, place / FOLDER, *sorted(place.glob("*")), *sorted(place.glob(f"*/{FOLDER}")))
+    return [level for level in levels if level.is_dir() and _spans(level)]
+
+
+def _spans(folder: Path) -> list[Span]:
+    return sorted(span for path in folder.iterdir() if (span := span_of(path.name)))
+
+
+def _coverage(folder: Path) -> Coverage:
+    spans = _spans(folder)
+    metas = [_meta(folder / span.name) for span in (spans[0], spans[-1])]
+    if len({meta["managerId"] for meta in metas}) > 1:
+        raise ConfigurationError(f"{folder} holds files of several managers; keep them apart")
+    last = metas[-1]
+    gaps = [
+        (one.end, other.start)
+        for one, other in pairwise(spans)
+        if one.end != other.start and one.life == other.life
+    ]
+    return Coverage(
+        last["manager"], last["managerId"], str(folder), spans[0].start, spans[-1].end,
+        last["upTo"], [str(folder / span.name) for span in spans], gaps,
+        len({span.life for span in spans}),
+    )  # fmt: skip
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    try:
+        schema = pq.read_schema(path)
+    except (ArrowException, OSError) as error:
+        raise ConfigurationError(f"{path} is no Parquet file that can be read: {error}") from None
+    raw = (schema.metadata or {}).get(META)
+    if raw is None or not set(COLUMNS) <= set(schema.names):
+        raise ConfigurationError(f"{path} is no file of a history of onceq")
+    meta: dict[str, Any] = json.loads(raw)
+    if meta["version"] > VERSION:
+        raise ConfigurationError(f"{path} was written by a newer onceq (version {meta['version']})")
+    return meta
