@@ -123,6 +123,7 @@ def test_a_signal_ends_it_and_it_goes_on(pump: Pump, monkeypatch: Any) -> None:
     before = signal.getsignal(signal.SIGINT)
     first = pump.run(follow=True)
     assert first.stopped
+    assert pump.left == 60 - first.total
     assert signal.getsignal(signal.SIGINT) is before
     monkeypatch.undo()
     assert pump.run().total == 60

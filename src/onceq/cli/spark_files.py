@@ -15,7 +15,7 @@ from onceq.cli.spark_loading import INTERRUPTED, loaded, said
 BATCH_MESSAGES_MAX = 2_000_000
 """One transaction removes no more."""
 Queues = Annotated[
-    list[str], typer.Argument(metavar="QUEUE...", help="Queues, journals, dead-letter queues.")
+    list[str], typer.Argument(metavar="QUEUE", help="Queues, journals, dead-letter queues.")
 ]
 Folder = Annotated[
     Path,

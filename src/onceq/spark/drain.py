@@ -27,13 +27,14 @@ import re
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.spark.options import parse
 from onceq.spark.rows import COLUMNS
 from onceq.spark.targets import wrong
 
@@ -112,18 +113,12 @@ def drain(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
     target.prepare()
     columns = plan.columns or tuple(COLUMNS)
     wanted = dict.fromkeys([*columns, *(["arrivedTime"] if plan.by_date else [])])
+    options = _options(plan)
     source = (
         spark.readStream.format("onceq")
         .schema(", ".join(f"`{name}` {COLUMNS[name]}" for name in wanted))
-        .option("queueManager", plan.manager)
-        .option("queue", plan.queues)
-        .option("maxMessagesPerTrigger", plan.batch_messages)
-        .option("readMode", "peek" if plan.keep else "receive")
-        .option("failOnDataLoss", str(not plan.ignore_loss).lower())
-        .option("subscription", SUBSCRIPTION)
+        .options(**options)
     )
-    if plan.batch_bytes:
-        source = source.option("maxBytesPerTrigger", plan.batch_bytes)
     trigger: dict[str, Any] = (
         {"processingTime": "1 second"} if plan.follow else {"availableNow": True}
     )
@@ -139,8 +134,37 @@ def drain(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
             if asked.is_set():
                 query.stop()
                 target.done.stopped = True
+                _remove_done(target, options)
                 break
     return target.done
+
+
+def _options(plan: Plan) -> dict[str, str]:
+    """Of the source."""
+    options = {
+        "queueManager": plan.manager,
+        "queue": plan.queues,
+        "maxMessagesPerTrigger": str(plan.batch_messages),
+        "readMode": "peek" if plan.keep else "receive",
+        "failOnDataLoss": str(not plan.ignore_loss).lower(),
+        "subscription": SUBSCRIPTION,
+    }
+    if plan.batch_bytes:
+        options["maxBytesPerTrigger"] = str(plan.batch_bytes)
+    return options
+
+
+def _remove_done(target: _Target, options: Mapping[str, str]) -> None:
+    """Remove what the last batch has read: Spark would only ask for it at the next start."""
+    end = target.end_of_last()
+    if end is not None:
+        from onceq.spark.stream import OnceqStreamReader
+
+        reader = OnceqStreamReader(parse(options, stream=True), ())
+        try:
+            reader.commit(end)
+        finally:
+            reader.stop()
 
 
 @contextmanager
@@ -208,10 +232,24 @@ class _Target:
         self._hidden.mkdir(parents=True, exist_ok=True)
         _write_durably(path, fixed)
 
+    def _last(self) -> int:
+        """The last batch that is done; -1 for none."""
+        if not self._state.exists():
+            return -1
+        return int(json.loads(self._state.read_text())["batch"])
+
+    def end_of_last(self) -> dict[str, Any] | None:
+        """Where the last batch that is done ends; None if there is none."""
+        batch = self._last()
+        if batch < 0:
+            return None
+        # Spark's log: a version, what it notes itself, and a line for each source.
+        lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
+        return dict(json.loads(lines[-1]))
+
     def write(self, frame: DataFrame, batch: int) -> None:
         """Make the files of a batch; see the module."""
-        state = json.loads(self._state.read_text()) if self._state.exists() else {"batch": -1}
-        if batch <= state["batch"]:
+        if batch <= self._last():
             return
         _sync(self.checkpoint / "offsets" / str(batch))
         _sync(self.checkpoint / "offsets")
