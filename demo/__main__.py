@@ -76,11 +76,13 @@ def _run(console: Console, options: argparse.Namespace) -> int:
             course.deliver()
             course.land(keep=options.keep)
             found = course.conclude()
+            course.prove(options.report, keep=options.keep)
         found.total_s = time.monotonic() - begun
         airlines = flights.airlines()
         report.show(console, found, airlines)
         picture = report.plot(found, airlines, options.report)
         console.print(f"Picture: {picture}", highlight=False)
+        console.print(f"Audit:   {found.page}", highlight=False)
         if options.keep:
             kept = True
             console.print(keep_text(network, directory / "spark" / "flights.parquet"),

@@ -239,6 +239,16 @@ class Network:
         everything = [d.child for d in self.daemons if d.child is not None] + self.children
         return [child.process.pid for child in everything if child.process.poll() is None]
 
+    def rest(self) -> None:
+        """Stop the queue managers in order, and leave their directories."""
+        for daemon in self.daemons:
+            daemon.retire()
+        running = [daemon.child for daemon in self.daemons if daemon.child is not None]
+        for child in running:
+            child.process.terminate()
+        for child in running:
+            child.stop()
+
     def stop(self) -> None:
         """End everything, whatever state it is in."""
         for daemon in self.daemons:

@@ -55,6 +55,10 @@ class Findings:
     timeline: list[tuple[float, int, int, int]] = field(default_factory=list)
     carriers: list[dict[str, Any]] = field(default_factory=list)
     routes: list[dict[str, Any]] = field(default_factory=list)
+    audited: int = 0
+    verdict: str = ""
+    audit_s: float = 0.0
+    page: str = ""
     troubles: list[str] = field(default_factory=list)
 
     @property
@@ -99,6 +103,8 @@ def _outcome(found: Findings) -> Table:
          "very late flights, to their airports; the batch was written twice"),
         ("filtered by Spark", f"{found.filtered:,}",
          f"of a feed without order; {found.turned_away:,} repetitions were turned away"),
+        ("audited", f"{found.audited:,}",
+         f"{found.verdict.partition(':')[0].lower()} from the histories of all five managers"),
         ("duplicates", f"{found.duplicates:,}", "flights that are there twice"),
         ("missing", f"{found.missing:,}", "flights that are not there"),
         ("out of order", f"{found.out_of_order:,}", "flights before an earlier one"),
@@ -114,7 +120,8 @@ def _outcome(found: Findings) -> Table:
         ("messages/s", f"{found.rate:,.0f}",
          f"first commit to last arrival, {found.deliver_s:.1f} s for "
          f"{found.at_hub + found.at_audit:,} messages"),
-        ("time", f"{found.total_s:.0f} s", f"of which Spark {found.spark_s:.0f} s"),
+        ("time", f"{found.total_s:.0f} s",
+         f"of which Spark {found.spark_s:.0f} s, and the audit {found.audit_s:.0f} s"),
     ]  # fmt: skip
     for row in rows:
         table.add_row(*row)

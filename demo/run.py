@@ -34,6 +34,7 @@ DELIVER_S_MAX = 300.0
 JOB_S_MAX = 300.0
 QUIET_S_MAX = 60.0
 RECEIVE_MESSAGES = 5_000
+AUDIT_PAGE = "audit.html"
 
 
 class Off(Exception):
@@ -402,6 +403,45 @@ class Course:
         for name in list(self._connections):
             self._forget(name)
         return found
+
+    def prove(self, place: Path, *, keep: bool) -> None:
+        """The managers' own histories prove it once more, message by message.
+
+        Args:
+            place: Directory of the report.
+            keep: The managers go on, so their histories may end in the middle.
+        """
+        watch, network = self._watch, self._network
+        if not keep:
+            watch.say("all queue managers stop in order")
+            network.rest()
+        watch.say("the audit reads the histories of all five")
+        place.mkdir(parents=True, exist_ok=True)
+        page = place / AUDIT_PAGE
+        folders = [str(daemon.directory) for daemon in network.daemons]
+        more = [] if keep else ["--settled"]
+        child = network.spawn(
+            ["-m", "onceq.cli.main", "spark", "audit", *folders, "--html", str(page), "--json",
+             *more],
+            "history",
+            pipe=True,
+        )  # fmt: skip
+        begun = time.monotonic()
+        said = child.output.read()
+        child.process.wait()
+        try:
+            result = json.loads(said)
+        except ValueError:
+            raise Off(f"the audit has failed: {child.complain()}") from None
+        found = self.found
+        found.audit_s = time.monotonic() - begun
+        found.audited, found.verdict = result["messages"], result["verdict"]
+        found.page = str(page)
+        wanted = 2 * self._total + found.late
+        if found.audited != wanted and not keep:
+            found.troubles.append(f"the audit knows {found.audited:,} messages of {wanted:,}")
+        if result["violations"]:
+            found.troubles.append(f"the audit: {found.verdict}; see {page}")
 
 
 _SEQ = re.compile(rb'"seq":(\d+),')

@@ -209,6 +209,9 @@ def test_a_small_one_from_end_to_end(place: Path) -> None:
     (kills,) = [line for line in said.splitlines() if "kills survived" in line]
     assert " 4 " in kills
     assert (place / "report" / "once-in-order.png").stat().st_size > 10_000
+    (audited,) = [line for line in said.splitlines() if " audited " in line]
+    assert "proven" in audited
+    assert "Proven" in (place / "report" / "audit.html").read_text()
     assert programme.left_behind() == []
 
 
