@@ -1,0 +1,106 @@
+"""``onceq spark audit``: what it prints, how it ends, and what it says without its libraries."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from onceq.cli.main import run
+
+FOUND: dict[str, Any] = {
+    "messages": 53,
+    "verdict": "PROVEN: of 53 messages each met at most one end",
+    "violations": 0,
+    "managers": [
+        {"manager": "ALPHA", "files": 3, "from_s": 1_800_000_000, "up_to_us": 1_800_000_900_000_000,
+         "limits": []},
+        {"manager": "BETA", "files": 1, "from_s": 0, "up_to_us": 0, "limits": ["it is cut off"]},
+    ],
+    "states": {"received by an application": 50, "in doubt": 3},
+    "latencies": [{"route": "A → B", "from": "commit", "to": "acceptance", "messages": 50,
+                   "p50_s": 0.001, "p90_s": 0.1, "p99_s": 1.0, "max_s": 2.0}],
+    "stuck": [{"route": "A → B", "stream": 7, "messages": 3, "first_number": 17,
+               "since_s": 1_800_000_000, "waits_s": 4_000.0}],
+    "resends": [{"route": "A → B", "messages": 5, "times": 9, "came_again": 4}],
+    "by_invariant": [], "stories": [], "notes": ["BETA: it is cut off"], "written": ["r.html"],
+}  # fmt: skip
+STORY = {
+    "invariant": "I4", "fault": "received-twice", "said": "received 2 times", "title": "message 4",
+    "rows": ["first line", "second line"],
+}  # fmt: skip
+
+
+class Command:
+    """In place of the Spark job."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self.found = found
+        self.asked: dict[str, Any] = {}
+
+    def run(self, folders: list[str], **options: Any) -> dict[str, Any]:
+        self.asked = {"folders": folders, **options}
+        return self.found
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Command:
+    made = Command(dict(FOUND))
+    monkeypatch.setitem(sys.modules, "onceq.spark.audit.command", made)  # type: ignore[arg-type]
+    return made
+
+
+def test_tables_and_verdict(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spark", "audit", "a", "b", "--settled", "--stuck", "5", "--html", "r.html"]) == 0
+    said = capsys.readouterr().out
+    for part in ("ALPHA", "whole", "it is cut off", "received by an application", "A → B",
+                 "! BETA", "wrote r.html", "PROVEN"):  # fmt: skip
+        assert part in said
+    assert command.asked == {
+        "folders": ["a", "b"], "settled": True, "stuck_s": 5.0, "html": "r.html", "to": "",
+        "master": "local[*]",
+    }  # fmt: skip
+
+
+def test_a_violation_is_told_and_ends_with_8(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.found.update(violations=1, stories=[STORY], verdict="VIOLATED: 1 violation(s) of I4")
+    assert run(["spark", "audit", "a"]) == 8
+    said = capsys.readouterr().out
+    assert "I4 received-twice: message 4: received 2 times\n    first line\n" in said
+    assert said.rstrip().endswith("VIOLATED: 1 violation(s) of I4")
+
+
+def test_json(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    command.found["violations"] = 2
+    assert run(["spark", "audit", "a", "--json"]) == 8
+    assert json.loads(capsys.readouterr().out)["messages"] == 53
+
+
+def test_a_missing_library_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [n for n in sys.modules if n.startswith("onceq.spark.audit")]:
+        monkeypatch.delitem(sys.modules, name)
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name.partition(".")[0] == "pyspark":
+            raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert run(["spark", "audit", "a"]) == 2
+    said = capsys.readouterr().err
+    assert "needs the package pyspark: pip install 'onceq[audit,java]'" in said
+    assert "Traceback" not in said
+
+
+def test_a_mistyped_option_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spark", "audit"]) == 2
+    assert run(["spark", "audit", "a", "--setled"]) == 2
+    assert "usage" in capsys.readouterr().err
