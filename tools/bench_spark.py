@@ -1,0 +1,104 @@
+"""``make bench-spark``: rows a second of the source, the sink and each operator, in one run.
+
+Beside them, on the same rows: what Spark's Python data source API reaches when nothing is behind
+it, Spark's own rate source to nowhere, Parquet written and read, and ``dropDuplicates``. Those are
+the yardsticks: goals are ratios, because machines differ. With several ``--rows`` the last table
+says how the cost of a row grows. Goals missed are said, and are no failure; rows lost are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+import bench_spark_operators  # noqa: E402
+import bench_spark_sink  # noqa: E402
+import bench_spark_source  # noqa: E402
+
+PARTS = {
+    "source": bench_spark_source.run,
+    "sink": bench_spark_sink.run,
+    "operators": bench_spark_operators.run,
+}
+ROWS = 1_000_000
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A ratio that is owed (speed.md): one figure beside another."""
+
+    figure: str
+    beside: str
+    first_step: float
+    goal: float
+
+
+GOALS = (
+    Goal("stream, all columns", "stream, all columns, API alone", 0.4, 0.8),
+    Goal("sink, wide", "sink, wide, API alone", 0.4, 0.8),
+    Goal("sink, narrow", "sink, narrow, API alone", 0.4, 0.8),
+    *(
+        Goal(f"{way}, eod_filter, {of}", f"{way}, dropDuplicates, {of}", 1.0, goal)
+        for way, goal in (("stream", 2.0), ("batch", 1.5))
+        for of in (f"{count} streams" for count in bench_spark_operators.STREAMS)
+    ),
+)
+
+
+def verdicts(found: Figures) -> list[str]:
+    """One line for each goal whose figures are there."""
+    lines = []
+    for goal in GOALS:
+        if goal.figure in found and goal.beside in found:
+            ratio = found[goal.figure] / found[goal.beside]
+            said = "goal met" if ratio >= goal.goal else "first step met"
+            said = said if ratio >= goal.first_step else "MISSED"
+            lines.append(
+                f"{goal.figure:40} {ratio:5.2f} of {goal.beside}; first step {goal.first_step}, "
+                f"goal {goal.goal}: {said}"
+            )
+    return lines
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, action="append", help=f"may be repeated [{ROWS:,}]")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    sizes = sorted(options.rows or [ROWS])
+    found: dict[int, Figures] = {}
+    for rows in sizes:
+        found[rows] = {}
+        for name in options.part or PARTS:
+            print(f"{name}, {rows:,} rows ...", file=sys.stderr, flush=True)
+            found[rows].update(PARTS[name](rows))
+    if options.json:
+        print(json.dumps(found))
+        return 0
+    for rows, figures in found.items():
+        print(f"\nrows/s with {rows:,} rows of {bench_spark_source.BODY_BYTES} bytes")
+        for title, value in figures.items():
+            print(f"{title:52} {value:14,.2f}" if value < 100 else f"{title:52} {value:14,.0f}")
+        for line in verdicts(figures):
+            print(line)
+    if len(sizes) > 1:
+        small, large = sizes[0], sizes[-1]
+        print(f"\ncost of a row with {large:,} rows, against {small:,}")
+        for title, value in found[small].items():
+            if value >= 100 and title in found[large]:
+                print(f"{title:52} {value / found[large][title]:14.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

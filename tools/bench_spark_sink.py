@@ -1,0 +1,163 @@
+"""Rows a second of the sink, beside a sink of the same API that does nothing, and Spark's own
+yardsticks on the same rows: its rate source to nowhere, Parquet read and written.
+
+Called by ``bench_spark.py``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onceq
+from bench_spark_source import BODY_BYTES, ROUNDS, session
+
+PARTITIONS = 2
+NARROW = ("body",)
+WIDE = (
+    "body", "label", "correlationId", "responseQueue", "adminQueue", "appSpecific", "bodyType",
+)  # fmt: skip
+
+Figures = dict[str, float]
+
+
+def table(spark: Any, rows: int, place: str) -> Any:
+    """The rows that are written, in Parquet, with the columns of the sink."""
+    frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
+        f"CAST(rpad(CAST(id AS STRING), {BODY_BYTES}, 'x') AS BINARY) AS body",
+        "concat('row ', id DIV 1000) AS label",
+        "CAST(lpad(CAST(id DIV 1000 AS STRING), 20, '0') AS BINARY) AS correlationId",
+        "CAST(NULL AS STRING) AS responseQueue",
+        "CAST(NULL AS STRING) AS adminQueue",
+        "id DIV 1000 AS appSpecific",
+        "8 AS bodyType",
+    )
+    frame.write.parquet(place)
+    return spark.read.parquet(place)
+
+
+def nothing() -> type:
+    """A data source whose writer takes record batches and drops them: the API alone."""
+    from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
+    class Dropping(DataSourceArrowWriter):  # type: ignore[misc]
+        def write(self, iterator: Iterator[Any]) -> Any:
+            for _ in iterator:
+                pass
+            return WriterCommitMessage()
+
+    class Nothing(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "bench_nothing"
+
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            return Dropping()
+
+    return Nothing
+
+
+class Bench:
+    """One daemon, one table of so many rows, one session."""
+
+    def __init__(self, spark: Any, folder: Path, rows: int) -> None:
+        self.rows = rows
+        self.folder = folder
+        self.spark = spark
+        self.frame = table(spark, rows, str(folder / "rows.parquet"))
+        spark.dataSource.register(nothing())
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "onceq.service.main", "--data", str(folder / "hub"),
+             "--listen", "127.0.0.1:0", "--create", "HUB"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        assert "ready" in self.process.stdout.readline()
+        self.manager = onceq.connect(str(folder / "hub"))
+        self._queues = 0
+
+    def write(self, form: str, names: tuple[str, ...], **options: str) -> float:
+        """Rows a second of a batch write."""
+        writer = self.frame.select(*names).write.format(form).mode("append").options(**options)
+        began = time.perf_counter()
+        writer.save()
+        return self.rows / (time.perf_counter() - began)
+
+    def sink(self, names: tuple[str, ...]) -> float:
+        """The same into a new queue; every row must be there."""
+        self._queues += 1
+        queue = f"private$\\sunk{self._queues}"
+        self.manager.create_queue(queue, transactional=True)
+        rate = self.write("onceq", names, queueManager=str(self.folder / "hub"), queue=queue)
+        held = self.manager.queue(queue)["messages"]
+        self.manager.purge(queue)
+        if held != self.rows:
+            raise AssertionError(f"{held} messages are in the queue, {self.rows} were written")
+        return rate
+
+    def parquet(self) -> float:
+        """Rows a second of Spark's own Parquet writer."""
+        began = time.perf_counter()
+        self.frame.select(*WIDE).write.mode("overwrite").parquet(str(self.folder / "copy.parquet"))
+        return self.rows / (time.perf_counter() - began)
+
+    def read(self) -> float:
+        """Rows a second of Spark's own Parquet reader."""
+        began = time.perf_counter()
+        self.frame.select(*WIDE).write.format("noop").mode("overwrite").save()
+        return self.rows / (time.perf_counter() - began)
+
+    def rate(self) -> float:
+        """Rows a second of Spark's rate source, one batch, to nowhere."""
+        rows = (
+            self.spark.readStream.format("rate-micro-batch")
+            .option("rowsPerBatch", self.rows)
+            .option("numPartitions", PARTITIONS)
+            .load()
+        )
+        with tempfile.TemporaryDirectory(dir=self.folder) as checkpoint:
+            began = time.perf_counter()
+            query = (
+                rows.writeStream.format("noop")
+                .option("checkpointLocation", checkpoint)
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+            return self.rows / (time.perf_counter() - began)
+
+    def close(self) -> None:
+        """Stop the daemon."""
+        self.manager.close()
+        self.process.terminate()
+        self.process.wait()
+
+
+def run(rows: int) -> Figures:
+    """Measure everything with so many rows; the best of some rounds, after one unmeasured."""
+    with tempfile.TemporaryDirectory() as folder, session(Path(folder)) as spark:
+        bench = Bench(spark, Path(folder), rows)
+        cases: dict[str, Callable[[], float]] = {
+            "rate source to nowhere": bench.rate,
+            "Parquet read": bench.read,
+            "Parquet write": bench.parquet,
+            "sink, narrow, API alone": lambda: bench.write("bench_nothing", NARROW),
+            "sink, narrow": lambda: bench.sink(NARROW),
+            "sink, wide, API alone": lambda: bench.write("bench_nothing", WIDE),
+            "sink, wide": lambda: bench.sink(WIDE),
+        }
+        best: Figures = {}
+        try:
+            for turn in range(ROUNDS + 1):
+                for title, case in cases.items():
+                    rate = case()
+                    if turn:
+                        best[title] = max(best.get(title, 0.0), rate)
+        finally:
+            bench.close()
+    return best
