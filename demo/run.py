@@ -23,6 +23,7 @@ from demo.managers import (
     Daemon,
     Network,
 )
+from demo.proofs import Off, check_filter, prove
 from demo.report import Findings
 from demo.watch import Watch
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
@@ -34,11 +35,6 @@ DELIVER_S_MAX = 300.0
 JOB_S_MAX = 300.0
 QUIET_S_MAX = 60.0
 RECEIVE_MESSAGES = 5_000
-AUDIT_PAGE = "audit.html"
-
-
-class Off(Exception):
-    """The demo cannot go on."""
 
 
 @dataclass
@@ -290,7 +286,7 @@ class Course:
             raise Off(f"the Spark job has failed: {job.child.complain()}")
         self.found.spark_s = time.monotonic() - begun
         self._check_parquet(job.result)
-        self._check_filter(job.result["filtered"])
+        check_filter(self.found, job.result["filtered"])
         self._check_late(job.result["late"])
 
     def _check_parquet(self, result: dict[str, Any]) -> None:
@@ -311,17 +307,6 @@ class Course:
         found.left_in_queue = view["messages"]
         if view["messages"]:
             found.troubles.append(f"{view['messages']} messages are still in the hub's queue")
-
-    def _check_filter(self, verdicts: dict[str, int]) -> None:
-        """A feed that repeats and knows no order gives every message once."""
-        found = self.found
-        repeated = verdicts.pop("repeated rows")
-        found.filtered, found.turned_away = verdicts.get("accept", 0), verdicts.get("duplicate", 0)
-        wanted = {"accept": self._total, "duplicate": repeated}
-        if {name: count for name, count in verdicts.items() if count} != {
-            name: count for name, count in wanted.items() if count
-        }:
-            found.troubles.append(f"the filter over the repeated feed said {verdicts}")
 
     def _check_late(self, sent: dict[str, int]) -> None:
         """What Spark has sent back is at each airport, once."""
@@ -405,43 +390,8 @@ class Course:
         return found
 
     def prove(self, place: Path, *, keep: bool) -> None:
-        """The managers' own histories prove it once more, message by message.
-
-        Args:
-            place: Directory of the report.
-            keep: The managers go on, so their histories may end in the middle.
-        """
-        watch, network = self._watch, self._network
-        if not keep:
-            watch.say("all queue managers stop in order")
-            network.rest()
-        watch.say("the audit reads the histories of all five")
-        place.mkdir(parents=True, exist_ok=True)
-        page = place / AUDIT_PAGE
-        folders = [str(daemon.directory) for daemon in network.daemons]
-        more = [] if keep else ["--settled"]
-        child = network.spawn(
-            ["-m", "onceq.cli.main", "spark", "audit", *folders, "--html", str(page), "--json",
-             *more],
-            "history",
-            pipe=True,
-        )  # fmt: skip
-        begun = time.monotonic()
-        said = child.output.read()
-        child.process.wait()
-        try:
-            result = json.loads(said)
-        except ValueError:
-            raise Off(f"the audit has failed: {child.complain()}") from None
-        found = self.found
-        found.audit_s = time.monotonic() - begun
-        found.audited, found.verdict = result["messages"], result["verdict"]
-        found.page = str(page)
-        wanted = 2 * self._total + found.late
-        if found.audited != wanted and not keep:
-            found.troubles.append(f"the audit knows {found.audited:,} messages of {wanted:,}")
-        if result["violations"]:
-            found.troubles.append(f"the audit: {found.verdict}; see {page}")
+        """See ``proofs.prove``."""
+        prove(self._network, self.found, self._watch, place, keep=keep)
 
 
 _SEQ = re.compile(rb'"seq":(\d+),')
