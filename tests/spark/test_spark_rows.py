@@ -154,6 +154,8 @@ def test_the_class_of_a_dead_letter(manager: onceq.QueueManager) -> None:
     rows = rows_of(manager.peek_many("SYSTEM$;DEADXACT", 10), "SYSTEM$;DEADXACT")
     assert [(row["class"], row["className"]) for row in rows] == [(0xC001, "nack-queue-purged")] * 3
     assert all(row["destination"].endswith(ORDERS) for row in rows)
+    places = manager.peek_tops("SYSTEM$;DEADXACT", 10, size=0)
+    assert [row["lookupId"] for row in rows] == list(places.lookup_ids)
 
 
 def test_packets_at_odd_places(manager: onceq.QueueManager) -> None:

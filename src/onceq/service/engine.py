@@ -53,7 +53,7 @@ from onceq.service.clock import Clock
 from onceq.service.history import History
 from onceq.service.logs import event
 from onceq.service.naming import Naming
-from onceq.service.picking import picked
+from onceq.service.picking import picked, wants_bytes
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
 from onceq.store.contract import Recovered, Store
@@ -333,9 +333,10 @@ class Engine:
             self.history.observe(self.store.position, self.clock.read().wall_us, action)
 
     def delivered(self, handed: Handed) -> Delivered:
-        """Fetch the bytes of messages."""
-        data = self.fetch(handed.pieces)
-        if handed.classes:
+        """Fetch the bytes of messages, if any of them are wanted."""
+        wanted = handed.pick is None or wants_bytes(handed.pick)
+        data = self.fetch(handed.pieces) if wanted else b""
+        if handed.classes and wanted:
             changed = bytearray(data)
             starts = list(accumulate(handed.lengths, initial=0))
             for index, value in handed.classes:

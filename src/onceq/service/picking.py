@@ -12,16 +12,21 @@ from array import array
 from itertools import accumulate
 
 from onceq.core.decision import Handed
-from onceq.core.places import PickBy
+from onceq.core.places import Pick, PickBy
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.packet.heads import HEAD, first_with_correlation, first_with_id, head_of
+
+
+def wants_bytes(pick: Pick) -> bool:
+    """Whether the packets have to be read for it."""
+    return pick.by is not PickBy.TOPS or any(pick.value)
 
 
 def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
     """What to hand out.
 
     Args:
-        data: The packets, one after another.
+        data: The packets, one after another; nothing where none of them is wanted.
 
     Returns:
         Packets or records; which of the messages they are; and the lookup identifier up to which
