@@ -344,11 +344,11 @@ def test_crashes_and_histories_that_are_cut_off_or_missing_are_no_violation(
     paths = [
         without_oldest(peopled(tmp_path / "cut", "CUT1", "CUT2", "CUT3")),
         without_receiver(peopled(tmp_path / "alone", "ONE1", "ONE2", "ONE3"), "ONE2"),
-        hostile(tmp_path / "hostile", (3, 6, 18)),
+        hostile(tmp_path / "hostile", (3, 6)),
     ]
     found = audit(spark, files.find([str(path) for path in paths]), settled=True)
     assert found["violations"] == 0, found["stories"]
-    assert found["messages"] > 1_000
+    assert found["messages"] > 600
     assert "CUT2: its beginning is cut off" in " ".join(found["notes"])
     assert any("no history of the receiver of DIRECT=OS:ONE2" in note for note in found["notes"])
     assert "as far as the histories tell" in found["verdict"]
