@@ -108,7 +108,7 @@ def test_feeds_of_all_kinds(ordered: bool) -> None:
     rng = random.Random(11)
     work = EodFilter(("lookupId",) if ordered else (), 8, 0)
     words = set()
-    for case in range(250):
+    for case in range(120):
         receiver, memory = Receiver(), Memory.empty(EodFilter.fields)
         for batch in feed(rng):
             if not batch:
@@ -160,7 +160,7 @@ def remembered(memory: Memory) -> dict[tuple[bytes, str], tuple[int, int]]:
 def test_runs_that_arrive_together() -> None:
     """A core that is handed whole reads comes to the same end as rows judged one by one."""
     rng = random.Random(5)
-    for _ in range(60):
+    for _ in range(40):
         receiver, memory = Receiver(), Memory.empty(EodFilter.fields)
         work = EodFilter(("lookupId",), 8, 0)
         for batch in feed(rng):

@@ -112,7 +112,7 @@ def test_commits_as_the_core_numbers_them() -> None:
     rows of each in any order and repeated, across batches that are run again."""
     rng = random.Random(17)
     messages = 0
-    for _ in range(60):
+    for _ in range(50):
         sender = Sender(rng)
         for _ in range(rng.randint(5, 60)):
             sender.something()

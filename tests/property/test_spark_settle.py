@@ -227,7 +227,7 @@ def by_rule(case: Case) -> dict[str, Any]:
 def test_arrivals_and_ends_of_all_kinds() -> None:
     rng = random.Random(31)
     classes: Counter[int] = Counter()
-    for _ in range(2_000):
+    for _ in range(1_000):
         case = drawn(rng)
         theirs, ours = by_core(case), by_rule(case)
         assert ours == theirs, case

@@ -50,7 +50,7 @@ def packs(tables: Iterable[Any]) -> Any:
     sink = pa.BufferOutputStream()
     ends = [0]
     for table in tables:
-        with pa.ipc.new_stream(sink, table.schema) as writer:
+        with pa.ipc.new_stream(sink, table.schema, options=_write()) as writer:
             writer.write_table(table)
         ends.append(sink.tell())
     if ends[-1] > PARCELS_BYTES_MAX:
@@ -64,7 +64,13 @@ def packs(tables: Iterable[Any]) -> Any:
 
 def unpack(parcel: Any) -> Any:
     """The table again."""
-    return pa.ipc.open_stream(parcel).read_all()
+    return pa.ipc.open_stream(parcel, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()
+
+
+def _write() -> Any:
+    """Compressed, because a parcel is copied some ten times on its way; and by one thread, because
+    other tasks work beside this one."""
+    return pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 def parcels_of(table: Any) -> Any:
