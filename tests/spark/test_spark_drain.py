@@ -156,6 +156,6 @@ def test_the_command_tells_what_it_did(pump: Pump, monkeypatch: Any, capsys: Any
 
 def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: Any, capsys: Any
                                                ) -> None:  # fmt: skip
-    monkeypatch.setattr("onceq.cli.spark_files.find_spec", lambda name: None)
+    monkeypatch.setattr("onceq.cli.spark_loading.find_spec", lambda name: None)
     assert cli(["--qm", "x:1", "spark", "drain", "q", "--to", str(tmp_path)]) == 2
     assert "pip install 'onceq[spark,java]'" in capsys.readouterr().err

@@ -6,6 +6,7 @@ Upholds: a plain installation has these commands too, and they say what to insta
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from onceq.errors import ConfigurationError, OnceqError
@@ -15,13 +16,15 @@ INTERRUPTED = 130
 
 def loaded(module: str, extras: str = "spark,java") -> Any:
     """A module that needs Spark; raises ConfigurationError where a library is not installed."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"this needs the package {error.name}, which is not installed: "
-            f"pip install 'onceq[{extras}]'"
-        ) from None
+    missing: str | None = "pyspark"
+    if find_spec("pyspark") is not None:
+        try:
+            return import_module(module)
+        except ModuleNotFoundError as error:
+            missing = error.name
+    raise ConfigurationError(
+        f"this command needs the package {missing}: pip install 'onceq[{extras}]'"
+    )
 
 
 def said(error: Exception) -> OnceqError:
