@@ -44,6 +44,8 @@ class Bank:
     def __init__(self, folder: Path, server: Postgres) -> None:
         self.folder, self.server = folder, server
         self.kills: Counter[str] = Counter()
+        self.moved = 0
+        """Transfers that the last line has counted."""
         self.tellers = 0
         for name in ("one", "two"):
             server.execute("CREATE TABLE accounts (id int PRIMARY KEY, balance bigint)", name)
@@ -110,10 +112,10 @@ class Bank:
         way = [-change for id, change in here.items() if id not in there]
         way += [-change for id, change in there.items() if id not in here]
         kills = ", ".join(f"{count} {whom}" for whom, count in sorted(self.kills.items()))
-        moved = f"{len(here):,}"
+        self.moved = len(here)
         return COLUMNS.format(
-            second, f"{one:,}", f"{two:,}", f"{sum(way):,}", f"{one + two + sum(way):,}", moved,
-            kills,
+            second, f"{one:,}", f"{two:,}", f"{sum(way):,}", f"{one + two + sum(way):,}",
+            f"{self.moved:,}", kills,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -182,8 +184,10 @@ def main() -> int:
                                  "kills"))  # fmt: skip
             begun = time.monotonic()
             while (second := int(time.monotonic() - begun)) < options.seconds:
+                before = bank.moved
                 print(bank.line(second), flush=True)
-                bank.kill(rng.choice(("teller", "teller", "manager", "database")))
+                if bank.moved > before:  # each life gets somewhere
+                    bank.kill(rng.choice(("teller", "teller", "manager", "database")))
                 time.sleep(max(second + 1 - (time.monotonic() - begun), 0))
             found = bank.settle()
     except KeyboardInterrupt:

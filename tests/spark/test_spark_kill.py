@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,14 +22,28 @@ def test_a_query_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     assert more["batches"] >= 3
 
 
+DRIVER = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()", "pyspark"],
+                         stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+sys.stdin.read()
+child.stdin.close()
+child.wait()
+"""
+
+
 def test_only_workers_of_this_driver_are_found() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()", "pyspark"], stdin=subprocess.PIPE
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+    assert driver.stdin is not None
+    assert driver.stdout is not None
     try:
-        assert spark_kill.workers(os.getpid()) == [child.pid]
-        assert spark_kill.workers(child.pid) == []
+        child = int(driver.stdout.readline())
+        assert spark_kill.workers(driver.pid) == [child]
+        assert spark_kill.workers(child) == []
     finally:
-        assert child.stdin is not None
-        child.stdin.close()
-        child.wait()
+        driver.stdin.close()
+        driver.wait()
+        driver.stdout.close()

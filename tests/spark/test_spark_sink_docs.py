@@ -24,6 +24,7 @@ def test_every_example_of_writing_runs(
     manager = daemon.manager
     for name in ("orders", "errors"):
         manager.create_queue(rf"private$\{name}", transactional=True, exist_ok=True)
+        manager.purge(rf"private$\{name}")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows").mkdir()
     row = {"id": 1, "amount": 2.5}

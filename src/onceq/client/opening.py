@@ -11,26 +11,27 @@ from onceq.directory.contract import Directory
 from onceq.model.limits import Settings
 
 
-def connect(
-    where: str = ".",
-    *,
-    timeout: float = 10.0,
-    answer_timeout: float | None = None,
-    again: bool = True,
-) -> QueueManager:
+def connect(where: str = ".", *, timeout: float = 10.0) -> QueueManager:
     """Connect to a queue manager that runs as a daemon.
 
     Args:
         where: ``onceq://host:port``, ``unix:///path``, or its data directory.
         timeout: Seconds for connecting.
-        answer_timeout: Seconds for each answer, the wait of a receive included; after that the
-            connection counts as broken. None: for ever.
-        again: Whether a call that finds the connection broken connects again.
 
     Raises:
         ServiceNotAvailable: Nobody answers there.
     """
-    return QueueManager(lambda: SocketLink(parse(where), timeout, answer_timeout), again=again)
+    return QueueManager(lambda: SocketLink(parse(where), timeout), again=True)
+
+
+def connect_for_job(where: str, *, timeout: float) -> QueueManager:
+    """The same for jobs, which must not wait for ever.
+
+    Args:
+        timeout: Seconds for connecting, and for each answer, the wait of a receive included; after
+            that the connection counts as broken.
+    """
+    return QueueManager(lambda: SocketLink(parse(where), timeout, timeout), again=True)
 
 
 def open(

@@ -218,6 +218,11 @@ class AsyncOpenQueue:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its connection still lives, as far as that can be known without asking."""
+        return bool(self.handle) and self._link.alive
+
     async def run(self, plan: Plan) -> Any:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
         if self.handle and not await self._link.look():

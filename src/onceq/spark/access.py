@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from onceq.client.opening import connect
+from onceq.client.opening import connect_for_job
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue
 from onceq.errors import (
@@ -101,8 +101,7 @@ class Access:
 
     def _connected(self) -> QueueManager:
         if self._manager is None:
-            wait_s = self.patience.timeout_s
-            self._manager = connect(self.where, timeout=wait_s, answer_timeout=wait_s)
+            self._manager = connect_for_job(self.where, timeout=self.patience.timeout_s)
         return self._manager
 
     def _said(self, error: OnceqError, about: str, attempts: int = 0) -> OnceqError:

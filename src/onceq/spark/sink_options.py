@@ -105,7 +105,7 @@ COLUMNS: Final = (
 """A null means that the property is not set."""
 
 _OF_THE_SOURCE: Final = (
-    "lookupId", "messageId", "sentTime", "arrivedTime", "priority", "streamId", "seqNumber",
+    "queueManager", "class", "className", "destination", "abortCount", "moveCount", "lookupId", "messageId", "sentTime", "arrivedTime", "priority", "streamId", "seqNumber",
     "prevNumber", "xactId", "firstInXact", "lastInXact", "sourceMachine",
 )  # fmt: skip
 """What queue managers set themselves."""

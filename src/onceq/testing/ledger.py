@@ -75,7 +75,7 @@ class Place:
     gone: set[int] = field(default_factory=set)
     aborts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By lookup identifier: how many aborts, and the life of the process in the first of them
-    (-1: not known). Locks and aborts are written lazily, so a crash may forget some."""
+    (-1: not known of one of them). Locks and aborts are written lazily, so a crash may forget some."""
 
     @property
     def key(self) -> tuple[int, str]:
@@ -234,7 +234,7 @@ class Ledger:
             self._settled(place, lookup, unit)
             self._release(place, lookup, unit)
             count, first = place.aborts.get(lookup, (0, life))
-            place.aborts[lookup] = (count + 1, first)
+            place.aborts[lookup] = (count + 1, min(first, life))
 
     def _settled(self, place: Place, lookup: int, unit: Unit) -> None:
         units = place.doubtful.get(lookup, [])

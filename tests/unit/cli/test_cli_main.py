@@ -11,7 +11,7 @@ import pytest
 from onceq import errors
 from onceq.cli import common
 from onceq.cli.main import run
-from onceq.cli.spark import VIOLATED
+from onceq.cli.spark_audit import VIOLATED
 
 ROOT = Path(__file__).resolve().parents[3]
 
