@@ -105,7 +105,8 @@ COLUMNS: Final = (
 """A null means that the property is not set."""
 
 _OF_THE_SOURCE: Final = (
-    "queueManager", "class", "className", "destination", "abortCount", "moveCount", "lookupId", "messageId", "sentTime", "arrivedTime", "priority", "streamId", "seqNumber",
+    "queueManager", "class", "className", "destination", "abortCount", "moveCount",
+    "lookupId", "messageId", "sentTime", "arrivedTime", "priority", "streamId", "seqNumber",
     "prevNumber", "xactId", "firstInXact", "lastInXact", "sourceMachine",
 )  # fmt: skip
 """What queue managers set themselves."""

@@ -75,7 +75,8 @@ class Place:
     gone: set[int] = field(default_factory=set)
     aborts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By lookup identifier: how many aborts, and the life of the process in the first of them
-    (-1: not known of one of them). Locks and aborts are written lazily, so a crash may forget some."""
+    (-1: not known of one of them). Locks and aborts are written lazily, so a crash may forget
+    some."""
 
     @property
     def key(self) -> tuple[int, str]:
