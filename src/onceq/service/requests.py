@@ -39,9 +39,9 @@ AGE_S_MAX: Final = 30 * 24 * 3600
 COMMITS_MAX: Final = 1 << 62
 """Largest number of a commit."""
 _WORDS_MAX: Final = 200
+"""Characters of a wrong value that an error repeats."""
 _TOP_BYTES: Final = 4
 """Width of the number of bytes that PickBy.TOPS asks for."""
-"""Characters of a wrong value that an error repeats."""
 
 MESSAGE_ID_BYTES: Final = GUID_BYTES + 4
 _VALUE_BYTES: Final = {
