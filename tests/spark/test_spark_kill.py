@@ -14,12 +14,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_a_query_that_is_killed_loses_nothing(tmp_path: Path) -> None:
-    """A worker, the driver and a daemon, by this seed."""
-    outcome, more = spark_kill.run(kills=3, seed=46, folder=tmp_path)
+    """A daemon and the driver, by this seed; ``make spark-kill`` goes on."""
+    outcome, more = spark_kill.run(kills=2, seed=21, folder=tmp_path)
     assert outcome.violations == []
-    assert sum(outcome.kills.values()) == 3
+    assert outcome.kills == {"ALPHA": 1, "driver": 1}
     assert outcome.received == outcome.committed > 0
-    assert more["batches"] >= 3
+    assert more["batches"] >= 2
 
 
 DRIVER = """

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -17,6 +17,10 @@ from onceq.spark.runtime import prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+SMALL_BYTES: Final = 16 << 20
+"""Histories below this are audited by a Spark made to start quickly."""
 
 
 def run(
@@ -36,7 +40,8 @@ def run(
     if html and not Path(html).resolve().parent.is_dir():
         raise ConfigurationError(f"--html {html}: there is no such folder")
     active = SparkSession.getActiveSession()
-    spark = active or _session(master)
+    size = sum(os.path.getsize(path) for one in histories for path in one.files)
+    spark = active or _session(master, small=size < SMALL_BYTES)
     try:
         return audit(spark, histories, settled=settled, html=html, to=to, stuck_s=stuck_s)
     finally:
@@ -44,15 +49,19 @@ def run(
             spark.stop()
 
 
-def _session(master: str) -> SparkSession:
+def _session(master: str, *, small: bool) -> SparkSession:
+    """A session for this work; a small one spends its time on starting and compiling."""
     prepare()
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if small else ""
     return (
         SparkSession.builder.master(master)
         .appName("onceq audit")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
-        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.shuffle.partitions", "2" if small else "8")
+        .config("spark.sql.adaptive.enabled", str(not small).lower())
+        .config("spark.driver.extraJavaOptions", java)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
