@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +60,24 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What ends the demo waits until a new child is known: nobody would end that one else."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            raise KeyboardInterrupt
 
 
 class Child:
@@ -136,11 +154,12 @@ class Daemon:
         lines += [f'{name} = "127.0.0.1:{port}"' for name, port in self.peers.items()]
         lines += ["[settings]", *(f"{key} = {value}" for key, value in SETTINGS.items())]
         (self.directory / "onceq.toml").write_text("\n".join(lines) + "\n")
-        child = self.child = Child(
-            ["-m", "onceq.service.main", "--data", str(self.directory), "--create", self.name],
-            self.directory.with_suffix(".log"),
-            pipe=True,
-        )
+        with uninterrupted():
+            child = self.child = Child(
+                ["-m", "onceq.service.main", "--data", str(self.directory), "--create", self.name],
+                self.directory.with_suffix(".log"),
+                pipe=True,
+            )
         if "ready" not in child.output.readline():
             child.kill()
             raise RuntimeError(f"queue manager {self.name} did not start: {child.complain()}")
@@ -222,8 +241,9 @@ class Network:
 
     def spawn(self, arguments: Sequence[str], name: str, *, pipe: bool = False) -> Child:
         """Start a further process that ends with the demo."""
-        child = Child(arguments, self.directory / f"{name}.log", pipe=pipe)
-        self.children.append(child)
+        with uninterrupted():
+            child = Child(arguments, self.directory / f"{name}.log", pipe=pipe)
+            self.children.append(child)
         return child
 
     def faults(self) -> dict[str, dict[str, int]]:
