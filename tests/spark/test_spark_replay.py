@@ -167,6 +167,24 @@ def test_the_pace_of_a_time_column(target: Target) -> None:
     assert slept == [1.05]
 
 
+def test_rows_without_a_time_do_not_hold_up_the_others(target: Target) -> None:
+    """They stand first, and go with the first row that has a time."""
+    target.write(
+        30, "CAST(id AS STRING) AS body", "IF(id < 5, NULL, timestamp_seconds(1000000 + id)) AS at"
+    )
+    pace, slept = Pace(speed=10.0), list[float]()
+    metronome = Metronome(pace, clock=lambda: sum(slept), sleep=slept.append)
+    target.replay(time="at").run(pace, metronome=metronome)
+    assert target.bodies() == [str(i) for i in range(30)]
+    assert sum(slept) <= 3.0
+
+
+def test_a_column_without_any_time_keeps_no_pace(target: Target) -> None:
+    target.write(3, "CAST(id AS STRING) AS body", "CAST(NULL AS timestamp) AS at")
+    target.replay(time="at").run(Pace(speed=1.0), metronome=Metronome(Pace(speed=1.0), sleep=never))
+    assert len(target.bodies()) == 3
+
+
 def test_a_replay_that_is_late_says_so() -> None:
     now = [0.0]
     metronome = Metronome(Pace(rate=10), clock=lambda: now[0], sleep=never)

@@ -119,6 +119,9 @@ class Replay:
         self._plan = self._agreed()
         self._step = self._read_step()
         self._files = self._kept()
+        self._timed = -1
+        """The file whose times are at hand."""
+        self._file_times: list[float] = []
 
     # ---- the plan -------------------------------------------------------------------------
 
@@ -203,20 +206,27 @@ class Replay:
                 end = min(end, first + max(int(pace.rate * STEP_S), 1))
             step = Step(last.number + 1, file, first, end, False, last.rows)
             if pace.speed:
-                times = self._times(step)
-                until = times[0] + STEP_S * pace.speed
-                step.end = first + max(sum(1 for at in times if at <= until), 1)
+                step.end = first + _due_together(self._times(step), STEP_S * pace.speed)
             yield step
 
     def _times(self, step: Step) -> list[float]:
-        """The times of its rows, in seconds; a row without one goes with the row before it."""
-        import pyarrow.parquet as pq
+        """The times of its rows, in seconds; empty if no row of its file has one.
 
-        table = pq.read_table(self._files[step.file][0], columns=[_TIME])
-        found: list[float] = []
-        for at in table[_TIME].slice(step.first, step.end - step.first).to_pylist():
-            found.append(found[-1] if at is None and found else (at or 0.0))
-        return found
+        A row without a time goes with the row before it; those before the first one that has, with
+        that.
+        """
+        if self._timed != step.file:
+            import pyarrow.parquet as pq
+
+            column = pq.read_table(self._files[step.file][0], columns=[_TIME])[_TIME].to_pylist()
+            known = [at for at in column if at is not None]
+            last: float = known[0] if known else 0.0
+            self._file_times = []
+            for at in column if known else ():
+                last = last if at is None else at
+                self._file_times.append(last)
+            self._timed = step.file
+        return self._file_times[step.first : step.end]
 
     def _send(self, step: Step, say: Say, behind_s: float) -> int:
         """Write one step down as sent, once it is."""
@@ -287,6 +297,12 @@ class Metronome:
         self._rows += rows
         if self._began is None:
             self._began = self._clock()
+
+
+def _due_together(times: list[float], span_s: float) -> int:
+    """How many rows, from the first on, are due within a span of it; at least one."""
+    late = (index for index, at in enumerate(times) if at > times[0] + span_s)
+    return next(late, max(len(times), 1))
 
 
 def _prepared(spark: SparkSession, wish: Wish) -> DataFrame:
