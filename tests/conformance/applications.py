@@ -17,6 +17,7 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.xid import Xid
+from onceq.packet.own import own_headers
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -30,7 +31,11 @@ class AnswerLost(Exception):
 
 
 def item(destination: str, *bodies: bytes, **properties: Any) -> inputs.SendItem:
-    return inputs.SendItem(destination, Properties(**properties), Run.of(bodies))
+    """A batch; a property that is a list has a value for each message."""
+    lists = {name: value for name, value in properties.items() if isinstance(value, list)}
+    shared = Properties(**{n: value for n, value in properties.items() if n not in lists})
+    own = own_headers(len(bodies), lists) if lists else None
+    return inputs.SendItem(destination, shared, Run.of(bodies), own=own)
 
 
 class Applications:

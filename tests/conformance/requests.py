@@ -42,9 +42,9 @@ def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
         xid = item.xid
         return Code.PREPARE, frames.PrepareHead(
             item.transaction, xid.format_id, xid.gtrid, xid.bqual, _heads(item.items)
-        ), [part.bodies for part in item.items]  # fmt: skip
+        ), _runs(item.items)  # fmt: skip
     if isinstance(item, (inputs.Send, inputs.Commit)):
-        runs = [part.bodies for part in item.items]
+        runs = _runs(item.items)
         heads = _heads(item.items)
         if isinstance(item, inputs.Send):
             return Code.SEND, frames.SendHead(item.transaction, heads), runs
@@ -64,9 +64,16 @@ def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
 
 def _heads(items: Any) -> list[frames.Item]:
     return [
-        frames.Item(part.destination, changed(part.properties), part.age_s, len(part.bodies))
+        frames.Item(
+            part.destination, changed(part.properties), part.age_s, len(part.bodies),
+            part.own is not None,
+        )
         for part in items
-    ]
+    ]  # fmt: skip
+
+
+def _runs(items: Any) -> list[Run]:
+    return [run for part in items for run in (part.own, part.bodies) if run is not None]
 
 
 def _plain(item: Any) -> tuple[int, object]:

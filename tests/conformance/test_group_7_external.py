@@ -50,7 +50,8 @@ def work(a: Any, xid: Xid = XID) -> None:
     a.once(IN, b"r")
     tx = a.start_branch(xid)
     assert a.receive(IN, tx=tx).bodies() == [b"r"]
-    a.send(tx, Q, b"s1", b"s2", label="kept", app_specific=9, extension=b"\0\xff")
+    more = {"label": ["kept", "own"], "app_specific": [9, 8], "extension": [b"\0\xff", b""]}
+    a.send(tx, Q, b"s1", b"s2", **more)
     a.send(tx, r"DIRECT=OS:A\private$\out,DIRECT=OS:B\private$\q", b"s3")
     a.end_branch(tx, xid)
 
@@ -69,8 +70,9 @@ def done(world: World) -> None:
     assert world["B"].bodies(LOCAL) == [b"s1", b"s2", b"s3"]
     assert world["A"].bodies(r"private$\out") == [b"s3"]
     assert world["A"].bodies(IN) == []
-    first = world["B"].messages(LOCAL)[0]
+    first, second, _ = world["B"].messages(LOCAL)
     assert (first.label, first.app_specific, first.extension) == ("kept", 9, b"\0\xff")
+    assert (second.label, second.app_specific, second.extension) == ("own", 8, b"")
 
 
 def undone(world: World) -> None:

@@ -116,6 +116,45 @@ def test_batches_keep_their_order(qm: Any) -> None:
     assert bodies(qm) == items
 
 
+def own_of(message: Any) -> tuple[Any, ...]:
+    return (message.body, message.label, message.app_specific, message.body_type,
+            message.correlation_id, message.extension)  # fmt: skip
+
+
+def test_messages_of_a_batch_may_have_properties_of_their_own(qm: Any) -> None:
+    sent = [
+        (b"%d" % n * (n % 9), f"label {n}" if n % 3 else "", n, 8, b"%020d" % n, b"e" * (n % 4))
+        for n in range(300)
+    ]
+    items, labels, numbers, _, correlations, extensions = (list(c) for c in zip(*sent, strict=True))
+    more = {
+        "label": [label or None for label in labels], "app_specific": numbers, "body_type": 8,
+        "correlation_id": correlations, "extension": extensions,
+    }  # fmt: skip
+    qm.send_many(T, items, transactional=True, **more)
+    with qm.transaction() as tx:
+        for at in range(0, 300, 50):
+            tx.send_many(T, items[at : at + 50], **{
+                name: value[at : at + 50] if isinstance(value, list) else value
+                for name, value in more.items()
+            })  # fmt: skip
+        tx.send(T, b"last", label="alone")
+    found = list(qm.receive_many(T, 1_000, timeout=NOW))
+    assert [own_of(message) for message in found[:-1]] == sent * 2
+    assert found[-1].label == "alone"
+    assert [m.first_in_transaction for m in found].count(True) == 2
+
+
+@pytest.mark.slow
+def test_a_batch_with_properties_of_their_own_of_many_frames(qm: Any) -> None:
+    items = [bytes([n]) * (1 << 20) for n in range(36)]
+    qm.send_many(T, items, transactional=True, label=[f"{n}" for n in range(36)])
+    found: list[Any] = []
+    while len(found) < 36:
+        found += qm.receive_many(T, 100, timeout=NOW)
+    assert [(m.label, m.body) for m in found] == [(f"{n}", b) for n, b in enumerate(items)]
+
+
 @pytest.mark.slow
 def test_a_batch_of_many_frames_is_one_transaction(qm: Any) -> None:
     items = [bytes([n]) * (1 << 20) for n in range(36)]
@@ -133,6 +172,7 @@ def test_what_is_wrong_with_a_message_is_said_at_once(qm: Any) -> None:
         ({"correlation_id": b"x"}, errors.IllegalPropertySize),
         ({"priority": 8}, errors.IllegalPropertyValue),
         ({"lable": "x"}, errors.InvalidParameter),
+        ({"label": ["x", "y"]}, errors.InvalidParameter),
     ):
         with pytest.raises(error):
             qm.send(N, b"x", **wrong)

@@ -25,6 +25,7 @@ from onceq.errors import MalformedPacket
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
+from onceq.packet.own import own_headers
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.store.memory import MemoryStore
@@ -135,6 +136,8 @@ GOOD = b"".join(
         [
             (Code.SEND, frames.SendHead(0, [frames.Item(N, {"label": "x"}, 0, 1)]),
              frames.pack_runs([Run.of([b"body"])])),
+            (Code.SEND, frames.SendHead(1, [frames.Item(T, {}, 0, 2, True)]),
+             frames.pack_runs([own_headers(2, {"label": ["a", "b"]}), Run.of([b"1", b"22"])])),
             (Code.RECEIVE, frames.ReceiveHead(T, 1, 2, 100, 5, False, 0, 0, 0), []),
             (Code.OPEN, frames.Open(N, 1, 0), []),
             (Code.LOOK, frames.LookHead("queues", ""), []),
@@ -240,7 +243,7 @@ queues = st.dictionaries(
     max_size=4,
 )
 runs = st.lists(st.binary(max_size=40), max_size=4).map(Run.of)
-batches = st.lists(st.tuples(names, properties, numbers, runs), max_size=3)
+batches = st.lists(st.tuples(names, properties, numbers, runs, st.integers(0, 5)), max_size=3)
 small = st.sampled_from([0, 1, 2, 3, -1, 1 << 40])
 
 
@@ -254,8 +257,18 @@ def sending(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any
 
     def made(drawn: tuple[Any, ...]) -> Any:
         *values, batch = drawn
-        items = [frames.Item(name, props, age, len(run)) for name, props, age, run in batch]
-        return code, kind(*values, items), tuple(run for _, _, _, run in batch)
+        items, parts = [], []
+        for name, props, age, run, own in batch:
+            items.append(frames.Item(name, props, age, len(run), own > 3))
+            if own > 3:
+                # Now and then with a header that says what belongs to the batch.
+                heads = own_headers(len(run), {"label": [f"{n}" for n in range(len(run))]})
+                data = bytearray(heads.data)
+                if own == 5 and data:
+                    data[3] = 0x80
+                parts.append(Run(data, heads.lengths))
+            parts.append(run)
+        return code, kind(*values, items), tuple(parts)
 
     return st.tuples(*fields, batches).map(made)
 

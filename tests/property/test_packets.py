@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.errors import MalformedPacket
+from onceq.errors import (
+    IllegalPropertySize,
+    IllegalPropertyValue,
+    LabelTooLong,
+    MalformedPacket,
+)
 from onceq.model.limits import Settings
-from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.acks import (
     FinalAck,
@@ -32,6 +38,7 @@ from onceq.packet.decode import (
 )
 from onceq.packet.encode import Template, encode_run, template
 from onceq.packet.multi import parse_multi
+from onceq.packet.own import OWN, check_own, own_headers
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 
@@ -102,6 +109,84 @@ def batches(draw: st.DrawFn) -> tuple[Run, list[bytes]]:
         last=draw(st.booleans()),
     )  # fmt: skip
     return run, bodies
+
+
+own_values = st.lists(
+    st.tuples(
+        label, st.binary(min_size=20, max_size=20), u32, u32, st.binary(max_size=40),
+        st.binary(max_size=40),
+    ),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@EXAMPLES
+@given(own_values, properties, st.booleans(), st.none() | names, u64, u32)
+def test_headers_of_their_own_make_the_packets_that_batches_of_one_would(
+    each: list[tuple[str, bytes, int, int, bytes, bytes]], shared: Properties,
+    transactional: bool, multi: MultiNames | None, stream: int, message: int,
+) -> None:  # fmt: skip
+    """Byte for byte, so that nothing behind the encoder can tell them apart."""
+    columns = list(zip(*each, strict=True))
+    values = dict(zip(OWN, columns[:5], strict=True))
+    own = own_headers(len(each), values)
+    check_own(own)
+    stream = stream if transactional else 0
+
+    def made(given: Properties) -> Template:
+        return template(
+            source=bytes(16), destination=Address(7, direct="OS:B\\q"), properties=given,
+            sent_time=5, transactional=transactional, multi=multi,
+        )  # fmt: skip
+
+    bare = replace(shared, **{name: getattr(PLAIN, name) for name in OWN})
+    found = encode_run(
+        made(bare), Run.of(columns[5]), first_message=message, stream=stream,
+        first_number=7 if stream else 0, transaction=3, first=True, last=True, own=own,
+    )  # fmt: skip
+    singles = []
+    for index, one in enumerate(each):
+        given_one = replace(shared, **dict(zip(OWN, one[:5], strict=True)))
+        number = message + index
+        singles.append(encode_run(
+            made(given_one), Run.of([one[5]]),
+            first_message=number if number < 1 << 32 else (number - 1) % ((1 << 32) - 1) + 1,
+            stream=stream, first_number=7 + index if stream else 0, transaction=3,
+            first=index == 0, last=index == len(each) - 1,
+        ))  # fmt: skip
+    assert bytes(found.data) == b"".join(bytes(run.data) for run in singles)
+    assert list(found.lengths) == [run.lengths[0] for run in singles]
+
+
+@EXAMPLES
+@given(own_values, st.data())
+def test_headers_from_outside_are_those_that_we_make_or_are_refused(
+    each: list[tuple[str, bytes, int, int, bytes, bytes]], data: st.DataObject
+) -> None:
+    """Whatever is changed in them: what is not refused means just its own properties."""
+    values = dict(zip(OWN, list(zip(*each, strict=True))[:5], strict=True))
+    own = own_headers(len(each), values)
+    raw = bytearray(own.data)
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    changed = Run(raw, own.lengths)
+    try:
+        check_own(changed)
+    except (IllegalPropertyValue, IllegalPropertySize, LabelTooLong):
+        return
+    made = template(
+        source=bytes(16), destination=Address(7, direct="OS:B\\q"), properties=PLAIN, sent_time=5,
+        transactional=False,
+    )  # fmt: skip
+    packets = encode_run(made, Run.of([b"x"] * len(each)), first_message=1, own=changed)
+    for packet in packets:
+        found = decode(packet)
+        again = own_headers(1, {name: [getattr(found, name)] for name in OWN})
+        at = properties_offset(packet)
+        header = bytearray(packet[at : at + len(again.data)])
+        header[32:40] = bytes(8)
+        assert bytes(header) == again.data
+        assert (found.message_class, found.acknowledge) == (0, 0)
 
 
 @EXAMPLES

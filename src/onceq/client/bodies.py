@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from operator import add
 from typing import Final
 
 from onceq.errors import BodyTooLarge, InvalidParameter
@@ -70,17 +71,22 @@ def _fitting(run: Run) -> Run:
     return run
 
 
-def parts(run: Run) -> Iterator[Run]:
-    """A run in pieces that fit into a frame each; itself, if it does."""
-    if len(run.data) <= PART_BYTES_MAX and len(run) <= PART_MESSAGES_MAX:
-        yield run
+def parts(run: Run, own: Run | None = None) -> Iterator[tuple[Run, Run | None]]:
+    """Bodies, and headers of their own, in pieces that fit into a frame each; or as they are."""
+    size = len(run.data) + (0 if own is None else len(own.data))
+    if size <= PART_BYTES_MAX and len(run) <= PART_MESSAGES_MAX:
+        yield run, own
         return
-    view, lengths = memoryview(run.data), run.lengths
-    first = start = end = 0
-    for index, length in enumerate(lengths):
-        full = end - start + length > PART_BYTES_MAX or index - first >= PART_MESSAGES_MAX
+    sizes = run.lengths if own is None else array(LENGTH_TYPE, map(add, run.lengths, own.lengths))
+    first = held = 0
+    for index, size in enumerate(sizes):
+        full = held + size > PART_BYTES_MAX or index - first >= PART_MESSAGES_MAX
         if full and index > first:
-            yield Run(view[start:end], lengths[first:index])
-            first, start = index, end
-        end += length
-    yield Run(view[start:end], lengths[first:])
+            yield _part(run, own, first, index)
+            first, held = index, 0
+        held += size
+    yield _part(run, own, first, len(sizes))
+
+
+def _part(run: Run, own: Run | None, first: int, end: int) -> tuple[Run, Run | None]:
+    return run.part(first, end - first), None if own is None else own.part(first, end - first)

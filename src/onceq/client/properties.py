@@ -7,6 +7,7 @@ leaves a transaction as it was.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -16,12 +17,23 @@ from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertySize,
     IllegalPropertyValue,
+    InvalidParameter,
     LabelTooLong,
+    OnceqError,
 )
 from onceq.model.identity import MessageId
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
-from onceq.model.message import CORRELATION_BYTES, Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import (
+    CORRELATION_BYTES,
+    PLAIN,
+    Acknowledge,
+    Delivery,
+    Journal,
+    Properties,
+)
+from onceq.model.run import Run
 from onceq.model.time import NEVER_S
+from onceq.packet.own import OWN, own_headers
 
 NAMES: Final = tuple(field.name for field in fields(Properties))
 _TEXTS: Final = frozenset(("label", "admin_queue", "response_queue", "dead_letter_queue"))
@@ -62,6 +74,50 @@ def checked(values: dict[str, Any]) -> dict[str, Any]:
         if value is not None:
             plain[name] = _checked(name, value)
     return plain
+
+
+def parted(values: dict[str, Any], count: int) -> tuple[dict[str, Any], Run | None]:
+    """Properties of a batch, and headers of its messages where they have some of their own.
+
+    Args:
+        values: A property of ``OWN`` may be a list: of each message its own value, None for none.
+        count: How many messages there are.
+
+    Raises:
+        InvalidParameter: A list has another length.
+        OnceqError: As ``checked``.
+    """
+    lists = {name: v for name, v in values.items() if isinstance(v, (list, tuple))}
+    if not lists:
+        return checked(values), None
+    shared = checked({name: value for name, value in values.items() if name not in lists})
+    columns: dict[str, Sequence[Any]] = {}
+    for name, column in lists.items():
+        if name not in NAMES:
+            checked({name: column})  # It says what is near.
+        if name not in OWN:
+            raise IllegalPropertyValue(
+                f"{name} is the same for all messages of a batch; only {', '.join(OWN)} may be "
+                "lists: send those that have it in common together"
+            )
+        if len(column) != count:
+            raise InvalidParameter(f"{name} has {len(column)} values for {count} messages")
+        columns[name] = _column(name, column)
+    for name in OWN:
+        if name in shared:
+            columns[name] = (shared.pop(name),) * count
+    return shared, own_headers(count, columns)
+
+
+def _column(name: str, column: Sequence[Any]) -> list[Any]:
+    default, found = getattr(PLAIN, name), []
+    for value in column:
+        try:
+            found.append(default if value is None else _checked(name, value))
+        except OnceqError as error:
+            at = f"message {len(found)} of the batch"
+            raise type(error)(f"{at}: {error.text}") from None
+    return found
 
 
 def _checked(name: str, value: Any) -> Any:

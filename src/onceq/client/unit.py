@@ -19,9 +19,10 @@ from typing import Any, Final
 from onceq.client import plans
 from onceq.client.bodies import Body, parts, run_of
 from onceq.client.choosing import FIRST, Which, chosen, move
+from onceq.client.gathering import Gathered, framed, weight
 from onceq.client.link import Request
 from onceq.client.plans import Plan, know_destination, receive_many
-from onceq.client.properties import checked, weight
+from onceq.client.properties import parted
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.client.whole import receive_transaction
@@ -37,7 +38,7 @@ from onceq.errors import (
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.message import Message
-from onceq.model.run import Buffer, Run
+from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -48,29 +49,6 @@ HEADERS_BYTES: Final = 4_096
 """A body nearer than this to the largest packet is shown to the manager at once."""
 LOST: Final = "aborted, because the connection was lost"
 INTERRUPTED: Final = "aborted, because a receive in it was given up while it waited"
-
-
-class _Gathered:
-    """Messages of the same destination, properties and second."""
-
-    __slots__ = ("destination", "lengths", "pieces", "second", "values")
-
-    def __init__(self, destination: str, values: dict[str, Any], second: int, run: Run) -> None:
-        self.destination = destination
-        self.values = values
-        self.second = second
-        self.pieces: list[Buffer] = [run.data]
-        self.lengths = run.lengths
-
-    def fits(self, destination: str, values: dict[str, Any], second: int) -> bool:
-        """Whether another message of this kind belongs to these."""
-        return self.second == second and self.destination == destination and self.values == values
-
-    def run(self) -> Run:
-        """All of them."""
-        if len(self.pieces) > 1:
-            self.pieces = [b"".join(self.pieces)]
-        return Run(self.pieces[0], self.lengths)
 
 
 class Unit:
@@ -91,7 +69,7 @@ class Unit:
         self.id: TransactionId | None = None
         self.sent: MessageIds | None = None
         self._from: dict[str, list[array[int]]] = {}
-        self._items: list[_Gathered] = []
+        self._items: list[Gathered] = []
         self._bytes = 0
         self._messages = 0
         self._worked = False
@@ -156,9 +134,10 @@ class Unit:
         self.check_open()
         if not isinstance(destination, str):
             raise InvalidParameter(f"a destination is a name, not {destination!r}")
-        run, values = run_of(bodies), checked(values)
-        size = len(run.data) + weight(values)
+        run = run_of(bodies)
         count = len(run.lengths)
+        values, own = parted(values, count)
+        size = weight(run, own, values)
         if (
             not count
             or size > PACKET_BYTES_MAX - HEADERS_BYTES
@@ -166,48 +145,41 @@ class Unit:
             or self._messages + count > FLUSH_MESSAGES
             or not self.session.knows(destination)
         ):
-            return self.add(destination, run, values)
-        self._gather(destination, values, run, size)
+            return self.add(destination, run, values, own)
+        self._gather(destination, values, run, own, size)
         return None
 
-    def add(self, destination: str, run: Run, values: dict[str, Any]) -> Plan:
+    def add(self, destination: str, run: Run, values: dict[str, Any], own: Run | None) -> Plan:
         """The same, with everything checked."""
         yield from self.guard(know_destination(self.session, destination))
-        size = len(run.data) + weight(values)
+        size = weight(run, own, values)
         full = self._bytes + size > FLUSH_BYTES or self._messages + len(run) > FLUSH_MESSAGES
         large = max(run.lengths, default=0) > PACKET_BYTES_MAX - HEADERS_BYTES
         if self._items and (full or large):
             yield from self._ship()
         if large or size > FLUSH_BYTES or len(run) > FLUSH_MESSAGES:
-            yield from self._ship_apart(destination, values, run)
+            yield from self._ship_apart(destination, values, run, own)
         elif len(run):
-            self._gather(destination, values, run, size)
+            self._gather(destination, values, run, own, size)
 
-    def _gather(self, destination: str, values: dict[str, Any], run: Run, size: int) -> None:
+    def _gather(
+        self, destination: str, values: dict[str, Any], run: Run, own: Run | None, size: int
+    ) -> None:
         second = int(self.session.clock())
         self._bytes += size
         self._messages += len(run.lengths)
         self.total += len(run.lengths)
-        if self._items:
-            last = self._items[-1]
-            if last.fits(destination, values, second):
-                last.pieces.append(run.data)
-                last.lengths += run.lengths
-                return
-        self._items.append(_Gathered(destination, values, second, run))
+        if self._items and self._items[-1].took(destination, values, second, run, own):
+            return
+        self._items.append(Gathered(destination, values, second, run, own))
 
     def _offer(self) -> tuple[list[frames.Item], list[Run]]:
         """What was gathered, for a frame; it stays gathered."""
         if not self._items:
             return [], []
         now = int(self.session.clock())
-        runs = [gathered.run() for gathered in self._items]
-        items = [
-            frames.Item(gathered.destination, gathered.values, now - gathered.second,
-                        len(gathered.lengths))
-            for gathered in self._items
-        ]  # fmt: skip
-        return items, runs
+        runs = [run for gathered in self._items for run in gathered.runs()]
+        return [gathered.item(now) for gathered in self._items], runs
 
     def _clear(self) -> None:
         self._items, self._bytes, self._messages = [], 0, 0
@@ -227,12 +199,14 @@ class Unit:
             raise
         self._clear()
 
-    def _ship_apart(self, destination: str, values: dict[str, Any], run: Run) -> Plan:
+    def _ship_apart(
+        self, destination: str, values: dict[str, Any], run: Run, own: Run | None
+    ) -> Plan:
         """Send ahead the messages of one call, in as many frames as they need."""
         yield from self.begin()
-        for index, part in enumerate(parts(run)):
-            item = frames.Item(destination, values, 0, len(part))
-            request = Request(Code.SEND, frames.SendHead(self.number, [item]), [part])
+        for index, (part, heads) in enumerate(parts(run, own)):
+            item, runs = framed(destination, values, part, heads)
+            request = Request(Code.SEND, frames.SendHead(self.number, [item]), runs)
             try:
                 yield from self.guard(_single(request))
             except TransactionOver:
@@ -389,25 +363,25 @@ def send_many(
     """Send a batch at once: as it is, or as one transaction of its own."""
     if not isinstance(destination, str):
         raise InvalidParameter(f"a destination is a name, not {destination!r}")
-    values = checked(values)
     run = run_of(bodies)
-    pieces = list(parts(run)) if len(run) else []
+    values, own = parted(values, len(run))
+    pieces = list(parts(run, own)) if len(run) else []
     if transactional and len(pieces) > 1:
         unit = Unit(session)
         try:
-            yield from unit.add(destination, run, values)
+            yield from unit.add(destination, run, values, own)
             return (yield from unit.commit())
         except OnceqError:
             if not unit.over:
                 yield from unit.abort()
             raise
     ids = MessageIds(session.source)
-    for piece in pieces:
-        item = frames.Item(destination, values, 0, len(piece))
+    for piece, heads in pieces:
+        item, runs = framed(destination, values, piece, heads)
         if transactional:
             id = session.next_commit()
-            sent = yield from plans.commit(session, 0, [item], [piece], id)
+            sent = yield from plans.commit(session, 0, [item], runs, id)
         else:
-            sent = yield Request(Code.SEND, frames.SendHead(0, [item]), [piece])
+            sent = yield Request(Code.SEND, frames.SendHead(0, [item]), runs)
         ids.add(sent.first_message, sent.messages)
     return ids

@@ -41,7 +41,7 @@ class Branch:
         prepared_s: Second since 1970.
         sends: For each batch what ``core/keeping.py`` has noted of it.
         receives: Ranges that it holds: holder, lane, first, count, to, reason, keep.
-        bodies: For each batch its messages.
+        bodies: For each batch its messages, as ``core/keeping.py`` keeps them.
         by_hand: COMMITTED or ROLLED_BACK once an operator has decided it.
     """
 

@@ -35,7 +35,7 @@ from onceq.core.branching import (
 )
 from onceq.core.decision import Notice
 from onceq.core.desk import Desk, Held, Transaction
-from onceq.core.keeping import batch_of, note_of
+from onceq.core.keeping import batch_of, messages_of, note_of
 from onceq.core.promised import carry_out, undo_promised
 from onceq.core.send import prepared_all
 from onceq.core.transaction import find, open_unit, release, undo
@@ -159,7 +159,7 @@ def prepare(desk: Desk, item: PrepareBranch) -> None:
         )
     branch = Branch(
         desk.state.next_number, item.xid, desk.now.wall_s, [note_of(p) for p in tx.sends],
-        [list(astuple(held)) for held in tx.receives], [p.item.bodies for p in tx.sends],
+        [list(astuple(held)) for held in tx.receives], [messages_of(p) for p in tx.sends],
     )  # fmt: skip
     desk.prepared(branch)
     tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, desk.now.mono_us
@@ -174,7 +174,7 @@ def restore(desk: Desk) -> None:
             continue
         tx = Transaction(0, -branch.number, branch.prepared_s, used_us=desk.now.mono_us)
         notes = zip(branch.sends, branch.bodies, strict=True)
-        tx.sends = [batch_of(desk, note, bodies) for note, bodies in notes]
+        tx.sends = [batch_of(desk, note, messages) for note, messages in notes]
         tx.receives = [_held(values) for values in branch.receives]
         tx.targets = {held.to for held in tx.receives if held.to}
         tx.bytes = sum(p.size for p in tx.sends)

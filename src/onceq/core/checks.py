@@ -13,6 +13,7 @@ from onceq.errors import (
     IllegalPropertySize,
     IllegalPropertyValue,
     InsufficientResources,
+    InvalidParameter,
     LabelTooLong,
 )
 from onceq.model.limits import (
@@ -23,9 +24,11 @@ from onceq.model.limits import (
     TRANSACTION_BYTES_MAX,
     TRANSACTION_MESSAGES_MAX,
 )
-from onceq.model.message import CORRELATION_BYTES, Properties
+from onceq.model.message import CORRELATION_BYTES, PLAIN, Properties
 from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template
+from onceq.packet.layout import PROPERTIES_HEADER
+from onceq.packet.own import OWN, check_own
 
 ACKNOWLEDGE_MAX = 0x0F
 JOURNAL_MAX = 3
@@ -59,13 +62,35 @@ def check(properties: Properties) -> None:
             raise IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
 
 
+def check_batch(item: SendItem) -> None:
+    """Refuse a batch whose properties, or those of a message of it, cannot be."""
+    if item.properties is not PLAIN:
+        check(item.properties)
+    if item.own is None:
+        return
+    if len(item.own) != len(item.bodies):
+        raise InvalidParameter(
+            f"{len(item.own)} messages have properties of their own, and there are "
+            f"{len(item.bodies)}"
+        )
+    for name in OWN:
+        if getattr(item.properties, name) != getattr(PLAIN, name):
+            raise InvalidParameter(f"{name} is given for each message and for all of them")
+    check_own(item.own)
+
+
 def checked_size(
     desk: Desk, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
 ) -> int:
     """Bytes of all packets of the batch over all destinations, within every limit."""
     lengths = item.bodies.lengths
     count = len(lengths)
-    if count == 1:
+    if item.own is not None:
+        # What is not their own of a properties header is counted with the template's.
+        headers = item.own.lengths
+        sizes = [own + body - PROPERTIES_HEADER for own, body in zip(headers, lengths, strict=True)]
+        largest, total = max(sizes, default=0), sum(sizes)
+    elif count == 1:
         largest = total = lengths[0]
     else:
         largest, total = max(lengths, default=0), sum(lengths)

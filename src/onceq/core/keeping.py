@@ -17,6 +17,7 @@ from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.packet.encode import Template
+from onceq.packet.own import joined, parted
 
 _KINDS: dict[str, Any] = {
     "delivery": Delivery,
@@ -30,8 +31,13 @@ _values_of = attrgetter(*_NAMES)
 _DEFAULTS = _values_of(Properties())
 
 
+def messages_of(p: Prepared) -> Run:
+    """What must be kept of its messages: their own headers, where they have some, and bodies."""
+    return joined(p.item.own, p.item.bodies)
+
+
 def note_of(p: Prepared) -> dict[str, Any]:
-    """What must be kept of a batch, without its bodies."""
+    """What must be kept of a batch, without its messages."""
     return {
         "to": p.item.destination,
         "properties": _dump_properties(p.item.properties),
@@ -43,12 +49,15 @@ def note_of(p: Prepared) -> dict[str, Any]:
         "size": p.size,
         "grave": p.grave,
         "once": p.once,
+        "own": p.item.own is not None,
     }
 
 
-def batch_of(desk: Desk, note: dict[str, Any], bodies: Run) -> Prepared:
+def batch_of(desk: Desk, note: dict[str, Any], messages: Run) -> Prepared:
     """The batch again."""
-    item = SendItem(note["to"], _load_properties(note["properties"]), bodies)
+    # A record that was written before messages could have headers of their own does not say it.
+    own, bodies = parted(messages) if note.get("own") else (None, messages)
+    item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)
     targets = tuple(Target(_holder(desk, number), text) for number, text in note["targets"])
     templates = tuple(
         Template(bytes.fromhex(head), transaction, properties, flags, bytes.fromhex(tail))

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import address_of, answer_address, check_answers, lists_of
-from onceq.core.checks import check, checked_size
+from onceq.core.checks import check_batch, checked_size
 from onceq.core.desk import Desk, Prepared, Target, Transaction
 from onceq.core.graves import journal_room, own_grave
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
@@ -47,9 +47,8 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
     Raises:
         OnceqError: Whatever is wrong with it; the whole batch is refused.
     """
+    check_batch(item)
     properties = item.properties
-    if properties is not PLAIN:
-        check(properties)
     if transactional and desk.settings.xact_dead_letter_always:
         properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
         item = replace(item, properties=properties)
@@ -275,6 +274,7 @@ def _add_put(
             packets = encode_run(
                 made, p.item.bodies, first_message=message,
                 transaction=transaction % TRANSACTION_NUMBERS, first=first, last=last,
+                own=p.item.own,
             )  # fmt: skip
             _bury(numbering, p, properties, packets, reason, message, transaction)
             return
@@ -287,7 +287,7 @@ def _add_put(
         stream, number = numbering.stream(holder, counter)
     packets = encode_run(
         made, p.item.bodies, first_message=message, stream=stream, first_number=number,
-        transaction=transaction % TRANSACTION_NUMBERS, first=first, last=last,
+        transaction=transaction % TRANSACTION_NUMBERS, first=first, last=last, own=p.item.own,
     )  # fmt: skip
     numbering.change.puts.append(
         Put(

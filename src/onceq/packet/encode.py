@@ -49,7 +49,8 @@ _SIZES = struct.Struct("<II")
 _USER = struct.Struct("<16s16sIIII")
 _DEBUG = struct.Struct("<HH")
 _BASE = struct.Struct("<BBH4sII")
-_PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
+PROPERTIES: Final = struct.Struct("<BBH20sIIIIIIII")
+"""Fixed part of the MessagePropertiesHeader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +170,9 @@ def _user_flags(
 
 
 def _properties_header(properties: Properties, message_class: int) -> bytes:
-    label = _label(properties.label) if properties.label else b""
+    label = label_bytes(properties.label) if properties.label else b""
     return (
-        _PROPERTIES.pack(
+        PROPERTIES.pack(
             int(properties.acknowledge), len(label) // 2, message_class,
             properties.correlation_id, properties.body_type, properties.app_specific, 0, 0, 0,
             HASH_SHA1, CIPHER_RC4, len(properties.extension),
@@ -181,7 +182,7 @@ def _properties_header(properties: Properties, message_class: int) -> bytes:
     )  # fmt: skip
 
 
-def _label(text: str) -> bytes:
+def label_bytes(text: str) -> bytes:
     """A label with its terminator; characters outside the basic plane count twice."""
     if "\0" in text:
         raise IllegalPropertyValue("a label ends at its first NUL character; this one contains one")
@@ -203,6 +204,7 @@ def encode_run(
     transaction: int = 0,
     first: bool = False,
     last: bool = False,
+    own: Run | None = None,
 ) -> Run:
     """Turn bodies into packets.
 
@@ -213,6 +215,7 @@ def encode_run(
         transaction: 20-bit number of the sending transaction.
         first, last: Whether the first and the last of them are so in their transaction to this
             queue (SND-10).
+        own: Headers of the messages' own (``own.py``), checked, one for each body.
 
     Returns:
         The packets; their bytes may be changed by nobody.
@@ -225,15 +228,18 @@ def encode_run(
     if not count:
         return Run(b"", array(LENGTH_TYPE))
     assert not stream or 0 < first_number <= NUMBER_MAX - count + 1, "numbers are 1 to 2^32 - 1"
-    _check_sizes(made, lengths)
-    if count == 1:
+    if own is None:
+        _check_sizes(made, lengths)
+    if count == 1 and own is None:
         flags = (transaction << at.TX_NUMBER_SHIFT) | _ENDS[first, last]
         return _one(made, bodies, first_message, stream, first_number if stream else 0, flags)
     head = bytearray(made.head)
     if made.transaction:
         flags = made.flags | transaction << at.TX_NUMBER_SHIFT
         _ORDER.pack_into(head, made.transaction, flags, stream, 0, 0)
-    if lengths.count(lengths[0]) == count:
+    if own is not None:
+        out, packets = _join_own(made, head, bodies, own)
+    elif lengths.count(lengths[0]) == count:
         out, packets = _join_equal(made, head, bodies)
     else:
         out, packets = _join(made, head, bodies)
@@ -313,6 +319,39 @@ def _join(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray, arra
         parts += (lead, view[start:end], after)
         packets.append(packet)
     return bytearray().join(parts), packets
+
+
+def _join_own(
+    made: Template, head: bytearray, bodies: Run, own: Run
+) -> tuple[bytearray, array[int]]:
+    """Bodies, each behind a header of its own; what all have in common is filled in there."""
+    lead, tail = bytes(head[: made.properties]), made.tail
+    acknowledge, before = head[made.properties], made.properties
+    parts: list[Buffer] = []
+    packets = array(LENGTH_TYPE)
+    for header, body in zip(own, bodies, strict=True):
+        size = before + len(header) + len(body)
+        padding = PADDING[size % 4]
+        parts += (lead, header, body, padding, tail)
+        packets.append(size + len(padding) + len(tail))
+    _check_packets(packets)
+    out = bytearray().join(parts)
+    start = 0
+    for packet, size in zip(packets, bodies.lengths, strict=True):
+        at.U32.pack_into(out, start + at.OFF_PACKET_SIZE, packet)
+        out[start + before] = acknowledge
+        _SIZES.pack_into(out, start + before + at.OFF_BODY_SIZE, size, size)
+        start += packet
+    return out, packets
+
+
+def _check_packets(packets: array[int]) -> None:
+    largest = max(packets)
+    if largest > PACKET_BYTES_MAX:
+        raise BodyTooLarge(
+            f"message {packets.index(largest)} of the batch makes a packet of {largest} bytes, and "
+            f"{PACKET_BYTES_MAX} is the most; send it in parts"
+        )
 
 
 def _messages(first: int, count: int) -> Iterable[int]:

@@ -133,35 +133,38 @@ def said(value: object) -> str:
 
 
 def items_of(heads: Sequence[frames.Item], runs: Sequence[Run]) -> tuple[inputs.SendItem, ...]:
-    """Batches to send."""
+    """Batches to send; ``runs``: of each its own headers, if it has some, and its bodies."""
+    given = iter(runs)
     return tuple(
         [
             inputs.SendItem(
                 head.destination,
                 properties_of(head.properties) if head.properties else PLAIN,
-                run,
-                min(max(head.age_s, 0), AGE_S_MAX) if head.age_s else 0,
+                own=next(given) if head.own else None,
+                bodies=next(given),
+                age_s=min(max(head.age_s, 0), AGE_S_MAX) if head.age_s else 0,
             )
-            for head, run in zip(heads, runs, strict=True)
+            for head in heads
         ]
     )
 
 
 def split_items(heads: Sequence[frames.Item], data: memoryview) -> list[Run]:
-    """The bodies of several batches out of one frame; raises MalformedPacket."""
-    if len(heads) == 1 and heads[0].count >= 0:
+    """The runs of several batches out of one frame, as in ``items_of``; raises MalformedPacket."""
+    if len(heads) == 1 and heads[0].count >= 0 and not heads[0].own:
         return [frames.unpack_run(data, heads[0].count)]
     if any(head.count < 0 for head in heads):
         raise MalformedPacket("a batch of less than no messages")
-    whole = frames.unpack_run(data, sum(head.count for head in heads))
+    counts = [count for head in heads for count in (head.count,) * (2 if head.own else 1)]
+    whole = frames.unpack_run(data, sum(counts))
     lengths, view = whole.lengths, memoryview(whole.data)
     runs: list[Run] = []
     first = start = 0
-    for head in heads:
-        table = lengths[first : first + head.count]
+    for count in counts:
+        table = lengths[first : first + count]
         end = start + sum(table)
         runs.append(Run(view[start:end], table))
-        first, start = first + head.count, end
+        first, start = first + count, end
     return runs
 
 

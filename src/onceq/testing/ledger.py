@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from onceq.core.decision import Outcome
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
+from onceq.packet.decode import decode
 from onceq.testing import marks
 from onceq.testing.tap import body_of
 
@@ -152,6 +153,8 @@ class Message:
     done: bool = False
     """Outside transactions: the send was answered."""
     refused: bool = False
+    label: str = ""
+    """Its own, where each message of its batch has one."""
 
 
 class Ledger:
@@ -318,6 +321,8 @@ class Ledger:
         if message is None or message.body != body or message_class:
             self.world.wrong(f"I3: {place} holds a message that nobody sent")
         assert message is not None
+        if message.label and decode(packet).label != message.label:
+            self.world.wrong(f"{place} holds message {message.uid} with another one's label")
         if place.home.key not in message.copies or message.refused:
             self.world.wrong(f"I3: {place} holds message {message.uid}, which was not sent there")
         unit = message.unit

@@ -38,6 +38,7 @@ GRAVE_GONE = "dead letter in the system's queue instead of the sender's own"
 REJECTED = "rejected by a receiver"
 MOVED = "moved between a queue and its subqueues"
 POISONED = "moved aside because it was given back too often"
+OWN_HEADERS = "sent with labels of their own"
 LISTED = "sent to a distribution list"
 OFFLINE = "refused without the directory"
 PROMISE_KEPT = "prepared branch decided in another life of its manager"
@@ -61,7 +62,7 @@ REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
-    JOURNALED, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
+    JOURNALED, OWN_HEADERS, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
     PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,

@@ -62,6 +62,8 @@ class Options:
     settings: Settings
     journals: float
     """Share of queues with a journal."""
+    own_headers: float
+    """Share of sends in which each message has a label of its own."""
     own_graves: float
     """Share of messages with dead letters that name a dead-letter queue of their sender's own."""
     rejects: float
@@ -133,6 +135,7 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         settings=_settings(rng, safety),
         journals=rate(0.2, 0.9),
         own_graves=rate(0.1, 0.8, 0.5),
+        own_headers=0.3,
         rejects=rate(0.05, 0.4, 0.5),
         moves=rate(0.05, 0.4, 0.5),
         poison=rate(0.1, 0.6, 0.4),

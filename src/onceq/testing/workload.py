@@ -7,6 +7,7 @@ when a commit goes into the inbox, when an answer comes, and when it never comes
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Outcome
@@ -23,6 +24,7 @@ from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
+from onceq.packet.own import own_headers
 from onceq.service.engine import Delivered
 from onceq.testing import forgetful, marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
@@ -159,7 +161,13 @@ class Workload:
         ]
         bodies = Run.of([message.body for message in messages])
         destination = text or ",".join(name for _, name in names)
-        return SendItem(destination, properties, bodies), messages
+        if self.world.stream("own").random() >= options.own_headers:
+            return SendItem(destination, properties, bodies), messages
+        self.world.marks[marks.OWN_HEADERS] += 1
+        for message in messages:
+            message.label = f"message {message.uid}"
+        own = own_headers(count, {"label": [message.label for message in messages]})
+        return SendItem(destination, replace(properties, label=""), bodies, own=own), messages
 
     def _listed(
         self, name: str, more: list[tuple[Place, str]]

@@ -69,15 +69,19 @@ def test_a_body_larger_than_a_packet_is_refused_at_once() -> None:
     assert len(run_of([bytes(PACKET_BYTES_MAX)])) == 1
 
 
-@given(st.lists(st.integers(0, 30), max_size=30))
-def test_parts_are_the_run_again(sizes: list[int]) -> None:
-    run = run_of([bytes([n % 256]) * size for n, size in enumerate(sizes)])
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=30), st.booleans())
+def test_parts_are_the_run_again(sizes: list[tuple[int, int]], with_own: bool) -> None:
+    run = run_of([bytes([n % 256]) * size for n, (size, _) in enumerate(sizes)])
+    own = run_of([bytes([n % 256]) * size for n, (_, size) in enumerate(sizes)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bodies, "PART_BYTES_MAX", 40)
         patch.setattr(bodies, "PART_MESSAGES_MAX", 5)
-        found = list(parts(run))
-    assert [body for part in found for body in listed(part)] == listed(run)
-    for part in found:
+        found = list(parts(run, own if with_own else None))
+    assert [body for part, _ in found for body in listed(part)] == listed(run)
+    if with_own:
+        assert [head for _, part in found for head in listed(part or Run.of([]))] == listed(own)
+    for part, heads in found:
+        assert (heads is not None) == with_own
         assert len(part) <= 5
-        assert len(part.data) <= 40
-    assert all(len(part) for part in found) or not sizes
+        assert len(part.data) + (len(heads.data) if heads is not None else 0) <= 40
+    assert all(len(part) for part, _ in found) or not sizes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client.properties import _RANGES, NAMES, checked, weight
+from onceq.client.properties import _RANGES, NAMES, checked, parted, weight
 from onceq.errors import (
     IllegalPropertySize,
     IllegalPropertyValue,
@@ -18,6 +18,7 @@ from onceq.errors import (
 from onceq.model.identity import MessageId
 from onceq.model.limits import EXTENSION_BYTES_MAX
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.packet.own import own_headers
 from onceq.service.requests import properties_of
 
 
@@ -99,3 +100,34 @@ def test_a_mistyped_property_is_answered_with_the_nearest() -> None:
 
 def test_properties_weigh_what_they_take_in_a_frame() -> None:
     assert weight({"extension": b"x" * 1_000}) - weight({}) == 1_000
+
+
+# ---- properties of each message -----------------------------------------------------------
+
+
+def test_lists_become_headers_of_their_own_and_the_rest_stays() -> None:
+    shared, own = parted({"label": ["a", None], "journal": 1, "app_specific": 7}, 2)
+    assert shared == {"journal": 1}
+    assert own is not None
+    expected = own_headers(2, {"label": ["a", ""], "app_specific": [7, 7]})
+    assert [bytes(h) for h in own] == [bytes(h) for h in expected]
+    assert parted({"label": "a"}, 2) == ({"label": "a"}, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "said"),
+    [
+        ({"label": ["a"]}, InvalidParameter, "label has 1 values for 2 messages"),
+        ({"label": ["a", "x" * 250]}, LabelTooLong, "message 1 of the batch: the label has 250"),
+        ({"correlation_id": [b"", None]}, IllegalPropertySize, "message 0 of the batch"),
+        ({"extension": [None, "text"]}, IllegalPropertyValue, "message 1 of the batch"),
+        ({"app_specific": [1 << 32, 0]}, IllegalPropertyValue, "message 0 of the batch"),
+        ({"priority": [1, 2]}, IllegalPropertyValue, "priority is the same for all messages"),
+        ({"lable": ["a", "b"]}, OnceqError, "did you mean label"),
+    ],
+)
+def test_lists_that_cannot_be_are_refused(
+    values: dict[str, Any], error: type[OnceqError], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        parted(values, 2)

@@ -17,8 +17,9 @@ from onceq.errors import (
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal
 from onceq.model.run import Run
 from onceq.model.time import Now
+from onceq.packet.own import own_headers
 from onceq.service import requests
-from onceq.service.requests import properties_of, split_items, to_input
+from onceq.service.requests import items_of, properties_of, split_items, to_input
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -180,6 +181,18 @@ def test_batches_are_split_by_their_counts() -> None:
     heads = [frames.Item("q", {}, 0, n) for n in (2, 0, 2)]
     runs = split_items(heads, data)
     assert [[bytes(b) for b in run] for run in runs] == [[b"a", b"bb"], [], [b"", b"c"]]
+
+
+def test_batches_with_headers_of_their_own_are_split_and_put_together() -> None:
+    own = own_headers(2, {"label": ["one", "two"]})
+    runs = [Run.of([b"a"]), own, Run.of([b"b", b"cc"]), Run.of([])]
+    heads = [frames.Item("q", {}, 0, n, kind) for n, kind in ((1, False), (2, True), (0, False))]
+    found = split_items(heads, memoryview(b"".join(frames.pack_runs(runs))))
+    items = items_of(heads, found)
+    assert [[bytes(b) for b in item.bodies] for item in items] == [[b"a"], [b"b", b"cc"], []]
+    assert [item.own is None for item in items] == [True, False, True]
+    assert items[1].own is not None
+    assert [bytes(h) for h in items[1].own] == [bytes(h) for h in own]
 
 
 def test_batches_of_less_than_nothing_are_refused() -> None:

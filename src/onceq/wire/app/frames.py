@@ -100,12 +100,16 @@ class Welcome(msgspec.Struct, array_like=True):
 
 
 class Item(_Head):
-    """A batch to send; its bodies stand in the frame's data."""
+    """A batch to send; its bodies stand in the frame's data.
+
+    ``own``: before them as many headers of their own (``packet/own.py``).
+    """
 
     destination: str
     properties: dict[str, Any]
     age_s: int
     count: int
+    own: bool = False
 
 
 class Open(_Head):

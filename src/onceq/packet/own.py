@@ -1,0 +1,115 @@
+"""Properties that each message of a batch has for itself.
+
+A batch shares its destination and all that queue managers decide by. What only the receiver looks
+at may differ from message to message: label, correlation identifier, application number, body type
+and extension. Then every message brings the header of its own in which they stand, made where it is
+sent, so that a manager copies bytes where it would else make a batch of each message. What belongs
+to the whole batch (acknowledgments, class) or to the body (sizes) is zero in it, and filled in when
+the packet is made.
+
+Upholds: I24 (a header that anybody sends is checked field by field before anything is stored).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import Any, Final
+
+from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong
+from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
+from onceq.model.message import PLAIN
+from onceq.model.run import LENGTH_TYPE, Run
+from onceq.packet import layout as at
+from onceq.packet.encode import CIPHER_RC4, HASH_SHA1, PROPERTIES, label_bytes
+
+OWN: Final = ("label", "correlation_id", "app_specific", "body_type", "extension")
+"""Properties that may differ inside a batch."""
+LABEL_UNITS_MAX: Final = LABEL_CHARS_MAX + 1
+"""With the terminator."""
+_UNIT: Final = 2
+
+
+def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
+    """A header for each of ``count`` messages.
+
+    Args:
+        values: For properties of ``OWN`` their value in each message; others are as if not set.
+
+    Raises:
+        LabelTooLong, IllegalPropertyValue: A label does not fit into a packet.
+    """
+    columns = [values.get(name) or repeat(getattr(PLAIN, name), count) for name in OWN]
+    parts: list[bytes] = []
+    lengths = array(LENGTH_TYPE)
+    pack = PROPERTIES.pack
+    for text, correlation, app, kind, extension in zip(*columns, strict=True):
+        label = label_bytes(text) if text else b""
+        parts += (
+            pack(0, len(label) // _UNIT, 0, correlation, kind, app, 0, 0, 0,
+                 HASH_SHA1, CIPHER_RC4, len(extension)),
+            label,
+            extension,
+        )  # fmt: skip
+        lengths.append(at.PROPERTIES_HEADER + len(label) + len(extension))
+    return Run(b"".join(parts), lengths)
+
+
+def check_own(own: Run) -> None:
+    """Refuse headers that ``own_headers`` does not make.
+
+    Raises:
+        LabelTooLong, IllegalPropertySize, IllegalPropertyValue: One of them cannot be.
+    """
+    data, start = bytes(own.data), 0
+    for index, length in enumerate(own.lengths):
+        if length < at.PROPERTIES_HEADER:
+            raise _wrong(index, f"has {length} bytes, and {at.PROPERTIES_HEADER} is the least")
+        fields = PROPERTIES.unpack_from(data, start)
+        ack, units, class_, _, _, _, size, room, private, hashing, cipher, extra = fields
+        if ack or class_ or size or room or private:
+            raise _wrong(index, "says what belongs to the batch, or to the body")
+        if hashing != HASH_SHA1 or cipher != CIPHER_RC4:
+            raise _wrong(index, "names a hash or a cipher of its own")
+        if length != at.PROPERTIES_HEADER + _UNIT * units + extra:
+            raise _wrong(index, "has sizes that do not add up")
+        if extra > EXTENSION_BYTES_MAX:
+            raise IllegalPropertySize(
+                f"message {index}: an extension has at most {EXTENSION_BYTES_MAX} bytes"
+            )
+        if units:
+            begin = start + at.PROPERTIES_HEADER
+            _check_label(index, data[begin : begin + _UNIT * units])
+        start += length
+
+
+def _check_label(index: int, raw: bytes) -> None:
+    if len(raw) > _UNIT * LABEL_UNITS_MAX:
+        raise LabelTooLong(
+            f"message {index}: the label has {len(raw) // _UNIT - 1} UTF-16 characters; at most "
+            f"{LABEL_CHARS_MAX} fit"
+        )
+    try:
+        text = raw.decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise _wrong(index, "has a label with half a surrogate pair") from None
+    if text.find("\0") != len(text) - 1:
+        raise _wrong(index, "has a label that does not end at its only NUL character")
+
+
+def _wrong(index: int, what: str) -> IllegalPropertyValue:
+    return IllegalPropertyValue(f"message {index} of the batch: its own header {what}")
+
+
+def joined(own: Run | None, bodies: Run) -> Run:
+    """Headers and bodies as one run, headers first; the bodies alone where there are none."""
+    if own is None:
+        return bodies
+    return Run(b"".join((own.data, bodies.data)), own.lengths + bodies.lengths)
+
+
+def parted(run: Run) -> tuple[Run, Run]:
+    """Headers and bodies out of one run."""
+    count = len(run) // 2
+    return run.part(0, count), run.part(count, count)
