@@ -15,7 +15,7 @@ from onceq.errors import (
     MalformedPacket,
 )
 from onceq.model.limits import Settings
-from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import OWN, PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.acks import (
     FinalAck,
@@ -38,7 +38,7 @@ from onceq.packet.decode import (
 )
 from onceq.packet.encode import Template, encode_run, template
 from onceq.packet.multi import parse_multi
-from onceq.packet.own import OWN, check_own, own_headers
+from onceq.packet.own import check_own, own_headers
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,78 @@ def test_a_record_of_a_task_holds_no_address(qm: onceq.QueueManager, tmp_path: P
     """What goes back to the driver is in Spark's hands: names and numbers only."""
     staged = task(qm, queueManager="onceq://secret-host:1").run(batches(b"1"))
     assert "secret" not in repr((JOB, staged))
+
+
+# ---- destinations of each row ----------------------------------------------------------------
+
+FAR = r"DIRECT=OS:BETA\private$\far"
+
+
+def names_of(qm: onceq.QueueManager) -> tuple[str, ...]:
+    here = f"DIRECT=OS:{qm.name}\\{QUEUE}"
+    return (
+        QUEUE, here, r"private$\other", FAR, f"{here},{FAR}", r".\PRIVATE$\Q", r"private$\third",
+        r"direct=os:beta\PRIVATE$\far",
+    )  # fmt: skip
+
+
+def rows_of(count: int, **columns: Any) -> Iterator[Any]:
+    data = {"body": [b"%d" % n for n in range(count)], **columns}
+    yield pa.RecordBatch.from_pydict(data)
+
+
+def held(qm: onceq.QueueManager, queue: str) -> list[int]:
+    return [int(body) for body in qm.peek_many(queue, 1_000).bodies()]
+
+
+def test_each_queue_has_its_rows_in_order_by_whatever_names_they_go_there(
+    qm: onceq.QueueManager,
+) -> None:
+    """Names of one queue, and lists with it, are not put in another order (I5)."""
+    for name in ("other", "third"):
+        qm.create_queue(rf"private$\{name}", transactional=True)
+    count, names = 400, names_of(qm)
+    queues = [names[n * 5 % len(names)] for n in range(count)]
+    options = parse_sink({"queueManager": "h:1"}, stream=True)
+    made = _Task(qm, ("body", "queue", "label"), options, JOB)
+    labels = [f"row {n}" for n in range(count)]
+    staged = made.run(rows_of(count, queue=queues, label=labels))
+    assert staged.rows == count
+    qm.groups.commit(JOB.app, JOB.version, [Xid(ONCEQ_FORMAT, *x) for x in staged.branches])
+    places = {
+        QUEUE: {0, 1, 4, 5}, r"private$\other": {2}, r"private$\third": {6},
+        FAR: {3, 4, 7},
+    }  # fmt: skip
+    for place, those in places.items():
+        expected = [n for n in range(count) if n * 5 % len(names) in those]
+        assert held(qm, place) == expected, place
+        batch = qm.peek_many(place, 1_000)
+        assert [message.label for message in batch] == [f"row {n}" for n in expected]
+
+
+def test_refused_rows_are_told_apart_in_the_error_queue(qm: onceq.QueueManager) -> None:
+    errors = r"private$\e"
+    qm.create_queue(errors, transactional=True)
+    options = parse_sink({"queueManager": "h:1", "errorQueue": errors}, stream=True)
+    made = _Task(qm, ("body", "queue", "label"), options, JOB)
+    queues = [QUEUE if n % 2 else r"private$\nowhere" for n in range(10)]
+    labels: list[str | None] = [f"row {n}" if n else None for n in range(10)]
+    labels[3] = "x" * 250
+    staged = made.run(rows_of(10, queue=queues, label=labels))
+    assert (staged.rows, staged.refused) == (10, 6)
+    assert [int(body) for body in commit(qm, staged)] == [1, 5, 7, 9]
+    found = {}
+    for message in qm.receive_many(errors, timeout=0):
+        about = json.loads(message.extension)
+        assert about["rows"] == 1
+        assert about["label"] == (labels[about["firstRow"]] or "")
+        found[about["firstRow"]] = (int(message.body), about["code"])
+    missing = {n: (n, "queue-not-found") for n in range(0, 10, 2)}
+    assert found == {**missing, 3: (3, "label-too-long")}
+
+
+def test_a_row_of_several_is_named_when_nobody_takes_the_refused(qm: onceq.QueueManager) -> None:
+    options = parse_sink({"queueManager": "h:1"}, stream=True)
+    queues = [QUEUE, r"private$\nowhere"] * 3
+    with pytest.raises(QueueNotFound, match="3 rows from 1 to 5 of partition 3"):
+        _Task(qm, ("body", "queue"), options, JOB).run(rows_of(6, queue=queues))

@@ -12,7 +12,7 @@ from onceq.client.link import Greeting, Request
 from onceq.client.results import Batch
 from onceq.core.decision import Opened, Sent
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
-from onceq.service.api import plain
+from onceq.service.api import opened_head, plain
 from onceq.service.engine import Delivered
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
@@ -38,7 +38,7 @@ def translated(result: object) -> object:
     if isinstance(result, Sent):
         return frames.SentHead(result.first_message, result.messages, result.transaction)
     if isinstance(result, Opened):
-        return frames.OpenedHead(result.handle, result.local, result.transactional, result.turn)
+        return opened_head(result)
     if result is None or isinstance(result, (OnceqError, int)):
         return result
     return plain(result)

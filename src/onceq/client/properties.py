@@ -25,6 +25,7 @@ from onceq.model.identity import MessageId
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
 from onceq.model.message import (
     CORRELATION_BYTES,
+    OWN,
     PLAIN,
     Acknowledge,
     Delivery,
@@ -33,7 +34,7 @@ from onceq.model.message import (
 )
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
-from onceq.packet.own import OWN, own_headers
+from onceq.packet.own import own_headers
 
 NAMES: Final = tuple(field.name for field in fields(Properties))
 _TEXTS: Final = frozenset(("label", "admin_queue", "response_queue", "dead_letter_queue"))

@@ -250,6 +250,9 @@ class OpenQueue:
         self.handle = opened.handle
         self.local = opened.local
         self.transactional = opened.transactional
+        self.places = tuple(opened.places)
+        """Opened to send: which queues the name leads to; order is kept between names that have
+        one in common. Numbers of the queue manager's."""
         self.turn = opened.turn
         """How many have opened it so that others cannot receive, this one included."""
 

@@ -24,11 +24,11 @@ from onceq.model.limits import (
     TRANSACTION_BYTES_MAX,
     TRANSACTION_MESSAGES_MAX,
 )
-from onceq.model.message import CORRELATION_BYTES, PLAIN, Properties
+from onceq.model.message import CORRELATION_BYTES, OWN, PLAIN, Properties
 from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template
 from onceq.packet.layout import PROPERTIES_HEADER
-from onceq.packet.own import OWN, check_own
+from onceq.packet.own import check_own
 
 ACKNOWLEDGE_MAX = 0x0F
 JOURNAL_MAX = 3

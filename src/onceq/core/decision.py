@@ -89,12 +89,15 @@ class Opened:
         turn: How many have kept others from receiving from it, this one included, since the
             queue manager was started; so who comes back sees whether anybody was there meanwhile.
             0: it keeps nobody from it.
+        places: Opened to send: numbers of the queues, here or outgoing, that the name leads to.
+            Order is kept between messages that have one of them in common.
     """
 
     handle: int
     local: bool
     transactional: bool | None
     turn: int = 0
+    places: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ def _open_to_send(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
     kinds = {
         t.holder.properties.transactional if isinstance(t.holder, Queue) else None for t in targets
     }
-    return handle, Opened(desk.next_handle, local, kinds.pop() if len(kinds) == 1 else None)
+    places = tuple(target.holder.number for target in targets)
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return handle, Opened(desk.next_handle, local, kind, places=places)
 
 
 def _open_to_receive(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:

@@ -73,6 +73,9 @@ class Properties:
 PLAIN = Properties()
 """No property set."""
 
+OWN = ("label", "correlation_id", "app_specific", "body_type", "extension")
+"""Properties that may differ inside a batch: only the receiver looks at them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

@@ -19,13 +19,11 @@ from typing import Any, Final
 
 from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
-from onceq.model.message import PLAIN
+from onceq.model.message import OWN, PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet import layout as at
 from onceq.packet.encode import CIPHER_RC4, HASH_SHA1, PROPERTIES, label_bytes
 
-OWN: Final = ("label", "correlation_id", "app_specific", "body_type", "extension")
-"""Properties that may differ inside a batch."""
 LABEL_UNITS_MAX: Final = LABEL_CHARS_MAX + 1
 """With the terminator."""
 _UNIT: Final = 2

@@ -104,9 +104,15 @@ def _answer_frame(request: int, code: int, result: object) -> list[Buffer]:
         )  # fmt: skip
         return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
     if isinstance(result, Opened):
-        opened = frames.OpenedHead(result.handle, result.local, result.transactional, result.turn)
-        return frames.frame(request, code | ANSWER, opened)
+        return frames.frame(request, code | ANSWER, opened_head(result))
     return frames.frame(request, code | ANSWER, plain(result))
+
+
+def opened_head(result: Opened) -> frames.OpenedHead:
+    """The answer to open."""
+    return frames.OpenedHead(
+        result.handle, result.local, result.transactional, result.turn, list(result.places)
+    )
 
 
 class Transport(Protocol):

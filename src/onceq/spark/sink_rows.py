@@ -1,22 +1,28 @@
-"""Rows of a record batch as pieces to send: neighbours with the same destination and properties.
+"""Rows of a record batch as pieces to send: those with the same destination and properties.
 
 Columns are compared with themselves, one row shifted, in Arrow; where any of them changes a piece
-ends. The bodies of a piece stand one after another in Arrow's own buffer and leave it as one slice
-with a table of lengths, so no object is made for a row.
+ends. Label and the like, which a batch may have for each message, end no piece: they go along as
+lists. The bodies of a piece stand one after another in Arrow's own buffer and leave it as one slice
+with a table of lengths, so no object is made for a body.
 
-Upholds: I5 at the connector (the order of the rows is the order of the messages).
+Rows to several destinations are put together by destination first, where these have nothing to do
+with each other: order is kept in each queue, and nobody sees any other.
+
+Upholds: I5 at the connector (the order of the rows is the order of the messages in a queue).
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import BodyTooLarge, IllegalPropertyValue, OnceqError
-from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX, PACKET_BYTES_MAX
+from onceq.model.message import CORRELATION_BYTES, OWN
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.time import NEVER_S
 from onceq.spark.sink_options import COLUMNS
 
 if TYPE_CHECKING:
@@ -26,8 +32,12 @@ if TYPE_CHECKING:
 BODY_BYTES_MAX: Final = PACKET_BYTES_MAX - 4_096
 """A packet less room for its headers."""
 _PROPERTIES: Final = {column.name: column.property for column in COLUMNS if column.property}
-_UNSIGNED: Final = frozenset(("bodyType",))
+SIGNED: Final = "bodyType"
 """32 bits that Spark's int shows with a sign."""
+SIGNED_MIN: Final = -(1 << 31)
+
+Apart = Callable[[Sequence[str | None]], Sequence[int]]
+"""Destinations to numbers: with different ones they have no queue in common."""
 
 
 @dataclass(slots=True)
@@ -35,55 +45,102 @@ class Piece:
     """Rows that belong together.
 
     Attributes:
-        first: Index of the first in the batch.
+        rows: Their indices in the batch, rising: a range where they are neighbours there.
         bodies: Of all of them.
         queue: As the rows have it; None: they have none.
-        values: Properties by name, without those that are null.
+        values: Properties by name, without those that are null. A list has the value of each row.
         trouble: Why none of them can be sent, as far as their bodies show.
     """
 
-    first: int
+    rows: Sequence[int]
     bodies: Run
     queue: str | None
     values: dict[str, Any]
     trouble: OnceqError | None = None
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Properties that all of them have in common."""
+        return {name: v for name, v in self.values.items() if not isinstance(v, list)}
+
+    def value(self, name: str, index: int, default: Any) -> Any:
+        """A property of one row."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            value = value[index]
+        return default if value is None else value
+
 
 class Pieces:
     """Cuts record batches of one write, whose columns are known."""
 
-    def __init__(self, names: Sequence[str], common: Mapping[str, Any]) -> None:
+    def __init__(
+        self, names: Sequence[str], common: Mapping[str, Any], apart: Apart | None = None
+    ) -> None:
         """Args:
         names: Of the columns, in their order.
         common: Properties that all messages have.
+        apart: Which destinations have nothing to do with each other; None: rows stay in order.
         """
         self._names = tuple(names)
         self._body = self._names.index("body")
+        self._queue = self._names.index("queue") if "queue" in self._names else -1
         self._common = dict(common)
-        self._shared = [(i, n) for i, n in enumerate(self._names) if n != "body"]
+        self._own = [(i, n) for i, n in enumerate(self._names) if _PROPERTIES.get(n) in OWN]
+        own = {index for index, _ in self._own}
+        self._cut = [i for i, n in enumerate(self._names) if n != "body" and i not in own]
+        self._apart = apart
 
     def of(self, batch: pa.RecordBatch) -> Iterator[Piece]:
-        """The rows of a batch, in their order."""
+        """The rows of a batch: those to one queue in their order."""
         rows = batch.num_rows
         if not rows:
             return
+        order = self._by_place(batch)
+        if order is not None:
+            batch = batch.take(_indices(order))
         body = batch.column(self._body)
         offsets, data = _bytes_of(body)
         troubles = _troubles(body, offsets)
         starts = self._starts(batch, troubles)
-        columns = [(name, batch.column(index)) for index, name in self._shared]
+        columns = {index: batch.column(index) for index in self._cut}
+        own = [(name, batch.column(index), _ends(batch.column(index))) for index, name in self._own]
         for first, end in zip(starts, [*starts[1:], rows], strict=True):
             bodies = _run(offsets, data, first, end)
             values = dict(self._common)
             queue = None
-            for name, column in columns:
+            for index, column in columns.items():
                 value = column[first].as_py()
-                if name == "queue":
+                if index == self._queue:
                     queue = value
                 elif value is not None:
-                    values[_PROPERTIES[name]] = value & 0xFFFF_FFFF if name in _UNSIGNED else value
+                    values[_PROPERTIES[self._names[index]]] = value
+            for name, column, ends in own:
+                _add(values, name, column, ends, first, end)
             trouble = _TROUBLES[troubles[first]] if troubles is not None else None
-            yield Piece(first, bodies, queue, values, trouble)
+            at: Sequence[int] = range(first, end)
+            if order is not None:
+                at = _neighbours(order[first:end].tolist())
+            yield Piece(at, bodies, queue, values, trouble)
+
+    def _by_place(self, batch: pa.RecordBatch) -> np.ndarray[Any, Any] | None:
+        """Rows in an order that has those of one destination together; None: as they are."""
+        import numpy as np
+        import pyarrow as pa
+
+        if self._queue < 0 or self._apart is None:
+            return None
+        changes = _changes(batch.column(self._queue))
+        if changes is None or not changes.any():
+            return None
+        encoded = batch.column(self._queue).cast(pa.string()).dictionary_encode("encode")
+        if np.count_nonzero(changes) < len(encoded.dictionary):
+            return None
+        places = np.asarray(self._apart(encoded.dictionary.to_pylist()), np.int64)
+        if (places == places[0]).all():
+            return None
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        return np.argsort(places[codes], kind="stable")
 
     def _starts(self, batch: pa.RecordBatch, troubles: np.ndarray[Any, Any] | None) -> list[int]:
         """Indices at which a piece begins."""
@@ -91,14 +148,87 @@ class Pieces:
 
         differs = np.zeros(batch.num_rows, dtype=bool)
         differs[0] = True
-        for index, _ in self._shared:
+        for index in self._cut:
             changes = _changes(batch.column(index))
             if changes is not None:
                 differs[1:] |= changes
         if troubles is not None:
             differs[1:] |= troubles[1:] != troubles[:-1]
+        for index, name in self._own:
+            # What is wrong with a value is said of its row alone.
+            doubtful = _doubtful(name, batch.column(index))
+            if doubtful is not None:
+                differs |= doubtful
+                differs[1:] |= doubtful[:-1]
         found: list[int] = np.flatnonzero(differs).tolist()
         return found
+
+
+def _neighbours(rows: list[int]) -> Sequence[int]:
+    """Rising indices, as a range if they are one."""
+    span = range(rows[0], rows[-1] + 1)
+    return span if len(span) == len(rows) else rows
+
+
+def _indices(order: np.ndarray[Any, Any]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(order)
+
+
+def _add(
+    values: dict[str, Any], name: str, column: pa.Array, ends: np.ndarray[Any, Any] | None,
+    first: int, end: int,
+) -> None:  # fmt: skip
+    """Put the property of a column into ``values``: one for all rows, where they are alike."""
+    if ends is None or not (ends[end - 1] - ends[first]):
+        value = column[first].as_py()
+        if value is not None:
+            values[_PROPERTIES[name]] = _unsigned(value) if name == SIGNED else value
+        return
+    found = column.slice(first, end - first).to_pylist()
+    if name == SIGNED:
+        found = [None if value is None else _unsigned(value) for value in found]
+    values[_PROPERTIES[name]] = found
+
+
+def _unsigned(value: int) -> int:
+    return value + 1 + NEVER_S if SIGNED_MIN <= value < 0 else value
+
+
+def _ends(column: pa.Array) -> np.ndarray[Any, Any] | None:
+    """How often the values of a column have changed up to each row; None: they never do."""
+    import numpy as np
+
+    changes = _changes(column)
+    if changes is None or not changes.any():
+        return None
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(changes)))
+
+
+def _doubtful(name: str, column: pa.Array) -> np.ndarray[Any, Any] | None:
+    """Rows whose value may be refused; None: none has one."""
+    import pyarrow.compute as pc
+
+    if column.null_count == len(column):
+        return None
+    if name == "label":
+        # UTF-16 has no more units than UTF-8 has bytes.
+        long = pc.greater(pc.binary_length(column), LABEL_CHARS_MAX)
+        doubtful = pc.or_(long, pc.greater_equal(pc.find_substring(column, "\0"), 0))
+    elif name == "correlationId":
+        doubtful = pc.not_equal(pc.binary_length(column), CORRELATION_BYTES)
+    elif name == "extension":
+        doubtful = pc.greater(pc.binary_length(column), EXTENSION_BYTES_MAX)
+    else:
+        least = SIGNED_MIN if name == SIGNED else 0
+        # Compared as 64 bits, which hold every value that the column may have.
+        wide = column.cast("int64")
+        doubtful = pc.or_(pc.less(wide, least), pc.greater(wide, NEVER_S))
+    if not pc.any(doubtful).as_py():
+        return None
+    found: np.ndarray[Any, Any] = pc.fill_null(doubtful, False).to_numpy(zero_copy_only=False)
+    return found
 
 
 _TROUBLES: Final = (

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.opening import connect
 from onceq.client.properties import checked
@@ -61,6 +62,10 @@ _PASSING: Final = (*_FULL, ServiceNotAvailable, NoDirectory, DirectoryError, NoC
 """Refusals that are the state of things, and no row's fault."""
 _LOST: Final = (TransactionOver, RolledBack, BranchState)
 _ANSWERS: Final = frozenset(("response_queue", "admin_queue"))
+_SHIFTING: Final = re.compile(r"\b(DL|PUBLIC)\s*=", re.IGNORECASE)
+"""Names of which a directory says where they lead."""
+_NOWHERE: Final = (-1,)
+""""Places" of destinations to which nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +129,15 @@ class _Task:
         self, manager: QueueManager, names: tuple[str, ...], options: SinkOptions, job: Job
     ) -> None:
         self._manager, self._options, self._job = manager, options, job
-        self._pieces = Pieces(names, dict(options.values))
+        apart = None if options.queue else self._apart
+        self._pieces = Pieces(names, dict(options.values), apart)
         self._attempt: Attempt = manager.groups.attempt(job.app, job.version)
         self._branch: Branch | None = None
         self._bytes = self._messages = 0
         self._prepared: list[Xid] = []
         self._begun = 0
-        self._known: dict[str, OnceqError | None] = {}
+        self._known: dict[str, OnceqError | tuple[int, ...]] = {}
+        """Of destinations why nothing can be sent there, or which queues they lead to."""
         self._rows = self._refused = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Staged:
@@ -170,10 +177,17 @@ class _Task:
         if why is not None:
             self._refuse(piece, destination, why)
             return
-        for part in _parts(piece.bodies):
-            self._ship(destination, part, piece)
+        self._ship(destination, piece)
 
-    def _ship(self, destination: str, part: Run, piece: Piece) -> None:
+    def _ship(self, destination: str, piece: Piece) -> None:
+        for first, part in _parts(piece.bodies):
+            values = {
+                name: value[first : first + len(part)] if isinstance(value, list) else value
+                for name, value in piece.values.items()
+            }
+            self._ship_part(destination, part, values, piece)
+
+    def _ship_part(self, destination: str, part: Run, values: dict[str, Any], piece: Piece) -> None:
         if self._branch is not None and (
             self._bytes + len(part.data) > BRANCH_BYTES
             or self._messages + len(part) > BRANCH_MESSAGES
@@ -184,7 +198,7 @@ class _Task:
         assert self._branch is not None
         count, size = len(part), len(part.data)
         try:
-            self._branch.send_many(destination, part, **piece.values)
+            self._branch.send_many(destination, part, **values)
         except _FULL as error:
             raise _overfull(error) from error
         except (*_PASSING, *_LOST):
@@ -220,20 +234,49 @@ class _Task:
             return piece.trouble
         if not destination:
             return IllegalFormatName("there is no destination: column queue is null or empty")
-        if destination not in self._known:
-            self._known[destination] = self._unreachable(destination)
-        why = self._known[destination]
-        if why is None and piece.values:
+        known = self._look_up(destination)
+        if isinstance(known, OnceqError):
+            return known
+        shared = piece.shared
+        if shared:
             try:
-                checked(piece.values)
-                for name in _ANSWERS & piece.values.keys():
-                    parse_any(piece.values[name])
+                checked(shared)
+                for name in _ANSWERS & shared.keys():
+                    parse_any(shared[name])
             except OnceqError as error:
-                why = error
-        return why
+                return error
+        return None
 
-    def _unreachable(self, destination: str) -> OnceqError | None:
-        """Why nothing can be sent there: the name is none, or leads to no transactional queue."""
+    def _apart(self, destinations: Sequence[str | None]) -> list[int]:
+        """For each destination a number; with different ones they have no queue in common."""
+        groups: dict[int, int] = {}
+        found: list[int] = []
+        for at, name in enumerate(destinations):
+            known = self._look_up(name) if name else ()
+            places = _NOWHERE if isinstance(known, OnceqError) else known or _NOWHERE
+            if name and _SHIFTING.search(name):
+                # What a list or a public name leads to may change while we write.
+                return [0] * len(destinations)
+            met = {groups[place] for place in places if place in groups}
+            group = min(met, default=at)
+            for place in places:
+                groups[place] = group
+            if len(met) > 1:
+                groups = {place: group if was in met else was for place, was in groups.items()}
+                found = [group if was in met else was for was in found]
+            found.append(group)
+        return found
+
+    def _look_up(self, destination: str) -> OnceqError | tuple[int, ...]:
+        found = self._known.get(destination)
+        if found is None:
+            found = self._known[destination] = self._reached(destination)
+        return found
+
+    def _reached(self, destination: str) -> OnceqError | tuple[int, ...]:
+        """Which queues it leads to, or why nothing can be sent there: the name is none, or leads
+        to no transactional queue."""
+        places: tuple[int, ...] = ()
         try:
             names = [str(element) for element in parse_any(destination)]
             for name in [destination] if len(names) == 1 else [destination, *names]:
@@ -244,28 +287,38 @@ class _Task:
                         f"{name} is not transactional; what is written by Spark is sent in a "
                         "transaction"
                     )
+                places = places or opened.places
         except _PASSING:
             raise
         except (UsageError, Refused) as error:
             return error
-        return None
+        return places
 
     def _refuse(self, piece: Piece, destination: str, why: OnceqError) -> None:
         if not self._options.errors:
             raise self._row_error(why, piece, destination)
         self._refused += len(piece.bodies)
+        own = isinstance(piece.values.get("label"), list) or not isinstance(piece.rows, range)
+        notes = [
+            self._note(piece, destination, why, index)
+            for index in (range(len(piece.bodies)) if own else (None,))
+        ]
+        kept = Piece(piece.rows, _cut(piece.bodies), None, {
+            "label": f"[{why.code}] {destination}"[:LABEL_CHARS_MAX],
+            "extension": notes if own else notes[0],
+        })  # fmt: skip
+        self._ship(self._options.errors, kept)
+
+    def _note(self, piece: Piece, destination: str, why: OnceqError, index: int | None) -> bytes:
+        """What the error queue tells of one row of a piece (None: of all of them)."""
         about = {
             "code": why.code, "text": why.text, "destination": destination,
-            "label": piece.values.get("label", ""), "partition": self._job.partition,
-            "firstRow": self._rows + piece.first, "rows": len(piece.bodies),
+            "label": piece.value("label", index or 0, ""), "partition": self._job.partition,
+            "firstRow": self._rows + piece.rows[index or 0],
+            "rows": len(piece.bodies) if index is None else 1,
             "app": self._job.app, "version": self._job.version,
         }  # fmt: skip
-        kept = Piece(piece.first, piece.bodies, None, {
-            "label": f"[{why.code}] {destination}"[:LABEL_CHARS_MAX],
-            "extension": json.dumps(about, sort_keys=True).encode(),
-        })  # fmt: skip
-        for part in _parts(_cut(piece.bodies)):
-            self._ship(self._options.errors, part, kept)
+        return json.dumps(about, sort_keys=True).encode()
 
     def _row_error(
         self, error: OnceqError, piece: Piece, destination: str, *, upto: bool = False
@@ -275,11 +328,14 @@ class _Task:
         Args:
             upto: It may be an earlier row, too.
         """
-        row, last = self._rows + piece.first, self._rows + piece.first + len(piece.bodies) - 1
+        neighbours = isinstance(piece.rows, range)
+        row, last = self._rows + piece.rows[0], self._rows + piece.rows[-1]
         rows = f"row {row}" if row == last else f"rows {row} to {last}"
+        if not neighbours:
+            rows = f"{len(piece.rows)} rows from {row} to {last}"
         if upto:
-            rows = f"a row up to {last}"
-        label = str(piece.values.get("label", ""))[:LABEL_SHOWN]
+            rows = f"a row up to {last}" if neighbours else "a row of this batch"
+        label = str(piece.value("label", 0, ""))[:LABEL_SHOWN]
         sizes = piece.bodies.lengths
         shown = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
         return type(error)(
@@ -298,19 +354,19 @@ def _overfull(error: OnceqError) -> OnceqError:
     )
 
 
-def _parts(run: Run) -> Iterator[Run]:
-    """A run in pieces that fit into a branch, in order."""
+def _parts(run: Run) -> Iterator[tuple[int, Run]]:
+    """A run in pieces that fit into a branch, in order, with the index of the first of each."""
     if len(run.data) <= BRANCH_BYTES and len(run) <= BRANCH_MESSAGES:
-        yield run
+        yield 0, run
         return
     view, lengths = memoryview(run.data), run.lengths
     first = start = end = 0
     for index, length in enumerate(lengths):
         if end - start + length > BRANCH_BYTES or index - first >= BRANCH_MESSAGES:
-            yield Run(view[start:end], lengths[first:index])
+            yield first, Run(view[start:end], lengths[first:index])
             first, start = index, end
         end += length
-    yield Run(view[start:end], lengths[first:])
+    yield first, Run(view[start:end], lengths[first:])
 
 
 def _cut(run: Run) -> Run:

@@ -131,12 +131,12 @@ def test_answers_find_their_requests_in_any_order() -> None:
         "Look", "PurgeQueue", "Send", "OpenQueue"]  # fmt: skip
     talk.engine.answer(3, 17)
     talk.engine.answer(2, QueueNotFound("none"))
-    talk.engine.answer(5, Opened(4, True, None))
+    talk.engine.answer(5, Opened(4, True, None, places=(7, 9)))
     talk.engine.answer(4, Sent(8, 2, 0))
     assert talk.transport.sent == [
         (3, Code.PURGE | ANSWER, 17),
         (2, Code.LOOK | FAILED, ["queue-not-found", "none"]),
-        (5, Code.OPEN | ANSWER, [4, True, None, 0]),
+        (5, Code.OPEN | ANSWER, [4, True, None, 0, [7, 9]]),
         (4, Code.SEND | ANSWER, [8, 2, 0]),
     ]
 
@@ -352,8 +352,8 @@ def test_stopping_ends_the_receives_that_wait() -> None:
 
 def test_views_become_plain_values() -> None:
     run = Run(b"x", array(LENGTH_TYPE, [1]))
-    opened = {"handle": 1, "local": True, "transactional": None, "turn": 0}
-    assert api.plain([Opened(1, True, None), (b"\x01", inputs.Steer.PAUSE)]) == [
+    opened = {"handle": 1, "local": True, "transactional": None, "turn": 0, "places": [7]}
+    assert api.plain([Opened(1, True, None, 0, (7,)), (b"\x01", inputs.Steer.PAUSE)]) == [
         opened, ["01", "pause"]]  # fmt: skip
     assert api.plain(run)["data"] == "78"  # type: ignore[index]
 

@@ -335,6 +335,7 @@ class OpenedHead(_Head):
     local: bool
     transactional: bool | None
     turn: int = 0
+    places: list[int] = []
 
 
 class Failure(_Head):
