@@ -111,14 +111,33 @@ def parted(values: dict[str, Any], count: int) -> tuple[dict[str, Any], Run | No
 
 
 def _column(name: str, column: Sequence[Any]) -> list[Any]:
-    default, found = getattr(PLAIN, name), []
-    for value in column:
+    default = getattr(PLAIN, name)
+    values = [default if value is None else value for value in column]
+    if not values or _plainly_good(name, values):
+        return values
+    for index, value in enumerate(values):
         try:
-            found.append(default if value is None else _checked(name, value))
+            values[index] = _checked(name, value)
         except OnceqError as error:
-            at = f"message {len(found)} of the batch"
-            raise type(error)(f"{at}: {error.text}") from None
-    return found
+            raise type(error)(f"message {index} of the batch: {error.text}") from None
+    return values
+
+
+def _plainly_good(name: str, values: list[Any]) -> bool:
+    """Whether all values are what they should be, seen without looking at them one by one."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return name in _RANGES and min(values) >= 0 and max(values) <= _RANGES[name]
+    if kinds == {str}:
+        return name == "label" and max(map(len, values)) <= LABEL_CHARS_MAX and (
+            "".join(values).isascii()
+        )  # fmt: skip
+    if kinds == {bytes}:
+        largest = max(map(len, values))
+        if name == "correlation_id":
+            return largest == min(map(len, values)) == CORRELATION_BYTES
+        return name == "extension" and largest <= EXTENSION_BYTES_MAX
+    return False
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -154,9 +173,13 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise IllegalPropertyValue(f"{name} is text, not {value!r}")
     if name == "label":
-        size = len(value) + sum(char > "\uffff" for char in value)
+        size = len(value)
+        if not value.isascii():
+            size += sum(char > "\uffff" for char in value)
         if size > LABEL_CHARS_MAX:
             raise LabelTooLong(f"the label has {size} characters; at most {LABEL_CHARS_MAX} fit")
+    if value.isascii():
+        return value
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -12,6 +12,7 @@ Upholds: I24 (a header that anybody sends is checked field by field before anyth
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Mapping, Sequence
 from itertools import repeat
@@ -27,6 +28,10 @@ from onceq.packet.encode import CIPHER_RC4, HASH_SHA1, PROPERTIES, label_bytes
 LABEL_UNITS_MAX: Final = LABEL_CHARS_MAX + 1
 """With the terminator."""
 _UNIT: Final = 2
+"""Bytes of a character of UTF-16."""
+_NO_CLASS: Final = bytes(2)
+_OF_THE_BODY: Final = struct.pack("<5I", 0, 0, 0, HASH_SHA1, CIPHER_RC4)
+"""Its size, room and privacy, hash and cipher in a header of a message's own."""
 
 
 def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
@@ -61,38 +66,58 @@ def check_own(own: Run) -> None:
         LabelTooLong, IllegalPropertySize, IllegalPropertyValue: One of them cannot be.
     """
     data, start = bytes(own.data), 0
+    labels: list[bytes] = []
     for index, length in enumerate(own.lengths):
+        label = start + at.PROPERTIES_HEADER
         if length < at.PROPERTIES_HEADER:
             raise _wrong(index, f"has {length} bytes, and {at.PROPERTIES_HEADER} is the least")
-        fields = PROPERTIES.unpack_from(data, start)
-        ack, units, class_, _, _, _, size, room, private, hashing, cipher, extra = fields
-        if ack or class_ or size or room or private:
+        if (
+            data[start]
+            or data[start + at.PROP_CLASS : start + at.PROP_CORRELATION] != _NO_CLASS
+            or data[start + at.OFF_BODY_SIZE : start + at.OFF_EXTENSION_SIZE] != _OF_THE_BODY
+        ):
             raise _wrong(index, "says what belongs to the batch, or to the body")
-        if hashing != HASH_SHA1 or cipher != CIPHER_RC4:
-            raise _wrong(index, "names a hash or a cipher of its own")
-        if length != at.PROPERTIES_HEADER + _UNIT * units + extra:
+        size = _UNIT * data[start + at.PROP_LABEL_CHARS]
+        extra: int = at.U32.unpack_from(data, start + at.OFF_EXTENSION_SIZE)[0]
+        if length != at.PROPERTIES_HEADER + size + extra:
             raise _wrong(index, "has sizes that do not add up")
         if extra > EXTENSION_BYTES_MAX:
             raise IllegalPropertySize(
-                f"message {index}: an extension has at most {EXTENSION_BYTES_MAX} bytes"
+                f"message {index} of the batch: an extension has at most {EXTENSION_BYTES_MAX} "
+                "bytes"
             )
-        if units:
-            begin = start + at.PROPERTIES_HEADER
-            _check_label(index, data[begin : begin + _UNIT * units])
+        labels.append(data[label : label + size])
         start += length
+    _check_labels(labels)
+
+
+def _check_labels(labels: list[bytes]) -> None:
+    """All at once: each ends at the only NUL character that it has."""
+    there = [label for label in labels if label]
+    try:
+        # Pairs of surrogates are not made across labels: a terminator stands between them.
+        text = b"".join(there).decode("utf-16-le")
+    except UnicodeDecodeError:
+        text = ""
+    ended = all(label.endswith(b"\0\0") for label in there)
+    longest = max(map(len, there), default=0)
+    if ended and text.count("\0") == len(there) and longest <= _UNIT * LABEL_UNITS_MAX:
+        return
+    for index, label in enumerate(labels):
+        _check_label(index, label)
 
 
 def _check_label(index: int, raw: bytes) -> None:
     if len(raw) > _UNIT * LABEL_UNITS_MAX:
         raise LabelTooLong(
-            f"message {index}: the label has {len(raw) // _UNIT - 1} UTF-16 characters; at most "
-            f"{LABEL_CHARS_MAX} fit"
+            f"message {index} of the batch: the label has {len(raw) // _UNIT - 1} characters; at "
+            f"most {LABEL_CHARS_MAX} fit"
         )
     try:
         text = raw.decode("utf-16-le")
     except UnicodeDecodeError:
         raise _wrong(index, "has a label with half a surrogate pair") from None
-    if text.find("\0") != len(text) - 1:
+    if raw and text.find("\0") != len(text) - 1:
         raise _wrong(index, "has a label that does not end at its only NUL character")
 
 
