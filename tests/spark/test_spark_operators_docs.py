@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import eod, expanding, numbering, settling
+from onceq.spark.operators import destinations, eod, expanding, numbering, settling
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
 NEEDED = {
     "eod_filter": (eod.COLUMNS,),
     "number": (numbering.COLUMNS,),
     "expand_destinations": (expanding.COLUMNS,),
-    "settle": (settling.COLUMNS, settling.OPTIONAL),
+    "settle": (
+        settling.COLUMNS,
+        settling.OPTIONAL,
+        destinations.COLUMNS,
+        destinations.OPTIONAL,
+    ),
 }
 ADDED = {
     "number": numbering.ADDED,

@@ -146,6 +146,76 @@ def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:
         (lambda: settle(frame, twice), "table of queues has .* twice"),
         (lambda: settle(frame, queues.selectExpr("queue", "cast(null as boolean) transactional")),
          "does not say transactional"),
+        (lambda: settle(frame, limited(spark)), "have no column packetBytes"),
+        (lambda: settle(frame, queues.selectExpr("*", "-1L quotaKb")), "quotaKb -1 and"),
+        (lambda: settle(frame, queues.selectExpr("*", "'x' usedBytes")), "usedBytes is string"),
+        (lambda: settle(frame, queues, order_by="place"), "needs the column place"),
+        (lambda: settle(frame, queues, buckets=0), "buckets is a whole number"),
     ):  # fmt: skip
         with pytest.raises(Exception, match=rf"^\[configuration\].*{text}"):
             bad()
+
+
+FULL_QUEUE = "DIRECT=OS:B\\full"
+
+
+def limited(spark: Any) -> Any:
+    """The table with a queue of 1 KiB, in which 24 bytes lie already."""
+    return spark.createDataFrame(
+        [*((*row, None, None) for row in QUEUES), (FULL_QUEUE, True, False, 1, 24)],
+        "queue string, transactional boolean, journal boolean, quotaKb bigint, usedBytes bigint",
+    )
+
+
+def to_full(number: int, arrives: int, size: int, received: int | None = None) -> tuple[Any, ...]:
+    made = list(row(number, FULL_QUEUE.replace("full", "FULL"), True, received=received, journal=0))
+    made[4] = at(arrives)
+    return (*made, size)
+
+
+# 1 and 2 fill the queue, 3 finds no room, and 4 that of 1, which was received at that moment.
+SIZED = (
+    to_full(1, 3, 600, received=7), to_full(2, 4, 400), to_full(3, 5, 1), to_full(4, 7, 600),
+    to_full(5, 8, 1),
+)  # fmt: skip
+ENDS = {1: 0x4000, 2: 0x0002, 3: 0x8003, 4: 0x0002, 5: 0x8003}
+OTHERS = {number + 10: found for number, found in FOUND.items()}
+
+
+def sized(spark: Any) -> Any:
+    others = [(first + 10, *rest, 1 << 40) for first, *rest in ROWS]
+    return spark.createDataFrame([*SIZED, *others], f"{SCHEMA}, packetBytes bigint")
+
+
+def test_quotas(spark: Any) -> None:
+    from onceq.spark.operators import settle
+    from onceq.spark.operators.settling import ADDED
+
+    frame = sized(spark).repartition(3)
+    done = settle(frame, limited(spark), buckets=2)
+    assert done.columns == [*frame.columns, *ADDED]
+    found = told(done)
+    assert {number: found.pop(number)[1] for number in ENDS} == ENDS
+    assert found == OTHERS, "queues without a quota are as ever"
+    backwards = told(settle(frame.selectExpr("*", "-id place"), limited(spark), order_by="place"))
+    assert {number: backwards[number][1] for number in ENDS} == {
+        5: 0x0002, 4: 0x0002, 3: 0x0002, 2: 0x8003, 1: 0x8003,
+    }  # fmt: skip
+
+
+def test_quotas_of_a_stream_over_a_restart(rocks: Any, tmp_path: Path) -> None:
+    from onceq.spark.operators import settle
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    stream = rocks.readStream.schema(sized(rocks).schema).parquet(str(folder))
+    for part in ("id in (1, 2)", "id > 2"):
+        sized(rocks).where(part).coalesce(1).write.mode("append").parquet(str(folder))
+        settle(stream, limited(rocks), buckets=2).writeStream.option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        ).trigger(availableNow=True).format("parquet").start(
+            str(tmp_path / "out")
+        ).awaitTermination()
+    found = told(rocks.read.parquet(str(tmp_path / "out")))
+    assert {number: found.pop(number)[1] for number in ENDS} == ENDS
+    assert found == OTHERS

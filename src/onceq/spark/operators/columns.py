@@ -20,6 +20,7 @@ BUCKETS_MAX: Final = 32_767
 
 WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 TEXT: Final = ("string",)
+YES_NO: Final = ("boolean",)
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 

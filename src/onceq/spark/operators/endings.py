@@ -43,6 +43,7 @@ class Messages:
         journal: Copies that they ask for (``Journal``).
         known, ordered, journaled: Of their queues: whether there is one, whether it is
             transactional, and whether it keeps a journal.
+        quiet: Whether nothing is to be told or journaled of messages to queues of that name.
     """
 
     transactional: Flags
@@ -57,6 +58,7 @@ class Messages:
     known: Flags
     ordered: Flags
     journaled: Flags
+    quiet: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +88,31 @@ class Settled:
     journal_here: Flags
 
 
-def settle(m: Messages, now_s: Ints, *, permit_insecure_nacks: bool) -> Settled:
-    """Decide what became of messages until ``now_s``."""
-    refusals = refused(m)
+def settle(m: Messages, refusals: Ints, now_s: Ints, *, permit_insecure_nacks: bool) -> Settled:
+    """Decide what became of messages until ``now_s``.
+
+    Args:
+        refusals: Why they cannot enter their queues, 0 where they can: what ``refused`` says, and
+            NACK_QUEUE_EXCEED_QUOTA where nothing else is wrong but there is no room.
+    """
     classes = ended(m, refusals, now_s)
+    # The sender goes by the name alone; here a queue that there is not is no quiet one (Q-17).
+    heard = ~(m.quiet & m.known)
+    level, journal = np.where(heard, m.level, 0), np.where(heard, m.journal, 0)
     negative = (classes & _NEGATIVE) != 0
     received = classes == MessageClass.ACK_RECEIVE
     told_arrival = np.where(refusals > 0, refusals, MessageClass.ACK_REACH_QUEUE)
     asked = np.where(refusals > 0, Acknowledge.NEGATIVE_ARRIVAL, Acknowledge.POSITIVE_ARRIVAL)
-    tell = (m.level & asked) != 0
+    tell = (level & asked) != 0
     if not permit_insecure_nacks:
         tell &= ~np.isin(refusals, INSECURE)
     late = classes == MessageClass.NACK_RECEIVE_TIMEOUT
-    tell_end = (received & ((m.level & Acknowledge.POSITIVE_RECEIVE) != 0)) | (
-        late & ((m.level & Acknowledge.NEGATIVE_RECEIVE) != 0)
+    tell_end = (received & ((level & Acknowledge.POSITIVE_RECEIVE) != 0)) | (
+        late & ((level & Acknowledge.NEGATIVE_RECEIVE) != 0)
     )
     # A refusal is always told to the sender's queue manager, another end where it asked (EOD-39).
-    final = m.transactional & ((refusals > 0) | ((m.journal > 0) & (received | late)))
-    wants_dead = (m.journal & Journal.DEADLETTER) != 0
+    final = m.transactional & ((refusals > 0) | ((journal > 0) & (received | late)))
+    wants_dead = (journal & Journal.DEADLETTER) != 0
     return Settled(
         classes=classes,
         told_arrival=np.where(tell, told_arrival, 0),
@@ -111,14 +120,15 @@ def settle(m: Messages, now_s: Ints, *, permit_insecure_nacks: bool) -> Settled:
         final=np.where(final, classes, 0),
         dead_here=~m.transactional & negative & wants_dead,
         dead_ordered_here=classes == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE,
-        dead_at_source=final & negative & wants_dead,
-        journal_at_source=final & received & ((m.journal & Journal.JOURNAL) != 0),
+        dead_at_source=final & negative & wants_dead & ~m.quiet,
+        journal_at_source=final & received & ((journal & Journal.JOURNAL) != 0),
         journal_here=received & m.journaled,
     )
 
 
 def refused(m: Messages) -> Ints:
-    """Why messages cannot enter their queues (EOD-28, EOD-29); 0 where they can.
+    """Why messages cannot enter their queues, however empty these are (EOD-28, EOD-29); 0 where
+    they can. The first reason counts.
 
     A sender whose clock is ahead is not punished; a time to reach the queue of 0 means one attempt,
     and this is it (CNF-4).
@@ -143,18 +153,25 @@ def refused(m: Messages) -> Ints:
     return found
 
 
+def expiries(m: Messages) -> Ints:
+    """When messages that wait in their queues expire; NEVER_S: never."""
+    return np.where(m.receive < NEVER_S - 1, np.minimum(m.sent + m.receive, NEVER_S - 1), NEVER_S)
+
+
+def in_time(m: Messages, expires: Ints) -> Flags:
+    """Which messages were received before they expired."""
+    found: Flags = (m.received != NOT_YET) & ((expires == NEVER_S) | (m.received < expires))
+    return found
+
+
 def ended(m: Messages, refusals: Ints, now_s: Ints) -> Ints:
     """The class of each message's end, or of its arrival where it has none yet (CNF-1)."""
-    expires = np.where(
-        m.receive < NEVER_S - 1, np.minimum(m.sent + m.receive, NEVER_S - 1), NEVER_S
-    )
-    never = expires == NEVER_S
-    received = (m.received != NOT_YET) & (never | (m.received < expires))
-    late = ~never & ((m.received != NOT_YET) | (now_s >= expires))
+    expires = expiries(m)
+    late = (expires != NEVER_S) & ((m.received != NOT_YET) | (now_s >= expires))
     reasons: list[Any] = [
         refusals, MessageClass.ACK_RECEIVE, MessageClass.NACK_RECEIVE_TIMEOUT,
     ]  # fmt: skip
     found: Ints = np.select(
-        [refusals > 0, received, late], reasons, default=MessageClass.ACK_REACH_QUEUE
+        [refusals > 0, in_time(m, expires), late], reasons, default=MessageClass.ACK_REACH_QUEUE
     ).astype(np.int64)
     return found
