@@ -16,17 +16,27 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import numpy as np
 import pyarrow as pa
 
-from onceq.core import inputs
+from onceq.core import inputs, outgoing
 from onceq.core.items import SendItem
 from onceq.core.records import Change, decode
 from onceq.model.message import PLAIN
+from onceq.model.names import parse_format_name
 from onceq.model.run import Run
+from onceq.packet.acks import OrderAck
 from onceq.packet.headers import headers
-from onceq.spark.operators import rules
+from onceq.spark.operators import numbered, rules
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.numbering import Numbering
+from onceq.spark.operators.numbering import (
+    ACK_NUMBER,
+    ACK_STREAM,
+    FIRST_ORDINAL,
+    KEY,
+    Numbering,
+)
 from tests.unit.core.alone import Core
 
+FIRST = 77 << 32 | FIRST_ORDINAL
+Numbers = dict[str, list[tuple[bytes, int, int, int]]]
 QUEUES = tuple(rf"DIRECT=OS:{host}\private$\{name}" for host in "BC" for name in "qr")
 
 
@@ -41,6 +51,8 @@ class Sender:
     open: dict[int, list[tuple[str, bytes]]] = field(default_factory=dict)
     rows: list[tuple[str, int, int, bytes]] = field(default_factory=list)
     """Queue, place of the commit, place in the transaction, body."""
+    streams: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Of each queue, as far as acknowledgments have asked."""
 
     def something(self) -> None:
         """Begin, send, commit or abort, at random."""
@@ -66,10 +78,33 @@ class Sender:
             self.core.ask(lambda o, r: inputs.Abort(o, r, tx))
             self.open.pop(tx)
 
-    def numbered(self) -> dict[str, list[tuple[bytes, int, int]]]:
-        """Body, number and previous number of each message by queue, as its packet has them."""
+    def acknowledge(self) -> list[tuple[str, int, int]]:
+        """Order acknowledgments come in, true ones and such that change nothing.
+
+        Returns:
+            Of each its queue, the rank of its stream there, and its number.
+        """
+        told = []
+        for far in self.core.manager.state.outgoing.values():
+            queue = next(q for q in QUEUES if far.key == parse_format_name(q)[0].key())
+            streams = self.streams[queue]
+            if far.stream and far.stream not in streams:
+                streams.append(far.stream)
+            last = far.number_of(far.ordered_lane.next) - 1
+            far.ever_sent = far.ordered_lane.next - 1
+            for _ in range(self.rng.randint(0, 2) if streams else 0):
+                rank = self.rng.choice((*range(len(streams)), len(streams) - 1))
+                number = self.rng.choice((last, last, last + 1, self.rng.randint(1, last)))
+                ack = OrderAck(b"B" * 16, streams[rank], number)
+                outgoing.order_acked(self.core.manager._desk, ack)
+                told.append((queue, rank, number))
+        return told
+
+    def numbered(self) -> Numbers:
+        """Body, stream, number and previous number of each message by queue, as its packet has
+        them; streams of a queue are 0, 1, ..."""
         found = defaultdict(list)
-        streams = defaultdict(set)
+        streams: dict[str, list[int]] = defaultdict(list)
         for _, payload in self.core.records:
             record = decode(payload)
             if not isinstance(record, tuple) or not isinstance(record[0], Change):
@@ -80,10 +115,11 @@ class Sender:
                     tx = parts.transaction
                     assert tx is not None
                     queue = "DIRECT=" + parts.user.destination.direct
-                    body = bytes(parts.properties.body)
-                    found[queue].append((body, tx.number, tx.previous))
-                    streams[queue].add(tx.stream)
-        assert all(len(ids) == 1 for ids in streams.values()), "nothing was acknowledged: one each"
+                    if tx.stream not in streams[queue]:
+                        streams[queue].append(tx.stream)
+                    body, rank = bytes(parts.properties.body), streams[queue].index(tx.stream)
+                    found[queue].append((body, rank, tx.number, tx.previous))
+        assert all(ids == sorted(ids) for ids in streams.values()), "each greater than before"
         return dict(found)
 
 
@@ -99,12 +135,42 @@ def table_of(rows: list[tuple[str, int, int, bytes]]) -> Any:
     )
 
 
-def numbers_in(out: Any) -> dict[str, list[tuple[bytes, int, int]]]:
+def acknowledgments_of(told: list[tuple[str, int, int]]) -> Any:
+    """Rows as the operator adds them to the messages."""
+    return pa.table(
+        {
+            "sourceMachine": pa.array(["A"] * len(told), pa.string()),
+            "queue": pa.array([queue for queue, _, _ in told], pa.string()),
+            ACK_STREAM: pa.array([str(FIRST + rank) for _, rank, _ in told], pa.string()),
+            ACK_NUMBER: pa.array([number for _, _, number in told], pa.int64()),
+        }
+    )
+
+
+def lasts_of(rows: list[dict[str, Any]]) -> Any:
+    """All that was numbered, as it is read for ``after``."""
+    known = [row for row in rows if row["seqNumber"] is not None]
+    names = {"stream": "streamId", "last": "seqNumber", "commit": "commitOrder",
+             "send": "sendOrder"}  # fmt: skip
+    kinds = {"stream": pa.string()}
+    return pa.table(
+        {name: pa.array([row[name] for row in known], pa.string()) for name in KEY}
+        | {
+            name: pa.array([row[column] for row in known], kinds.get(name, pa.int64()))
+            for name, column in names.items()
+        }
+    )
+
+
+def numbers_in(rows: list[dict[str, Any]]) -> Numbers:
+    """What was numbered, as ``Sender.numbered`` has it."""
     found = defaultdict(list)
-    for row in out.to_pylist():
+    for row in rows:
         if row["seqNumber"] is not None:
-            found[row["queue"]].append((row["body"], row["seqNumber"], row["prevNumber"]))
-    return found
+            rank = (int(row["streamId"]) & 0xFFFF_FFFF) - FIRST_ORDINAL
+            place = (bytes(row["body"]), rank, row["seqNumber"], row["prevNumber"])
+            found[row["queue"]].append(place)
+    return dict(found)
 
 
 def test_commits_as_the_core_numbers_them() -> None:
@@ -118,20 +184,56 @@ def test_commits_as_the_core_numbers_them() -> None:
             sender.something()
         work, memory = Numbering(77, 4), Memory.empty(Numbering.fields)
         cuts = sorted(rng.randint(0, len(sender.rows)) for _ in range(3))
-        ours: dict[str, list[tuple[bytes, int, int]]] = defaultdict(list)
+        ours: list[dict[str, Any]] = []
         for a, b in zip([0, *cuts], [*cuts, len(sender.rows)], strict=True):
             batch = sender.rows[a:b] + rng.choices(sender.rows[:b] or [], k=3 if b else 0)
             rng.shuffle(batch)
             out, after = work.done(table_of(batch), memory, 5)
             again, _ = work.done(table_of(batch), memory, 5)
             assert out.equals(again)
-            for queue, found in numbers_in(out).items():
-                ours[queue] += found
+            ours += out.to_pylist()
             memory = Memory.read(after.write(4), 4)
         theirs = sender.numbered()
-        assert ours == theirs
+        assert numbers_in(ours) == theirs
         messages += sum(map(len, theirs.values()))
     assert messages > 1_000
+
+
+def test_streams_are_left_as_the_core_leaves_them() -> None:
+    """Acknowledgments come between micro-batches: late, twice, of streams left and of numbers not
+    given. Now and then numbering begins anew, after what it has numbered before."""
+    rng = random.Random(43)
+    left = anew = 0
+    for _ in range(50):
+        sender = Sender(rng)
+        work, memory = Numbering(77, 1), Memory.empty(Numbering.fields)
+        ours: list[dict[str, Any]] = []
+        told: list[tuple[str, int, int]] = []
+        heard = done = 0
+        for _ in range(rng.randint(2, 7)):
+            for _ in range(rng.randint(0, 12)):
+                sender.something()
+            messages = table_of(sender.rows[done:] + rng.choices(sender.rows or [], k=min(done, 3)))
+            acks = acknowledgments_of(told[heard:])
+            batch = pa.concat_tables([messages, acks], promote_options="default")
+            batch = batch.take(pa.array(rng.sample(range(len(batch)), len(batch)), pa.int64()))
+            out, after = work.done(batch, memory, 5)
+            assert out.num_rows == len(messages)
+            ours += out.to_pylist()
+            memory = Memory.read(after.write(1), 1)
+            heard, done = len(told), len(sender.rows)
+            told += sender.acknowledge()
+            if rng.random() < 0.25:
+                before = numbered.by_bucket(numbered.memory_of(lasts_of(ours), "number", KEY), 1)
+                work, memory = Numbering(77, 1, before), Memory.empty(Numbering.fields)
+                heard, anew = 0, anew + 1
+        theirs = sender.numbered()
+        for queue, found in numbers_in(ours).items():
+            assert found == theirs[queue]
+        assert sum(map(len, numbers_in(ours).values())) == done
+        left += sum(rank > 0 for found in theirs.values() for _, rank, _, _ in found)
+    assert left > 200
+    assert anew > 30
 
 
 @given(
@@ -145,7 +247,9 @@ def test_a_number_is_given_once_and_in_order(rows: list[tuple[int, int, int]], c
     given_to: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for part in (rows[:cut], rows[cut:]):
         table = np.array(part, np.int64).reshape(-1, 3)
-        found = rules.number(table[:, 0], table[:, 1], table[:, 2], lasts, commits, sends)
+        found = rules.number(
+            table[:, 0], table[:, 1], table[:, 2], lasts, commits, sends, lasts > 0
+        )
         reached = {key: places[-1] for key, places in given_to.items()}
         new: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
         for (key, commit, send), number in zip(part, found.numbers.tolist(), strict=True):
@@ -187,11 +291,39 @@ def test_rows_without_a_place_get_no_number() -> None:
         assert found == {b"a": 1, b"b": None, b"c": 2}, column
 
 
-def test_used_up_numbers_are_told() -> None:
-    memory = Memory(
+def held(last: int, acknowledged: int, stream: int = 5) -> Memory:
+    return Memory(
         pa.array(["a\nq"]),
-        {"stream": np.array([1], np.uint64), "last": np.array([rules.NUMBER_MAX]),
-         "commit": np.array([1]), "send": np.array([0])},
+        {"stream": np.array([stream], np.uint64), "last": np.array([last]),
+         "commit": np.array([1]), "send": np.array([0]),
+         "acknowledged": np.array([acknowledged])},
     )  # fmt: skip
-    with pytest.raises(Exception, match=r"\[configuration\].*used up"):
-        Numbering(1, 4).done(table_of([("q", 2, 0, b"")]), memory, 0)
+
+
+def test_used_up_numbers_are_told_and_a_new_stream_begins_when_it_may() -> None:
+    work, table = Numbering(1, 4), table_of([("q", 2, 0, b"")])
+    with pytest.raises(Exception, match=r"\[configuration\].*used up.*acknowledgments="):
+        work.done(table, held(rules.NUMBER_MAX, rules.NUMBER_MAX - 1), 0)
+    out, _ = work.done(table, held(rules.NUMBER_MAX, rules.NUMBER_MAX), 0)
+    assert out.select(["streamId", "seqNumber", "prevNumber"]).to_pylist() == [
+        {"streamId": "6", "seqNumber": 1, "prevNumber": 0}
+    ]
+
+
+def test_repetitions_begin_no_stream() -> None:
+    work, table = Numbering(1, 4), table_of([("q", 1, 0, b"again")])
+    out, after = work.done(table, held(3, 3), 0)
+    assert out["seqNumber"].to_pylist() == [None]
+    found = {name: values.tolist() for name, values in after.fields.items()}
+    assert found == {
+        "stream": [5], "last": [3], "commit": [1], "send": [0], "acknowledged": [3],
+    }  # fmt: skip
+
+
+def test_what_cannot_have_been_numbered_is_refused() -> None:
+    good = {"stream": "5", "last": 3}
+    for bad in ({"stream": None}, {"stream": "0"}, {"stream": str((1 << 64) - 1)}, {"last": 0},
+                {"last": rules.NUMBER_MAX + 1}):  # fmt: skip
+        row = {"sourceMachine": "A", "queue": "q", **good, "commit": 1, "send": 0, **bad}
+        with pytest.raises(Exception, match=r"\[configuration\] number: after has a row"):
+            numbered.memory_of(pa.Table.from_pylist([row]), "number: after", KEY)

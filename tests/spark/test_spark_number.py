@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.property.test_spark_number import Sender, table_of
+from tests.property.test_spark_number import Numbers, Sender, numbers_in, table_of
 
 pytestmark = pytest.mark.spark
-
-Found = dict[str, list[tuple[bytes, int, int]]]
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +23,10 @@ def sender() -> Sender:
     return made
 
 
-def by_queue(rows: list[Any]) -> Found:
-    """Body, number and previous number of what was numbered, in the order of numbers."""
-    found: Found = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row["seqNumber"] or 0):
-        if row["seqNumber"] is not None:
-            found[row["queue"]].append((bytes(row["body"]), row["seqNumber"], row["prevNumber"]))
-    return found
+def by_queue(rows: list[Any]) -> Numbers:
+    """What was numbered by queue, in the order of numbers."""
+    rows = [row if isinstance(row, dict) else row.asDict() for row in rows]
+    return numbers_in(sorted(rows, key=lambda row: (row["streamId"] or "", row["seqNumber"] or 0)))
 
 
 def test_a_frame_as_the_core_would_number_it(spark: Any, sender: Sender) -> None:
@@ -103,15 +97,81 @@ def test_a_stream_over_restarts_and_repeated_batches(
     assert {row["seqNumber"] for row in batches[3]} == {None}, "it was all numbered before"
 
 
+def test_numbers_go_on_after_a_table(spark: Any, sender: Sender) -> None:
+    """In the same streams; or in new ones, where the old ones are acknowledged as a whole."""
+    from onceq.spark.operators import eod_filter, number, order_acknowledgments
+
+    half = len(sender.rows) // 2
+    first = number(spark.createDataFrame(table_of(sender.rows[:half])), stamp=77).persist()
+    rest = spark.createDataFrame(table_of(sender.rows[half - 3 :]))
+    again = first.selectExpr("* except (queue)", "upper(queue) queue").where("seqNumber is null")
+    second = number(rest, after=first.unionByName(again), stamp=78).collect()
+    assert by_queue([*first.collect(), *second]) == sender.numbered()
+    acks = order_acknowledgments(eod_filter(first))
+    renewed = by_queue(number(rest, after=first, acknowledgments=acks.union(acks)).collect())
+    for queue, found in by_queue(second).items():
+        new = [(body, 1, n, n - 1) for n, (body, *_) in enumerate(found, 1)]
+        assert renewed[queue] == new
+    first.unpersist()
+
+
+def test_a_stream_goes_on_and_is_renewed(rocks: Any, tmp_path: Path) -> None:
+    """After a table, and when acknowledgments come, which are a stream as well."""
+    from onceq.spark.operators import number
+
+    names = ("messages", "acks", "out")
+    messages, acks, out = (str(tmp_path / name) for name in names)
+    told = "sourceMachine string, queue string, streamId string, seqNumber bigint"
+    before = rocks.createDataFrame(
+        [("a", "R", "5", 7, 3, 0)], f"{told}, commitOrder int, sendOrder int"
+    )
+    rows = [("q", 1, 0, b"a"), ("r", 3, 0, b"old"), ("r", 4, 0, b"b")]
+    parts = ((rows, []), ([("q", 5, 0, b"c"), ("r", 5, 1, b"d")], [("A", "R", "5", 8)]))
+    schema = rocks.createDataFrame(table_of(rows)).schema
+    for part, heard in parts:
+        rocks.createDataFrame(table_of(part)).coalesce(1).write.mode("append").parquet(messages)
+        rocks.createDataFrame(heard, told).coalesce(1).write.mode("append").parquet(acks)
+        number(
+            rocks.readStream.schema(schema).parquet(messages),
+            after=before,
+            stamp=77,
+            buckets=2,
+            acknowledgments=rocks.readStream.schema(told).parquet(acks),
+        ).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+            availableNow=True
+        ).format("parquet").start(out).awaitTermination()
+    found = {bytes(r.body): (r.streamId, r.seqNumber) for r in rocks.read.parquet(out).collect()}
+    first = str(77 << 32 | 1)
+    assert found == {
+        b"a": (first, 1), b"old": (None, None), b"b": ("5", 8), b"c": (first, 2), b"d": ("6", 1),
+    }  # fmt: skip
+
+
 def test_mistakes_are_told_before_anything_runs(spark: Any, sender: Sender) -> None:
     from onceq.spark.operators import number
 
     frame = spark.createDataFrame(table_of(sender.rows))
+    rate = spark.readStream.format("rate").load()
     for bad, text in (
         (lambda: number(frame.drop("sendOrder")), "needs the column sendOrder"),
         (lambda: number(frame.selectExpr("*", "1 SEQNUMBER")), "adds the column seqNumber"),
         (lambda: number(frame, stamp=1 << 32), "stamp is a time"),
         (lambda: number(frame, buckets=40_000), "buckets is a whole number"),
+        (lambda: number(frame, after=frame), "after needs the columns streamId"),
+        (
+            lambda: number(frame, after=frame.selectExpr("*", "'x' streamId", "1 seqNumber")),
+            "after has a row whose streamId",
+        ),
+        (lambda: number(frame, acknowledgments=frame), "acknowledgments needs the columns"),
+        (
+            lambda: number(
+                frame,
+                acknowledgments=rate.selectExpr(
+                    "'A' sourceMachine", "'q' queue", "value streamId", "value seqNumber"
+                ),
+            ),
+            "are both streams, or neither",
+        ),
     ):
         with pytest.raises(Exception, match=rf"^\[configuration\].*{text}"):
             bad()

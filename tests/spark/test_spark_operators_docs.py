@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import destinations, eod, expanding, numbering, settling
+from onceq.spark.operators import destinations, eod, expanding, numbered, numbering, settling
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
 NEEDED = {
     "eod_filter": (eod.COLUMNS,),
-    "number": (numbering.COLUMNS,),
+    "number": (numbering.COLUMNS, numbered.COLUMNS, numbering.ACKNOWLEDGED),
     "expand_destinations": (expanding.COLUMNS,),
     "settle": (
         settling.COLUMNS,

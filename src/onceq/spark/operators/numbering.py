@@ -3,7 +3,11 @@
 A receiver tells repetitions and gaps by numbers alone, so a number is for ever: given once, to one
 message, in the order of the sender's commits, with the messages of a transaction together and in
 the order of their sends. For each pair of sender and queue there is one stream; its memory is
-the last number, and the place that has it.
+the last number, the place that has it, and how far receivers have acknowledged it.
+
+A stream whose messages are all acknowledged is left with the next message, and a greater one begun
+(EOD-12), as in a queue manager. Acknowledgments come as rows beside the messages, and count before
+them: they tell of what earlier micro-batches have numbered.
 
 Upholds: I5 (commit order), I7 (numbers are for ever), I8 (true links).
 """
@@ -25,11 +29,14 @@ from onceq.spark.operators.columns import (
     checked_buckets,
     free,
     need,
+    numbers_of,
+    streams_of,
     with_columns,
 )
-from onceq.spark.operators.keys import keyed
+from onceq.spark.operators.keys import bucket_of, keyed
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.rules import NUMBER_MAX
+from onceq.spark.operators.numbered import FIELDS, numbered_before
+from onceq.spark.operators.rules import NUMBER_MAX, Ints, renewable
 from onceq.spark.operators.rules import number as number_rule
 from onceq.spark.options import wrong
 
@@ -42,17 +49,39 @@ COLUMNS: Final = {
     "sendOrder": (WHOLE, "its own place in the transaction"),
 }
 ADDED: Final = {"streamId": "string", "seqNumber": "bigint", "prevNumber": "bigint"}
+ACKNOWLEDGED: Final = {
+    "sourceMachine": (TEXT, "who sent the messages"),
+    "queue": (TEXT, "their destination"),
+    "streamId": ((*WHOLE, *TEXT), "their stream"),
+    "seqNumber": (WHOLE, "the last one of it that was accepted"),
+}
+ACK_STREAM: Final = "__onceq_acknowledged_stream"
+ACK_NUMBER: Final = "__onceq_acknowledged"
 STAMP_MAX: Final = (1 << 32) - 1
 FIRST_ORDINAL: Final = 1
 
 
-def number(frame: Any, *, stamp: int | None = None, buckets: int = BUCKETS) -> Any:
+def number(
+    frame: Any,
+    *,
+    after: Any = None,
+    acknowledgments: Any = None,
+    stamp: int | None = None,
+    buckets: int = BUCKETS,
+) -> Any:
     """Give messages their stream, sequence number and previous number, in commit order.
 
     Args:
         frame: Committed messages as rows, one for each destination, a stream or not; columns
             ``COLUMNS``, and any others. A stream brings commits in their order: what comes
             after a later commit to the same queue was numbered gets no number any more.
+        after: What was numbered before, if numbers go on from there: a frame with the columns that
+            this function needs and adds, and of each pair of sender and queue at least the row with
+            the last number (``numbered``). It is read once, now. A stream looks there for pairs
+            that its checkpoint does not know.
+        acknowledgments: Order acknowledgments, as ``order_acknowledgments`` makes them; a stream if
+            the messages are one. Of whose stream everything is acknowledged, their next message
+            begins a new one. Without them streams are never left.
         stamp: When this numbering began, in seconds since 1970: the upper half of stream
             identifiers. Without it the time of the first micro-batch that has a message of the
             stream, or, for a frame that is no stream, the time of this call.
@@ -68,53 +97,108 @@ def number(frame: Any, *, stamp: int | None = None, buckets: int = BUCKETS) -> A
         ConfigurationError: A column is missing, or a parameter makes no sense.
     """
     need(frame, WHAT, COLUMNS)
-    free(frame, WHAT, tuple(ADDED))
+    free(frame, WHAT, (*ADDED, ACK_STREAM, ACK_NUMBER))
     if stamp is not None and not 1 <= stamp <= STAMP_MAX:
         raise wrong(f"stamp is a time in seconds from 1 to {STAMP_MAX}, not {stamp}")
     if stamp is None and not frame.isStreaming:
         # Once for the whole frame, however often its tasks are run.
         stamp = int(time.time())
-    work = Numbering(stamp, checked_buckets(buckets))
-    return bucketed(frame, WHAT, KEY, work, with_columns(frame, ADDED))
+    checked_buckets(buckets)
+    before = {} if after is None else numbered_before(after, WHAT, KEY, buckets)
+    schema = with_columns(frame, ADDED)
+    if acknowledgments is not None:
+        frame = _with_acknowledgments(frame, acknowledgments)
+    return bucketed(frame, WHAT, KEY, Numbering(stamp, buckets, before), schema)
+
+
+def _with_acknowledgments(frame: Any, told: Any) -> Any:
+    from pyspark.sql import functions as sql
+
+    need(told, f"{WHAT}: acknowledgments", ACKNOWLEDGED)
+    if told.isStreaming != frame.isStreaming:
+        raise wrong(
+            f"{WHAT}: messages and acknowledgments are both streams, or neither; "
+            f"read {'them' if frame.isStreaming else 'both'} with "
+            f"{'spark.readStream' if frame.isStreaming else 'spark.read'}"
+        )
+    rows = told.select(
+        *KEY, sql.col("streamId").cast("string").alias(ACK_STREAM),
+        sql.col("seqNumber").cast("bigint").alias(ACK_NUMBER),
+    )  # fmt: skip
+    return frame.unionByName(rows.where(f"{ACK_NUMBER} is not null"), allowMissingColumns=True)
 
 
 class Numbering:
     """What is done with the rows of a bucket."""
 
-    fields: Final[Mapping[str, Any]] = {
-        "stream": np.uint64, "last": np.int64, "commit": np.int64, "send": np.int64,
-    }  # fmt: skip
-    """The stream of a key, the last number given there, and the place that has it."""
+    fields: Final[Mapping[str, Any]] = FIELDS
 
-    def __init__(self, stamp: int | None, buckets: int) -> None:
+    def __init__(
+        self, stamp: int | None, buckets: int, before: Mapping[int, bytes] | None = None
+    ) -> None:
         self._stamp = stamp
+        self._before = before or {}
         self.buckets = buckets
 
     def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
         """Rows with their numbers, by stream and in order, and what is remembered then."""
         codes, keys, good = keyed(table, KEY)
+        held, at = self._held(memory, keys)
+        table, codes, good, acknowledged = _heard(table, codes, good, held)
         commits, fine = _places(table["commitOrder"])
         sends, sound = _places(table["sendOrder"])
         good &= fine & sound
-        held, at = memory.of(keys)
+        renew = renewable(held["stream"], held["last"], acknowledged)
         found = number_rule(
-            codes[good], commits[good], sends[good], held["last"], held["commit"], held["send"]
-        )
-        if len(keys) and found.lasts.max() > NUMBER_MAX:
+            codes[good], commits[good], sends[good], np.where(renew, 0, held["last"]),
+            held["commit"], held["send"], held["last"] > 0,
+        )  # fmt: skip
+        if found.lasts.max(initial=0) > NUMBER_MAX:
             raise wrong(
-                f"a stream has {NUMBER_MAX} messages, and its numbers are used up; begin a new "
-                "checkpoint when everything has been acknowledged"
+                f"a stream has {NUMBER_MAX} messages, and its numbers are used up. A new one may "
+                "begin only when all of them are acknowledged: give number the acknowledgments="
             )
         numbers = np.zeros(table.num_rows, np.int64)
         numbers[good] = found.numbers
-        begun = (self._stamp or now_s) << 32 | FIRST_ORDINAL
-        streams = np.where(held["stream"] > 0, held["stream"], np.uint64(begun))
+        renewed = renew & (found.lasts > 0)
+        begun = np.uint64((self._stamp or now_s) << 32 | FIRST_ORDINAL)
+        streams = np.where(held["stream"] > 0, held["stream"] + renewed.astype(np.uint64), begun)
         order = np.lexsort((numbers, codes))
         rows = _with_numbers(table.take(pa.array(order)), streams[codes[order]], numbers[order])
+        lasts = np.where(found.lasts > 0, found.lasts, held["last"])
         fields = {
-            "stream": streams, "last": found.lasts, "commit": found.commits, "send": found.sends,
+            "stream": streams, "last": lasts, "commit": found.commits, "send": found.sends,
+            "acknowledged": np.where(renewed, 0, acknowledged),
         }  # fmt: skip
-        return rows, memory.after(keys, at, fields, found.lasts > 0)
+        return rows, memory.after(keys, at, fields, lasts > 0)
+
+    def _held(self, memory: Memory, keys: Any) -> tuple[dict[str, Any], Ints]:
+        """What is remembered of keys, or else was so before; and their places in the memory."""
+        held, at = memory.of(keys)
+        bucket = int(bucket_of(keys[:1], self.buckets)[0]) if len(keys) else -1
+        if bucket in self._before:
+            before, _ = Memory.read(self._before[bucket], self.buckets).of(keys)
+            held = {name: np.where(at < 0, before[name], held[name]) for name in held}
+        return held, at
+
+
+def _heard(table: Any, codes: Ints, good: Any, held: Mapping[str, Any]) -> Any:
+    """The rows that are messages, with the codes of their keys and whether these are whole, and up
+    to where each stream is acknowledged.
+
+    What tells of another stream, or of a number that was not given, tells nothing (EOD-10).
+    """
+    acknowledged = held["acknowledged"].copy()
+    if ACK_NUMBER not in table.column_names:
+        return table, codes, good, acknowledged
+    told = table[ACK_NUMBER].is_valid().to_numpy()
+    streams, fine = streams_of(table[ACK_STREAM])
+    numbers, sound = numbers_of(table[ACK_NUMBER], least=1)
+    true = told & good & fine & sound
+    true &= (streams == held["stream"][codes]) & (numbers <= held["last"][codes])
+    np.maximum.at(acknowledged, codes[true], numbers[true])
+    messages = table.drop_columns([ACK_STREAM, ACK_NUMBER]).filter(pa.array(~told))
+    return messages, codes[~told], good[~told], acknowledged
 
 
 def _places(column: Any) -> tuple[Any, Any]:

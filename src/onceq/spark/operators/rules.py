@@ -164,8 +164,9 @@ class Numbered:
 
 
 def number(
-    keys: Ints, commits: Ints, sends: Ints, lasts: Ints, at_commits: Ints, at_sends: Ints
-) -> Numbered:
+    keys: Ints, commits: Ints, sends: Ints, lasts: Ints, at_commits: Ints, at_sends: Ints,
+    known: Flags,
+) -> Numbered:  # fmt: skip
     """Give each message the next number of its stream, in the order of commits and, inside a
     transaction, of sends (EOD-3 to EOD-5). The number before is the previous one.
 
@@ -176,15 +177,16 @@ def number(
         keys: For each row the place of its pair of sender and queue in ``lasts``.
         commits, sends: Its transaction's place among the commits of the sender, and its own place
             in the transaction.
-        lasts: Last number given to each key; 0: none, and then no place was reached.
-        at_commits, at_sends: Commit and send of the message that has this number.
+        lasts: Last number given in the stream of each key; 0: none yet.
+        at_commits, at_sends: Commit and send that numbering has reached.
+        known: Whether it has reached any place of a key.
     """
     lasts, at_commits, at_sends = lasts.copy(), at_commits.copy(), at_sends.copy()
     numbers = np.zeros(len(keys), np.int64)
     order = np.lexsort((sends, commits, keys))
     key, commit, send = keys[order], commits[order], sends[order]
     later = (commit > at_commits[key]) | ((commit == at_commits[key]) & (send > at_sends[key]))
-    new = later | (lasts[key] == 0)
+    new = later | ~known[key]
     if len(key):
         same = (key[1:] == key[:-1]) & (commit[1:] == commit[:-1]) & (send[1:] == send[:-1])
         new[1:] &= ~same
@@ -201,3 +203,14 @@ def number(
         given[ends], commit[ends], send[ends],
     )  # fmt: skip
     return Numbered(numbers, lasts, at_commits, at_sends)
+
+
+def renewable(streams: Streams, lasts: Ints, acknowledged: Ints) -> Flags:
+    """Which keys begin a new stream with their next message: those of whose stream everything is
+    acknowledged (EOD-12). Their numbers begin at 1 again, and places stay as they are.
+
+    Args:
+        streams, lasts: Of each key: its stream (0: none), and the last number given there.
+        acknowledged: Up to where its messages were acknowledged, as far as was heard.
+    """
+    return (streams > 0) & (lasts > 0) & (acknowledged >= lasts)
