@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import onceq
-from onceq.errors import ConfigurationError, NoSpace
+from onceq.errors import ConfigurationError
 from onceq.history.columns import COLUMNS, EVENTS, span_of
 from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal
@@ -130,24 +130,6 @@ def test_the_oldest_go_and_it_shows() -> None:
     again.start()
     again.once(LOCAL, b"later")
     assert world.told("A").rows()[-1]["message"] > 800
-
-
-def test_a_full_disk_leaves_a_gap_and_the_manager_goes_on() -> None:
-    world = Kept("A")
-    node = world["A"]
-    node.create("q")
-    world.run(6)
-    before = world.told("A").spans[-1]
-    node.files.fail = lambda kind, number: NoSpace("full") if kind == "create" else None
-    node.once(LOCAL, b"1")
-    world.run(6)
-    node.files.fail = lambda kind, number: None
-    node.once(LOCAL, b"2")
-    spans = world.told("A").spans
-    assert node.receive(LOCAL, count=2).bodies() == [b"1", b"2"]
-    assert spans[0] == before or before in spans
-    assert [one.end == other.start for one, other in pairwise(spans)].count(False) == 1
-    assert world.told("A").rows()[-1]["event"] == "received"
 
 
 def test_a_log_behind_its_history_begins_another_life() -> None:

@@ -81,7 +81,7 @@ COLUMNS: Final = {
 }  # fmt: skip
 """Every column: SQL type and meaning, in order."""
 
-_NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})\.parquet")
+_NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})(?:-([0-9]+))?\.parquet")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -91,19 +91,25 @@ class Span:
     Attributes:
         life: Rises when a log goes on before the end of its history (a restored backup).
         start, end: Log positions; every record from ``start`` on that begins before ``end``.
+        part: 0; or the number of a file of what was seen while the log stood still at ``end``,
+            which is ``start`` as well.
     """
 
     life: int
     start: int
     end: int
+    part: int = 0
 
     @property
     def name(self) -> str:
         """Name of its file."""
-        return f"l{self.life:04}-{self.start:016x}-{self.end:016x}.parquet"
+        part = f"-{self.part}" if self.part else ""
+        return f"l{self.life:04}-{self.start:016x}-{self.end:016x}{part}.parquet"
 
 
 def span_of(name: str) -> Span | None:
     """The span that a file name says; None if it is no file of a history."""
     match = _NAME.fullmatch(name)
-    return Span(int(match[1]), int(match[2], 16), int(match[3], 16)) if match else None
+    if match is None:
+        return None
+    return Span(int(match[1]), int(match[2], 16), int(match[3], 16), int(match[4] or 0))

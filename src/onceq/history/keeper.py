@@ -2,11 +2,15 @@
 
 A file tells one part of the log, and its name says which. It is written under another name,
 synced, renamed, and the directory synced; so after a crash the history goes on behind the last
-whole file, and each record is told exactly once. A part that could not be written (a full disk),
-or was never projected (the setting was off), is missing between two names, and whoever reads the
-history sees that.
+whole file, and each record is told exactly once. What was seen while the log stood still has a
+file of its own, numbered at that position.
 
-A history never stops its manager: what cannot be written is missing, and the log says so.
+A part that cannot be written now (a full disk) waits in memory, with all that come after it, and
+until it is written or a checkpoint covers it, the log stays that it would be told from again after
+a crash. A history never stops its manager, though: a checkpoint does not wait for it. So a part is
+missing if the process ends between such a checkpoint and the next good write, if too much waits, or
+if it was never projected (the setting was off). It is missing between two names: whoever reads the
+history sees that, and the manager's own log says so.
 
 Upholds: each record once, in files that survive power cuts; the bound on their size.
 """
@@ -18,6 +22,7 @@ import logging
 import os.path
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -30,7 +35,12 @@ from onceq.history.columns import FOLDER, META, VERSION, Span, span_of
 from onceq.history.events import Event, Place, Rows
 from onceq.history.projector import Projector
 from onceq.model.identity import guid_text
-from onceq.model.limits import HISTORY_NOTES_MAX, HISTORY_ROWS_MAX, Settings
+from onceq.model.limits import (
+    HISTORY_NOTES_MAX,
+    HISTORY_ROWS_MAX,
+    HISTORY_UNWRITTEN_BYTES_MAX,
+    Settings,
+)
 from onceq.model.run import Buffer
 from onceq.store.contract import Recovered
 from onceq.store.files import Files
@@ -57,6 +67,15 @@ class Log(Protocol):
 
     def read(self, address: int, size: int) -> Buffer:
         """Bytes of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file that is to be written."""
+
+    span: Span
+    rows: int
+    data: memoryview
 
 
 class Keeper:
@@ -87,12 +106,24 @@ class Keeper:
         last = max(self._sizes, default=None)
         covered = store.recovered.checkpoint_position
         self._life = last.life if last is not None else 1
-        self.position = covered
-        """Everything before it is in a file, or told as missing."""
+        self._unwritten: deque[_Part] = deque()
+        self._covered = self._filed = self._projected = covered
         if last is not None and last.end > store.position:
             self._life += 1
         elif last is not None:
-            self.position = max(last.end, covered)
+            self._filed = self._projected = max(last.end, covered)
+            if last.end < covered:
+                _missing("it was not kept then, or could not be written", last.end, covered)
+
+    @property
+    def position(self) -> int:
+        """Everything before it is in a file, or told as missing."""
+        return self._unwritten[0].span.start if self._unwritten else self._projected
+
+    @property
+    def notes(self) -> int:
+        """How many things wait in memory although the log may have nothing more to tell."""
+        return len(self._observed) + len(self._unwritten)
 
     def _found(self) -> dict[Span, int]:
         """The whole files and their sizes; what was never finished is removed."""
@@ -118,12 +149,19 @@ class Keeper:
 
     def observe(self, position: int, wall_us: int, what: Observed) -> None:
         """Something happened without a record, when the log was there."""
-        self._observed.append((position, wall_us, what))
+        if self._projected != NEVER:
+            self._observed.append((position, wall_us, what))
+
+    def covered(self, position: int) -> None:
+        """A checkpoint is in force: after a crash nothing before it can be told any more."""
+        self._covered = position
 
     def needs(self, base: int, end: int) -> bool:
         """Whether a part of the log holds messages that the history may have to look at yet."""
-        if self.position == NEVER:
+        if self._projected == NEVER:
             return False
+        if self._projected > max(self._filed, self._covered):
+            return True  # after a crash it is all told again
         return self._projector is None or self._projector.state.space.live_bytes(base, end) > 0
 
     # ---- in the background --------------------------------------------------------------------
@@ -134,21 +172,24 @@ class Keeper:
         Args:
             wall_us: The time now: nothing that the files lack had happened by then.
         """
-        if self.position >= upto:
-            return
         try:
-            self._project(upto, wall_us)
+            self._write_waiting()
+            if self._projected < upto or (self._observed and self._projected != NEVER):
+                self._project(upto, wall_us)
         except Exception:
             log.exception("the history has failed and is not kept on: see the text below")
-            self.position = NEVER
+            self._projected = NEVER
             self._projector = None
+            self._observed.clear()
+            self._unwritten.clear()
 
     def _project(self, upto: int, wall_us: int) -> None:
         projector = self._projector
         if projector is None:
             projector = self._projector = self._restored()
         rows = self._rows()
-        start = self.position
+        start = self._projected
+        upto = max(upto, start)
         for position, payload in self._store.replay(start, upto):
             if rows.count >= self._rows_max:
                 self._write(rows, start, position, projector.wall_us)
@@ -163,7 +204,7 @@ class Keeper:
         projector = Projector(self._identity, self._store.read)
         found = self._store.recovered
         projector.restore(found.checkpoint)
-        for position, payload in self._store.replay(found.checkpoint_position, self.position):
+        for position, payload in self._store.replay(found.checkpoint_position, self._projected):
             projector.follow(position, payload)
         return projector
 
@@ -191,30 +232,58 @@ class Keeper:
     # ---- files ----------------------------------------------------------------------------------
 
     def _write(self, rows: Rows, start: int, end: int, wall_us: int) -> None:
-        """Make a part durable, or note that it is missing."""
-        self.position = end
-        span = Span(self._life, start, end)
-        data = self._encoded(rows, span, wall_us)
-        path = os.path.join(self._folder, span.name)
-        self._make_room(len(data))
-        try:
-            if self._files.exists(path + UNFINISHED):
-                self._files.unlink(path + UNFINISHED)
-            file = self._files.open(path + UNFINISHED, create=True)
-            try:
-                self._files.write(file, 0, [data])
-                self._files.sync(file)
-            finally:
-                self._files.close(file)
-            self._files.rename(path + UNFINISHED, path)
-            self._files.sync_directory(self._folder)
-        except StorageFailure as error:
-            log.warning(
-                "a part of the history is missing: rows=%d from=%d to=%d reason=%s",
-                rows.count, start, end, error.text,
-            )  # fmt: skip
+        """Make a part durable behind all that wait, or let it wait as well."""
+        if start == end and not rows.count:
             return
-        self._sizes[span] = len(data)
+        span = self._span(start, end)
+        self._unwritten.append(_Part(span, rows.count, self._encoded(rows, span, wall_us)))
+        self._projected = end
+        if len(self._unwritten) == 1:
+            self._write_waiting()
+        while sum(len(part.data) for part in self._unwritten) > HISTORY_UNWRITTEN_BYTES_MAX:
+            part = self._unwritten.popleft()
+            _missing("too much waits for a disk that fails", part.span.start, part.span.end)
+
+    def _span(self, start: int, end: int) -> Span:
+        """A name that no file and no part has."""
+        if start < end:
+            return Span(self._life, start, end)
+        taken = [*self._sizes, *(part.span for part in self._unwritten)]
+        return Span(self._life, end, end, 1 + max(s.part for s in taken if s.end == end))
+
+    def _write_waiting(self) -> None:
+        """Write what waits, in order, as far as the disk lets us."""
+        while self._unwritten:
+            part = self._unwritten[0]
+            try:
+                self._place(part)
+            except StorageFailure as error:
+                log.warning(
+                    "a part of the history cannot be written now: rows=%d from=%d to=%d reason=%s",
+                    part.rows, part.span.start, part.span.end, error.text,
+                )  # fmt: skip
+                return
+            self._sizes[part.span] = len(part.data)
+            self._filed = part.span.end
+            self._unwritten.popleft()
+
+    def _place(self, part: _Part) -> None:
+        """A file that is whole and durable under its name; raises StorageFailure.
+
+        Tried again it does all of it anew: a sync that failed once covers nothing later.
+        """
+        path = os.path.join(self._folder, part.span.name)
+        self._make_room(len(part.data))
+        if self._files.exists(path + UNFINISHED):
+            self._files.unlink(path + UNFINISHED)
+        file = self._files.open(path + UNFINISHED, create=True)
+        try:
+            self._files.write(file, 0, [part.data])
+            self._files.sync(file)
+        finally:
+            self._files.close(file)
+        self._files.rename(path + UNFINISHED, path)
+        self._files.sync_directory(self._folder)
 
     def _encoded(self, rows: Rows, span: Span, wall_us: int) -> memoryview:
         meta = {
@@ -239,6 +308,10 @@ class Keeper:
                 log.warning("an old part of the history stays: %s", error.text)
                 break
             total -= self._sizes.pop(span)
+
+
+def _missing(reason: str, start: int, end: int) -> None:
+    log.warning("a part of the history is missing: from=%d to=%d reason=%s", start, end, reason)
 
 
 def keeper(store: Any, files: Files, path: str, identity: Identity, settings: Settings) -> Keeper:

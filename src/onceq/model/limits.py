@@ -237,6 +237,10 @@ HISTORY_NOTES_MAX: Final = 100_000
 """Things without a record (transmissions, repetitions) and exact times that are kept in memory
 until the history goes on; the oldest go first."""
 
+HISTORY_UNWRITTEN_BYTES_MAX: Final = 64 << 20
+"""Files of a history that wait for a disk that fails: more than the log between two checkpoints
+comes to. Above, the oldest go."""
+
 HANDSHAKE_S_MAX: Final = 60
 """A connection that has not finished its set-up by then is closed."""
 

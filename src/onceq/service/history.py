@@ -24,11 +24,18 @@ class History(Protocol):
     def position(self) -> int:
         """Everything before it is told, or known to be missing."""
 
+    @property
+    def notes(self) -> int:
+        """How many things wait in memory although the log may have nothing more to tell."""
+
     def mark(self, position: int, wall_us: int) -> None:
         """Everything before a log position is durable at that time."""
 
     def observe(self, position: int, wall_us: int, what: Observed) -> None:
         """Something has happened of which there is no record."""
+
+    def covered(self, position: int) -> None:
+        """A checkpoint is in force."""
 
     def needs(self, base: int, end: int) -> bool:
         """Whether a part of the log must stay; not to be asked while ``project`` runs."""

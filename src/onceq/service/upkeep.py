@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from onceq.core.decision import Decision
 from onceq.core.inputs import Relocate, Space
 from onceq.errors import NoSpace
-from onceq.model.limits import HISTORY_LOG_BYTES
+from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX
 from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
 from onceq.service.logs import event
@@ -93,6 +93,7 @@ class Upkeep:
         self._full_at = -1
         self._barren: dict[int, int] = {}
         self._told_us = -1
+        self._told_at = 0
 
     def started(self) -> None:
         """After recovery: what the log has since the checkpoint counts at once."""
@@ -179,18 +180,29 @@ class Upkeep:
     # ---- the history --------------------------------------------------------------------------
 
     @property
-    def _untold(self) -> int:
-        """Bytes of the log of which the history does not tell yet."""
+    def _untold(self) -> bool:
+        """Whether the history does not tell of everything yet."""
         history = self._engine.history
-        return 0 if history is None else max(self._engine.store.position - history.position, 0)
+        if history is None:
+            return False
+        return history.position < self._engine.store.position or history.notes > 0
 
     @property
     def _roll_us(self) -> int:
         return self._engine.settings.history_roll_s * SECOND_US
 
     def _history_due(self, now: Now) -> bool:
-        late = self._told_us < 0 or now.mono_us - self._told_us >= self._roll_us
-        return self._untold >= HISTORY_LOG_BYTES or (late and self._untold > 0)
+        history = self._engine.history
+        if history is None or not self._untold:
+            return False
+        # What could not be written last time does not count here: that is tried in its time.
+        log = self._engine.store.position - max(self._told_at, history.position)
+        return (
+            self._told_us < 0
+            or now.mono_us - self._told_us >= self._roll_us
+            or log >= HISTORY_LOG_BYTES
+            or history.notes >= HISTORY_NOTES_MAX // 2
+        )
 
     def _begin_history(self, now: Now) -> None:
         """Bring the history up to what is durable now."""
@@ -199,6 +211,7 @@ class Upkeep:
         self._told_us = now.mono_us
         engine.store.sync()
         upto, wall_us = engine.store.position, engine.clock.read().wall_us
+        self._told_at = upto
 
         def told(_: None) -> None:
             engine.store.reclaim(self._live)
@@ -282,6 +295,8 @@ class Upkeep:
     def _covers(self, position: int) -> None:
         engine = self._engine
         self._covered = position
+        if engine.history is not None:
+            engine.history.covered(position)
         freed = engine.store.reclaim(self._live)
         if self._quiet_at == engine.store.position:
             self._trim()
