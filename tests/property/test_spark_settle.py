@@ -190,6 +190,8 @@ def test_what_queues_hold() -> None:
     rng = random.Random(41)
     formula = 0
     for _ in range(1_200):
+        # Times so far apart that they do not fit beside the queue become ranks.
+        unit = rng.choice((1, 1 << 59))
         rows: list[Row] = [
             (
                 rng.randrange(3), rng.randint(0, 9), rng.randint(0, 3), rng.randint(-1, 4),
@@ -202,7 +204,8 @@ def test_what_queues_hold() -> None:
             (rng.randrange(3), rng.randint(0, 9), rng.randint(0, 4))
             for _ in range(rng.randint(0, 4))
         ]
-        memory = Held(*np.array(held, np.int64).reshape(-1, 3).T)
+        there = np.array(held, np.int64).reshape(-1, 3)
+        memory = Held(there[:, 0], there[:, 1] * unit, there[:, 2])
         since = np.full(3, -1)
         found: list[bool] = []
         cut = rng.randint(0, 2 * len(rows))
@@ -210,8 +213,8 @@ def test_what_queues_hold() -> None:
             values = np.array(part, np.int64).reshape(-1, 5)
             order = np.argsort(values[:, 0], kind="stable")
             queues, at, sizes, stays, enters = values[order].T
-            leaves = np.where(stays >= 0, at + stays, FOREVER)
-            at = np.maximum(at, since[queues])
+            leaves = np.where(stays >= 0, (at + stays) * unit, FOREVER)
+            at = np.maximum(at * unit, since[queues])
             arrivals = Arrivals(queues, at, sizes, leaves, enters == 1)
             full = quotas.without_room(arrivals, np.array(limits), memory)
             formula += len(set(queues[~np.isin(queues, queues[full])].tolist()))

@@ -13,7 +13,7 @@ Upholds: I13 (true acknowledgments).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -44,6 +44,13 @@ class Arrivals:
     sizes: Ints
     leaves: Ints
     enters: Flags
+
+    def part(self, rows: Ints) -> Arrivals:
+        """Some of them."""
+        return Arrivals(
+            self.queues[rows], self.at[rows], self.sizes[rows], self.leaves[rows],
+            self.enters[rows],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +85,22 @@ def without_room(m: Arrivals, limits: Ints, held: Held) -> Flags:
         limits: Bytes that each queue may hold.
         held: What lies there before.
     """
-    full: Flags = m.enters & (_occupied(m, len(limits), held) + m.sizes > limits[m.queues])
+    # A queue has room for ever if it has for all of this at once.
+    most = np.zeros(len(limits), np.int64)
+    np.add.at(most, held.queues, held.sizes)
+    np.add.at(most, m.queues, m.sizes)
+    at = np.flatnonzero((most > limits)[m.queues])
+    full = np.zeros(len(m.queues), np.bool_)
+    if not len(at):
+        return full
+    part = m.part(at)
+    full[at] = part.enters & (_occupied(part, len(limits), held) + part.sizes > limits[part.queues])
     bounds = np.searchsorted(m.queues, np.arange(len(limits) + 1))
     for queue in np.unique(m.queues[full]).tolist():
-        part = slice(bounds[queue], bounds[queue + 1])
+        rows = slice(bounds[queue], bounds[queue + 1])
         mine = held.queues == queue
         before = zip(held.leaves[mine].tolist(), held.sizes[mine].tolist(), strict=True)
-        full[part] = list(_one_by_one(m, part, int(limits[queue]), before))
+        full[rows] = list(_one_by_one(m, rows, int(limits[queue]), before))
     return full
 
 
@@ -106,15 +122,14 @@ def after(m: Arrivals, stored: Flags, held: Held, since: Ints) -> tuple[Held, In
 
 def _occupied(m: Arrivals, queues: int, held: Held) -> Ints:
     """What each message finds in its queue, if nothing were refused."""
-    times = np.unique(m.at)
-    # Times become ranks, and a rank with its queue in front one number that only rises.
-    scale = len(times) + 1
-    now = np.maximum.accumulate(m.queues * scale + np.searchsorted(times, m.at))
+    # A time with its queue in front is one number that only rises.
+    scale, rank = _ruler(m.at, queues)
+    now = np.maximum.accumulate(m.queues * scale + rank(m.at))
     ends = np.searchsorted(m.queues, np.arange(queues), side="right")
     left = np.zeros(len(m.queues), np.int64)
 
     def leave(of: Ints, leaves: Ints, sizes: Ints, least: Any) -> None:
-        at = np.searchsorted(now, of * scale + np.searchsorted(times, leaves))
+        at = np.searchsorted(now, of * scale + rank(leaves))
         at = np.maximum(at, least)
         seen = at < ends[of]
         np.add.at(left, at[seen], sizes[seen])
@@ -131,8 +146,19 @@ def _occupied(m: Arrivals, queues: int, held: Held) -> Ints:
     return found
 
 
+def _ruler(at: Ints, queues: int) -> tuple[int, Callable[[Ints], Ints]]:
+    """Times as small numbers: how many there are, and the number of any time, which is the last
+    one behind all of ``at``."""
+    low, high = int(at.min()), int(at.max())
+    scale = high - low + 2
+    if scale * queues < FOREVER:
+        return scale, lambda times: np.clip(times, low, high + 1) - low
+    known = np.unique(at)
+    return len(known) + 1, lambda times: np.searchsorted(known, times)
+
+
 def _one_by_one(
-    m: Arrivals, part: slice, limit: int, held: Iterator[tuple[int, int]]
+    m: Arrivals, rows: slice, limit: int, held: Iterator[tuple[int, int]]
 ) -> Iterator[bool]:
     """For each message of one queue whether it finds no room."""
     waiting: list[tuple[int, int]] = []
@@ -140,11 +166,11 @@ def _one_by_one(
     for leaves, size in held:
         heappush(waiting, (leaves, size))
         lies += size
-    rows: Any = zip(
-        *(values[part].tolist() for values in (m.at, m.sizes, m.leaves, m.enters)), strict=True
+    columns: Any = zip(
+        *(values[rows].tolist() for values in (m.at, m.sizes, m.leaves, m.enters)), strict=True
     )
     now = -FOREVER
-    for at, size, leaves, enters in rows:
+    for at, size, leaves, enters in columns:
         now = max(now, at)
         while waiting and waiting[0][0] <= now:
             lies -= heappop(waiting)[1]
