@@ -37,7 +37,8 @@ BATCH_ROWS = 200_000
 TASKS = 2
 YARDSTICK = "dropDuplicates"
 EVERYWHERE = (YARDSTICK, "eod_filter")
-OPERATORS = ("nothing", *EVERYWHERE, "number", "expand_destinations", "settle")
+QUOTAS = "settle with quotas"
+OPERATORS = ("nothing", *EVERYWHERE, "number", "expand_destinations", "settle", QUOTAS)
 KEY = ["sourceMachine", "queue", "streamId", "seqNumber"]
 QUEUE = r"DIRECT=OS:HUB\private$\orders"
 Step = Callable[[Any], Any]
@@ -106,6 +107,11 @@ def steps(spark: Any) -> dict[str, Step]:
     from onceq.spark.operators import eod_filter, expand_destinations, number, settle
 
     queues = spark.createDataFrame([(QUEUE, True)], "queue string, transactional boolean")
+    # Thirty-two queues that are soon full: the dearest case, every message decided by itself.
+    full = [(f"{QUEUE}{n}", True, 1024) for n in range(32)]
+    limited = spark.createDataFrame(full, "queue string, transactional boolean, quotaKb bigint")
+    place = f"concat('{QUEUE}', pmod(hash(sourceMachine), 32)) queue".replace("\\", "\\\\")
+    sized = ("* except (queue)", place, "length(body) + 300 packetBytes")
     bare = ("streamId", "seqNumber", "prevNumber")
     return {
         "nothing": lambda frame: frame,
@@ -114,6 +120,7 @@ def steps(spark: Any) -> dict[str, Step]:
         "number": lambda frame: number(frame.drop(*bare)),
         "expand_destinations": expand_destinations,
         "settle": lambda frame: settle(frame, queues),
+        QUOTAS: lambda frame: settle(frame.selectExpr(*sized), limited),
     }
 
 
