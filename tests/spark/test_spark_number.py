@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.property.test_spark_number import Numbers, Sender, numbers_in, table_of
+from tests.spark.files import write_files
 
 pytestmark = pytest.mark.spark
 
@@ -119,31 +120,27 @@ def test_a_stream_goes_on_and_is_renewed(rocks: Any, tmp_path: Path) -> None:
     """After a table, and when acknowledgments come, which are a stream as well."""
     from onceq.spark.operators import number
 
-    names = ("messages", "acks", "out")
-    messages, acks, out = (str(tmp_path / name) for name in names)
     told = "sourceMachine string, queue string, streamId string, seqNumber bigint"
     before = rocks.createDataFrame(
         [("a", "R", "5", 7, 3, 0)], f"{told}, commitOrder int, sendOrder int"
     )
-    rows = [("q", 1, 0, b"a"), ("r", 3, 0, b"old"), ("r", 4, 0, b"b")]
-    parts = ((rows, []), ([("q", 5, 0, b"c"), ("r", 5, 1, b"d")], [("A", "R", "5", 8)]))
-    schema = rocks.createDataFrame(table_of(rows)).schema
-    for part, heard in parts:
-        rocks.createDataFrame(table_of(part)).coalesce(1).write.mode("append").parquet(messages)
-        rocks.createDataFrame(heard, told).coalesce(1).write.mode("append").parquet(acks)
-        number(
-            rocks.readStream.schema(schema).parquet(messages),
-            after=before,
-            stamp=77,
-            buckets=2,
-            acknowledgments=rocks.readStream.schema(told).parquet(acks),
-        ).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
-            availableNow=True
-        ).format("parquet").start(out).awaitTermination()
+    first = table_of([("q", 1, 0, b"a"), ("r", 3, 0, b"old"), ("r", 4, 0, b"b")])
+    second = table_of([("q", 5, 0, b"c"), ("r", 5, 1, b"d")])
+    write_files(tmp_path / "messages", first, second)
+    acks = rocks.createDataFrame([("A", "R", "5", 8)], told).toArrow()
+    write_files(tmp_path / "acks", acks.slice(1), acks)
+    schema = rocks.createDataFrame(first).schema
+    reader = rocks.readStream.option("maxFilesPerTrigger", 1)
+    query = number(
+        reader.schema(schema).parquet(str(tmp_path / "messages")), after=before, stamp=77,
+        acknowledgments=reader.schema(told).parquet(str(tmp_path / "acks")), buckets=2,
+    ).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))  # fmt: skip
+    out = str(tmp_path / "out")
+    query.trigger(availableNow=True).start(out, "parquet").awaitTermination()
     found = {bytes(r.body): (r.streamId, r.seqNumber) for r in rocks.read.parquet(out).collect()}
-    first = str(77 << 32 | 1)
+    begun = str(77 << 32 | 1)
     assert found == {
-        b"a": (first, 1), b"old": (None, None), b"b": ("5", 8), b"c": (first, 2), b"d": ("6", 1),
+        b"a": (begun, 1), b"old": (None, None), b"b": ("5", 8), b"c": (begun, 2), b"d": ("6", 1),
     }  # fmt: skip
 
 

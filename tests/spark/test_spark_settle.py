@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.spark.files import write_files
+
 pytestmark = pytest.mark.spark
 
 QUEUES = (("DIRECT=OS:B\\t", True, True), ("DIRECT=OS:B\\n", False, False))
@@ -203,19 +205,17 @@ def test_quotas(spark: Any) -> None:
     }  # fmt: skip
 
 
-def test_quotas_of_a_stream_over_a_restart(rocks: Any, tmp_path: Path) -> None:
+def test_quotas_of_a_stream(rocks: Any, tmp_path: Path) -> None:
+    """What one micro-batch stores the next one finds there."""
     from onceq.spark.operators import settle
 
-    folder = tmp_path / "in"
-    folder.mkdir()
-    stream = rocks.readStream.schema(sized(rocks).schema).parquet(str(folder))
-    for part in ("id in (1, 2)", "id > 2"):
-        sized(rocks).where(part).coalesce(1).write.mode("append").parquet(str(folder))
-        settle(stream, limited(rocks), buckets=2).writeStream.option(
-            "checkpointLocation", str(tmp_path / "checkpoint")
-        ).trigger(availableNow=True).format("parquet").start(
-            str(tmp_path / "out")
-        ).awaitTermination()
+    frame = sized(rocks)
+    write_files(tmp_path / "in", frame.where("id <= 2").toArrow(), frame.where("id > 2").toArrow())
+    stream = rocks.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
+    query = settle(
+        stream.parquet(str(tmp_path / "in")), limited(rocks), buckets=2
+    ).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start(str(tmp_path / "out"), "parquet").awaitTermination()
     found = told(rocks.read.parquet(str(tmp_path / "out")))
     assert {number: found.pop(number)[1] for number in ENDS} == ENDS
     assert found == OTHERS
