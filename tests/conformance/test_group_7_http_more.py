@@ -25,7 +25,7 @@ from tests.conformance.over_http import (
     posts,
     requests,
 )
-from tests.conformance.world import World, Worlds
+from tests.conformance.world import World, Worlds, fast
 
 pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
 
@@ -236,6 +236,34 @@ def test_ends_in_a_stream_that_was_left_are_told(world: World, restart: bool) ->
     assert all(outgoing(a, name).messages == 0 for name in set(names))
     assert posts(world, "B").count(b"<commitmentReceipt>") == 4
     assert a.bodies(DEAD) == []
+
+
+def waiting(world: World) -> int:
+    """Messages that wait at B for anybody elsewhere."""
+    count: int = world["B"].look("status").outgoing_messages
+    return count
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_final_receipts_do_not_wait_for_ever(worlds: Worlds, restart: bool) -> None:
+    """The address is of the sender's own choice, and may never be reached."""
+    world = worlds("A", "B", settings=fast(time_to_reach_queue_s=600))
+    a, b = world["A"], world["B"]
+    b.create("q")
+    world.http_dark.add(("B", "a"))
+    a.once(Q, *[b"m"] * 50, journal=Journal.DEADLETTER)
+    world.run(5)
+    before = waiting(world)
+    b.receive(LOCAL, count=50)
+    world.run(60)
+    assert waiting(world) >= before + 50 > 50, "and receipts of the stream"
+    a.kill()  # it would repeat its messages, and be told again
+    if restart:
+        b.kill()
+        b.start()
+    world.run(600)
+    assert waiting(world) == 0
+    assert b.bodies(DEAD) == b.bodies(DEAD_PLAIN) == []
 
 
 def test_journal_copies_wait_for_the_stream_receipt_only(world: World) -> None:

@@ -86,7 +86,7 @@ class _Mail:
     def post(self) -> None:
         """Bring everything into the change."""
         change, desk = self.change, self._desk
-        last_s = min(desk.now.wall_s + desk.settings.time_to_reach_queue_s, NEVER_S - 1)
+        last_s = desk.reach_by_s()
         ahead: dict[tuple[int, int], int] = {}
         for put in change.puts:
             place = (put.holder, put.lane)

@@ -25,7 +25,7 @@ from onceq.model.directory import Snapshot
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, RETURN_ADDRESSES_MAX, Settings
 from onceq.model.log import frame_size
 from onceq.model.run import Buffer
-from onceq.model.time import Now
+from onceq.model.time import NEVER_S, Now
 from onceq.model.xid import Xid
 from onceq.packet.encode import Template
 
@@ -329,6 +329,10 @@ class Desk:
         return 0x8000_0000 | self._passing & 0x7FFF_FFFF
 
     # ---- timers -------------------------------------------------------------------------
+
+    def reach_by_s(self) -> int:
+        """Second by which what says nothing of its time must have arrived (LongLiveTime)."""
+        return min(self.now.wall_s + self.settings.time_to_reach_queue_s, NEVER_S - 1)
 
     def timer(self, at_us: int, what: Timer, whom: object) -> None:
         """Wake somebody at a monotonic time."""

@@ -41,6 +41,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.message import Acknowledge
 from onceq.model.names import parse_format_name
+from onceq.model.time import NEVER_S
 from onceq.packet.acks import final_acks
 
 ACK_LANE = 7
@@ -189,12 +190,14 @@ def tell_sender(
         http: Whether they came over HTTP.
     """
     address = "" if source in desk.routes_to else desk.return_to.get(source, "")
-    outgoing = address_for(desk, source, stream, http=http)
+    outgoing, expires = address_for(desk, source, stream, http=http), NEVER_S
     if outgoing is None:
         text = f"PRIVATE={guid_text(source)}\\{ORDER_QUEUE_NUMBER:08x}"
         outgoing = outgoing_for(desk, parse_format_name(text)[0])
     else:
-        address = ""
+        # A stranger's choice, which may never be reached: like an acknowledgment message it does
+        # not wait longer than a message that says nothing of its time (EOD-42: it may be lost).
+        address, expires = "", desk.reach_by_s()
     packets = final_acks(
         messages,
         own=desk.identity.guid,
@@ -213,4 +216,4 @@ def tell_sender(
         for put in change.puts
         if put.holder == outgoing.number and put.lane == ACK_LANE
     )
-    change.puts.append(Put(outgoing.number, ACK_LANE, lane.next + ahead, packets))
+    change.puts.append(Put(outgoing.number, ACK_LANE, lane.next + ahead, packets, expires=expires))

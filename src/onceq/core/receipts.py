@@ -3,7 +3,9 @@
 The head of a stream says where its receipts shall come (HTTP-5), each time that it comes: also a
 repetition may say it, when the sender has been given another address meanwhile (HTTP-6). Order
 acknowledgments are sent there as express messages of our own, final ones as recoverable ones: both
-are ordinary outgoing messages, and become stream receipts when they leave (``wire/srmp``).
+are ordinary outgoing messages, and become stream receipts when they leave (``wire/srmp``). They
+wait as long as a message that says nothing of its time, no longer: the address is of a stranger's
+choice, and may never be reached.
 
 Upholds: I9, I24 (receipts for one that cannot be reached do not pile up).
 """
@@ -87,6 +89,9 @@ def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
         number=progress.last,
     )
     change.puts.append(
-        Put(outgoing.number, RECEIPT_LANE, lane.next, Run.of((packet,)), flags=PUT_EXPRESS)
-    )
+        Put(
+            outgoing.number, RECEIPT_LANE, lane.next, Run.of((packet,)),
+            expires=desk.reach_by_s(), flags=PUT_EXPRESS,
+        )
+    )  # fmt: skip
     desk.record(change, forced=False)
