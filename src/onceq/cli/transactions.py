@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from onceq.cli import out
 from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, as_json, manager
+from onceq.client.address import parse
 from onceq.client.opening import connect
-from onceq.client.recovering import ManagerResource
+from onceq.client.recovering import AbsentManager, ManagerResource
 from onceq.client.sync import QueueManager
 from onceq.client.why import duration
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
@@ -281,14 +283,12 @@ def recover(
     """Bring what is prepared elsewhere to the outcome that this manager has decided."""
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(manager(qm))
-        resources: list[Resource] = [
-            ManagerResource(stack.enter_context(connect(where, timeout=CONNECT_S_MAX)))
-            for where in other or ()
-        ]
         if watch:
             if json or dry_run:
                 raise UsageError("--watch goes with neither --json nor --dry-run")
-            _watch(connection, resources, database or [])
+            _watch(connection, other or [], database or [])
+        others = [stack.enter_context(_connected(where)) for where in other or ()]
+        resources: list[Resource] = [ManagerResource(other) for other in others]
         recovery = connection.recovery([*resources, *_resources(database)])
         report = recovery.step(time.monotonic(), dry_run=dry_run)
         recovery.close()
@@ -300,13 +300,23 @@ def recover(
         raise typer.Exit(1)
 
 
-def _watch(qm: QueueManager, resources: list[Resource], databases: list[str]) -> NoReturn:
-    """Go on until somebody interrupts it; what stays the same is not said again."""
-    recovery = qm.recovery(resources)
+def _connected(where: str) -> QueueManager:
+    return connect(where, timeout=CONNECT_S_MAX)
+
+
+def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoReturn:
+    """Go on until somebody interrupts it; what stays the same is not said again.
+
+    None of the partners need be there yet: whoever cannot be asked is told of, and asked again.
+    """
+    recovery = qm.recovery()
+    for place in others:
+        parse(place)  # what is no address at all is told now
+        recovery.add_unmet(AbsentManager(partial(_connected, place)), place)
     for place in databases:
         recovery.add_unmet(resource_for(place), without_secrets(place))
     said: set[str] = set()
-    count = len(resources) + len(databases)
+    count = len(others) + len(databases)
     out.note(f"{qm.name} looks after {count} partners of its transactions; Ctrl-C ends it")
     try:
         while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from onceq.client import branch_unit
@@ -125,6 +125,46 @@ class ManagerResource:
 
     def close(self) -> None:
         """See Resource. The manager belongs to somebody else."""
+
+
+class AbsentManager:
+    """Another queue manager for recovery, which need not be there yet; see ``Resource``."""
+
+    def __init__(self, connect: Callable[[], QueueManager]) -> None:
+        """Connect when it is first asked for anything, and again until that works."""
+        self._connect = connect
+        self._manager: QueueManager | None = None
+
+    def _there(self) -> ManagerResource:
+        if self._manager is None:
+            self._manager = self._connect()
+        return ManagerResource(self._manager)
+
+    @property
+    def name(self) -> str:
+        """See Resource."""
+        return self._there().name
+
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
+        """See Resource."""
+        return self._there().recover(prefix)
+
+    def commit(self, xid: Xid) -> None:
+        """See Resource."""
+        self._there().commit(xid)
+
+    def rollback(self, xid: Xid) -> None:
+        """See Resource."""
+        self._there().rollback(xid)
+
+    def forget(self, xid: Xid) -> None:
+        """See Resource."""
+        self._there().forget(xid)
+
+    def close(self) -> None:
+        """See Resource. This connection is its own."""
+        if self._manager is not None:
+            self._manager.close()
 
 
 class Recovering:
