@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from onceq.spark.runtime import QUICK, quiet_session
+
 BATCH_MESSAGES = 80_000
 COLUMNS = (
     "lookupId bigint, queue string, sourceMachine string, streamId string, seqNumber bigint, "
@@ -32,32 +34,6 @@ FIELDS = (
 def say(**what: Any) -> None:
     """One line for the demo."""
     print(json.dumps(what), flush=True)
-
-
-def session(work: Path) -> Any:
-    """A small local Spark; a job of seconds gains nothing from Java's slower compiler."""
-    from onceq.spark.runtime import prepare
-
-    prepare()
-    from pyspark.sql import SparkSession
-
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("onceq demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "1500m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(work / "warehouse"))
-        .config("spark.local.dir", str(work / "local"))
-        .getOrCreate()
-    )
 
 
 def land(spark: Any, config: dict[str, Any]) -> int:
@@ -211,24 +187,27 @@ def main() -> int:
     """The command."""
     config = json.loads(Path(sys.argv[1]).read_text())
     begun = time.monotonic()
-    spark = session(Path(config["work"]))
-    try:
-        say(stage="stream", seconds=time.monotonic() - begun)
-        batches = land(spark, config)
-        landed = time.monotonic() - begun
-        say(stage="verify", seconds=landed)
-        found = verify(spark, config)
-        say(stage="delays", seconds=time.monotonic() - begun)
-        found.update(delays(spark), batches=batches)
-        say(stage="back", seconds=time.monotonic() - begun)
-        found["late"] = send_back(spark, config)
-        say(stage="filter", seconds=time.monotonic() - begun)
-        found["filtered"] = filter_again(spark)
-        found["seconds"] = time.monotonic() - begun
-        say(result=found)
-    finally:
-        spark.stop()
+    more = {**QUICK, "spark.log.level": "ERROR", "spark.driver.memory": "1500m"}
+    folder = Path(config["work"]) / "spark"
+    with quiet_session("local[2]", "onceq demo", more, folder=folder) as spark:
+        run(spark, config, begun)
     return 0
+
+
+def run(spark: Any, config: dict[str, Any], begun: float) -> None:
+    """Everything, with a line at the beginning of each part."""
+    say(stage="stream", seconds=time.monotonic() - begun)
+    batches = land(spark, config)
+    say(stage="verify", seconds=time.monotonic() - begun)
+    found = verify(spark, config)
+    say(stage="delays", seconds=time.monotonic() - begun)
+    found.update(delays(spark), batches=batches)
+    say(stage="back", seconds=time.monotonic() - begun)
+    found["late"] = send_back(spark, config)
+    say(stage="filter", seconds=time.monotonic() - begun)
+    found["filtered"] = filter_again(spark)
+    found["seconds"] = time.monotonic() - begun
+    say(result=found)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import onceq
-from bench_spark_source import BODY_BYTES, ROUNDS, session
+from bench_spark_source import BODY_BYTES, ROUNDS
+from onceq.spark.runtime import quiet_session
 
 PARTITIONS = 2
 NARROW = ("body",)
@@ -143,7 +144,7 @@ class Bench:
 
 def run(rows: int) -> Figures:
     """Measure everything with so many rows; the best of some rounds, after one unmeasured."""
-    with tempfile.TemporaryDirectory() as folder, session(Path(folder)) as spark:
+    with tempfile.TemporaryDirectory() as folder, quiet_session("local[2]", "bench") as spark:
         bench = Bench(spark, Path(folder), rows)
         cases: dict[str, Callable[[], float]] = {
             "rate source to nowhere": bench.rate,

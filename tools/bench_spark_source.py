@@ -9,7 +9,6 @@ start, and then in turn; the best of the rounds counts.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
 import subprocess
@@ -23,6 +22,7 @@ from typing import Any
 import onceq
 from onceq.spark.ranges import PARTITION_MESSAGES
 from onceq.spark.rows import COLUMNS, SCHEMA, arrow_schema, record_batch
+from onceq.spark.runtime import quiet_session
 
 BODY_BYTES = 200
 PAGE = 10_000
@@ -209,24 +209,6 @@ class Bench:
         self.process.wait()
 
 
-@contextlib.contextmanager
-def session(folder: Path) -> Iterator[Any]:
-    """A local session of two cores."""
-    from onceq.spark.runtime import prepare
-
-    prepare()
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[2]").appName("bench")
-        .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF").config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
-    )  # fmt: skip
-    yield spark
-    spark.stop()
-
-
 def measure(bench: Bench) -> dict[str, float]:
     """Rows a second of each case, and its ratio to the API's own."""
     cases: dict[str, Callable[[str], float]] = {
@@ -253,7 +235,7 @@ def run(rows: int) -> dict[str, float]:
     Returns:
         By case: rows a second; "..., part of the API": the ratio.
     """
-    with tempfile.TemporaryDirectory() as folder, session(Path(folder)) as spark:
+    with tempfile.TemporaryDirectory() as folder, quiet_session("local[2]", "bench") as spark:
         bench = Bench(spark, Path(folder), rows)
         try:
             return measure(bench)

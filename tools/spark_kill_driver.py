@@ -13,37 +13,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from onceq.spark.runtime import prepare
+from onceq.spark.runtime import QUICK, quiet_session
 
 LOOK_S = 0.1
+MASTER = "local[2,3]"
+"""A task that has lost its worker is tried again twice before its query fails."""
 
 
 def say(**what: Any) -> None:
     """One line for the tool."""
     print(json.dumps(what), flush=True)
-
-
-def session(work: Path) -> Any:
-    """Small; a task that has lost its worker is tried again twice before its query fails."""
-    prepare()
-    from pyspark.sql import SparkSession
-
-    return (
-        SparkSession.builder.master("local[2,3]")
-        .appName("onceq spark-kill")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.warehouse.dir", str(work / "warehouse"))
-        .config("spark.local.dir", str(work / "local"))
-        .getOrCreate()
-    )
 
 
 def query(spark: Any, config: dict[str, Any], trigger: dict[str, Any]) -> Any:
@@ -91,8 +70,15 @@ def main() -> int:
     config = json.loads(Path(sys.argv[1]).read_text())
     over = threading.Event()
     threading.Thread(target=_wait_for_end, args=(over,), daemon=True).start()
-    spark = session(Path(config["work"]))
-    say(ready=True)
+    more = {**QUICK, "spark.driver.memory": "1g"}
+    with quiet_session(MASTER, "onceq spark-kill", more, folder=Path(config["work"])) as spark:
+        say(ready=True)
+        run(spark, config, over)
+    return 0
+
+
+def run(spark: Any, config: dict[str, Any], over: threading.Event) -> None:
+    """Queries one after another, the last one until nothing is left."""
     trigger: dict[str, Any] = {"processingTime": "0 seconds"}
     while True:
         finishing = over.is_set()
@@ -104,9 +90,7 @@ def main() -> int:
             say(failed=str(error)[:500])
             continue
         if finishing:
-            break
-    spark.stop()
-    return 0
+            return
 
 
 if __name__ == "__main__":

@@ -23,35 +23,17 @@ FILES = (
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local session, small and quiet."""
-    from onceq.spark.runtime import prepare
+    from onceq.spark.runtime import QUICK, quiet_session
 
-    prepare()
-    with scratch(tmp_path_factory, "spark") as place:
-        session = session_in(place)
+    more = {
+        **QUICK, "spark.driver.memory": "1g",
+        "spark.sql.streaming.checkpointFileManagerClass": FILES,
+    }  # fmt: skip
+    with (
+        scratch(tmp_path_factory, "spark") as place,
+        quiet_session("local[2]", "onceq tests", more, folder=place) as session,
+    ):
         yield session
-        session.stop()
-
-
-def session_in(place: Path) -> Any:
-    from pyspark.sql import SparkSession
-
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("onceq tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.warehouse.dir", str(place / "warehouse"))
-        .config("spark.local.dir", str(place / "local"))
-        .config("spark.sql.streaming.checkpointFileManagerClass", FILES)
-        .getOrCreate()
-    )
 
 
 @pytest.fixture

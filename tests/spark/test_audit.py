@@ -21,7 +21,7 @@ from onceq.history.columns import META, Span, span_of
 from onceq.history.events import SCHEMA
 from onceq.model.message import Acknowledge, Journal
 from onceq.spark.audit import files
-from onceq.spark.audit.command import audit
+from onceq.spark.audit.command import SMALL, audit
 from onceq.testing.node import PATH
 from onceq.testing.simulate import small_world
 from onceq.testing.world import World as Simulated
@@ -243,10 +243,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
+COMPILING = "spark.sql.codegen.wholeStage"
+
+
 @pytest.fixture(scope="module")
-def clean(spark: Any, place: Path) -> Row:
+def small(spark: Any) -> Iterator[Any]:
+    """The session as the command makes it for histories of this size."""
+    spark.conf.set(COMPILING, SMALL[COMPILING])
+    yield spark
+    spark.conf.unset(COMPILING)
+
+
+@pytest.fixture(scope="module")
+def clean(small: Any, place: Path) -> Row:
     """What the audit says of the true histories."""
-    found = audit(spark, files.find([str(place / "true")]), html=str(place / "clean.html"),
+    found = audit(small, files.find([str(place / "true")]), html=str(place / "clean.html"),
                   to=str(place / "tables"), stuck_s=100)  # fmt: skip
     assert isinstance(found, dict)
     return found
@@ -284,10 +295,10 @@ def test_the_tables_are_parquet(clean: Row, place: Path) -> None:
     assert sum(pq.read_table(place / "tables" / "traffic")["messages"].to_pylist()) > 2 * MESSAGES
 
 
-def test_each_planted_fault_is_found_and_named(spark: Any, place: Path) -> None:
+def test_each_planted_fault_is_found_and_named(small: Any, place: Path) -> None:
     path = peopled(place / "planted")
     expected = plant(path)
-    found = audit(spark, files.find([str(path)]), html=str(place / "planted.html"))
+    found = audit(small, files.find([str(path)]), html=str(place / "planted.html"))
     named = {(s["invariant"], s["fault"]): s for s in found["stories"]}
     missing = set(expected) - set(named)
     assert not missing, (missing, set(named))
@@ -339,14 +350,14 @@ def hostile(path: Path, seeds: tuple[int, ...]) -> Path:
 
 
 def test_crashes_and_histories_that_are_cut_off_or_missing_are_no_violation(
-    spark: Any, tmp_path: Path
+    small: Any, tmp_path: Path
 ) -> None:
     paths = [
         without_oldest(peopled(tmp_path / "cut", "CUT1", "CUT2", "CUT3")),
         without_receiver(peopled(tmp_path / "alone", "ONE1", "ONE2", "ONE3"), "ONE2"),
         hostile(tmp_path / "hostile", (3, 6)),
     ]
-    found = audit(spark, files.find([str(path) for path in paths]), settled=True)
+    found = audit(small, files.find([str(path) for path in paths]), settled=True)
     assert found["violations"] == 0, found["stories"]
     assert found["messages"] > 600
     assert "CUT2: its beginning is cut off" in " ".join(found["notes"])

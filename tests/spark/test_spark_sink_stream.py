@@ -289,14 +289,17 @@ def test_the_queue_manager_is_killed_between_batches(feed: Feed) -> None:
 
 DRIVER = """
 import os, sys
-from onceq.spark.runtime import prepare
+from onceq.spark.runtime import QUICK, prepare
 prepare()
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 where, queue, rows, checkpoint, flags = sys.argv[1:]
-spark = (SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
-         .config("spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF")
-         .config("spark.sql.warehouse.dir", checkpoint + "-warehouse").getOrCreate())
+builder = SparkSession.builder.master("local[2,4]")  # not a quiet one: workers shall be heard
+for name, value in {**QUICK, "spark.ui.enabled": "false", "spark.log.level": "OFF",
+                    "spark.driver.host": "127.0.0.1",
+                    "spark.sql.warehouse.dir": checkpoint + "-warehouse"}.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
 @udf("string")
 def once(body):
     # The last row of each file fails in its first attempt; the others were sent by then.

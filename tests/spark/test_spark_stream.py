@@ -283,13 +283,11 @@ def test_the_queue_manager_is_killed_on_the_way(flow: Flow) -> None:
 
 DRIVER = """
 import sys
-from onceq.spark.runtime import prepare
-prepare()
-from pyspark.sql import SparkSession
+from pathlib import Path
+from onceq.spark.runtime import QUICK, quiet_session
 where, queue, checkpoint, out = sys.argv[1:]
-spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-         .config("spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF")
-         .config("spark.sql.warehouse.dir", checkpoint + "-warehouse").getOrCreate())
+session = quiet_session("local[2]", "driver", QUICK, folder=Path(checkpoint + "-spark"))
+spark = session.__enter__()
 def write(frame, batch):
     frame.write.mode("overwrite").parquet(f"{out}/batch={batch}")
     print("batch", batch, flush=True)

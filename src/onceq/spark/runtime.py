@@ -7,13 +7,14 @@ in front of it leaves that request out.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,12 @@ from onceq.errors import ConfigurationError
 
 JAVA_MIN: Final = 17
 JAVA_ASK_S_MAX: Final = 30.0
+QUICK: Final = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For work of seconds, which gains nothing from Java's slower compiler and from large plans."""
 _VERSION = re.compile(r'version "(\d+)')
 _WRAPPER = """#!/bin/sh
 # Spark asks for a module that this runtime does not have, and works without it.
@@ -115,31 +122,29 @@ def prepare() -> None:
 
 
 @contextmanager
-def quiet_session(master: str, name: str) -> Iterator[Any]:
+def quiet_session(
+    master: str, name: str, config: Mapping[str, str] | None = None, *, folder: Path | None = None
+) -> Iterator[Any]:
     """A session for a command, which says nothing of itself; it ends with the block.
+
+    Args:
+        config: More for Spark, or other than here; ``QUICK`` for little work.
+        folder: Where Spark keeps its files; None: in a temporary folder, which a process that is
+            killed leaves behind.
 
     Raises:
         ConfigurationError: There is no Java, or Spark does not start; the text has what it said.
     """
     prepare()
-    from pyspark.sql import SparkSession
-
-    with tempfile.TemporaryDirectory(prefix="onceq-spark-") as folder:
-        said = Path(folder) / "said"
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            made = tempfile.TemporaryDirectory(prefix="onceq-spark-")
+            folder = Path(stack.enter_context(made))
+        folder.mkdir(parents=True, exist_ok=True)
+        said = folder / "said"
         try:
             with _stderr_into(said):
-                spark = (
-                    SparkSession.builder.master(master)
-                    .appName(name)
-                    .config("spark.ui.enabled", "false")
-                    .config("spark.ui.showConsoleProgress", "false")
-                    .config("spark.log.level", "OFF")
-                    .config("spark.driver.host", "127.0.0.1")
-                    .config("spark.sql.session.timeZone", "UTC")
-                    .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-                    .config("spark.local.dir", folder)
-                    .getOrCreate()
-                )
+                spark = _session(master, name, folder, config or {})
         except Exception as error:
             lines = said.read_text(errors="replace").strip().splitlines()
             raise ConfigurationError(
@@ -149,6 +154,26 @@ def quiet_session(master: str, name: str) -> Iterator[Any]:
             yield spark
         finally:
             spark.stop()
+
+
+def _session(master: str, name: str, folder: Path, more: Mapping[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    config = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder),
+        **more,
+    }
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 @contextmanager

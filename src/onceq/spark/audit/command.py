@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from onceq.errors import ConfigurationError
 from onceq.spark.audit import copies, files, judge, measure, story
-from onceq.spark.runtime import prepare
+from onceq.spark.runtime import QUICK, quiet_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SMALL_BYTES: Final = 16 << 20
 """Histories below this are audited by a Spark made to start quickly."""
+SMALL: Final = {**QUICK, "spark.sql.codegen.wholeStage": "false"}
+"""Compiling each of its many small queries takes longer than running it."""
+LARGE: Final = {"spark.sql.shuffle.partitions": "8"}
 
 
 def run(
@@ -40,33 +43,11 @@ def run(
     if html and not Path(html).resolve().parent.is_dir():
         raise ConfigurationError(f"--html {html}: there is no such folder")
     active = SparkSession.getActiveSession()
+    if active is not None:
+        return audit(active, histories, settled=settled, html=html, to=to, stuck_s=stuck_s)
     size = sum(os.path.getsize(path) for one in histories for path in one.files)
-    spark = active or _session(master, small=size < SMALL_BYTES)
-    try:
+    with quiet_session(master, "onceq audit", SMALL if size < SMALL_BYTES else LARGE) as spark:
         return audit(spark, histories, settled=settled, html=html, to=to, stuck_s=stuck_s)
-    finally:
-        if active is None:
-            spark.stop()
-
-
-def _session(master: str, *, small: bool) -> SparkSession:
-    """A session for this work; a small one spends its time on starting and compiling."""
-    prepare()
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if small else ""
-    return (
-        SparkSession.builder.master(master)
-        .appName("onceq audit")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")
-        .config("spark.sql.shuffle.partitions", "2" if small else "8")
-        .config("spark.sql.adaptive.enabled", str(not small).lower())
-        .config("spark.driver.extraJavaOptions", java)
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
 
 
 def audit(
