@@ -17,6 +17,7 @@ import pyarrow as pa
 from onceq.core.acknowledge import INSECURE
 from onceq.core.wishes import SYSTEM_NAMES
 from onceq.model.limits import Settings
+from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.time import NEVER_S
 from onceq.spark.operators import destinations, endings, quotas
 from onceq.spark.operators.destinations import Place
@@ -262,6 +263,16 @@ def test_what_comes_late_counts_as_come_when_the_last_came() -> None:
         out, memory = work.done(table, memory, WALL_S + 20)
         results += out["result"].to_pylist()
     assert results == ["waiting", "received", "waiting"]
+
+
+def test_sizes_beyond_all_bounds_find_no_room() -> None:
+    largest = (QUOTA_UNLIMITED_KB - 1) << 10
+    work = Limited(Settler({"q": Place(True, quota_bytes=largest)}), (), 4)
+    rows = pa.concat_tables([message("q", size) for size in ((1 << 63) - 1,) * 2])
+    out, memory = work.done(rows, Memory.empty(Limited.fields), WALL_S)
+    assert out["messageClass"].to_pylist() == [0x8003] * 2
+    out, _ = work.done(message("q", largest), memory, WALL_S)
+    assert out["result"].to_pylist() == ["waiting"]
 
 
 def test_names_and_classes_that_stand_twice_are_those_of_the_core() -> None:

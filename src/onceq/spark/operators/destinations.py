@@ -33,6 +33,8 @@ QUEUES_MAX: Final = 100_000
 """Queues of a table: it goes with every task."""
 UNLIMITED: Final = 1 << 62
 """More bytes than anything holds."""
+SIZE_MAX: Final = 1 << 42
+"""Larger than every quota: what claims to be larger still counts as this, so that sums are sums."""
 SYSTEM_NAMES: Final = ("admin_queue$", "notify_queue$", "order_queue$")
 """Queues that managers use among themselves, which may be kept quiet (Q-17)."""
 
@@ -80,13 +82,13 @@ def _place(row: dict[str, Any], what: str) -> tuple[str, Place]:
     quota, used = row.get("quotaKb"), row.get("usedBytes") or 0
     if quota is None:
         quota = QUOTA_UNLIMITED_KB
-    if not 0 <= quota <= QUOTA_UNLIMITED_KB or not 0 <= used < UNLIMITED:
+    if not 0 <= quota <= QUOTA_UNLIMITED_KB or used < 0:
         raise wrong(
             f"{what}: {name} has quotaKb {quota} and usedBytes {used}; they are whole numbers, "
             f"from 0 to {QUOTA_UNLIMITED_KB} and from 0 up"
         )
     limit = UNLIMITED if quota == QUOTA_UNLIMITED_KB else quota << 10
-    return name, Place(transactional, bool(row.get("journal")), limit, used)
+    return name, Place(transactional, bool(row.get("journal")), limit, min(used, SIZE_MAX))
 
 
 def is_system(name: str) -> bool:

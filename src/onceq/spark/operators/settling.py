@@ -38,7 +38,13 @@ from onceq.spark.operators.columns import (
     streams_of,
     with_columns,
 )
-from onceq.spark.operators.destinations import UNLIMITED, Place, is_system, queue_table
+from onceq.spark.operators.destinations import (
+    SIZE_MAX,
+    UNLIMITED,
+    Place,
+    is_system,
+    queue_table,
+)
 from onceq.spark.operators.endings import NOT_YET, Messages
 from onceq.spark.operators.keys import folded, keyed
 from onceq.spark.operators.memory import Memory
@@ -260,7 +266,7 @@ class Limited:
         arrived = _micros(batch, "arrivedTime", now_s * SECOND_US)
         arrivals = Arrivals(
             codes[rows], np.maximum(arrived, since[codes])[rows],
-            np.maximum(_whole(batch, "packetBytes", 0), 0)[rows],
+            np.clip(_whole(batch, "packetBytes", 0), 0, SIZE_MAX)[rows],
             _leaves(batch, messages)[rows], refusals[rows] == 0,
         )  # fmt: skip
         full = without_room(arrivals, limits, held)
