@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from onceq.core import quota
 from onceq.errors import InsufficientResources
 from tests.conformance.world import World, fast
 
@@ -27,6 +28,31 @@ def test_case_097_the_quota_of_the_queue_is_final() -> None:
     (dead,) = a.messages("SYSTEM$;DEADXACT")
     assert (dead.message_class, dead.body) == (0x8003, bytes(1000))
     assert a.look("outgoing-queue", Q).unprocessed == 2
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_case_097_of_messages_that_come_together_those_that_fit_enter(transactional: bool) -> None:
+    """However they travelled: each counts by itself (Q-19)."""
+    world = World("A", "B")
+    a, b = world["A"], world["B"]
+    b.create("q", transactional=transactional, quota_kb=3)
+    a.create("acks", transactional=False)
+    large, small = bytes(1000), b"s"
+    tx = a.begin() if transactional else 0
+    more = {"journal": 1, "acknowledge": 5, "admin_queue": r"DIRECT=OS:A\private$\acks"}
+    a.send(tx, Q, large, large, large, small, large, small, **more)
+    if tx:
+        a.commit(tx)
+    world.run(5)
+    assert len({m.transaction for m in b.messages(LOCAL)}) == 1
+    assert b.bodies(LOCAL) == [large, large, small, small]
+    where = a if transactional else b
+    dead = where.messages("SYSTEM$;DEADXACT" if transactional else "SYSTEM$;DEADLETTER")
+    assert [(m.message_class, m.body) for m in dead] == [(0x8003, large)] * 2
+    classes = [m.message_class for m in a.messages(r"private$\acks")]
+    assert sorted(classes) == [0x0002] * 4 + [0x8003] * 2
+    if transactional:
+        assert a.look("outgoing-queue", Q).unacknowledged == 0
 
 
 def test_case_097_the_quota_of_the_manager_is_for_now() -> None:
@@ -97,3 +123,30 @@ def test_a_quota_is_told_of_once_an_hour(caplog: pytest.LogCaptureFixture) -> No
         world.run(2)
         refused("q")
         assert told() == 3
+
+
+def test_a_stream_that_has_used_its_numbers_refuses_and_goes_on_in_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """EOD-12: numbers have 32 bits; what was never acknowledged as a whole cannot begin anew."""
+    monkeypatch.setattr(quota, "STREAM_NUMBERS_MAX", 3)
+    world = World("A", "B")
+    a, b = world["A"], world["B"]
+    b.create("q")
+    a.create("own")
+    b.kill()
+    a.once(Q, b"1", b"2", b"3")
+    a.once(Q, b"4")
+    open_before = a.begin()
+    with pytest.raises(InsufficientResources, match="used its 3 numbers"):
+        a.send(open_before, f"DIRECT=OS:A\\private$\\own,{Q}", b"5")
+    a.send(open_before, "private$\\own", b"goes on")
+    a.commit(open_before)
+    assert a.bodies("private$\\own") == [b"goes on"]
+    b.start()
+    world.run(10)
+    a.once(Q, b"5")
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4", b"5"]
+    first, last = b.messages(LOCAL)[0], b.messages(LOCAL)[-1]
+    assert (first.stream < last.stream, last.number) == (True, 1)

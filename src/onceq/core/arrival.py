@@ -12,22 +12,24 @@ Upholds: I4, I5, I6, I9, I24.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
-from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Ready, Sight
-from onceq.core.desk import Desk, Timer
+from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
+from onceq.core.desk import Desk
 from onceq.core.doubts import settled_by, settling
 from onceq.core.ending import ack_flags, tell_sender
 from onceq.core.filter import Judgment, Verdict, judge
 from onceq.core.forward import forward
-from onceq.core.holders import Peer, Progress, Queue
+from onceq.core.holders import Peer, Queue
 from onceq.core.inputs import Arrived
+from onceq.core.order_acks import schedule_ack
 from onceq.core.outgoing import final_acked, order_acked
 from onceq.core.quota import computer_full, queue_full
-from onceq.core.receipts import learn_address, post_receipt
+from onceq.core.receipts import learn_address
 from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -214,21 +216,49 @@ _SIGHTS = {Verdict.GAP: Sight.GAP, Verdict.STALE_STREAM: Sight.STALE_STREAM}
 
 
 def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
-    count = len(run.packets)
-    packets = run.packets.part(skip, count - skip)
-    number = run.first_number + skip
+    packets = run.packets.part(skip, len(run.packets) - skip)
+    for first, count, refusal in _verdicts(desk, run, queue, packets):
+        _take(desk, run, key, queue, packets.part(first, count), skip + first, refusal)
+
+
+def _take(
+    desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, packets: Run, skip: int,
+    refusal: int,
+) -> None:  # fmt: skip
+    """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
+    number, count = run.first_number + skip, len(packets)
     change = Change(desk.now.wall_s)
-    last = run.first_number + count - 1
-    change.advances.append(Advance(run.source, key, run.stream, last, number))
-    refusal = _refusal(desk, run, queue, len(packets.data))
+    change.advances.append(Advance(run.source, key, run.stream, number + count - 1, number))
     if refusal:
         _refuse(desk, change, run, packets, number, skip, refusal)
     else:
         assert queue is not None
         _store(change, run, queue, packets, number, skip)
     on_arrival(desk, change, packets, run.acknowledge, refusal)
-    trace_arrival(desk, change, run, skip=skip, refusal=refusal)
+    trace_arrival(desk, change, run, range(skip, skip + count), refusal=refusal)
     desk.record(change)
+
+
+def _verdicts(
+    desk: Desk, run: ArrivedRun, queue: Queue | None, packets: Run
+) -> list[tuple[int, int, int]]:
+    """Parts of a run that share a fate: index of the first message, how many, and why they are
+    refused (0: they are not). Only a quota parts a run: each message that fits enters (Q-19)."""
+    refusal = _refusal(desk, run, queue, len(packets.data))
+    if refusal != MessageClass.NACK_QUEUE_EXCEED_QUOTA or len(packets) == 1:
+        return [(0, len(packets), refusal)]
+    assert queue is not None
+    room = queue.properties.quota_bytes - desk.holding(queue)
+    parts: list[tuple[int, int, int]] = []
+    for index, size in enumerate(packets.lengths):
+        fate = refusal if size > room else 0
+        room -= 0 if fate else size
+        if parts and parts[-1][2] == fate:
+            first, count, _ = parts[-1]
+            parts[-1] = (first, count + 1, fate)
+        else:
+            parts.append((index, 1, fate))
+    return parts
 
 
 def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int:
@@ -282,7 +312,7 @@ def _refuse(
         MessageClass(refusal),
         stream=run.stream,
         number=number,
-        messages=run.message_numbers[skip:],
+        messages=run.message_numbers[skip : skip + len(packets)],
         http=run.http,
     )
 
@@ -298,7 +328,8 @@ def _store(
     flags = PUT_WANTS | PUT_FINAL if run.wants else 0
     flags |= PUT_HTTP if run.wants and run.http else 0
     flags |= ack_flags(run.acknowledge, arrived=True)
-    for size in _wanted_parts(run.message_numbers[skip:], wants=bool(run.wants)):
+    mine = run.message_numbers[skip : skip + len(packets)]
+    for size in _wanted_parts(mine, wants=bool(run.wants)):
         change.puts.append(
             Put(
                 queue.number, 0, first + at, packets.part(at, size), run.stream, number + at,
@@ -321,80 +352,32 @@ def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
     return sizes
 
 
-# ---- order acknowledgments ---------------------------------------------------------------
-
-
-def schedule_ack(desk: Desk, progress: Progress) -> None:
-    """An order acknowledgment is due when the stream is quiet, or has not been told for long
-    (EOD-33); also for repetitions, whose sender has missed one (EOD-32)."""
-    now, settings = desk.now.mono_us, desk.settings
-    running = progress.due_us
-    if not running:
-        progress.acked_us = max(progress.acked_us, now)
-    if progress.since_ack >= settings.order_ack_messages_max:
-        due = now
-    else:
-        due = min(
-            desk.later_us(settings.order_ack_delay_s),
-            progress.acked_us + int(settings.order_ack_delay_s_max * 1_000_000),
-        )
-    progress.due_us = due
-    if due <= now:
-        emit_ack(desk, progress)
-    elif not running or due < running:
-        desk.timer(due, Timer.ORDER_ACK, (progress.source, progress.key))
-
-
-def ack_due(desk: Desk, key: tuple[bytes, str]) -> None:
-    """The timer of an order acknowledgment rings."""
-    progress = desk.state.progress.get(key)
-    if progress is None or not progress.due_us:
-        return
-    if progress.due_us > desk.now.mono_us:
-        desk.timer(progress.due_us, Timer.ORDER_ACK, key)
-        return
-    emit_ack(desk, progress)
-
-
-def emit_ack(desk: Desk, progress: Progress) -> None:
-    """Hand the acknowledgment to a session with the sender; without one it can wait for the next
-    repetition (EOD-36)."""
-    progress.due_us = 0
-    progress.since_ack = 0
-    progress.acked_us = desk.now.mono_us
-    address = desk.state.receipts.of_stream(progress.source, progress.stream)
-    if address is not None:
-        post_receipt(desk, progress, address)
-        return
-    session = progress.session
-    if session not in desk.peers:
-        others = desk.sessions_of.get(progress.source)
-        if not others:
-            return
-        session = min(others)
-    desk.peers[session].acks[progress.source, progress.key] = None
-    desk.act(Ready(session))
-
-
 # ---- other messages ----------------------------------------------------------------------
 
 
 def _plain(desk: Desk, run: ArrivedRun) -> None:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27)."""
-    source, numbers = run.source, run.message_numbers
     key, queue = _place(desk, run)
     new = _new(desk, run, key)
     if not new:
         return
-    change = Change(desk.now.wall_s)
-    fresh = array("I", (numbers[i] for i in new))
-    change.seen.append(Seen(source, key, fresh))
     packets = run.packets
-    if len(new) != len(numbers):
+    if len(new) != len(packets):
         every = list(packets)
         packets = Run.of([every[i] for i in new])
+    for first, count, refusal in _verdicts(desk, run, queue, packets):
+        part = new[first : first + count]
+        _take_plain(desk, run, key, queue, packets.part(first, count), part, refusal)
+
+
+def _take_plain(
+    desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
+    places: Sequence[int], refusal: int,
+) -> None:  # fmt: skip
+    """Store or refuse messages of a run, those at these places."""
+    change = Change(desk.now.wall_s)
+    change.seen.append(Seen(run.source, key, array("I", (run.message_numbers[i] for i in places))))
     flags = 0 if run.recoverable else PUT_EXPRESS
-    refusal = _refusal(desk, run, queue, len(packets.data))
     if refusal:
         if run.dead_letter:
             # A message that is not transactional has its dead letter where it died (Q-16).
@@ -413,11 +396,11 @@ def _plain(desk: Desk, run: ArrivedRun) -> None:
         change.puts.append(
             Put(
                 queue.number, run.priority, queue.lane(run.priority).next, packets,
-                expires=expires, flags=flags, source=source,
+                expires=expires, flags=flags, source=run.source,
             )
         )  # fmt: skip
     on_arrival(desk, change, packets, run.acknowledge, refusal)
-    trace_arrival(desk, change, run, refusal=refusal)
+    trace_arrival(desk, change, run, places, refusal=refusal)
     desk.record(change, forced=run.recoverable)
 
 

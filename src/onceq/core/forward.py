@@ -75,7 +75,7 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
             expires=expires, flags=flags,
         )
     )  # fmt: skip
-    trace_arrival(desk, change, run, event=FORWARDED)
+    trace_arrival(desk, change, run, range(len(run.packets)), event=FORWARDED)
     desk.record(change, forced=run.recoverable)
     return True
 

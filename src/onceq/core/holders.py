@@ -244,6 +244,12 @@ class Outgoing(Holder):
         lane = self.lanes.get(TRANSACTIONAL_LANE)
         return lane.available if lane is not None else 0
 
+    @property
+    def given(self) -> int:
+        """Numbers given in the current stream; 0 if the next message begins another (EOD-12)."""
+        lane = self.lanes.get(TRANSACTIONAL_LANE)
+        return lane.next - 1 - self.base if lane is not None and lane.available else 0
+
     def number_of(self, counter: int) -> int:
         """Sequence number of a position of the current stream."""
         return counter - self.base

@@ -25,6 +25,7 @@ from onceq.core import (
     moving,
     naming,
     operate,
+    order_acks,
     outgoing,
     peers,
     poison,
@@ -387,7 +388,7 @@ def _expire(desk: Desk) -> None:
 
 _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
     Timer.RECEIVE: receive.timed_out,
-    Timer.ORDER_ACK: arrival.ack_due,
+    Timer.ORDER_ACK: order_acks.ack_due,
     Timer.RESEND: outgoing.resend,
     Timer.CONNECT: outgoing.retry,
     Timer.INQUIRE: doubts.ring,

@@ -9,15 +9,23 @@ from __future__ import annotations
 from onceq.core.desk import Desk, Target
 from onceq.core.holders import Queue
 from onceq.errors import InsufficientResources
+from onceq.model.limits import STREAM_NUMBERS_MAX
 
 
-def check_quota(desk: Desk, target: Target, size: int) -> None:
-    """Refuse a send to a queue of this manager that has no room for it."""
+def check_quota(desk: Desk, target: Target, size: int, *, transactional: bool) -> None:
+    """Refuse a send to a queue of this manager that has no room for it, or in a stream that has no
+    numbers for it: one that is always under way never begins anew (EOD-12)."""
     holder = target.holder
-    if isinstance(holder, Queue) and (desk.holding(holder) + size > holder.properties.quota_bytes):
-        queue_full(desk, holder)
+    if isinstance(holder, Queue):
+        if desk.holding(holder) + size > holder.properties.quota_bytes:
+            queue_full(desk, holder)
+            raise InsufficientResources(
+                f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
+            )
+    elif transactional and holder.given > STREAM_NUMBERS_MAX:
         raise InsufficientResources(
-            f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
+            f"the stream to {target.text} has used its {STREAM_NUMBERS_MAX:,} numbers; sends go on "
+            "in a new one as soon as everything that is under way there is acknowledged"
         )
 
 

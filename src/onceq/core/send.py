@@ -73,10 +73,10 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
     if properties.dead_letter_queue:
         prepared.grave = own_grave(desk, properties, transactional=transactional)
     if len(targets) == 1:
-        check_quota(desk, targets[0], size)
+        check_quota(desk, targets[0], size, transactional=transactional)
         return prepared
     for index, target in enumerate(targets):
-        check_quota(desk, target, prepared.size_at(index))
+        check_quota(desk, target, prepared.size_at(index), transactional=transactional)
     return prepared
 
 

@@ -41,10 +41,11 @@ def trace_queue(desk: Desk) -> bytes:
 
 
 def trace_arrival(
-    desk: Desk, change: Change, run: ArrivedRun, *, skip: int = 0, refusal: int = 0,
+    desk: Desk, change: Change, run: ArrivedRun, places: Sequence[int], *, refusal: int = 0,
     event: str = ARRIVED,
 ) -> None:  # fmt: skip
-    """Report messages of a run that are stored, refused or passed on by this change."""
+    """Report messages of a run, those at these places, that are stored, refused or passed on by
+    this change."""
     if run.trace is None:
         return
     asked = f"PUBLIC={guid_text(run.trace)}" if run.trace else ""
@@ -54,9 +55,9 @@ def trace_arrival(
         lines.append(f"class: {refusal:#06x} {class_name(refusal)}")
     if run.transactional:
         lines.append(f"stream: {run.stream:#018x}")
-    ids = [MessageId(run.source, number) for number in run.message_numbers[skip:]]
-    mask, place = layout.USER_HOPS_MASK, layout.OFF_USER_FLAGS
-    hops = [packet[place] & mask for packet in list(run.packets)[skip:]]
+    ids = [MessageId(run.source, run.message_numbers[place]) for place in places]
+    mask, offset, packets = layout.USER_HOPS_MASK, layout.OFF_USER_FLAGS, list(run.packets)
+    hops = [packets[place][offset] & mask for place in places]
     report(desk, change, event, ids, hops, lines, asked=asked)
 
 

@@ -92,6 +92,10 @@ TRANSACTION_MESSAGES_MAX: Final = 2_000_000
 OPEN_SEND_BYTES_MAX: Final = 1 << 30
 """Bodies of all transactions that are not committed yet, in memory."""
 
+STREAM_NUMBERS_MAX: Final = (1 << 32) - (1 << 24)
+"""Numbers of a stream that may be given before all of it is acknowledged: sequence numbers have 32
+bits, and what was sent but not committed (OPEN_SEND_BYTES_MAX of it) must still find some."""
+
 CLIENT_FRAME_BYTES_MAX: Final = 64 << 20
 """One frame of the client protocol; larger batches are cut by the client library."""
 

@@ -5,9 +5,6 @@ decision before. Where nothing is refused all of that is one sum, made for all q
 queue whose quota bites is decided message by message, and only such a one. Pure functions;
 ``tests/property/test_spark_settle.py`` compares them with the core.
 
-A run of the core's that arrives together is stored or refused as one; here each message counts as
-if it had come alone.
-
 Upholds: I13 (true acknowledgments).
 """
 
