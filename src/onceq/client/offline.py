@@ -1,7 +1,8 @@
 """What is done to a data directory while nobody talks to its queue manager: make, run, check.
 
 The command line may import the client only, so what it needs of the service and of the store
-passes through here (the exception is this module and ``client/embedding.py``).
+passes through here (the exception is this module and ``client/embedding.py``). It is imported
+where it is used: most commands need nothing of it, and would take twice as long to start.
 """
 
 from __future__ import annotations
@@ -13,13 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from onceq.core.state import Identity
 from onceq.errors import ConfigurationError, StoreExists
 from onceq.model.identity import guid_text
-from onceq.service import config, directory
-from onceq.service.main import serve
-from onceq.store.check import check as check_store
-from onceq.store.files import RealFiles
 from onceq.store.identification import STORE_FILE
 
 
@@ -67,6 +63,9 @@ def init(
     Raises:
         StoreExists, ConfigurationError: The directory or an option cannot be used.
     """
+    from onceq.core.state import Identity
+    from onceq.service import config, directory
+
     path = os.path.abspath(path)
     if is_data_directory(path):
         raise StoreExists(f"{path} holds a queue manager already; choose another directory")
@@ -75,7 +74,8 @@ def init(
     if os.path.isdir(path) and os.listdir(path):
         raise ConfigurationError(f"{path} is not empty; choose a new or an empty directory")
     name = directory.check_name(name or directory.default_name())
-    text = _toml(name, listen, client_listen, peers or {})
+    listen = config.Configuration().listen if listen is None else listen
+    text = _toml(name, listen, client_listen or "", peers or {})
     store = directory.init(path, name=name, configuration=text)
     identity = Identity.unpack(store.identity)
     store.close()
@@ -88,16 +88,13 @@ def init(
     }
 
 
-def _toml(
-    name: str, listen: str | None, client_listen: str | None, peers: Mapping[str, str]
-) -> str:
+def _toml(name: str, listen: str, client_listen: str, peers: Mapping[str, str]) -> str:
     """A configuration file with what was asked for, and the rest as comments."""
-    listen = config.Configuration().listen if listen is None else listen
     lines = [
         "# Configuration of a onceq queue manager: docs/reference/configuration.md",
         f"name = {json.dumps(name)}",
         f"listen = {json.dumps(listen)}  # other queue managers; empty: none may connect",
-        f"client_listen = {json.dumps(client_listen or '')}  # applications over TCP; empty: none",
+        f"client_listen = {json.dumps(client_listen)}  # applications over TCP; empty: none",
         "",
         '[peers]  # where other queue managers are: NAME = "host:port"; else DNS and port 1801',
         *(
@@ -125,6 +122,8 @@ def run(
         NotAStore, StoreLocked, PortInUse, ConfigurationError: It cannot start.
         StorageFailure: The disk failed.
     """
+    from onceq.service.main import serve
+
     serve(path, listen=listen, client_listen=client_listen, peers=dict(peers or {}))
 
 
@@ -134,4 +133,7 @@ def check(path: str) -> dict[str, Any]:
     Raises:
         NotAStore, NewerFormat: It is no store, or one of a newer onceq.
     """
+    from onceq.store.check import check as check_store
+    from onceq.store.files import RealFiles
+
     return asdict(check_store(os.path.abspath(path), RealFiles()))
