@@ -1,7 +1,8 @@
 """``make test``: every check and every test, as CI runs them.
 
 Tests run in two processes; those with Spark stay together in one of them (``tests/conftest.py``).
-The last line but for a failed check is that of pytest, and counts all tests.
+Checks run beside their beginning, which leaves no core idle. The last line of a whole run, but for
+a failed check, is that of pytest, and counts all tests.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import check
@@ -42,23 +44,25 @@ def environment() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run checks, then tests, also when a check fails.
+    """Run checks and tests, these also when a check fails.
 
     Args:
         arguments: More for pytest, such as ``-k names``.
     """
-    failed = check.run(without=("tidy",))  # its tests are among the others
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--durations=15"]
     command += ["-n", str(PROCESSES), "--dist", "loadscope", "tests", *arguments]
-    try:
-        tested = subprocess.run(
-            command, cwd=ROOT, env=environment(), check=False, timeout=LIMIT_S
-        ).returncode
-    except subprocess.TimeoutExpired:
-        print(f"tests were stopped: they hang, after {LIMIT_S // 60} minutes", flush=True)
-        tested = 1
+    with ThreadPoolExecutor(1) as beside:
+        checks = beside.submit(check.run, without=("tidy",))  # its tests are among the others
+        try:
+            tested = subprocess.run(
+                command, cwd=ROOT, env=environment(), check=False, timeout=LIMIT_S
+            ).returncode
+        except subprocess.TimeoutExpired:
+            print(f"tests were stopped: they hang, after {LIMIT_S // 60} minutes", flush=True)
+            tested = 1
+        failed = checks.result()
     if failed:
-        print(f"make check failed: {', '.join(failed)} (see the beginning)", flush=True)
+        print(f"make check failed: {', '.join(failed)} (see above)", flush=True)
     return 1 if failed or tested else 0
 
 
