@@ -4,6 +4,7 @@ order acknowledgment, and what is remembered in the end."""
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ import pyarrow as pa
 
 from onceq.core.filter import Verdict, judge
 from onceq.spark.operators import rules
-from onceq.spark.operators.eod import EodFilter
+from onceq.spark.operators.buckets import BUCKET, tables_of
+from onceq.spark.operators.eod import RUN_ROWS, EodFilter, placed
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
 
@@ -230,3 +232,48 @@ def test_names_compare_in_any_case_and_with_either_slash() -> None:
     assert keys[codes[0]].as_py() == "ab\ndirect=os:b\\q"
     assert there.tolist() == [True, True, True, False]
     assert len(keys) == 3
+
+
+# ---- how rows come to it --------------------------------------------------------------------
+
+
+def test_rows_sorted_by_bucket_are_cut_where_the_bucket_changes() -> None:
+    rng = random.Random(2)
+    for _ in range(200):
+        buckets = sorted(rng.choices(range(6), k=rng.randint(0, 30)))
+        whole = pa.table({"n": range(len(buckets)), BUCKET: pa.array(buckets, pa.int16())})
+        cuts = sorted(rng.choices(range(len(buckets) + 1), k=rng.randint(0, 5)))
+        batches = []
+        for start, end in pairwise([0, *cuts, len(buckets)]):
+            part = whole.slice(start, end - start).to_batches()
+            batches += part or [pa.RecordBatch.from_pylist([], schema=whole.schema)]
+        found = [table["n"].to_pylist() for table in tables_of(batches)]
+        places = range(len(buckets))
+        assert found == [[n for n in places if buckets[n] == b] for b in sorted(set(buckets))]
+
+
+def test_rows_are_put_in_order_whether_they_stand_in_runs_or_not() -> None:
+    rng = np.random.default_rng(4)
+    size = 3 * RUN_ROWS
+    table = pa.table({"n": np.arange(size)})
+    runs = np.concatenate((np.arange(size // 2, size), np.arange(size // 2)))
+    for order in (np.arange(size), runs, rng.permutation(size), np.arange(size)[::-1], runs[:0]):
+        assert placed(table, order)["n"].to_pylist() == order.tolist()
+    assert placed(table, runs)["n"].num_chunks == 2, "two runs, not copied"
+
+
+def test_every_way_to_find_the_order_finds_the_same() -> None:
+    rng = random.Random(8)
+    quick, slow = (EodFilter(order, 8, 0) for order in (("lookupId",), ("lookupId", "same")))
+    for _ in range(40):
+        rows = [row for batch in feed(rng) for row in batch]
+        table = table_of(rows, ordered=True).take(pa.array(rng.sample(range(len(rows)), len(rows))))
+        if rng.random() < 0.5:  # Places that several rows claim.
+            halved = pa.compute.divide(table["lookupId"], 2)
+            at = table.schema.get_field_index("lookupId")
+            table = table.set_column(at, "lookupId", halved)
+        table = table.append_column("same", pa.nulls(len(table), pa.int64()))
+        out, after = quick.done(table, Memory.empty(quick.fields), 0)
+        other, same = slow.done(table, Memory.empty(slow.fields), 0)
+        assert out.equals(other)
+        assert after.write(8) == same.write(8)

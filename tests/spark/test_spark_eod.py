@@ -93,6 +93,52 @@ def test_other_types_and_columns_come_through(spark: Any) -> None:
     assert (rows[3].streamId, rows[3].seqNumber, rows[3].many) == (7, 3, None)
 
 
+KINDS = (
+    "'A' sourceMachine, 'q' queue, 7L streamId, cast(n as int) seqNumber, "
+    "cast(n - 1 as smallint) prevNumber, if(n = 2, null, cast(n as string)) text, "
+    "if(n = 2, null, cast(cast(n as string) as binary)) bytes, if(n = 2, null, n > 2) yes, "
+    "if(n = 2, null, cast(n as tinyint)) small, if(n = 2, double('NaN'), n / 3) part, "
+    "cast(if(n = 3, null, n) as float) single, if(n = 2, null, date'1582-01-01') day, "
+    "if(n = 2, null, timestamp'2026-10-25 02:30:00.000001') at, "
+    "if(n = 2, null, timestamp_ntz'2026-03-29 02:30:00') local, "
+    "if(n = 2, null, cast(n as decimal(38,18))) amount, cast(null as string) nothing"
+)
+NESTED = (
+    "if(n = 2, null, array(timestamp'2026-10-25 02:30:00', null)) many, map('k', n) named, "
+    "if(n = 2, null, named_struct('x', n, 'y', array(map(n, null)))) inside, interval 3 days span"
+)
+
+
+@pytest.mark.parametrize("more", [(), (NESTED,)], ids=["plain", "nested"])
+def test_columns_of_all_kinds_through_a_stream(rocks: Any, tmp_path: Path, more: Any) -> None:
+    """Plain ones leave the operator as rows, others in parcels; nothing is changed."""
+    from onceq.spark.operators import eod_filter
+
+    rocks.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        columns = ", ".join([KINDS, *more])
+        rows = rocks.sql(f"select {columns} from (select explode(sequence(1, 3)) n)")
+        rows.write.parquet(str(tmp_path / "in"))
+        stored = rocks.read.parquet(str(tmp_path / "in"))
+        done = eod_filter(rocks.readStream.schema(stored.schema).parquet(str(tmp_path / "in")))
+        assert done.dtypes == [*rows.dtypes, ("verdict", "string")]
+        found: list[Any] = []
+        query = (
+            done.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert [row.verdict for row in found] == ["accept"] * 3 + ["order-ack"]
+        told = [repr(tuple(row)[:-1]) for row in found[:3]]
+        assert told == [repr(tuple(row)) for row in rows.orderBy("seqNumber").collect()]
+        assert (found[3].streamId, found[3].seqNumber) == (7, 3)
+        assert {found[3][name] for name in rows.columns[4:]} == {None}
+    finally:
+        rocks.conf.unset("spark.sql.session.timeZone")
+
+
 def test_nothing_in_a_frame(spark: Any) -> None:
     from onceq.spark.operators import eod_filter
 
@@ -187,7 +233,8 @@ def test_other_buckets_for_a_checkpoint_are_refused(rocks: Any, tmp_path: Path) 
         flow.run()
 
 
-def test_the_processor_alone() -> None:
+@pytest.mark.parametrize("straight", [True, False], ids=["rows", "parcels"])
+def test_the_processor_alone(straight: bool) -> None:
     """Without Spark: its memory is one record, read and written with every call."""
     import pandas as pd
     from pyspark.sql.streaming.tws_tester import TwsTester
@@ -197,12 +244,14 @@ def test_the_processor_alone() -> None:
     from onceq.spark.operators.memory import Memory
     from onceq.spark.operators.packing import pack, unpack
 
-    tester = TwsTester(BucketProcessor(EodFilter(("lookupId",), 4, 100)))
+    tester = TwsTester(BucketProcessor(EodFilter(("lookupId",), 4, 100), straight=straight))
 
     def call(rows: list[Row], at: int) -> list[str]:
         table = table_of(rows, ordered=True)
         parcels = [pack(table.slice(k, 1)) for k in reversed(range(len(rows)))]
         found = tester.testInPandas(3, pd.DataFrame({"bucket": 3, "at": at, "parcel": parcels}))
+        if straight:
+            return [str(word) for word in found["verdict"]]
         table = pa.concat_tables([unpack(parcel) for parcel in found["parcel"]])
         return [str(word) for word in table["verdict"].to_pylist()]
 

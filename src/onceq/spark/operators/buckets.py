@@ -2,26 +2,43 @@
 
 What is decided is an operator's matter (``Work``); this is how it comes to the rows. In a stream
 Spark keeps the memory of each bucket with the checkpoint; a frame that is no stream is all there
-is, and begins with none.
+is, and begins with none. A stream's rows travel in parcels to the memory of their bucket
+(``packing``); without memory they need not, and Spark's own shuffle is quicker.
 
-Upholds: I24 (a bucket's memory is bounded by its keys).
+Upholds: I24 (a bucket's memory is bounded by its keys; a task holds the rows of one bucket).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
 from onceq.spark.operators.columns import stateful
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.packing import PARCEL, packed, parcels_of, unpack, unpacked
+from onceq.spark.operators.packing import (
+    PARCEL,
+    as_frames,
+    batches_of,
+    packed,
+    parcels_of,
+    plain,
+    together,
+    unpack,
+    unpacked,
+)
+from onceq.spark.operators.spelling import alike_column
 
 BUCKETS: Final = 32
 """Buckets of keys if nobody says more: as many tasks can work at one time. It never changes with a
 checkpoint, so it does not depend on any setting of Spark's."""
+BUCKET: Final = "__onceq_bucket"
+NO_TIME: Final = 0
+"""Of a frame that is no stream: nothing in it is older than anything else."""
 
 
 class Work(Protocol):
@@ -39,29 +56,66 @@ class Work(Protocol):
 
 def bucketed(frame: Any, what: str, key: Sequence[str], work: Work, schema: Any) -> Any:
     """A frame through an operator; raises ConfigurationError."""
-    if frame.isStreaming:
-        stateful(frame, what)
-    parcels = packed(frame, key, work.buckets).groupBy("bucket")
-    if frame.isStreaming:
-        done = parcels.transformWithStateInPandas(BucketProcessor(work), PARCEL, "append", "none")
-    else:
-        # Spark counts parameters, and takes a method's own object for one.
-        done = parcels.applyInArrow(lambda group: _whole(work, group), PARCEL)
-    return unpacked(done, schema)
+    if not frame.isStreaming:
+        return _at_once(frame, key, work, schema)
+    stateful(frame, what)
+    straight = plain(schema)
+    done = (
+        packed(frame, key, work.buckets)
+        .groupBy("bucket")
+        .transformWithStateInPandas(
+            BucketProcessor(work, straight=straight),
+            schema if straight else PARCEL,
+            "append",
+            "none",
+        )
+    )
+    return done if straight else unpacked(done, schema)
 
 
-def _whole(work: Work, group: Any) -> Any:
-    """All rows of a bucket at once, where nothing was before."""
-    table = pa.concat_tables([unpack(parcel.as_buffer()) for parcel in group["parcel"]])
-    out, _ = work.done(table, Memory.empty(work.fields), group["at"][0].as_py())
-    return pa.table({"parcel": parcels_of(out)})
+def _at_once(frame: Any, key: Sequence[str], work: Work, schema: Any) -> Any:
+    """A frame that is no stream: Spark itself brings the rows of a bucket together, and sorts by
+    bucket, so that a task holds the rows of one bucket at a time."""
+    from pyspark.sql import functions as sql
+
+    texts = [alike_column(sql.col(name)) for name in key]
+    bucket = sql.pmod(sql.hash(*texts), sql.lit(work.buckets)).cast("smallint")
+    together = frame.withColumn(BUCKET, bucket).repartition(BUCKET).sortWithinPartitions(BUCKET)
+    return together.mapInArrow(lambda batches: _rows_of_buckets(work, batches), schema)
+
+
+def _rows_of_buckets(work: Work, batches: Iterable[Any]) -> Iterator[Any]:
+    """What an operator says where nothing was before."""
+    for table in tables_of(batches):
+        yield from batches_of(work.done(table, Memory.empty(work.fields), NO_TIME)[0])
+
+
+def tables_of(batches: Iterable[Any]) -> Iterator[Any]:
+    """The rows of each bucket as a table; they come sorted by bucket, which is the last column."""
+    held: list[Any] = []
+    at = -1
+    for batch in batches:
+        buckets = batch.column(batch.num_columns - 1).to_numpy()
+        changes = (np.flatnonzero(np.diff(buckets)) + 1).tolist()
+        for start, end in pairwise([0, *changes, batch.num_rows]):
+            if start == end:
+                continue  # A batch without rows.
+            if held and buckets[start] != at:
+                yield together(held).drop_columns([BUCKET])
+                held = []
+            at = int(buckets[start])
+            held.append(batch.slice(start, end - start))
+    if held:
+        yield together(held).drop_columns([BUCKET])
 
 
 class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
     """An operator with the memory of each bucket kept by Spark."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, *, straight: bool) -> None:
+        """``straight``: whether it gives rows, or parcels of them."""
         self._work = work
+        self._straight = straight
 
     def init(self, handle: Any) -> None:
         """Called once for each task."""
@@ -80,7 +134,10 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
         )
         out, after = work.done(pa.concat_tables(tables), memory, now_s)
         self._state.update((after.write(work.buckets),))
-        yield pd.DataFrame({"parcel": parcels_of(out).to_pandas()})
+        if self._straight:
+            yield from as_frames(out)
+        else:
+            yield pd.DataFrame({"parcel": parcels_of(out).to_pandas()})
 
     def close(self) -> None:
         """Nothing is held open."""

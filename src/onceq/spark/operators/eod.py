@@ -39,7 +39,7 @@ from onceq.spark.operators.columns import (
 )
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.rules import ACCEPT, MALFORMED, VERDICTS, judge
+from onceq.spark.operators.rules import ACCEPT, MALFORMED, VERDICTS, Ints, judge
 from onceq.spark.options import wrong
 
 WHAT: Final = "eod_filter"
@@ -51,6 +51,8 @@ NEVER_RETIRED: Final = 0
 RETIRE_AFTER_S: Final = 90 * 86_400
 """Streams are forgotten that late: the longest time in which published queue managers let a
 message reach its queue (EOD-30)."""
+RUN_ROWS: Final = 1_024
+"""Rows that are left where they are if so many, on average, stand in order already."""
 COLUMNS: Final = {
     "sourceMachine": (TEXT, "who sent it"),
     "queue": (TEXT, "the destination, as its stream is named"),
@@ -151,8 +153,8 @@ class EodFilter:
         first[codes[::-1]] = np.arange(table.num_rows - 1, -1, -1)
         told = np.flatnonzero(seen & (found.lasts > 0))
         acks = _acks(table, first[told], found.streams[told], found.lasts[told])
-        words = pa.DictionaryArray.from_arrays(pa.array(verdicts), pa.array(VERDICTS))
-        rows = table.append_column(VERDICT, words.cast(pa.string()))
+        words = pa.array(VERDICTS).take(pa.array(verdicts))
+        rows = table.append_column(VERDICT, words)
         fields = {
             "stream": found.streams,
             "last": found.lasts,
@@ -171,17 +173,40 @@ class EodFilter:
         streams, good = streams_of(table["streamId"])
         numbers, fine = numbers_of(table["seqNumber"], least=1)
         previous, sound = numbers_of(table["prevNumber"], least=0)
-        # Parcels come in no order, so that even rows that claim one place need an order.
-        order = np.lexsort((previous, numbers, streams))
-        if self._order_by:
-            named = [(name, "ascending") for name in self._order_by]
-            first = table.select(self._order_by).take(pa.array(order))
-            order = order[pc.sort_indices(first, sort_keys=named).to_numpy()]
         good = good & fine & sound
-        return (
-            table.take(pa.array(order)),
-            *(values[order] for values in (streams, numbers, previous, good)),
-        )
+        order = self._named(table)
+        if order is None:
+            # Parcels come in no order, so that even rows that claim one place need an order.
+            order = np.lexsort((previous, numbers, streams))
+            if self._order_by:
+                named = [(name, "ascending") for name in self._order_by]
+                first = table.select(self._order_by).take(pa.array(order))
+                order = order[pc.sort_indices(first, sort_keys=named).to_numpy()]
+        return placed(table, order), *(v[order] for v in (streams, numbers, previous, good))
+
+    def _named(self, table: Any) -> Any:
+        """The order by a column of numbers or times that are all there, and all different."""
+        if len(self._order_by) != 1:
+            return None
+        column = table[self._order_by[0]]
+        kind = column.type
+        if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)):
+            return None
+        values = column.to_numpy()
+        # What is sorted mostly already is sorted quickly by this kind.
+        order = np.argsort(values, kind="stable")
+        values = values[order]
+        return None if (values[1:] == values[:-1]).any() else order
+
+
+def placed(table: Any, order: Ints) -> Any:
+    """The rows of a table in another order; where it consists of long runs they are not copied."""
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(order) != 1) + 1))
+    if len(order) < len(starts) * RUN_ROWS:
+        return table.take(pa.array(order))
+    sizes = np.diff(starts, append=len(order))
+    runs = zip(order[starts].tolist(), sizes.tolist(), strict=True)
+    return pa.concat_tables([table.slice(first, size) for first, size in runs])
 
 
 def _acks(table: Any, rows: Any, streams: Any, lasts: Any) -> Any:

@@ -2,9 +2,10 @@
 
 What a stateful operator costs in Spark is mostly what is done for each row between JVM and Python:
 sorting, shuffling, converting. So rows are put into Arrow parcels, one for each bucket of keys,
-before they are shuffled, and taken out behind the operator. All parcels of a bucket meet in one
-task. With them goes the time of the micro-batch, which Spark logs before it begins and repeats with
-it; so what depends on time is the same again when a batch is run again.
+before they are shuffled, and taken out by the operator, or behind it where Spark would go through
+their columns value by value (``plain``). All parcels of a bucket meet in one task. With them goes
+the time of the micro-batch, which Spark logs before it begins and repeats with it; so what depends
+on time is the same again when a batch is run again.
 
 Upholds: I24 (a parcel has a limited size).
 """
@@ -30,6 +31,12 @@ OUT_ROWS: Final = 32_768
 
 PARCELS_BYTES_MAX: Final = (1 << 31) - 1
 """Of one array of parcels: Arrow's binary type, which Spark wants, counts with 32 bits."""
+
+PLAIN: Final = frozenset({
+    "BinaryType", "BooleanType", "ByteType", "DateType", "DecimalType", "DoubleType", "FloatType",
+    "IntegerType", "LongType", "ShortType", "StringType", "TimestampNTZType", "TimestampType",
+})  # fmt: skip
+"""Types of Spark's that go through pandas untouched."""
 
 CLOCK: Final = "__onceq_at"
 PARCELS: Final = "bucket int, at bigint, parcel binary"
@@ -78,6 +85,34 @@ def parcels_of(table: Any) -> Any:
     return packs(table.slice(at, OUT_ROWS) for at in range(0, table.num_rows, OUT_ROWS))
 
 
+def batches_of(table: Any) -> Iterator[Any]:
+    """The rows in as few batches as may go back to Spark: each costs the same, large or small."""
+    for at in range(0, table.num_rows, BATCH_ROWS):
+        yield from table.slice(at, BATCH_ROWS).combine_chunks().to_batches()
+
+
+def as_frames(table: Any) -> Iterator[Any]:
+    """A table as what ``transformWithStateInPandas`` wants; see ``plain``."""
+    import pandas as pd
+
+    for batch in batches_of(table):
+        columns = {
+            name: pd.arrays.ArrowExtensionArray(pa.chunked_array([column]))
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        yield pd.DataFrame(columns, copy=False)
+
+
+def plain(schema: Any) -> bool:
+    """Whether rows of this schema may leave a stateful operator as they are.
+
+    Spark takes Arrow columns out of pandas frames as they stand, but arrays, structures and the
+    like value by value, as Python objects; rows that have such leave it in parcels.
+    """
+    kinds = {type(field.dataType).__name__ for field in schema.fields}
+    return kinds <= PLAIN and len(set(schema.names)) == len(schema.names)
+
+
 def packed(frame: Any, columns: Sequence[str], buckets: int) -> Any:
     """A frame of parcels, by bucket of the key in these columns."""
     from pyspark.sql import functions as sql
@@ -106,13 +141,13 @@ def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= PARCEL_ROWS or size >= PARCEL_BYTES:
-            yield _together(held)
+            yield together(held)
             held, rows, size = [], 0, 0
     if rows:
-        yield _together(held)
+        yield together(held)
 
 
-def _together(batches: list[Any]) -> Any:
+def together(batches: list[Any]) -> Any:
     """One table; an operator may have rows to add that lack a column, so null is allowed."""
     table = pa.Table.from_batches(batches)
     schema = pa.schema([field.with_nullable(True) for field in table.schema])
