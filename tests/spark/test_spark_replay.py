@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onceq.errors import InvalidParameter, ReceiveTimeout, UsageError
-from onceq.spark import replay
+from onceq.spark import durable
 from onceq.spark.replay import Metronome, Pace, Replay, Told, Wish
 
 pytestmark = pytest.mark.spark
@@ -109,7 +109,7 @@ def test_a_step_that_was_under_way(
     """It is known that it was begun, not whether it was sent: the queue manager knows."""
     target.write(60, "CAST(id AS STRING) AS body")
     writes: list[dict[str, Any]] = []
-    write = replay._write
+    write = durable.write
 
     def crash(place: Path, value: Any) -> None:
         if place.name == "step.json":
@@ -120,10 +120,10 @@ def test_a_step_that_was_under_way(
                 raise Died
         write(place, value)
 
-    monkeypatch.setattr(replay, "_write", crash)
+    monkeypatch.setattr(durable, "write", crash)
     with pytest.raises(Died):
         target.replay().run(Pace(rate=20), metronome=Metronome(Pace(rate=20), sleep=never))
-    monkeypatch.setattr(replay, "_write", write)
+    monkeypatch.setattr(durable, "write", write)
     assert len(target.bodies()) == (40 if committed else 20)
     state = json.loads((target.folder / "checkpoint" / "step.json").read_text())
     assert (state["number"], state["done"]) == (2, False)

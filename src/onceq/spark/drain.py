@@ -22,7 +22,6 @@ Upholds: I4 at the connector; I24 (a batch at a time).
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -34,6 +33,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.spark import durable
 from onceq.spark.options import parse
 from onceq.spark.rows import COLUMNS
 from onceq.spark.targets import wrong
@@ -230,7 +230,7 @@ class _Target:
                 f"{self._to} has files already, and not from a drain; name an empty or new folder"
             )
         self._hidden.mkdir(parents=True, exist_ok=True)
-        _write_durably(path, fixed)
+        durable.write(path, fixed)
 
     def _last(self) -> int:
         """The last batch that is done; -1 for none."""
@@ -251,15 +251,15 @@ class _Target:
         """Make the files of a batch; see the module."""
         if batch <= self._last():
             return
-        _sync(self.checkpoint / "offsets" / str(batch))
-        _sync(self.checkpoint / "offsets")
+        durable.sync(self.checkpoint / "offsets" / str(batch))
+        durable.sync(self.checkpoint / "offsets")
         shutil.rmtree(self._staging, ignore_errors=True)
         self._stage(frame)
         for left in self._to.rglob(f"{_prefix(batch)}*.parquet"):
             left.unlink()
         step, files = self._move(batch)
         self.done.total += step.messages
-        _write_durably(self._state, {"batch": batch, "total": self.done.total})
+        durable.write(self._state, {"batch": batch, "total": self.done.total})
         shutil.rmtree(self._staging)
         self.done.batches += 1
         self.done.messages += step.messages
@@ -294,33 +294,16 @@ class _Target:
                 folders.add(folder)
             messages += rows
             size += file.stat().st_size
-            _sync(file)
+            durable.sync(file)
             if rows:
                 file.replace(folder / f"{_prefix(batch)}{number:05}.parquet")
         for folder in folders:
-            _sync(folder)
+            durable.sync(folder)
         return Step(batch, messages, size), len(staged)
 
 
 def _prefix(batch: int) -> str:
     return f"batch-{batch:09}-"
-
-
-def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, survive a loss of power."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-def _write_durably(path: Path, value: dict[str, Any]) -> None:
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(value))
-    _sync(fresh)
-    fresh.replace(path)
-    _sync(path.parent)
 
 
 def run(master: str, plan: Plan, say: Callable[[Step], None]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import time
 import uuid
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.opening import connect
 from onceq.errors import InvalidParameter, UsageError
+from onceq.spark import durable
 from onceq.spark.sink_options import COLUMNS
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Replay:
         if any(self._folder.iterdir()):
             raise UsageError(f"{self._folder} is not empty, and not the checkpoint of a replay")
         plan = {"id": f"replay-{uuid.uuid4()}", "wish": wish}
-        _write(place, plan)
+        durable.write(place, plan)
         return plan
 
     def _kept(self) -> list[tuple[str, int]]:
@@ -186,7 +186,7 @@ class Replay:
             sent += self._send(self._step, say, 0.0)
         for step in self._steps(pace):
             behind = metronome.wait(self._times(step) if pace.speed else [])
-            _write(self._folder / "step.json", asdict(step))
+            durable.write(self._folder / "step.json", asdict(step))
             count = self._send(step, say, behind)
             metronome.sent(count)
             sent += count
@@ -251,7 +251,7 @@ class Replay:
         writer.save()
         count = step.end - step.first
         step.done, step.rows = True, step.rows + count
-        _write(self._folder / "step.json", asdict(step))
+        durable.write(self._folder / "step.json", asdict(step))
         self._step = step
         say(Told(step.rows, self.rows, behind_s))
         return count
@@ -345,21 +345,6 @@ def _place(path: Path) -> tuple[int, int]:
     match = _PART.match(path.name)
     assert match is not None
     return int(match[1]), int(match[2])
-
-
-def _write(place: Path, value: Any) -> None:
-    """Replace a small file, durably."""
-    fresh = place.with_suffix(".new")
-    with open(fresh, "w") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(place)
-    folder = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def run(
