@@ -31,8 +31,9 @@ from onceq.errors import (
     SharingViolation,
     TransactionOver,
 )
-from onceq.spark.options import Patience, wrong
+from onceq.spark.options import Patience
 from onceq.spark.ranges import Range, Sight
+from onceq.spark.told import coded
 
 if TYPE_CHECKING:
     from onceq.client.results import Batch
@@ -105,13 +106,8 @@ class Access:
         return self._manager
 
     def _said(self, error: OnceqError, about: str, attempts: int = 0) -> OnceqError:
-        """The same error with its code in its text, which is all that Spark passes on."""
-        if error.text.startswith("["):
-            return error
         tried = f", tried {attempts} times" if attempts > 1 else ""
-        place = f"(queue {about}, queue manager at {self.where}{tried})"
-        said = type(error)(f"[{error.code}] {error.text} {place}")
-        return said if isinstance(said, OnceqError) else wrong(error.text)
+        return coded(error, f"queue {about}, queue manager at {self.where}{tried}")
 
     # ---- looking --------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ from onceq.model.run import Run
 from onceq.model.xid import Xid
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces
+from onceq.spark.told import coded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,14 +113,7 @@ def stage(
         with connect(options.manager, timeout=CONNECT_S_MAX) as manager:
             return _Task(manager, names, options, job).run(batches)
     except OnceqError as error:
-        raise said(error, options.manager) from None
-
-
-def said(error: OnceqError, where: str) -> OnceqError:
-    """The same error with its code in its text, which is all that Spark passes on."""
-    if error.text.startswith("["):
-        return error
-    return type(error)(f"[{error.code}] {error.text} (queue manager at {where})")
+        raise coded(error, f"queue manager at {options.manager}") from None
 
 
 class _Task:

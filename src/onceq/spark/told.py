@@ -1,4 +1,4 @@
-"""Our errors back from Spark: it keeps their text alone, and wraps it in its own."""
+"""Our errors through Spark and back: it keeps their text alone, and wraps it in its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from onceq import errors
 from onceq.errors import OnceqError
 
 _OURS: Final = re.compile(r"\[([a-z][a-z-]+)\] ([^\n]+)")
+
+
+def coded(error: OnceqError, place: str) -> OnceqError:
+    """The same error with its code in its text, which is all that Spark passes on.
+
+    Args:
+        place: Where it happened: queue, queue manager.
+    """
+    if error.text.startswith("["):
+        return error
+    return type(error)(f"[{error.code}] {error.text} ({place})")
 
 
 def told(error: Exception) -> OnceqError:

@@ -34,7 +34,8 @@ from onceq.client.sync import QueueManager
 from onceq.errors import OnceqError, ServiceNotAvailable, UsageError
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.spark.sink_options import SinkOptions
-from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged, said, stage
+from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged, stage
+from onceq.spark.told import coded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,10 +76,10 @@ class _Writer:
                     return work(manager)
             except ServiceNotAvailable as error:
                 if attempt == attempts:
-                    raise said(error, self._options.manager) from error
+                    raise coded(error, f"queue manager at {self._options.manager}") from error
                 time.sleep(RETRY_S * attempt)
             except OnceqError as error:
-                raise said(error, self._options.manager) from error
+                raise coded(error, f"queue manager at {self._options.manager}") from error
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _commit(self, messages: Sequence[Any]) -> None:
