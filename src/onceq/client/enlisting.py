@@ -16,6 +16,7 @@ from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner
 from onceq.partners.deciding import Made, Step, Steps, What
+from onceq.partners.driving import drive
 
 
 async def settled(result: Any) -> Any:
@@ -89,19 +90,13 @@ def carry_out(steps: Steps, partners: Partners, home: Callable[[What], Any]) -> 
     Args:
         home: Does those of the home manager: DECIDE and DONE.
     """
-    try:
-        step = next(steps)
-        while True:
-            try:
-                result = home(step.what) if step.partner < 0 else partners.verb(step)()
-                partners.heard(step, result)
-            except Exception as error:  # noqa: BLE001 - the steps see every error
-                step = steps.throw(error)
-            else:
-                step = steps.send(result)
-    except StopIteration as stop:
-        made: Made = stop.value
-        return made
+
+    def do(step: Step) -> Any:
+        result = home(step.what) if step.partner < 0 else partners.verb(step)()
+        partners.heard(step, result)
+        return result
+
+    return drive(steps, do)
 
 
 async def carry_out_async(

@@ -24,6 +24,7 @@ from onceq.errors import DecidedByHand, PartnerLost, UnknownBranch
 from onceq.model.branch import Decision
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
+from onceq.partners.driving import drive
 
 WAIT_S_MIN: Final = 1.0
 WAIT_S_MAX: Final = 60.0
@@ -144,19 +145,7 @@ class Recovery:
             now_s: Monotonic seconds; resources that failed lately are passed over.
             dry_run: Say what would be done, and do nothing.
         """
-        calls = self.calls(now_s, dry_run=dry_run)
-        try:
-            call = next(calls)
-            while True:
-                try:
-                    result = call()
-                except Exception as error:  # noqa: BLE001 - the round sees every error
-                    call = calls.throw(error)
-                else:
-                    call = calls.send(result)
-        except StopIteration as stop:
-            report: Report = stop.value
-            return report
+        return drive(self.calls(now_s, dry_run=dry_run), lambda call: call())
 
     def calls(self, now_s: float, *, dry_run: bool = False) -> Generator[Call, Any, Report]:
         """What ``step`` asks for, call by call; whoever carries them out sends each result, or
