@@ -6,8 +6,7 @@ Called by ``bench_spark.py``.
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import onceq
 from bench_spark_source import BODY_BYTES, ROUNDS
+from nodes import Node, free_port
 from onceq.spark.runtime import quiet_session
 
 PARTITIONS = 2
@@ -75,14 +75,9 @@ class Bench:
         self.spark = spark
         self.frame = table(spark, rows, str(folder / "rows.parquet"))
         spark.dataSource.register(nothing())
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "onceq.service.main", "--data", str(folder / "hub"),
-             "--listen", "127.0.0.1:0", "--create", "HUB"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self.process.stdout is not None
-        assert "ready" in self.process.stdout.readline()
-        self.manager = onceq.connect(str(folder / "hub"))
+        self.node = Node(folder, "HUB", free_port(), {})
+        self.node.start()
+        self.manager = onceq.connect(str(self.node.path))
         self._queues = 0
 
     def write(self, form: str, names: tuple[str, ...], **options: str) -> float:
@@ -97,7 +92,7 @@ class Bench:
         self._queues += 1
         queue = f"private$\\sunk{self._queues}"
         self.manager.create_queue(queue, transactional=True)
-        rate = self.write("onceq", names, queueManager=str(self.folder / "hub"), queue=queue)
+        rate = self.write("onceq", names, queueManager=str(self.node.path), queue=queue)
         held = self.manager.queue(queue)["messages"]
         self.manager.purge(queue)
         if held != self.rows:
@@ -138,8 +133,7 @@ class Bench:
     def close(self) -> None:
         """Stop the daemon."""
         self.manager.close()
-        self.process.terminate()
-        self.process.wait()
+        self.node.kill(signal.SIGTERM)
 
 
 def run(rows: int) -> Figures:

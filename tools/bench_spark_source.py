@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import subprocess
-import sys
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import onceq
+from nodes import Node, free_port
 from onceq.spark.ranges import PARTITION_MESSAGES
 from onceq.spark.rows import COLUMNS, SCHEMA, arrow_schema, record_batch
 from onceq.spark.runtime import quiet_session
@@ -133,14 +133,9 @@ class Bench:
         self.spark = spark
         self.rows = rows
         self.folder = folder
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "onceq.service.main", "--data", str(folder / "hub"),
-             "--listen", "127.0.0.1:0", "--create", "HUB"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self.process.stdout is not None
-        assert "ready" in self.process.stdout.readline()
-        self.manager = onceq.connect(str(folder / "hub"))
+        self.node = Node(folder, "HUB", free_port(), {})
+        self.node.start()
+        self.manager = onceq.connect(str(self.node.path))
         self.queues = 0
         self.queue = self.fill()
         files: dict[str, str] = {}
@@ -179,7 +174,7 @@ class Bench:
         """Rows a second of a batch read."""
         reader = self.spark.read.format(form).schema(schema_of(names))
         if form == "onceq":
-            reader = reader.option("queueManager", str(self.folder / "hub"))
+            reader = reader.option("queueManager", str(self.node.path))
             reader = reader.option("queue", self.queue)
         began = time.perf_counter()
         reader.load().write.format("noop").mode("overwrite").save()
@@ -189,7 +184,7 @@ class Bench:
         """Rows a second of a stream, removal included."""
         reader = self.spark.readStream.format(form).schema(schema_of(names))
         if form == "onceq":
-            reader = reader.option("queueManager", str(self.folder / "hub"))
+            reader = reader.option("queueManager", str(self.node.path))
             reader = reader.option("queue", self.fill()).option(
                 "maxMessagesPerTrigger", PER_TRIGGER
             )
@@ -205,8 +200,7 @@ class Bench:
     def close(self) -> None:
         """Stop the daemon."""
         self.manager.close()
-        self.process.terminate()
-        self.process.wait()
+        self.node.kill(signal.SIGTERM)
 
 
 def measure(bench: Bench) -> dict[str, float]:
