@@ -43,6 +43,7 @@ class Goal:
 
 GOALS = (
     Goal("stream, all columns", "stream, all columns, API alone", 0.4, 0.8),
+    Goal("sink, own", "sink, own, API alone", 0.4, 0.8),
     Goal("sink, wide", "sink, wide, API alone", 0.4, 0.8),
     Goal("sink, narrow", "sink, narrow, API alone", 0.4, 0.8),
     *(

@@ -33,6 +33,8 @@ from onceq.spark.runtime import prepare  # noqa: E402
 
 STREAMS = (10, 1_000, 100_000)
 ROUNDS = 3
+LARGE_ROWS = 3_000_000
+"""From so many on each case runs once, if nobody says more."""
 BATCH_ROWS = 200_000
 TASKS = 2
 YARDSTICK = "dropDuplicates"
@@ -45,7 +47,7 @@ Step = Callable[[Any], Any]
 
 
 def run(
-    rows: int, *, streams: Sequence[int] = STREAMS, rounds: int = ROUNDS,
+    rows: int, *, streams: Sequence[int] = STREAMS, rounds: int | None = None,
     operators: Sequence[str] = OPERATORS,
 ) -> dict[str, float]:  # fmt: skip
     """Rows a second of each operator.
@@ -54,6 +56,7 @@ def run(
         By "<stream or batch>, <operator>, <streams> streams".
     """
     figures: dict[str, list[float]] = {}
+    rounds = rounds or (1 if rows >= LARGE_ROWS else ROUNDS)
     middle = streams[len(streams) // 2]
     with tempfile.TemporaryDirectory(prefix="bench-operators-") as folder, session() as spark:
         place = Path(folder)
@@ -200,7 +203,7 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--streams", type=int, nargs="+", default=list(STREAMS))
     parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
     given = parser.parse_args()

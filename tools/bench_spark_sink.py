@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import onceq
-from bench_spark_source import BODY_BYTES, ROUNDS
+from bench_spark_source import BODY_BYTES, turns
 from nodes import Node, free_port
 from onceq.spark.runtime import quiet_session
 
 PARTITIONS = 2
+WRITE_ROWS = 1_000_000
+"""Of one write: what stands prepared for it takes memory of the queue manager."""
 NARROW = ("body",)
 OWN = ("body", "'row ' || seq AS label", "seq AS appSpecific")
 """With a label and a number of its own for each row."""
@@ -29,9 +31,9 @@ WIDE = (
 Figures = dict[str, float]
 
 
-def table(spark: Any, rows: int, place: str) -> Any:
+def table(spark: Any, first: int, rows: int, place: str) -> Any:
     """The rows that are written, in Parquet, with the columns of the sink."""
-    frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
+    frame = spark.range(first, first + rows, 1, PARTITIONS).selectExpr(
         f"CAST(rpad(CAST(id AS STRING), {BODY_BYTES}, 'x') AS BINARY) AS body",
         "concat('row ', id DIV 1000) AS label",
         "CAST(lpad(CAST(id DIV 1000 AS STRING), 20, '0') AS BINARY) AS correlationId",
@@ -73,7 +75,11 @@ class Bench:
         self.rows = rows
         self.folder = folder
         self.spark = spark
-        self.frame = table(spark, rows, str(folder / "rows.parquet"))
+        self.frames = [
+            table(spark, first, min(WRITE_ROWS, rows - first), str(folder / f"{first}.parquet"))
+            for first in range(0, rows, WRITE_ROWS)
+        ]
+        self.frame = spark.read.parquet(*(str(path) for path in sorted(folder.glob("*.parquet"))))
         spark.dataSource.register(nothing())
         self.node = Node(folder, "HUB", free_port(), {})
         self.node.start()
@@ -81,10 +87,10 @@ class Bench:
         self._queues = 0
 
     def write(self, form: str, names: tuple[str, ...], **options: str) -> float:
-        """Rows a second of a batch write."""
-        writer = self.frame.selectExpr(*names).write.format(form).mode("append").options(**options)
+        """Rows a second of batch writes, each of at most WRITE_ROWS."""
         began = time.perf_counter()
-        writer.save()
+        for frame in self.frames:
+            frame.selectExpr(*names).write.format(form).mode("append").options(**options).save()
         return self.rows / (time.perf_counter() - began)
 
     def sink(self, names: tuple[str, ...]) -> float:
@@ -153,10 +159,10 @@ def run(rows: int) -> Figures:
         }
         best: Figures = {}
         try:
-            for turn in range(ROUNDS + 1):
+            for counts in turns(rows):
                 for title, case in cases.items():
                     rate = case()
-                    if turn:
+                    if counts:
                         best[title] = max(best.get(title, 0.0), rate)
         finally:
             bench.close()
