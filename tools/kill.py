@@ -12,21 +12,17 @@ Watches: I1, I3a, I4, I5, I17, I22, I26.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import shutil
 import signal
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import onceq
+from kill_command import command
 from kill_judge import History, Judge, Outcome
 from nodes import Node, free_port
 from onceq.client import offline
@@ -295,36 +291,11 @@ def table(outcome: Outcome) -> str:
 
 
 def main() -> int:
-    """The command; 1 if anything was violated, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", default=tempfile.gettempdir(), help="on the disk to use")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    folder = Path(tempfile.mkdtemp(prefix="onceq-kill-", dir=options.folder))
-    quiet = options.json or not sys.stderr.isatty()
-    kept = False
-    try:
-        outcome = run(
-            kills=options.kills, seed=options.seed, folder=folder,
-            say=(lambda text: None) if quiet else lambda text: print(text, file=sys.stderr),
-        )  # fmt: skip
-        kept = bool(outcome.violations)
-    except KeyboardInterrupt:
-        print("interrupted; both queue managers were stopped", file=sys.stderr)
-        return 130
-    finally:
-        if not kept:
-            shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(asdict(outcome)) if options.json else table(outcome))
-    for violation in outcome.violations[:20]:
-        print(f"VIOLATION {violation}", file=sys.stderr)
-    if kept:
-        print(f"history, stores and logs are kept in {folder}", file=sys.stderr)
-        print(f"again: make kill KILLS={options.kills} ARGS='--seed {options.seed}'")
-    return int(kept)
+    """The command."""
+    return command(
+        "kill", __doc__ or "", lambda **given: (run(**given), {}), lambda found, _: table(found),
+        kills=50, what="both queue managers",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

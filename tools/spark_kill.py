@@ -13,26 +13,23 @@ Watches: I4 and I5 at the connector (P13), I20, I21.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import onceq
 from kill import DESTINATION, SETTINGS, Driver
+from kill_command import command
 from kill_judge import Outcome
 from nodes import Node, free_port
 from onceq.client import offline
@@ -240,7 +237,7 @@ def _leftovers(alpha: Node) -> list[str]:
     return problems
 
 
-def table(outcome: Outcome, more: dict[str, int]) -> str:
+def table(outcome: Outcome, more: Mapping[str, int]) -> str:
     """The result for people."""
     rows = [
         ("seed", outcome.seed),
@@ -254,33 +251,11 @@ def table(outcome: Outcome, more: dict[str, int]) -> str:
 
 
 def main() -> int:
-    """The command; 1 if anything was violated, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", default=tempfile.gettempdir(), help="on the disk to use")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    folder = Path(tempfile.mkdtemp(prefix="onceq-spark-kill-", dir=options.folder))
-    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
-    kept = False
-    try:
-        outcome, more = run(kills=options.kills, seed=options.seed, folder=folder, say=say)
-        kept = bool(outcome.violations)
-    except KeyboardInterrupt:
-        print("interrupted; Spark and both queue managers were stopped", file=sys.stderr)
-        return 130
-    finally:
-        if not kept:
-            shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps({**asdict(outcome), **more}) if options.json else table(outcome, more))
-    for violation in outcome.violations[:20]:
-        print(f"VIOLATION {violation}", file=sys.stderr)
-    if kept:
-        print(f"history, stores and logs are kept in {folder}", file=sys.stderr)
-        print(f"again: make spark-kill KILLS={options.kills} ARGS='--seed {options.seed}'")
-    return int(kept)
+    """The command."""
+    return command(
+        "spark-kill", __doc__ or "", run, table,
+        kills=20, what="Spark and both queue managers", telling=True,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
