@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.core.filter import Verdict, judge
+from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
 from onceq.spark.operators.buckets import BUCKET, tables_of
 from onceq.spark.operators.eod import RUN_ROWS, EodFilter, placed
@@ -250,6 +251,9 @@ def test_rows_sorted_by_bucket_are_cut_where_the_bucket_changes() -> None:
         found = [table["n"].to_pylist() for table in tables_of(batches)]
         places = range(len(buckets))
         assert found == [[n for n in places if buckets[n] == b] for b in sorted(set(buckets))]
+    torn = pa.table({"n": range(3), BUCKET: pa.array([1, 2, 1], pa.int16())})
+    with pytest.raises(AssertionError, match="stand together"):
+        list(tables_of(torn.to_batches()))
 
 
 def test_rows_are_put_in_order_whether_they_stand_in_runs_or_not() -> None:
@@ -260,6 +264,13 @@ def test_rows_are_put_in_order_whether_they_stand_in_runs_or_not() -> None:
     for order in (np.arange(size), runs, rng.permutation(size), np.arange(size)[::-1], runs[:0]):
         assert placed(table, order)["n"].to_pylist() == order.tolist()
     assert placed(table, runs)["n"].num_chunks == 2, "two runs, not copied"
+
+
+def test_a_bucket_that_is_too_large_to_be_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onceq.spark.operators.eod.PARCELS_BYTES_MAX", 8 * 5 - 1)
+    table = pa.table({"n": np.arange(5)})
+    with pytest.raises(ConfigurationError, match=r"have 40 bytes in a column.*more buckets"):
+        placed(table, np.arange(5)[::-1])
 
 
 def test_every_way_to_find_the_order_finds_the_same() -> None:

@@ -39,6 +39,7 @@ from onceq.spark.operators.columns import (
 )
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
+from onceq.spark.operators.packing import PARCELS_BYTES_MAX
 from onceq.spark.operators.rules import ACCEPT, MALFORMED, VERDICTS, Ints, judge
 from onceq.spark.options import wrong
 
@@ -200,9 +201,20 @@ class EodFilter:
 
 
 def placed(table: Any, order: Ints) -> Any:
-    """The rows of a table in another order; where it consists of long runs they are not copied."""
+    """The rows of a table in another order; where it consists of long runs they are not copied.
+
+    Raises:
+        ConfigurationError: There are too many bytes in a column to be copied at once.
+    """
     starts = np.concatenate(([0], np.flatnonzero(np.diff(order) != 1) + 1))
     if len(order) < len(starts) * RUN_ROWS:
+        most = max(column.nbytes for column in table.columns)
+        if most > PARCELS_BYTES_MAX:
+            raise wrong(
+                f"the rows of one bucket have {most} bytes in a column, and {PARCELS_BYTES_MAX} "
+                "can be put in order; give the operator more buckets, or let a micro-batch have "
+                "fewer rows"
+            )
         return table.take(pa.array(order))
     sizes = np.diff(starts, append=len(order))
     runs = zip(order[starts].tolist(), sizes.tolist(), strict=True)

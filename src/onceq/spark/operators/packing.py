@@ -30,7 +30,8 @@ OUT_ROWS: Final = 32_768
 """Rows of one parcel that an operator makes."""
 
 PARCELS_BYTES_MAX: Final = (1 << 31) - 1
-"""Of one array of parcels: Arrow's binary type, which Spark wants, counts with 32 bits."""
+"""Of one array of parcels, or one column: Arrow's binary type, which Spark wants, counts with 32
+bits."""
 
 PLAIN: Final = frozenset({
     "BinaryType", "BooleanType", "ByteType", "DateType", "DecimalType", "DoubleType", "FloatType",

@@ -45,14 +45,14 @@ def _letters() -> tuple[dict[str, str], dict[str, str], frozenset[str]]:
     """Letters that become several ones, of which the ASCII ones stay; letters that become another
     one; and letters that are left out."""
     folds = {chr(code): folded(chr(code)) for code in range(LETTERS)}
-    many = {letter: fold for letter, fold in folds.items() if len(fold) > 1}
-    parts = frozenset(part for fold in many.values() for part in fold if not part.isascii())
-    kept = {letter: "".join(p for p in fold if p not in parts) for letter, fold in folds.items()}
-    several = {letter: kept[letter] for letter in many if kept[letter]}
-    single = {
-        letter: text
-        for letter, text in kept.items()
-        if text and text != letter and letter not in several
+    many = [letter for letter, fold in folds.items() if len(fold) > 1]
+    parts = {part for letter in many for part in folds[letter] if not part.isascii()}
+    kept = {
+        letter: "".join(part for part in fold if part not in parts)
+        for letter, fold in folds.items()
+        if fold != letter or letter in parts
     }
+    several = {letter: kept[letter] for letter in many if kept[letter]}
+    single = {letter: one for letter, one in kept.items() if one and letter not in several}
     left_out = frozenset(letter for letter, text in kept.items() if not text)
     return several, single, left_out
