@@ -87,7 +87,11 @@ def _at_once(frame: Any, key: Sequence[str], work: Work, schema: Any) -> Any:
 def _rows_of_buckets(work: Work, batches: Iterable[Any]) -> Iterator[Any]:
     """What an operator says where nothing was before."""
     for table in tables_of(batches):
-        yield from batches_of(work.done(table, Memory.empty(work.fields), NO_TIME)[0])
+        out, _ = work.done(table, Memory.empty(work.fields), NO_TIME)
+        # No bucket is held any more while the next one is gathered.
+        del table
+        yield from batches_of(out)
+        del out
 
 
 def tables_of(batches: Iterable[Any]) -> Iterator[Any]:
@@ -104,12 +108,18 @@ def tables_of(batches: Iterable[Any]) -> Iterator[Any]:
                 # A bucket in two pieces would be decided twice, from nothing each time.
                 assert buckets[start] > at, "the rows of a bucket stand together"
                 if held:
-                    yield together(held).drop_columns([BUCKET])
-                held = []
+                    yield _handed_over(held)
             at = int(buckets[start])
             held.append(batch.slice(start, end - start))
     if held:
-        yield together(held).drop_columns([BUCKET])
+        yield _handed_over(held)
+
+
+def _handed_over(held: list[Any]) -> Any:
+    """Batches as a table, and no longer in the list."""
+    table = together(held).drop_columns([BUCKET])
+    held.clear()
+    return table
 
 
 class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
