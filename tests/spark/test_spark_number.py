@@ -172,3 +172,19 @@ def test_mistakes_are_told_before_anything_runs(spark: Any, sender: Sender) -> N
     ):
         with pytest.raises(Exception, match=rf"^\[configuration\].*{text}"):
             bad()
+
+
+def test_a_table_goes_on_whatever_else_is_in_the_bucket(spark: Any) -> None:
+    """Frames are divided by Spark, tables by us: a bucket has keys of all of the table's."""
+    from pyspark.sql import functions as sql
+
+    from onceq.spark.operators import number
+
+    one = spark.range(60).selectExpr(
+        "concat('sender ', id) sourceMachine", "'DIRECT=OS:B\\\\q' queue", "id",
+        "1L commitOrder", "0 sendOrder",
+    )  # fmt: skip
+    before = number(one, stamp=7, buckets=4)
+    two = one.withColumn("commitOrder", sql.lit(2))
+    rows = number(two, after=before, stamp=8, buckets=4).select("streamId", "seqNumber")
+    assert {tuple(row) for row in rows.collect()} == {(str(7 << 32 | 1), 2)}

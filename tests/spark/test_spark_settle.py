@@ -205,6 +205,22 @@ def test_quotas(spark: Any) -> None:
     }  # fmt: skip
 
 
+def test_quotas_know_what_time_it_is(spark: Any) -> None:
+    """Also a frame that is no stream: what waits too long expires, what says no time came now."""
+    from onceq.spark.operators import settle
+
+    seconds = "cast({} as timestamp)"
+    frame = spark.range(4).selectExpr(
+        "id", "'DIRECT=OS:B/full' queue", "true transactional", "300L packetBytes",
+        f"{seconds.format('unix_seconds(current_timestamp()) - 1000')} sentTime",
+        "if(id = 3, null, " + seconds.format("unix_seconds(current_timestamp()) - 999 + id")
+        + ") arrivedTime",
+        "if(id < 3, 500, 2000) timeToBeReceived",
+    )  # fmt: skip
+    done = settle(frame, limited(spark), buckets=2).select("id", "result").collect()
+    assert dict(done) == {0: "expired", 1: "expired", 2: "expired", 3: "waiting"}
+
+
 def test_quotas_of_a_stream(rocks: Any, tmp_path: Path) -> None:
     """What one micro-batch stores the next one finds there."""
     from onceq.spark.operators import settle

@@ -21,6 +21,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from onceq.spark.operators.columns import stateful
 from onceq.spark.operators.memory import Memory
 from onceq.spark.operators.packing import (
+    CLOCK,
     PARCEL,
     as_frames,
     batches_of,
@@ -37,8 +38,6 @@ BUCKETS: Final = 32
 """Buckets of keys if nobody says more: as many tasks can work at one time. It never changes with a
 checkpoint, so it does not depend on any setting of Spark's."""
 BUCKET: Final = "__onceq_bucket"
-NO_TIME: Final = 0
-"""Of a frame that is no stream: nothing in it is older than anything else."""
 
 
 class Work(Protocol):
@@ -80,14 +79,17 @@ def _at_once(frame: Any, key: Sequence[str], work: Work, schema: Any) -> Any:
 
     texts = [alike_column(sql.col(name)) for name in key]
     bucket = sql.pmod(sql.hash(*texts), sql.lit(work.buckets)).cast("smallint")
-    together = frame.withColumn(BUCKET, bucket).repartition(BUCKET).sortWithinPartitions(BUCKET)
+    timed = frame.withColumn(CLOCK, sql.unix_seconds(sql.current_timestamp()))
+    together = timed.withColumn(BUCKET, bucket).repartition(BUCKET).sortWithinPartitions(BUCKET)
     return together.mapInArrow(lambda batches: _rows_of_buckets(work, batches), schema)
 
 
 def _rows_of_buckets(work: Work, batches: Iterable[Any]) -> Iterator[Any]:
     """What an operator says where nothing was before."""
     for table in tables_of(batches):
-        out, _ = work.done(table, Memory.empty(work.fields), NO_TIME)
+        now_s = table[CLOCK][0].as_py()
+        table = table.drop_columns([CLOCK])
+        out, _ = work.done(table, Memory.empty(work.fields), now_s)
         # No bucket is held any more while the next one is gathered.
         del table
         yield from batches_of(out)

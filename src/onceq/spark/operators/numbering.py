@@ -175,10 +175,12 @@ class Numbering:
     def _held(self, memory: Memory, keys: Any) -> tuple[dict[str, Any], Ints]:
         """What is remembered of keys, or else was so before; and their places in the memory."""
         held, at = memory.of(keys)
-        bucket = int(bucket_of(keys[:1], self.buckets)[0]) if len(keys) else -1
-        if bucket in self._before:
+        # In a frame that is no stream Spark has divided the keys in its own way.
+        buckets = bucket_of(keys, self.buckets) if self._before else np.empty(0, np.int64)
+        for bucket in set(buckets.tolist()) & self._before.keys():
+            mine = (buckets == bucket) & (at < 0)
             before, _ = Memory.read(self._before[bucket], self.buckets).of(keys)
-            held = {name: np.where(at < 0, before[name], held[name]) for name in held}
+            held = {name: np.where(mine, before[name], held[name]) for name in held}
         return held, at
 
 
