@@ -69,6 +69,16 @@ def verdicts(found: Figures) -> list[str]:
     return lines
 
 
+def tell(rows: int, figures: Figures) -> None:
+    """Print what a part has found."""
+    print(f"\nrows/s with {rows:,} rows of {bench_spark_source.BODY_BYTES} bytes")
+    for title, value in figures.items():
+        print(f"{title:52} {value:14,.2f}" if value < 100 else f"{title:52} {value:14,.0f}")
+    for line in verdicts(figures):
+        print(line)
+    sys.stdout.flush()
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -82,16 +92,13 @@ def main() -> int:
         found[rows] = {}
         for name in options.part or PARTS:
             print(f"{name}, {rows:,} rows ...", file=sys.stderr, flush=True)
-            found[rows].update(PARTS[name](rows))
+            figures = PARTS[name](rows)
+            found[rows].update(figures)
+            if not options.json:
+                tell(rows, figures)
     if options.json:
         print(json.dumps(found))
         return 0
-    for rows, figures in found.items():
-        print(f"\nrows/s with {rows:,} rows of {bench_spark_source.BODY_BYTES} bytes")
-        for title, value in figures.items():
-            print(f"{title:52} {value:14,.2f}" if value < 100 else f"{title:52} {value:14,.0f}")
-        for line in verdicts(figures):
-            print(line)
     if len(sizes) > 1:
         small, large = sizes[0], sizes[-1]
         print(f"\ncost of a row with {large:,} rows, against {small:,}")
