@@ -108,6 +108,16 @@ def test_what_differs_only_in_labels_is_one_piece() -> None:
     assert piece.values["body_type"] == [(1 << 32) - n for n in range(1, 1_000)]
 
 
+def test_labels_that_seldom_change_end_a_piece() -> None:
+    """What is alike then needs no header for each row."""
+    rows = [{"body": b"x", "label": f"row {n // 100}", "bodyType": 8} for n in range(1_000)]
+    found = pieces(batch_of(rows, ["body", "label", "bodyType"]))
+    assert [piece.values for piece in found] == [
+        {"label": f"row {n}", "body_type": 8} for n in range(10)
+    ]
+    assert [len(piece.rows) for piece in found] == [100] * 10
+
+
 def test_destinations_in_turns_are_a_piece_each() -> None:
     names = [f"q{n}" for n in range(8)]
     rows = [{"body": b"%d" % n, "queue": names[n * 3 % 8]} for n in range(800)]
