@@ -23,7 +23,11 @@ SMALL_BYTES: Final = 16 << 20
 """Histories below this are audited by a Spark made to start quickly."""
 SMALL: Final = {**QUICK, "spark.sql.codegen.wholeStage": "false"}
 """Compiling each of its many small queries takes longer than running it."""
-LARGE: Final = {"spark.sql.shuffle.partitions": "8"}
+LARGE: Final = {"spark.sql.shuffle.partitions": "32"}
+HEAP_SHARE: Final = 2
+"""Half of the computer's memory for Spark where histories are large: with the one gigabyte that it
+takes by itself, Java gave up at some million events."""
+HEAP_BYTES_MAX: Final = 16 << 30
 
 
 def run(
@@ -46,8 +50,15 @@ def run(
     if active is not None:
         return audit(active, histories, settled=settled, html=html, to=to, stuck_s=stuck_s)
     size = sum(os.path.getsize(path) for one in histories for path in one.files)
-    with quiet_session(master, "onceq audit", SMALL if size < SMALL_BYTES else LARGE) as spark:
+    config = SMALL if size < SMALL_BYTES else {**LARGE, "spark.driver.memory": _heap()}
+    with quiet_session(master, "onceq audit", config) as spark:
         return audit(spark, histories, settled=settled, html=html, to=to, stuck_s=stuck_s)
+
+
+def _heap() -> str:
+    """Memory for Java, as Spark writes it."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{max(min(whole // HEAP_SHARE, HEAP_BYTES_MAX) >> 20, 1024)}m"
 
 
 def audit(
