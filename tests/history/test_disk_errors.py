@@ -216,3 +216,23 @@ def test_what_waits_is_bounded(
     assert [one.end == other.start for one, other in pairwise(told.spans)].count(False) == 1
     assert 0 < len(told.rows()) < 6
     assert [row["event"] for row in told.rows()] == ["committed"] * len(told.rows())
+
+
+def test_what_is_seen_where_the_last_part_had_to_go_does_not_end_the_history(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No file and no part is left then of the place at which the log stands still."""
+    monkeypatch.setattr(keeper, "HISTORY_UNWRITTEN_BYTES_MAX", 0)
+    world = Faulty("A", "B", settings=replace(HISTORY, resend_first_s=20.0, resend_second_s=20.0))
+    a = world["A"]
+    world["B"].create("q")
+    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p)]
+    world.faults.failing = {"write": FULL}
+    a.once(TO_B, b"1")
+    world.run(90)
+    assert "too much waits" in caplog.text
+    world.faults.failing = {}
+    a.once(TO_B, b"2")
+    world.run(6)
+    assert [row["event"] for row in History(a.files, "/store").rows()] == ["committed"]
+    assert "has failed" not in caplog.text

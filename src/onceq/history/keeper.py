@@ -249,7 +249,8 @@ class Keeper:
         if start < end:
             return Span(self._life, start, end)
         taken = [*self._sizes, *(part.span for part in self._unwritten)]
-        return Span(self._life, end, end, 1 + max(s.part for s in taken if s.end == end))
+        last = max((span.part for span in taken if span.end == end), default=0)
+        return Span(self._life, end, end, 1 + last)
 
     def _write_waiting(self) -> None:
         """Write what waits, in order, as far as the disk lets us."""
