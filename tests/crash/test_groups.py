@@ -62,7 +62,7 @@ def judge_cuts(step: int) -> tuple[int, int]:
 
 
 def test_the_log_is_cut_within_the_records_of_a_group() -> None:
-    records, count = judge_cuts(199)
+    records, count = judge_cuts(149)
     assert records == 5, "the decision, three branches, and one of an attempt beside"
     assert count > 20
 
@@ -70,7 +70,7 @@ def test_the_log_is_cut_within_the_records_of_a_group() -> None:
 @pytest.mark.slow
 def test_the_log_is_cut_at_many_bytes_of_a_group() -> None:
     """Every single one takes 40 s: ``judge_cuts(1)``."""
-    assert judge_cuts(7)[1] > 350
+    assert judge_cuts(2)[1] > 350
 
 
 # ---- planted mistakes ---------------------------------------------------------------------
@@ -137,4 +137,4 @@ def test_a_planted_mistake_is_found(
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         images(3)
-        judge_cuts(199)
+        judge_cuts(149)

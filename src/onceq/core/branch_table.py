@@ -6,6 +6,10 @@ locked. So the promise to commit does not rest on a directory that can be reache
 has room, or on the process that made it (I20). It is one record; a commit or a roll-back is a
 change with a mark that the branch is over.
 
+Where all that a branch sends goes to queues of this manager, nothing in its packets waits for the
+commit: they are *laid*, written into the record of the prepare as they will be received, and the
+commit only says where they lie (``core/laying.py``).
+
 The byte forms are described in ``docs/reference/formats/records.md``.
 
 Upholds: I20 (a promise is kept), I22 (the same tables while running and after a restart).
@@ -18,18 +22,43 @@ import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.model.xid import TAG_BYTES, Xid, group_of
 
+if TYPE_CHECKING:
+    from onceq.core.space import Space
+
 KIND_PREPARE: Final = 3
 VERSION: Final = 1
+VERSION_LAID: Final = 2
+"""Of one whose packets are laid."""
 _TOKEN_CHARS: Final = 2 * TAG_BYTES
 _HEAD = struct.Struct("<BBHI")
 """Kind, version, zero, size of the JSON."""
+
+
+@dataclass(slots=True)
+class Laid:
+    """Packets of one batch for one queue, which the record of a prepare brings.
+
+    Attributes:
+        lengths: Of the packets.
+        address: Log address of the first; they lie one after another.
+        data: Their bytes, until they are on record.
+    """
+
+    lengths: array[int]
+    address: int = 0
+    data: Buffer = b""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(self.lengths)
 
 
 @dataclass(slots=True)
@@ -41,7 +70,10 @@ class Branch:
         prepared_s: Second since 1970.
         sends: For each batch what ``core/keeping.py`` has noted of it.
         receives: Ranges that it holds: holder, lane, first, count, to, reason, keep.
-        bodies: For each batch its messages, as ``core/keeping.py`` keeps them.
+        bodies: For each batch its messages, as ``core/keeping.py`` keeps them; empty if they are
+            laid.
+        laid: For each batch and each of its targets the packets, if they are laid.
+        next_message, next_transaction: Counters behind what these have taken; 0: unchanged.
         by_hand: COMMITTED or ROLLED_BACK once an operator has decided it.
     """
 
@@ -51,52 +83,99 @@ class Branch:
     sends: list[dict[str, Any]]
     receives: list[list[Any]]
     bodies: list[Run] = field(default_factory=list)
+    laid: list[Laid] = field(default_factory=list)
+    next_message: int = 0
+    next_transaction: int = 0
     by_hand: Phase | None = None
 
+    def record(self, address: int) -> list[Buffer]:
+        """Bytes of the record that prepares it, to be put at that log address.
+
+        What it has laid lies there from now on.
+        """
+        parts = self._parts(address)
+        at = address + sum(map(len, parts))
+        for laid in self.laid:
+            at += len(laid.lengths) * laid.lengths.itemsize
+            parts += (laid.lengths.tobytes(), laid.data)
+            laid.address, laid.data = at, b""
+            at += laid.size
+        return parts
+
     def encode(self) -> list[Buffer]:
-        """Bytes of the record that prepares it; also its form in a checkpoint."""
-        head = json.dumps(
-            {
-                "number": self.number,
-                "xid": _dump_xid(self.xid),
-                "at": self.prepared_s,
-                "sends": self.sends,
-                "receives": self.receives,
-                "counts": [len(run) for run in self.bodies],
-                "by_hand": self.by_hand.name if self.by_hand else "",
-            },
-            separators=(",", ":"),
-            sort_keys=True,
-        ).encode()
-        parts: list[Buffer] = [_HEAD.pack(KIND_PREPARE, VERSION, 0, len(head)), head]
+        """Its form in a checkpoint: of what it has laid only where it lies."""
+        return [*self._parts(0), *(laid.lengths.tobytes() for laid in self.laid)]
+
+    def _parts(self, own: int) -> list[Buffer]:
+        """All but what is laid.
+
+        Args:
+            own: Log address of the record that brings what is laid; 0: it was brought before.
+        """
+        values = {
+            "number": self.number,
+            "xid": _dump_xid(self.xid),
+            "at": self.prepared_s,
+            "sends": self.sends,
+            "receives": self.receives,
+            "counts": [len(run) for run in self.bodies],
+            "by_hand": self.by_hand.name if self.by_hand else "",
+        }
+        if self.laid:
+            values["laid"] = [[len(laid.lengths), 0 if own else laid.address] for laid in self.laid]
+            values["next"] = [self.next_message, self.next_transaction]
+        head = json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
+        version = VERSION_LAID if self.laid else VERSION
+        parts: list[Buffer] = [_HEAD.pack(KIND_PREPARE, version, 0, len(head)), head]
         for run in self.bodies:
-            parts += (run.lengths.tobytes(), bytes(run.data))
+            parts += (run.lengths.tobytes(), run.data)
         return parts
 
 
-def decode_branch(payload: memoryview) -> Branch:
-    """Read one back; raises DamagedRecord."""
+def decode_branch(payload: memoryview, address: int = 0) -> Branch:
+    """Read one back.
+
+    Args:
+        address: Log address at which the payload lies; 0: in a checkpoint.
+
+    Raises:
+        DamagedRecord: It cannot be.
+    """
     try:
         _, _, _, size = _HEAD.unpack_from(payload)
         at = _HEAD.size + size
         head = json.loads(bytes(payload[_HEAD.size : at]))
         bodies: list[Run] = []
         for count in head["counts"]:
-            lengths = array(LENGTH_TYPE)
-            end = at + count * lengths.itemsize
-            lengths.frombytes(payload[at:end])
-            at = end + sum(lengths)
-            if len(lengths) != count or at > len(payload):
-                raise DamagedRecord("a prepared branch is cut short")
-            bodies.append(Run(bytes(payload[end:at]), lengths))
+            lengths, at = _table(payload, at, count)
+            end = at + sum(lengths)
+            bodies.append(Run(bytes(payload[at:end]), lengths))
+            at = end
+        laid: list[Laid] = []
+        for count, place in head.get("laid", ()):
+            lengths, at = _table(payload, at, count)
+            laid.append(Laid(lengths, place or address + at))
+            at += 0 if place else laid[-1].size
         if at != len(payload):
-            raise DamagedRecord(f"{len(payload) - at} bytes behind the end of a branch")
+            raise DamagedRecord(f"a branch ends at {at}, its record at {len(payload)}")
+        message, transaction = head.get("next", (0, 0))
         return Branch(
             head["number"], _load_xid(head["xid"]), head["at"], head["sends"], head["receives"],
-            bodies, Phase[head["by_hand"]] if head["by_hand"] else None,
+            bodies, laid, message, transaction,
+            Phase[head["by_hand"]] if head["by_hand"] else None,
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise DamagedRecord(f"a prepared branch makes no sense: {error!r}") from error
+
+
+def _table(payload: memoryview, at: int, count: int) -> tuple[array[int], int]:
+    """A table of so many lengths, and where it ends."""
+    lengths = array(LENGTH_TYPE)
+    end = at + count * lengths.itemsize
+    lengths.frombytes(payload[at:end])
+    if len(lengths) != count:
+        raise DamagedRecord("a prepared branch is cut short")
+    return lengths, end
 
 
 @dataclass(slots=True)
@@ -148,9 +227,10 @@ def decode_marks(raw: bytes) -> Marks:
 class Branches:
     """All prepared branches and all decisions of a manager."""
 
-    __slots__ = ("_by_number", "_by_xid", "_groups", "decisions")
+    __slots__ = ("_by_number", "_by_xid", "_groups", "_space", "decisions")
 
-    def __init__(self) -> None:
+    def __init__(self, space: Space) -> None:
+        self._space = space
         self._by_xid: dict[Xid, Branch] = {}
         self._by_number: dict[int, Branch] = {}
         self._groups: dict[bytes, dict[int, Branch]] = {}
@@ -169,7 +249,9 @@ class Branches:
         return self._by_xid.get(xid)
 
     def add(self, branch: Branch) -> None:
-        """It is prepared."""
+        """It is prepared; what it has laid is kept."""
+        for laid in branch.laid:
+            self._space.add(laid.address, laid.size)
         self._by_xid[branch.xid] = self._by_number[branch.number] = branch
         prefix = group_of(branch.xid)
         if prefix and branch.by_hand is None:
@@ -183,15 +265,22 @@ class Branches:
                 self.drop(branch)
             else:
                 self._leave_group(branch)
+                self._let_go(branch)
                 branch.by_hand = marks.by_hand
-                branch.sends, branch.receives, branch.bodies = [], [], []
+                branch.sends, branch.receives, branch.bodies, branch.laid = [], [], [], []
         if marks.gtrid:
             self.decisions[marks.gtrid] = Decided(marks.partners, wall_s)
 
     def drop(self, branch: Branch) -> None:
         """It is over."""
         self._leave_group(branch)
+        self._let_go(branch)
         del self._by_xid[branch.xid], self._by_number[branch.number]
+
+    def _let_go(self, branch: Branch) -> None:
+        """What it has laid is kept no longer for its sake: queues may have taken it over."""
+        for laid in branch.laid:
+            self._space.sub(laid.address, laid.size)
 
     def _leave_group(self, branch: Branch) -> None:
         prefix = group_of(branch.xid)

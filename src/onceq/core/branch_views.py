@@ -26,7 +26,7 @@ def _view(desk: Desk, tx: Transaction) -> BranchView:
         phase=tx.phase.value,
         since=branch.prepared_s if branch is not None else tx.began_s,
         messages=sum(len(p.item.bodies) for p in tx.sends),
-        bytes=sum(len(p.item.bodies.data) for p in tx.sends),
+        bytes=sum(p.written.bytes if p.written else len(p.item.bodies.data) for p in tx.sends),
         received=sum(held.count for held in tx.receives),
         queues=tuple(titles),
         destinations=tuple(dict.fromkeys(p.item.destination for p in tx.sends)),

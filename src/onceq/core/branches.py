@@ -35,7 +35,8 @@ from onceq.core.branching import (
 )
 from onceq.core.decision import Notice
 from onceq.core.desk import Desk, Held, Transaction
-from onceq.core.keeping import batch_of, messages_of, note_of
+from onceq.core.keeping import batches_of, messages_of, note_of
+from onceq.core.laying import lay
 from onceq.core.promised import carry_out, undo_promised
 from onceq.core.send import prepared_all
 from onceq.core.transaction import find, open_unit, release, undo
@@ -157,9 +158,11 @@ def prepare(desk: Desk, item: PrepareBranch) -> None:
             f"{PREPARED_MAX} branches are prepared already and wait for their outcomes "
             "(tx list); this one was rolled back"
         )
+    laid, message, transaction = lay(desk, tx)
     branch = Branch(
         desk.state.next_number, item.xid, desk.now.wall_s, [note_of(p) for p in tx.sends],
-        [list(astuple(held)) for held in tx.receives], [messages_of(p) for p in tx.sends],
+        [list(astuple(held)) for held in tx.receives],
+        [] if laid else [messages_of(p) for p in tx.sends], laid, message, transaction,
     )  # fmt: skip
     desk.prepared(branch)
     tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, desk.now.mono_us
@@ -173,11 +176,10 @@ def restore(desk: Desk) -> None:
         if branch.by_hand is not None:
             continue
         tx = Transaction(0, -branch.number, branch.prepared_s, used_us=desk.now.mono_us)
-        notes = zip(branch.sends, branch.bodies, strict=True)
-        tx.sends = [batch_of(desk, note, messages) for note, messages in notes]
+        tx.sends = batches_of(desk, branch)
         tx.receives = [_held(values) for values in branch.receives]
         tx.targets = {held.to for held in tx.receives if held.to}
-        tx.bytes = sum(p.size for p in tx.sends)
+        tx.bytes = 0 if branch.laid else sum(p.size for p in tx.sends)
         tx.messages = sum(len(p.item.bodies) for p in tx.sends)
         tx.xid, tx.phase, tx.branch = branch.xid, Phase.PREPARED, branch.number
         desk.branches[branch.xid] = tx

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappush
 
-from onceq.core.branch_table import Branch
+from onceq.core.branch_table import Branch, Laid
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
 from onceq.core.holders import Handle, Outgoing, Peer, Queue
 from onceq.core.inputs import Receive, SendItem
@@ -23,7 +23,7 @@ from onceq.errors import OnceqError
 from onceq.model.branch import Phase
 from onceq.model.directory import Snapshot
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, RETURN_ADDRESSES_MAX, Settings
-from onceq.model.log import frame_size
+from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, Now
 from onceq.model.xid import Xid
@@ -63,9 +63,26 @@ class Target:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch that stands in the log already, as packets (``core/laying.py``).
+
+    Attributes:
+        message: Number of the first message.
+        transaction: Number of the transaction that its packets name.
+        bytes: Of the bodies.
+        runs: For each destination its packets.
+    """
+
+    message: int
+    transaction: int
+    bytes: int
+    runs: tuple[Laid, ...]
+
+
 @dataclass(slots=True)
 class Prepared:
-    """A batch that was checked and resolved, ready to become packets."""
+    """A batch that was checked and resolved, ready to become packets, or written as such."""
 
     item: SendItem
     targets: tuple[Target, ...]
@@ -79,6 +96,8 @@ class Prepared:
     """Number of the sender's own dead-letter queue; 0: the system's."""
     once: bool = False
     """One attempt to deliver them, no second (CNF-4)."""
+    written: Written | None = None
+    """Of ``item`` only the number of messages counts then."""
 
     def size_at(self, index: int) -> int:
         """Bytes for one destination: packets differ in the names in their headers."""
@@ -242,8 +261,8 @@ class Desk:
 
     def prepared(self, branch: Branch) -> None:
         """Put a promise on record."""
-        self._append(branch.encode(), forced=True)
-        self.state.apply_branch(branch)
+        position = self._append(branch.record(self.position + FRAME_HEADER), forced=True)
+        self.state.apply_branch(branch, position)
 
     def setup(self, what: str, *, forced: bool = True, **values: object) -> None:
         """Put a rare change on record and apply it."""

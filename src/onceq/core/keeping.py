@@ -10,7 +10,8 @@ import dataclasses
 from operator import attrgetter
 from typing import Any
 
-from onceq.core.desk import Desk, Prepared, Target
+from onceq.core.branch_table import Branch
+from onceq.core.desk import Desk, Prepared, Target, Written
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.inputs import SendItem
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
@@ -38,7 +39,7 @@ def messages_of(p: Prepared) -> Run:
 
 def note_of(p: Prepared) -> dict[str, Any]:
     """What must be kept of a batch, without its messages."""
-    return {
+    note = {
         "to": p.item.destination,
         "properties": _dump_properties(p.item.properties),
         "targets": [[t.holder.number, t.text] for t in p.targets],
@@ -51,10 +52,28 @@ def note_of(p: Prepared) -> dict[str, Any]:
         "once": p.once,
         "own": p.item.own is not None,
     }
+    if p.written is not None:
+        note["written"] = [p.written.message, p.written.transaction, p.written.bytes]
+    return note
 
 
-def batch_of(desk: Desk, note: dict[str, Any], messages: Run) -> Prepared:
-    """The batch again."""
+def batches_of(desk: Desk, branch: Branch) -> list[Prepared]:
+    """The batches of a branch again."""
+    if not branch.laid:
+        notes = zip(branch.sends, branch.bodies, strict=True)
+        return [_batch_of(desk, note, messages) for note, messages in notes]
+    laid = iter(branch.laid)
+    made: list[Prepared] = []
+    for note in branch.sends:
+        runs = tuple(next(laid) for _ in note["targets"])
+        p = _batch_of(desk, note, Run(b"", runs[0].lengths))
+        message, transaction, size = note["written"]
+        p.written = Written(message, transaction, size, runs)
+        made.append(p)
+    return made
+
+
+def _batch_of(desk: Desk, note: dict[str, Any], messages: Run) -> Prepared:
     # A record that was written before messages could have headers of their own does not say it.
     own, bodies = parted(messages) if note.get("own") else (None, messages)
     item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)

@@ -96,6 +96,7 @@ from onceq.core.state import Identity, State
 from onceq.errors import DamagedRecord, OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import Settings
+from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
@@ -214,11 +215,11 @@ class Manager:
         if checkpoint is not None:
             snapshot.restore(desk.state, checkpoint)
         for at, payload in records:
-            record = decode(payload)
+            record = decode(payload, at + FRAME_HEADER)
             if isinstance(record, Setup):
                 desk.state.apply_setup(record)
             elif isinstance(record, Branch):
-                desk.state.apply_branch(record)
+                desk.state.apply_branch(record, at)
             else:
                 change, offsets = record
                 try:

@@ -30,6 +30,8 @@ from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.model.time import NEVER_S
 
 VERSION = 1
+VERSION_LAID = 2
+"""Of changes that take over packets which a prepared branch has laid, and of such branches."""
 KIND_CHANGE = 1
 KIND_SETUP = 2
 KIND_MARKED = 4
@@ -95,6 +97,8 @@ class Put:
         flags: The bits PUT_EXPRESS and following.
         source: Sending manager of an arrival; zero for what was sent here.
         grave: Number of the sender's own dead-letter queue (section 6.4); 0: the system's.
+        address: Log address at which the packets lie already, laid by a prepare: ``packets`` has
+            their lengths only then; 0: they come with the record.
     """
 
     holder: int
@@ -110,6 +114,7 @@ class Put:
     message: int = 0
     source: bytes = NO_GUID
     grave: int = 0
+    address: int = 0
 
 
 PUT_EXPRESS = 1
@@ -129,6 +134,8 @@ PUT_ONCE = 256
 """One attempt to deliver them, no second (CNF-4)."""
 PUT_HTTP = 512
 """They came over HTTP: how they end is told to the address that their sender has announced."""
+_PUT_LAID = 1 << 15
+"""In a record only: the address of the packets follows in place of the packets."""
 
 
 @dataclass(slots=True)
@@ -193,14 +200,17 @@ class Change:
 
         Returns:
             The payload (the store copies it no more), and for each put and then each moved the
-            offset of its packets in the payload.
+            offset of its packets in the payload (0: they are not in it).
         """
         outcome = self.outcome
+        version = VERSION
+        if self.marks is not None and any(p.address for p in self.puts):
+            version = VERSION_LAID
         parts: list[Buffer] = [
-            *([] if self.marks is None else [_marked(self.marks)]),
+            *([] if self.marks is None else [_marked(self.marks, version)]),
             _HEAD.pack(
                 KIND_CHANGE,
-                VERSION,
+                version,
                 len(self.advances),
                 self.wall_s,
                 self.next_message,
@@ -231,11 +241,14 @@ class Change:
         for p in self.puts:
             add(
                 _PUT.pack(
-                    p.lane, p.flags, p.reason, p.holder, p.first, p.stream, p.number,
-                    p.expires, p.receive_by, p.message, p.grave, len(p.packets.lengths), p.source,
+                    p.lane, p.flags | _PUT_LAID if p.address else p.flags, p.reason, p.holder,
+                    p.first, p.stream, p.number, p.expires, p.receive_by, p.message, p.grave,
+                    len(p.packets.lengths), p.source,
                 )
             )  # fmt: skip
             add(p.packets.lengths.tobytes())
+            if p.address:
+                add(_ADDRESS.pack(p.address))
         for v in self.moved:
             add(_MOVED.pack(v.holder, v.lane, len(v.counters)))
             add(v.counters.tobytes())
@@ -245,15 +258,15 @@ class Change:
         at = sum(map(len, parts))
         offsets: list[int] = []
         for item in self.carriers():
-            offsets.append(at)
+            offsets.append(0 if isinstance(item, Put) and item.address else at)
             at += len(item.packets.data)
             add(item.packets.data)
         return [b"".join(parts)], offsets
 
 
-def _marked(marks: Marks) -> bytes:
+def _marked(marks: Marks, version: int) -> bytes:
     raw = marks.encode()
-    return _MARKED.pack(KIND_MARKED, VERSION, 0, len(raw)) + raw
+    return _MARKED.pack(KIND_MARKED, version, 0, len(raw)) + raw
 
 
 _HEAD = struct.Struct("<BBHIIIIIIIIQ16s")
@@ -263,6 +276,7 @@ _HEIR = struct.Struct("<IBH")
 _ADVANCE = struct.Struct("<16sQIIH")
 _SEEN = struct.Struct("<16sIH")
 _PUT = struct.Struct("<BHHIQQIIIIII16s")
+_ADDRESS = struct.Struct("<Q")
 _MOVED = struct.Struct("<IBI")
 
 
@@ -322,10 +336,14 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, grave,
          count, source) = reader.unpack(_PUT)  # fmt: skip
         lengths = reader.table(LENGTH_TYPE, count)
+        address = 0
+        if flags & _PUT_LAID:
+            flags ^= _PUT_LAID
+            (address,) = reader.unpack(_ADDRESS)
         change.puts.append(
             Put(
                 holder, lane, first, Run(none.data, lengths), stream, number, expires, receive_by,
-                flags, reason, message, source, grave,
+                flags, reason, message, source, grave, address,
             )
         )  # fmt: skip
     for _ in range(moved):
@@ -339,6 +357,9 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
 def _take_packets(reader: _Reader, change: Change) -> list[int]:
     offsets: list[int] = []
     for item in change.carriers():
+        if isinstance(item, Put) and item.address:
+            offsets.append(0)
+            continue
         offsets.append(reader.at)
         lengths = item.packets.lengths
         item.packets = Run(reader.take(sum(lengths)), lengths)
@@ -368,8 +389,11 @@ def _decode_marked(payload: memoryview) -> tuple[Change, list[int]]:
     return change, [reader.at + offset for offset in offsets]
 
 
-def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup | Branch:
+def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setup | Branch:
     """Read a record back: a Change with the offsets of its packets, a Setup, or a Branch.
+
+    Args:
+        address: Log address at which the payload lies.
 
     Raises:
         NewerFormat: Written by a newer onceq.
@@ -377,8 +401,10 @@ def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup | Branch:
     """
     if len(payload) < 2:
         raise DamagedRecord("a record of less than two bytes")
-    if payload[1] > VERSION:
-        raise NewerFormat(f"a record has version {payload[1]}; this onceq knows up to {VERSION}")
+    if payload[1] > VERSION_LAID:
+        raise NewerFormat(
+            f"a record has version {payload[1]}; this onceq knows up to {VERSION_LAID}"
+        )
     if payload[0] == KIND_CHANGE:
         return _decode_change(payload)
     if payload[0] == KIND_SETUP:
@@ -386,7 +412,7 @@ def decode(payload: memoryview) -> tuple[Change, list[int]] | Setup | Branch:
     if payload[0] == KIND_MARKED:
         return _decode_marked(payload)
     if payload[0] == KIND_PREPARE:
-        return decode_branch(payload)
+        return decode_branch(payload, address)
     raise DamagedRecord(f"a record of unknown kind {payload[0]}")
 
 

@@ -2,7 +2,8 @@
 
 One batch to a multiple-element name becomes one run for each destination, all in one record, all
 or none (S0, S3). Packets are made once, here (product D2): for what was sent in a transaction at
-its commit, when its numbers are known, so that an aborted send uses up nothing (I3).
+its commit, when its numbers are known, so that an aborted send uses up nothing (I3). What a
+prepared branch sends to queues of this manager is written before (``core/laying.py``).
 
 Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers for ever).
 """
@@ -10,7 +11,8 @@ Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers for e
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import address_of, answer_address, check_answers, lists_of
@@ -159,43 +161,70 @@ def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: 
     Returns:
         The number of the first message.
     """
+    numbering = _Numbering(desk, change)
+    written = sends[0].written
+    if written is not None:
+        for one in in_order(sends, written.message):
+            _add_put(numbering, one, transaction)
+        return written.message
     if len(sends) == 1 and len(sends[0].targets) == 1:
-        (p,) = sends
-        count = len(p.item.bodies.lengths)
-        first_message = take_numbers(desk, change, count)
-        numbering = _Numbering(desk, change)
-        _add_put(
-            numbering, p, p.targets[0], p.templates[0], message=first_message,
-            transaction=transaction, first=True, last=True,
-        )  # fmt: skip
+        first_message = take_numbers(desk, change, len(sends[0].item.bodies.lengths))
+        _add_put(numbering, Part(sends[0], 0, first_message, True, True), transaction)
         if numbering.acks:
             numbering.acknowledge()
         return first_message
-    total = sum(len(p.item.bodies) for p in sends)
-    first_message = take_numbers(desk, change, total)
-    order = [(p, target, made) for p in sends for target, made in zip(p.targets, p.templates,
-             strict=True)]  # fmt: skip
-    firsts: dict[int, int] = {}
-    lasts: dict[int, int] = {}
-    for index, (_, target, _) in enumerate(order):
-        firsts.setdefault(target.holder.number, index)
-        lasts[target.holder.number] = index
-    numbering = _Numbering(desk, change)
-    message, before = first_message, None
-    for index, (p, target, made) in enumerate(order):
-        if before is not None and p is not before:
-            message += len(before.item.bodies)
-        before = p
-        number = target.holder.number
-        _add_put(
-            numbering, p, target, made,
-            message=message,
-            transaction=transaction,
-            first=firsts[number] == index,
-            last=lasts[number] == index,
-        )  # fmt: skip
+    first_message = take_numbers(desk, change, sum(len(p.item.bodies) for p in sends))
+    for one in in_order(sends, first_message):
+        _add_put(numbering, one, transaction)
     numbering.acknowledge()
     return first_message
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One batch of a transaction on its way to one of its targets.
+
+    Attributes:
+        index: Of the target.
+        message: Number of the first message.
+        first, last: Whether the first and the last of the transaction to this queue are in it.
+    """
+
+    prepared: Prepared
+    index: int
+    message: int
+    first: bool
+    last: bool
+
+    def encode(self, *, transaction: int, stream: int = 0, first_number: int = 0) -> Run:
+        """Its packets; ``transaction`` 0 means none."""
+        p = self.prepared
+        return encode_run(
+            p.templates[self.index], p.item.bodies, first_message=self.message, stream=stream,
+            first_number=first_number, transaction=transaction % TRANSACTION_NUMBERS,
+            first=self.first, last=self.last, own=p.item.own,
+        )  # fmt: skip
+
+
+def in_order(sends: Sequence[Prepared], message: int) -> list[Part]:
+    """Each batch for each of its targets, all in the order in which they take effect.
+
+    Args:
+        message: Number of the first message of all.
+    """
+    order = [(p, index, target.holder.number) for p in sends for index, target in
+             enumerate(p.targets)]  # fmt: skip
+    firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
+    for at, (_, _, number) in enumerate(order):
+        firsts.setdefault(number, at)
+        lasts[number] = at
+    parts: list[Part] = []
+    for at, (p, index, number) in enumerate(order):
+        if not index and at:
+            message += len(order[at - 1][0].item.bodies)
+        parts.append(Part(p, index, message, firsts[number] == at, lasts[number] == at))
+    return parts
 
 
 class _Numbering:
@@ -227,11 +256,15 @@ class _Numbering:
         return first
 
     def copy(
-        self, number: int, packets: Run, message: int, reason: int = 0, flags: int = 0
-    ) -> None:
+        self, number: int, packets: Run, message: int, reason: int = 0, flags: int = 0,
+        address: int = 0,
+    ) -> None:  # fmt: skip
         """Put packets into a system queue, or a sender's own dead-letter queue."""
         counter = self.counter(self.desk.state.holders[number], 0, len(packets))
-        put = Put(number, 0, counter, packets, flags=flags, reason=reason, message=message)
+        put = Put(
+            number, 0, counter, packets, flags=flags, reason=reason, message=message,
+            address=address,
+        )  # fmt: skip
         self.change.puts.append(put)
 
     def stream(self, outgoing: Outgoing, counter: int) -> tuple[int, int]:
@@ -250,18 +283,9 @@ class _Numbering:
         return stream, counter - base
 
 
-def _add_put(
-    numbering: _Numbering,
-    p: Prepared,
-    target: Target,
-    made: Template,
-    *,
-    message: int,
-    transaction: int,
-    first: bool,
-    last: bool,
-) -> None:
-    properties = p.item.properties
+def _add_put(numbering: _Numbering, part: Part, transaction: int) -> None:
+    p, message = part.prepared, part.message
+    target, properties = p.targets[part.index], p.item.properties
     desk, holder, transactional = numbering.desk, target.holder, bool(transaction)
     stream, number, expires = 0, 0, p.receive_by
     lane, flags = lane_of(properties, transactional=transactional), 0
@@ -271,12 +295,8 @@ def _add_put(
     if isinstance(holder, Queue):
         reason = refused(desk, holder, transactional=transactional)
         if reason:
-            packets = encode_run(
-                made, p.item.bodies, first_message=message,
-                transaction=transaction % TRANSACTION_NUMBERS, first=first, last=last,
-                own=p.item.own,
-            )  # fmt: skip
-            _bury(numbering, p, properties, packets, reason, message, transaction)
+            packets, address = _packets(part, transaction)
+            _bury(numbering, p, properties, packets, address, reason, message, transaction)
             return
     else:
         expires = p.expires
@@ -285,14 +305,11 @@ def _add_put(
     counter = numbering.counter(holder, lane, len(p.item.bodies.lengths))
     if isinstance(holder, Outgoing) and transactional:
         stream, number = numbering.stream(holder, counter)
-    packets = encode_run(
-        made, p.item.bodies, first_message=message, stream=stream, first_number=number,
-        transaction=transaction % TRANSACTION_NUMBERS, first=first, last=last, own=p.item.own,
-    )  # fmt: skip
+    packets, address = _packets(part, transaction, stream, number)
     numbering.change.puts.append(
         Put(
             holder.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
-            0, message, NO_GUID, p.grave,
+            0, message, NO_GUID, p.grave, address,
         )
     )  # fmt: skip
     if isinstance(holder, Queue) and properties is not PLAIN:
@@ -303,8 +320,17 @@ def _add_put(
             numbering.copy(JOURNAL, packets, message)  # Q-12
 
 
+def _packets(part: Part, transaction: int, stream: int = 0, number: int = 0) -> tuple[Run, int]:
+    """The packets of a part; of what is written already the lengths, and the log address."""
+    written = part.prepared.written
+    if written is None:
+        return part.encode(transaction=transaction, stream=stream, first_number=number), 0
+    laid = written.runs[part.index]
+    return Run(b"", laid.lengths), laid.address
+
+
 def _bury(
-    numbering: _Numbering, p: Prepared, properties: Properties, packets: Run,
+    numbering: _Numbering, p: Prepared, properties: Properties, packets: Run, address: int,
     reason: MessageClass, message: int, transaction: int,
 ) -> None:  # fmt: skip
     """Messages that cannot enter a queue of this manager: dead letters, and whoever asked is
@@ -314,7 +340,7 @@ def _bury(
     wanted = bool(properties.journal & Journal.DEADLETTER)
     transactional = bool(transaction)
     for number in graves_of(numbering.desk, p, reason, wanted, transactional=transactional):
-        numbering.copy(number, packets, message, reason, express)
+        numbering.copy(number, packets, message, reason, express, address)
     if properties.acknowledge:
         numbering.acks.append((packets, properties, reason))
 

@@ -84,7 +84,7 @@ class State:
         self.outcomes = Outcomes()
         self.doubts = Doubts()
         self.memories = Memories()
-        self.branches = Branches()
+        self.branches = Branches(self.space)
         self.groups = Groups()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
@@ -124,7 +124,7 @@ class State:
             self.next_transaction = change.next_transaction
         payload = position + FRAME_HEADER
         for put, offset in zip(change.puts, offsets, strict=False):
-            self._put(put, payload + offset, change.wall_s)
+            self._put(put, put.address or payload + offset, change.wall_s)
         for move in change.moves:
             if move.op == Op.SHIFT:
                 shift(self, move, change.wall_s)
@@ -315,9 +315,13 @@ class State:
         lane = self.holders[moved.holder].lane(moved.lane)
         lane.relocate(list(moved.counters), address, moved.packets.lengths)
 
-    def apply_branch(self, branch: Branch) -> None:
-        """A branch of an external transaction is prepared."""
+    def apply_branch(self, branch: Branch, position: int) -> None:
+        """A branch of an external transaction is prepared; its record lies at ``position``."""
         self.next_number = max(self.next_number, branch.number + 1)
+        if branch.laid:
+            self.space.record(position)
+            self.next_message = branch.next_message
+            self.next_transaction = branch.next_transaction
         self.branches.add(branch)
 
     def apply_setup(self, setup: Setup) -> None:

@@ -149,8 +149,12 @@ def take_effect(desk: Desk, change: Change, sends: list[Prepared], receives: lis
     """Put into a change all that a unit of work does: what it sends, then what it has taken."""
     result = Sent()
     if sends:
-        number = desk.state.next_transaction
-        change.next_transaction = number + 1
+        written = sends[0].written
+        if written is None:
+            number = desk.state.next_transaction
+            change.next_transaction = number + 1
+        else:
+            number = written.transaction
         first = add_puts(desk, change, sends, transaction=number)
         trace_sent(desk, change, sends, first)
         result = Sent(first, sum([len(p.item.bodies.lengths) for p in sends]), number)

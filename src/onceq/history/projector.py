@@ -46,6 +46,7 @@ from onceq.history.events import SECOND_US, Event, Place, Rows
 from onceq.history.heads import FEW, HEAD_BYTES, Array, Cut, Heads, cut, heads_of, together
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
+from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer, Run
 from onceq.packet.acks import ack_class, parse_final_ack
 from onceq.packet.decode import glance, properties_offset
@@ -100,7 +101,7 @@ class Projector:
 
     def follow(self, position: int, payload: memoryview) -> None:
         """Apply a record of which the rows are written already."""
-        self._apply(position, decode(payload))
+        self._apply(position, decode(payload, position + FRAME_HEADER))
 
     def take(self, position: int, payload: memoryview, rows: Rows, time_us: int) -> None:
         """Apply a record, and add what it tells.
@@ -109,7 +110,7 @@ class Projector:
             time_us: When it became durable, if that is known; else 0. What nobody waited for may
                 have become durable much later than it happened: then its own second counts.
         """
-        record = decode(payload)
+        record = decode(payload, position + FRAME_HEADER)
         if isinstance(record, tuple):
             change = record[0]
             told = _Told(self, change, position, time_us, rows)
@@ -120,7 +121,7 @@ class Projector:
         if isinstance(record, Setup):
             self.state.apply_setup(record)
         elif isinstance(record, Branch):
-            self.state.apply_branch(record)
+            self.state.apply_branch(record, position)
         else:
             change, offsets = record
             self._wall_s = change.wall_s
@@ -128,6 +129,13 @@ class Projector:
                 self.state.apply(change, position, offsets)
             except (AssertionError, KeyError, IndexError) as error:
                 raise DamagedRecord(f"the record at {position} does not fit: {error!r}") from error
+
+    def packets(self, put: Put) -> Run:
+        """The packets of a put; what a prepare has laid is read from the log."""
+        if not put.address:
+            return put.packets
+        lengths = put.packets.lengths
+        return Run(self._read(put.address, sum(lengths)), lengths)
 
     def heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
         """Of messages that stand in a lane now; their packets are read from the log."""
@@ -248,7 +256,8 @@ class _Told:
         self._next[put.holder, put.lane] = put.first + count
         if not kind_of(holder):
             return
-        heads, data = _of(put.packets), put.packets.data
+        packets = self._projector.packets(put)
+        heads, data = _of(packets), packets.data
         at = self._place(holder, put.lane, put.first)
         # The packets of one put differ in numbers and bodies only.
         seen = glance(data)
@@ -262,14 +271,14 @@ class _Told:
             arrived = isinstance(holder, Queue)
             self._add("accepted" if arrived else "forwarded", at, heads, kind=said or None)
         elif said:
-            self._tell_of(put, at)
+            self._tell_of(packets, at)
         else:
             wants = (bool(put.flags & PUT_DEADLETTER), bool(put.flags & PUT_JOURNAL))
             self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
 
-    def _tell_of(self, put: Put, at: Place) -> None:
+    def _tell_of(self, packets: Run, at: Place) -> None:
         """Acknowledgment messages of this manager: each row is about the message they are about."""
-        for index, packet in enumerate(put.packets):
+        for index, packet in enumerate(packets):
             parts = headers(packet)
             about = parts.properties.correlation
             said = parts.properties.message_class

@@ -99,7 +99,7 @@ steps = st.one_of(
 def replayed(core: Core) -> State:
     state = State(IDENTITY)
     for at, payload in core.records:
-        record = decode(payload)
+        record = decode(payload, 0)
         if isinstance(record, Setup):
             state.apply_setup(record)
         else:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.branch_table import Branch, Marks
+from onceq.core.branch_table import Branch, Laid, Marks, decode_branch
 from onceq.core.records import (
     Advance,
     Change,
@@ -39,7 +39,14 @@ byte = st.integers(0, 255)
 u16 = st.integers(0, 0xFFFF)
 heirs = st.lists(st.tuples(u32, byte, u16), max_size=4).map(tuple)
 moves = st.builds(Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u32, u32, byte, heirs)
-puts = st.builds(Put, u32, byte, u64, runs, u64, u32, u32, u32, u16, u16, u32, guid, u32)
+flags = st.integers(0, 0x7FFF)
+puts = st.builds(Put, u32, byte, u64, runs, u64, u32, u32, u32, flags, u16, u32, guid, u32)
+lengths = st.lists(st.integers(1, 40), min_size=1, max_size=5).map(lambda n: array("I", n))
+taken = st.builds(
+    Put, u32, byte, u64, lengths.map(lambda found: Run(b"", found)), u64, u32, u32, u32, flags, u16,
+    u32, guid, u32, st.integers(1, (1 << 64) - 1),
+)  # fmt: skip
+"""Of packets that a branch has laid."""
 advances = st.builds(Advance, guid, key, u64, u32, u32)
 seens = st.builds(Seen, guid, key, st.lists(u32, max_size=5).map(lambda n: array("I", n)))
 moveds = runs.flatmap(
@@ -54,7 +61,16 @@ xids = st.builds(
 )
 branches = st.builds(
     Branch, u32, xids, u32, st.lists(st.dictionaries(key, u32), max_size=3),
-    st.lists(st.lists(u32, max_size=9), max_size=3), st.lists(runs, max_size=3), hands,
+    st.lists(st.lists(u32, max_size=9), max_size=3), st.lists(runs, max_size=3),
+    by_hand=hands,
+)  # fmt: skip
+laid = lengths.flatmap(
+    lambda found: st.builds(Laid, st.just(found), data=st.binary(min_size=sum(found),
+    max_size=sum(found)))
+)  # fmt: skip
+laying = st.builds(
+    Branch, u32, xids, u32, st.lists(st.dictionaries(key, u32), max_size=3), st.just([]),
+    laid=st.lists(laid, min_size=1, max_size=3), next_message=u32, next_transaction=u32,
 )  # fmt: skip
 changes = st.builds(
     Change, u32,
@@ -70,7 +86,7 @@ changes = st.builds(
 def test_changes_round_trip(change: Change) -> None:
     parts, offsets = change.encode()
     raw = b"".join(map(bytes, parts))
-    found = decode(memoryview(raw))
+    found = decode(memoryview(raw), 0)
     assert isinstance(found, tuple)
     again, places = found
     assert places == offsets
@@ -87,43 +103,88 @@ def test_a_cut_or_longer_record_is_refused(change: Change, data: st.DataObject) 
     cut = data.draw(st.integers(0, len(raw) - 1))
     for wrong in (raw[:cut], raw + b"\0"):
         with pytest.raises(DamagedRecord):
-            decode(memoryview(wrong))
+            decode(memoryview(wrong), 0)
 
 
 @given(branches, st.data())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_branches_round_trip_and_are_refused_when_cut(branch: Branch, data: st.DataObject) -> None:
     raw = b"".join(map(bytes, branch.encode()))
-    assert decode(memoryview(raw)) == branch
+    assert decode(memoryview(raw), 0) == branch
     cut = data.draw(st.integers(0, len(raw) - 1))
     for wrong in (raw[:cut], raw + b"\0"):
         with pytest.raises(DamagedRecord):
-            decode(memoryview(wrong))
+            decode(memoryview(wrong), 0)
+
+
+@given(changes, st.lists(taken, min_size=1, max_size=3), marks)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_what_takes_over_laid_packets_says_where_they_lie(
+    change: Change, puts: list[Put], marks: Marks
+) -> None:
+    change.puts += puts
+    change.marks = marks
+    raw = b"".join(map(bytes, change.encode()[0]))
+    assert raw[1] == 2, "nobody may read it who does not know of this"
+    found = decode(memoryview(raw), 0)
+    assert isinstance(found, tuple)
+    assert found[0] == change
+    with pytest.raises(DamagedRecord):
+        decode(memoryview(raw[:-1]), 0)
+
+
+@given(laying, st.integers(1, 1 << 60), st.data())
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_laid_packets_are_found_in_the_record_and_from_a_checkpoint(
+    branch: Branch, address: int, data: st.DataObject
+) -> None:
+    contents = [bytes(one.data) for one in branch.laid]
+    raw = b"".join(map(bytes, branch.record(address)))
+    assert raw[1] == 2
+    for one, content in zip(branch.laid, contents, strict=True):
+        at = one.address - address
+        assert (raw[at : at + one.size], one.data) == (content, b"")
+    assert decode(memoryview(raw), address) == branch
+    kept = b"".join(map(bytes, branch.encode()))
+    assert decode_branch(memoryview(kept)) == branch, "which says where they lie, and not what"
+    for whole, place in ((raw, address), (kept, 0)):
+        cut = data.draw(st.integers(0, len(whole) - 1))
+        for wrong in (whole[:cut], whole + b"\0"):
+            with pytest.raises(DamagedRecord):
+                decode_branch(memoryview(wrong), place)
 
 
 @given(st.binary(max_size=300))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
-    for start in (b"", b"\x01\x01", b"\x02\x01", b"\x03\x01", b"\x04\x01"):
+    for start in (
+        b"",
+        b"\x01\x01",
+        b"\x02\x01",
+        b"\x03\x01",
+        b"\x03\x02",
+        b"\x04\x01",
+        b"\x04\x02",
+    ):
         with contextlib.suppress(OnceqError):
-            assert decode(memoryview(start + raw)) is not None
+            assert decode(memoryview(start + raw), 0) is not None
 
 
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
-        decode(memoryview(b"\x01\x02" + bytes(100)))
+        decode(memoryview(b"\x01\x03" + bytes(100)), 0)
 
 
 def test_setups_round_trip() -> None:
     setup = Setup("pause", {"number": 17, "since_s": 1_700_000_000})
-    assert decode(memoryview(setup.encode())) == setup
+    assert decode(memoryview(setup.encode()), 0) == setup
     assert setup.encode()[:2] == b"\x02\x01"
 
 
 def test_the_worked_bytes_of_the_documentation() -> None:
     (block,) = re.findall(r"```hex\n(.*?)```", PAGE.read_text(), re.S)
     raw = bytes.fromhex(block)
-    found = decode(memoryview(raw))
+    found = decode(memoryview(raw), 0)
     assert isinstance(found, tuple)
     change, (place,) = found
     assert change.wall_s == 1_700_000_000
@@ -140,7 +201,7 @@ def test_the_worked_bytes_of_a_branch_and_of_marks() -> None:
     branch = Branch(
         18, Xid(7, b"global", b"branch"), 1_700_000_000, [], [[2, 16, 0, 5, 1, 0, 0, 0, [], False]]
     )
-    assert decode(memoryview(bytes.fromhex(block))) == branch
+    assert decode(memoryview(bytes.fromhex(block)), 0) == branch
     assert b"".join(map(bytes, branch.encode())) == bytes.fromhex(block)
     assert Marks(18).encode().hex(" ") in PAGE.read_text()
 
