@@ -48,7 +48,7 @@ def test_frames_among_noise_are_found(
     for payload in sizes:
         position = len(data)
         wanted.append(position)
-        frame = FRAMING.encode(b"p" * payload, position=position, synced=0, epoch=1)
+        frame = FRAMING.encode([b"p" * payload], position=position, synced=0, epoch=1)
         data += b"".join(frame)
         data += noise + bytes(-len(noise) % 8)
         lie = (position ^ FRAMING._mask).to_bytes(8, "little")

@@ -37,6 +37,8 @@ MESSAGE_NUMBERS: Final = 1 << 32
 COLUMNS_FROM: Final = 8
 """From so many packets on, writing numbers by columns is faster than one by one."""
 
+_VIEW_FROM: Final = 4_096
+"""Bytes of a body from which on a view of it costs less than a copy."""
 _ORDER = struct.Struct("<IQII")
 _ENDS: Final = {
     (False, False): 0,
@@ -237,13 +239,13 @@ def encode_run(
     if made.transaction:
         flags = made.flags | transaction << at.TX_NUMBER_SHIFT
         _ORDER.pack_into(head, made.transaction, flags, stream, 0, 0)
+    messages = _messages(first_message, count)
     if own is not None:
-        out, packets = _join_own(made, head, bodies, own)
-    elif lengths.count(lengths[0]) == count:
-        out, packets = _join_equal(made, head, bodies)
+        out, packets = _join_own(made, head, bodies, own, messages)
     else:
-        out, packets = _join(made, head, bodies)
-    _write_numbers(out, packets, at.OFF_MESSAGE_NUMBER, _messages(first_message, count))
+        join = _join_equal if lengths.count(lengths[0]) == count else _join
+        out, packets = join(made, head, bodies)
+        _write_numbers(out, packets, at.OFF_MESSAGE_NUMBER, messages)
     if made.transaction:
         if stream:
             numbers = range(first_number, first_number + count)
@@ -322,27 +324,45 @@ def _join(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray, arra
 
 
 def _join_own(
-    made: Template, head: bytearray, bodies: Run, own: Run
+    made: Template, head: bytearray, bodies: Run, own: Run, messages: Iterable[int]
 ) -> tuple[bytearray, array[int]]:
-    """Bodies, each behind a header of its own; what all have in common is filled in there."""
-    lead, tail = bytes(head[: made.properties]), made.tail
-    acknowledge, before = head[made.properties], made.properties
+    """Bodies, each behind a header of its own; what all have in common is filled in there, and the
+    message numbers are written."""
+    before, headers = made.properties, bytes(own.data)
+    small = len(bodies.data) < _VIEW_FROM * len(bodies)
+    data = bytes(bodies.data) if small else memoryview(bodies.data)
+    sizes, rest = at.OFF_BODY_SIZE, at.OFF_BODY_SIZE + _SIZES.size
+    middle = bytes(head[at.OFF_MESSAGE_NUMBER + at.U32.size : before + 1])
+    forms: dict[int, tuple[bytes, bytes, int]] = {}
     parts: list[Buffer] = []
     packets = array(LENGTH_TYPE)
-    for header, body in zip(own, bodies, strict=True):
-        size = before + len(header) + len(body)
-        padding = PADDING[size % 4]
-        parts += (lead, header, body, padding, tail)
-        packets.append(size + len(padding) + len(tail))
+    start = begin = 0
+    for number, length, size in zip(
+        map(at.U32.pack, messages), own.lengths, bodies.lengths, strict=True
+    ):
+        form = forms.get(length + size)
+        if form is None:
+            form = forms[length + size] = _form(made, head, before + length + size)
+        lead, tail, packet = form
+        stop, end = start + length, begin + size
+        # The first byte of a header is the acknowledgments, which stand in ``middle``.
+        parts += (
+            lead, number, middle, headers[start + 1 : start + sizes], _SIZES.pack(size, size),
+            headers[start + rest : stop], data[begin:end], tail,
+        )  # fmt: skip
+        packets.append(packet)
+        start, begin = stop, end
     _check_packets(packets)
-    out = bytearray().join(parts)
-    start = 0
-    for packet, size in zip(packets, bodies.lengths, strict=True):
-        at.U32.pack_into(out, start + at.OFF_PACKET_SIZE, packet)
-        out[start + before] = acknowledge
-        _SIZES.pack_into(out, start + before + at.OFF_BODY_SIZE, size, size)
-        start += packet
-    return out, packets
+    return bytearray().join(parts), packets
+
+
+def _form(made: Template, head: bytearray, size: int) -> tuple[bytes, bytes, int]:
+    """What packets with so many bytes up to the end of the body have in common: what stands before
+    the message number, what follows the body, and how large they are."""
+    tail = PADDING[size % 4] + made.tail
+    lead = bytearray(head[: at.OFF_MESSAGE_NUMBER])
+    at.U32.pack_into(lead, at.OFF_PACKET_SIZE, size + len(tail))
+    return bytes(lead), tail, size + len(tail)
 
 
 def _check_packets(packets: array[int]) -> None:

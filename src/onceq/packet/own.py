@@ -15,10 +15,11 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import repeat
+from itertools import accumulate, repeat
+from operator import add
 from typing import Any, Final
 
-from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong
+from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong, OnceqError
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
 from onceq.model.message import OWN, PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
@@ -43,12 +44,12 @@ def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
     Raises:
         LabelTooLong, IllegalPropertyValue: A label does not fit into a packet.
     """
-    columns = [values.get(name) or repeat(getattr(PLAIN, name), count) for name in OWN]
+    columns = [values.get(name) or repeat(getattr(PLAIN, name), count) for name in OWN[1:]]
+    labels = _labels(values["label"]) if values.get("label") else repeat(b"", count)
     parts: list[bytes] = []
     lengths = array(LENGTH_TYPE)
     pack = PROPERTIES.pack
-    for text, correlation, app, kind, extension in zip(*columns, strict=True):
-        label = label_bytes(text) if text else b""
+    for label, correlation, app, kind, extension in zip(labels, *columns, strict=True):
         parts += (
             pack(0, len(label) // _UNIT, 0, correlation, kind, app, 0, 0, 0,
                  HASH_SHA1, CIPHER_RC4, len(extension)),
@@ -59,36 +60,79 @@ def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
     return Run(b"".join(parts), lengths)
 
 
+def _labels(texts: Sequence[str]) -> list[bytes]:
+    """Labels with their terminators; those that are empty have none."""
+    joined = "\0".join(texts) + "\0"
+    # Without characters outside the basic plane a label has as many units as characters.
+    longest = max(map(len, texts))
+    if joined.count("\0") != len(texts) or not joined.isascii() or longest > LABEL_CHARS_MAX:
+        return [label_bytes(text) if text else b"" for text in texts]
+    raw = joined.encode("utf-16-le")
+    ends = accumulate([_UNIT * (len(text) + 1) for text in texts])
+    begin, found = 0, []
+    for end in ends:
+        found.append(raw[begin:end] if end - begin > _UNIT else b"")
+        begin = end
+    return found
+
+
 def check_own(own: Run) -> None:
     """Refuse headers that ``own_headers`` does not make.
 
     Raises:
         LabelTooLong, IllegalPropertySize, IllegalPropertyValue: One of them cannot be.
     """
-    data, start = bytes(own.data), 0
-    labels: list[bytes] = []
-    for index, length in enumerate(own.lengths):
-        label = start + at.PROPERTIES_HEADER
-        if length < at.PROPERTIES_HEADER:
-            raise _wrong(index, f"has {length} bytes, and {at.PROPERTIES_HEADER} is the least")
+    data, lengths = bytes(own.data), own.lengths
+    fixed = at.PROPERTIES_HEADER
+    starts = list(accumulate(lengths, initial=0))
+    starts.pop()
+    # The fixed parts one after another: each of their bytes is then a column, looked at as one.
+    heads = b"".join([data[start : start + fixed] for start in starts])
+    short = min(lengths, default=fixed) < fixed
+    if short or not _common_parts(heads, len(lengths)):
+        raise _first_wrong(own)
+    sizes = [_UNIT * units for units in heads[at.PROP_LABEL_CHARS :: fixed]]
+    raw = bytearray(at.U32.size * len(lengths))
+    for k in range(at.U32.size):
+        raw[k :: at.U32.size] = heads[at.OFF_EXTENSION_SIZE + k :: fixed]
+    extras = [size for (size,) in at.U32.iter_unpack(raw)]
+    rest = [length - fixed for length in lengths]
+    if max(extras, default=0) > EXTENSION_BYTES_MAX or rest != list(map(add, sizes, extras)):
+        raise _first_wrong(own)
+    if any(sizes):
+        labels = [data[start + fixed : start + fixed + size] for start, size in
+                  zip(starts, sizes, strict=True)]  # fmt: skip
+        _check_labels(labels)
+
+
+def _common_parts(heads: bytes, count: int) -> bool:
+    """Whether what belongs to the batch or the body is as ``own_headers`` makes it."""
+    fixed = at.PROPERTIES_HEADER
+    wanted = {0: 0, **dict(enumerate(_NO_CLASS, at.PROP_CLASS))}
+    wanted |= dict(enumerate(_OF_THE_BODY, at.OFF_BODY_SIZE))
+    return all(heads[k::fixed].count(value) == count for k, value in wanted.items())
+
+
+def _first_wrong(own: Run) -> OnceqError:
+    """What is wrong with the first header that cannot be."""
+    for index, raw in enumerate(map(bytes, own)):
+        if len(raw) < at.PROPERTIES_HEADER:
+            return _wrong(index, f"has {len(raw)} bytes, and {at.PROPERTIES_HEADER} is the least")
         if (
-            data[start]
-            or data[start + at.PROP_CLASS : start + at.PROP_CORRELATION] != _NO_CLASS
-            or data[start + at.OFF_BODY_SIZE : start + at.OFF_EXTENSION_SIZE] != _OF_THE_BODY
+            raw[0]
+            or raw[at.PROP_CLASS : at.PROP_CORRELATION] != _NO_CLASS
+            or raw[at.OFF_BODY_SIZE : at.OFF_EXTENSION_SIZE] != _OF_THE_BODY
         ):
-            raise _wrong(index, "says what belongs to the batch, or to the body")
-        size = _UNIT * data[start + at.PROP_LABEL_CHARS]
-        extra: int = at.U32.unpack_from(data, start + at.OFF_EXTENSION_SIZE)[0]
-        if length != at.PROPERTIES_HEADER + size + extra:
-            raise _wrong(index, "has sizes that do not add up")
+            return _wrong(index, "says what belongs to the batch, or to the body")
+        extra: int = at.U32.unpack_from(raw, at.OFF_EXTENSION_SIZE)[0]
+        if len(raw) != at.PROPERTIES_HEADER + _UNIT * raw[at.PROP_LABEL_CHARS] + extra:
+            return _wrong(index, "has sizes that do not add up")
         if extra > EXTENSION_BYTES_MAX:
-            raise IllegalPropertySize(
+            return IllegalPropertySize(
                 f"message {index} of the batch: an extension has at most {EXTENSION_BYTES_MAX} "
                 "bytes"
             )
-        labels.append(data[label : label + size])
-        start += length
-    _check_labels(labels)
+    raise AssertionError("a header was refused in which nothing is wrong")
 
 
 def _check_labels(labels: list[bytes]) -> None:

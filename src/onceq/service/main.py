@@ -16,6 +16,7 @@ from onceq.errors import ConfigurationError, OnceqError
 from onceq.service import config, logs
 from onceq.service.daemon import Daemon, run
 from onceq.service.directory import init, open_store
+from onceq.service.memory import collect_seldom, keep_large_blocks
 from onceq.store.identification import STORE_FILE
 
 
@@ -50,10 +51,12 @@ def serve(
         configuration = replace(configuration, peers={**configuration.peers, **peers})
     _check_options(listen, client_listen, peers or {})
     logs.set_up(configuration.log_level)
+    keep_large_blocks()
     if create is not None and not os.path.exists(os.path.join(path, STORE_FILE)):
         store = init(path, name=create)
     else:
         store = open_store(path)
+    collect_seldom()
     run(path, store, configuration, _announce)
 
 

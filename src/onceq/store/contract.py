@@ -74,7 +74,7 @@ class Store(Protocol):
         """
 
     def append(self, payload: Sequence[Buffer]) -> int:
-        """Add one record made of these pieces; no I/O yet.
+        """Add one record made of these pieces; no I/O yet. Nobody changes their bytes afterwards.
 
         Returns:
             The position of its frame; its payload begins FRAME_HEADER bytes later.

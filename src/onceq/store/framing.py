@@ -25,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,6 +43,10 @@ _WINDOW_BITS: Final = 24
 _TOP_AT: Final = 8 + _WINDOW_BITS // 8
 """Where in a header the bytes lie in which they agree."""
 _TOP_BYTES: Final = 8 - _WINDOW_BITS // 8
+
+JOIN_BYTES: Final = 64 << 10
+"""Pieces of a record that are smaller are joined with their neighbours: copying such a piece costs
+less than carrying it along."""
 
 assert _HEADER.size == FRAME_HEADER
 
@@ -84,14 +89,18 @@ class Framing:
         self._seed = int.from_bytes(digest[:4], "little")
         self._mask = int.from_bytes(digest[4:], "little")
 
-    def encode(self, payload: Buffer, *, position: int, synced: int, epoch: int) -> list[Buffer]:
-        """The pieces of a frame."""
-        size = len(payload)
+    def encode(
+        self, payload: Sequence[Buffer], *, position: int, synced: int, epoch: int
+    ) -> list[Buffer]:
+        """The pieces of a frame, around those of its payload."""
+        size = sum(map(len, payload))
         rest = _REST.pack(size, position ^ self._mask, synced, epoch)
-        crc = zlib.crc32(payload, zlib.crc32(rest, self._seed))
+        crc = zlib.crc32(rest, self._seed)
+        for piece in payload:
+            crc = zlib.crc32(piece, crc)
         if size % FRAME_ALIGN:
-            return [_CRC.pack(crc) + rest, payload, _PADDING[-size % FRAME_ALIGN]]
-        return [_CRC.pack(crc) + rest, payload]
+            return [_CRC.pack(crc) + rest, *payload, _PADDING[-size % FRAME_ALIGN]]
+        return [_CRC.pack(crc) + rest, *payload]
 
     def parse(self, data: Buffer, at: int, *, position: int) -> Frame | None:
         """The frame of a log position that begins at ``at`` in the data, if a whole one does."""
@@ -153,3 +162,23 @@ class Framing:
         if end > position:
             found.claimed.append(epoch)
         return begin + 1
+
+
+def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:
+    """The same bytes in as few pieces as are worth it, none of them a view of something larger
+    that would have to stay for its sake."""
+    if len(payload) == 1 and isinstance(payload[0], bytes):
+        return [payload[0]]
+    pieces: list[bytes | bytearray] = []
+    small: list[Buffer] = []
+    for piece in payload:
+        if len(piece) < JOIN_BYTES or isinstance(piece, memoryview):
+            small.append(piece)
+            continue
+        if small:
+            pieces.append(b"".join(small))
+            small = []
+        pieces.append(piece)
+    if small or not pieces:
+        pieces.append(b"".join(small))
+    return pieces

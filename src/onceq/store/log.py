@@ -37,7 +37,7 @@ from onceq.store import checkpoints, identification, recovery, scan
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, SegmentUse
 from onceq.store.files import Files
-from onceq.store.framing import Framing
+from onceq.store.framing import Framing, few_pieces
 from onceq.store.identification import STORE_FILE, Closed, Identification
 from onceq.store.pool import Pool, fill
 from onceq.store.recent import Recent
@@ -200,18 +200,22 @@ class LogStore:
     def append(self, payload: Sequence[Buffer]) -> int:
         """See the contract."""
         self._alive()
-        joined = b"".join(payload)
-        assert len(joined) <= RECORD_BYTES_MAX, "a record that could not be read again"
-        total = frame_size(len(joined))
+        pieces = few_pieces(payload)
+        size = sum(map(len, pieces))
+        assert size <= RECORD_BYTES_MAX, "a record that could not be read again"
+        total = frame_size(size)
         position = self._position
         segments = self._table[1]
         if not segments or position + total > segments[-1].limit:
             self._roll(total)
         self._pending += self._framing.encode(
-            joined, position=position, synced=self._synced, epoch=self._epoch
+            pieces, position=position, synced=self._synced, epoch=self._epoch
         )
         self._position = position + total
-        self._recent.add(position + FRAME_HEADER, joined, written=self._written)
+        address = position + FRAME_HEADER
+        for piece in pieces:
+            self._recent.add(address, piece, written=self._written)
+            address += len(piece)
         return position
 
     def _roll(self, needed: int) -> None:

@@ -11,7 +11,7 @@ FRAMING = Framing(b"S" * 16)
 
 
 def _frame(payload: bytes, position: int, synced: int = 0, epoch: int = 1) -> bytes:
-    return b"".join(FRAMING.encode(payload, position=position, synced=synced, epoch=epoch))
+    return b"".join(FRAMING.encode([payload], position=position, synced=synced, epoch=epoch))
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 1000])
@@ -46,7 +46,7 @@ def test_a_cut_frame_is_not_whole(kept: int) -> None:
 
 
 def test_another_store_has_other_frames() -> None:
-    data = b"".join(Framing(b"T" * 16).encode(b"p", position=0, synced=0, epoch=1))
+    data = b"".join(Framing(b"T" * 16).encode([b"p"], position=0, synced=0, epoch=1))
     assert FRAMING.parse(data, 0, position=0) is None
     assert FRAMING.find(data, 0, offset=0).frames == []
 

@@ -105,13 +105,28 @@ def test_dead_segments_go_and_live_ones_stay(make: Callable[[], Store]) -> None:
     assert store.free_bytes() > 0
 
 
-def test_an_appended_piece_may_change_afterwards() -> None:
-    store = _new()
-    piece = bytearray(b"as it was")
-    position = store.append([piece])
-    piece[:] = b"otherwise"
+def test_a_record_of_large_pieces_is_one_record() -> None:
+    disk = SimFiles()
+    store = _new(disk)
+    large = bytes(range(256)) * 300
+    pieces = [b"head", b"of it", large, bytearray(large), memoryview(large)[7:], b"tail", large]
+    whole = b"".join(pieces)
+    places = [store.append([b"before"]), store.append(pieces), store.append([b"behind"])]
+
+    def judge() -> None:
+        edges = [0, 4, 9, 9 + len(large), 9 + 2 * len(large), len(whole) - len(large), len(whole)]
+        for first in edges:
+            for end in edges[edges.index(first) + 1 :]:
+                found = store.read(places[1] + FRAME_HEADER + first, end - first)
+                assert bytes(found) == whole[first:end]
+
+    judge()
     store.sync()
-    assert store.read(position + FRAME_HEADER, 9) == b"as it was"
+    judge()
+    store.close()
+    store = _again(disk)
+    assert [bytes(payload) for _, payload in store.records()] == [b"before", whole, b"behind"]
+    judge()
 
 
 def test_reading_does_not_need_the_memory_of_what_was_appended() -> None:
