@@ -88,6 +88,8 @@ def parted(values: dict[str, Any], count: int) -> tuple[dict[str, Any], Run | No
         InvalidParameter: A list has another length.
         OnceqError: As ``checked``.
     """
+    if not values:
+        return values, None
     lists = {name: v for name, v in values.items() if isinstance(v, (list, tuple))}
     if not lists:
         return checked(values), None

@@ -112,6 +112,7 @@ def test_lists_become_headers_of_their_own_and_the_rest_stays() -> None:
     expected = own_headers(2, {"label": ["a", ""], "app_specific": [7, 7]})
     assert [bytes(h) for h in own] == [bytes(h) for h in expected]
     assert parted({"label": "a"}, 2) == ({"label": "a"}, None)
+    assert parted({}, 2) == ({}, None)
 
 
 @pytest.mark.parametrize(
