@@ -368,6 +368,8 @@ def test_crashes_and_histories_that_are_cut_off_or_missing_are_no_violation(
 def test_what_is_no_history_is_refused(place: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no history in"):
         files.find([str(tmp_path)])
+    with pytest.raises(ConfigurationError, match="there is no folder"):
+        files.find([str(tmp_path / "none")])
     fake = tmp_path / Span(1, 0, 8).name
     pq.write_table(pa.table({"x": [1]}), fake)
     with pytest.raises(ConfigurationError, match="no file of a history"):
@@ -377,6 +379,34 @@ def test_what_is_no_history_is_refused(place: Path, tmp_path: Path) -> None:
         files.find([str(tmp_path)])
     with pytest.raises(ConfigurationError, match="both histories of A"):
         files.find([str(place / "true" / "A"), str(place / "true" / "*"), str(other(place))])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_file_that_is_not_whole_is_refused(place: Path, tmp_path: Path, share: float) -> None:
+    """Also in the middle of a history, where Spark took an empty one for none: all that it told
+    counted as lost."""
+    for file in sorted((place / "true" / "A").iterdir()):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    middle = sorted(tmp_path.iterdir())[1]
+    assert len(list(tmp_path.iterdir())) > 2
+    middle.write_bytes(middle.read_bytes()[: int(middle.stat().st_size * share)])
+    with pytest.raises(ConfigurationError, match="only half of one") as refused:
+        files.find([str(tmp_path)])
+    assert str(middle) in refused.value.text
+    middle.unlink()
+    (one,) = files.find([str(tmp_path)])
+    assert one.gaps, "it is a part that is missing, which the audit knows"
+
+
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> list[Span]:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(files, "_spans", refuse)
+    with pytest.raises(ConfigurationError, match="cannot be read: Permission denied"):
+        files.find([str(tmp_path)])
 
 
 def other(place: Path) -> Path:

@@ -9,6 +9,9 @@ from onceq import errors
 from onceq.errors import OnceqError
 
 _OURS: Final = re.compile(r"\[([a-z][a-z-]+)\] ([^\n]+)")
+_SPARKS: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
+_CALLING: Final = re.compile(r"An error occurred while calling [^\n]+\n[:.\s]*")
+"""What stands before the first line of an error that comes out of Java as it is."""
 
 
 def coded(error: OnceqError, place: str) -> OnceqError:
@@ -38,7 +41,10 @@ def told(error: Exception) -> OnceqError:
             return made
     from pyspark.errors import AnalysisException
 
-    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    bare = _CALLING.sub("", text.strip(), count=1)
+    first = bare.splitlines()[0] if bare else type(error).__name__
+    if bare != text.strip() and (coded_line := _SPARKS.search(bare)):
+        first = coded_line[0].strip()
     if isinstance(error, AnalysisException):
         return errors.InvalidParameter(f"Spark says: {first}")
     return errors.ServiceNotAvailable(f"Spark gave up: {first}")

@@ -73,16 +73,22 @@ def find(folders: Sequence[str]) -> list[Coverage]:
         folders: Paths, also with ``*`` and ``**``.
 
     Raises:
-        ConfigurationError: There is none in one of them, or a file is none of ours.
+        ConfigurationError: There is none in one of them, a file is none of ours or not whole, or
+            one of both cannot be read.
     """
     found: dict[str, Path] = {}
     for given in folders:
         places = [Path(p) for p in glob.glob(given, recursive=True)] or [Path(given)]
-        here = [folder for place in places for folder in _folders(place)]
+        try:
+            here = [folder for place in places for folder in _folders(place)]
+        except OSError as error:
+            raise ConfigurationError(f"{error.filename} cannot be read: {error.strerror}") from None
         if not here:
+            nowhere = not any(place.is_dir() for place in places)
             raise ConfigurationError(
-                f"there is no history in {given}: name the data directory of a queue manager that "
-                "has the setting history = true, or a folder with several of them"
+                f"there is no {'folder' if nowhere else 'history in'} {given}: name the data "
+                "directory of a queue manager that has the setting history = true, or a folder "
+                "with several of them"
             )
         found.update({str(folder.resolve()): folder for folder in here})
     known: dict[str, Coverage] = {}
@@ -108,7 +114,9 @@ def _spans(folder: Path) -> list[Span]:
 
 def _coverage(folder: Path) -> Coverage:
     spans = _spans(folder)
-    metas = [_meta(folder / span.name) for span in (spans[0], spans[-1])]
+    # Each of them: what Spark finds empty it passes over, and whatever that file told would be
+    # called lost.
+    metas = [_meta(folder / span.name) for span in spans]
     if len({meta["managerId"] for meta in metas}) > 1:
         raise ConfigurationError(f"{folder} holds files of several managers; keep them apart")
     last = metas[-1]
@@ -131,7 +139,10 @@ def _meta(path: Path) -> dict[str, Any]:
     try:
         schema = pq.read_schema(path)
     except (ArrowException, OSError) as error:
-        raise ConfigurationError(f"{path} is no Parquet file that can be read: {error}") from None
+        raise ConfigurationError(
+            f"{path} is no Parquet file that can be read, or only half of one ({error}); fetch it "
+            "again, or take it away: then the audit knows that a part is missing"
+        ) from None
     raw = (schema.metadata or {}).get(META)
     if raw is None or not set(COLUMNS) <= set(schema.names):
         raise ConfigurationError(f"{path} is no file of a history of onceq")
