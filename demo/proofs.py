@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
+from typing import IO
+
+from rich.markup import escape
 
 from demo.managers import Network
 from demo.report import Findings
 from demo.watch import Watch
 
 AUDIT_PAGE = "audit.html"
+LOOK_S = 0.2
+"""Between two looks at what the audit tells of itself."""
 
 
 class Off(Exception):
@@ -26,6 +32,14 @@ def check_filter(found: Findings, verdicts: dict[str, int]) -> None:
         name: count for name, count in wanted.items() if count
     }:
         found.troubles.append(f"the filter over the repeated feed said {verdicts}")
+
+
+def pass_on(log: IO[str], watch: Watch) -> None:
+    """Say what an audit has told of its stages since the last time; the time is ours."""
+    while line := log.readline():
+        _, stage, text = line.rstrip().partition(" s  ")
+        if stage:
+            watch.say(escape(f"audit: {text}"))
 
 
 def prove(network: Network, found: Findings, watch: Watch, place: Path, *, keep: bool) -> None:
@@ -52,10 +66,16 @@ def prove(network: Network, found: Findings, watch: Watch, place: Path, *, keep:
         pipe=True,
     )
     begun = time.monotonic()
-    said = child.output.read()
+    said: list[str] = []
+    reader = threading.Thread(target=lambda: said.append(child.output.read()), daemon=True)
+    reader.start()
+    with child.log.open() as log:
+        while reader.is_alive():
+            reader.join(LOOK_S)
+            pass_on(log, watch)
     child.process.wait()
     try:
-        result = json.loads(said)
+        result = json.loads("".join(said))
     except ValueError:
         raise Off(f"the audit has failed: {child.complain()}") from None
     found.audit_s = time.monotonic() - begun

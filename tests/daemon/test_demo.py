@@ -21,6 +21,7 @@ from demo import flights
 from demo.faults import Faults, Rates, Stop, Tally
 from demo.flights import Departures
 from demo.managers import AUDIT_QUEUE, HUB_QUEUE, Network
+from demo.proofs import pass_on
 from demo.run import Course
 from demo.watch import Watch
 from rich.console import Console
@@ -145,6 +146,18 @@ def test_through_kills_and_a_bad_network(network: Network, some: list[Departures
         assert audit.queue(AUDIT_QUEUE)["messages"] == 0
 
 
+def test_what_the_audit_tells_is_passed_on() -> None:
+    console = Console(file=io.StringIO(), width=150)
+    log = io.StringIO("a word of Java\n   0.2 s  reading [x] 5 files\n   7.0 s    1 of 2 tasks\n")
+    pass_on(log, Watch(console))
+    pass_on(log, Watch(console))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert [line.partition(" s  ")[2] for line in said.splitlines()] == [
+        "audit: reading [x] 5 files",
+        "audit:   1 of 2 tasks",
+    ]
+
+
 # ---- the whole programme -----------------------------------------------------------------------
 
 
@@ -209,6 +222,7 @@ def test_a_small_one_from_end_to_end(place: Path) -> None:
     (kills,) = [line for line in said.splitlines() if "kills survived" in line]
     assert " 4 " in kills
     assert (place / "report" / "once-in-order.png").stat().st_size > 10_000
+    assert said.index("audit: reading ") < said.index("audit: judging ") < said.index("audit: done")
     (audited,) = [line for line in said.splitlines() if " audited " in line]
     assert "proven" in audited
     assert "Proven" in (place / "report" / "audit.html").read_text()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, as_json
-from onceq.cli.spark_loading import loaded, said
+from onceq.cli.interrupt import Interruptible
+from onceq.cli.spark_loading import INTERRUPTED, loaded, said
 
 VIOLATED = 8
 """Exit code of an audit that has found an invariant violated."""
+LINE_S = 5.0
+"""Between two lines about one stage where stderr is no terminal."""
 
 
 def register(app: typer.Typer) -> None:
@@ -51,23 +55,61 @@ def audit(
     json: Json = False,
 ) -> int:  # fmt: skip
     """Prove or refute from queue managers' own histories that each committed message met exactly
-    one end, once and in order.
+    one end, once and in order. What it is doing is told on stderr.
 
     Ends with 0 if nothing contradicts that, and with 8 if anything does. Messages that are on
     their way are no violation, nor is what a history that was cut off cannot tell.
     """
     command = loaded("onceq.spark.audit.command", "audit,java")
+    teller = Teller()
     try:
-        found = command.run(
-            folders, settled=settled, html=html, to=to, stuck_s=stuck, master=master
-        )
+        with Interruptible():
+            found = command.run(
+                folders, settled=settled, html=html, to=to, stuck_s=stuck, master=master,
+                say=teller,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        teller.clear()
+        out.note("interrupted: nothing is proven")
+        raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
+        teller.clear()
         raise said(error) from error
+    teller.clear()
     if as_json(json):
         out.dump(found)
     else:
         _print(found)
     return VIOLATED if found["violations"] else 0
+
+
+class Teller:
+    """What the audit is doing, on stderr: a line for each stage, and how far that is.
+
+    The latter is one line that changes on a terminal, and a line from time to time elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._said_s = 0.0
+
+    def __call__(self, told: Any) -> None:
+        """See ``onceq.spark.audit.stages.Told``."""
+        far = f"{told.done:,} of {told.tasks:,} tasks" if told.tasks else "Spark plans it"
+        what = told.stage if told.begins else f"  {far}"
+        line = f"{told.seconds:6.1f} s  {out.clean(what)}"
+        if self._live:
+            sys.stderr.write(f"\r\x1b[K{line}" + ("\n" if told.begins else ""))
+        elif told.begins or told.seconds - self._said_s >= LINE_S:
+            sys.stderr.write(f"{line}\n")
+            self._said_s = told.seconds
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line that changes away."""
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _print(found: dict[str, Any]) -> None:

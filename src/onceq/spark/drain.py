@@ -24,18 +24,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.spark import durable
 from onceq.spark.options import parse
 from onceq.spark.rows import COLUMNS
+from onceq.spark.runtime import stop_asked
 from onceq.spark.targets import wrong
 
 if TYPE_CHECKING:
@@ -122,7 +119,7 @@ def drain(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
     trigger: dict[str, Any] = (
         {"processingTime": "1 second"} if plan.follow else {"availableNow": True}
     )
-    with _stop_asked() as asked:
+    with stop_asked() as asked:
         query = (
             source.load()
             .writeStream.foreachBatch(target.write)
@@ -165,25 +162,6 @@ def _remove_done(target: _Target, options: Mapping[str, str]) -> None:
             reader.commit(end)
         finally:
             reader.stop()
-
-
-@contextmanager
-def _stop_asked() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, in place of an exception in the middle of anything."""
-    asked = threading.Event()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Target:

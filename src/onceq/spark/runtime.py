@@ -11,12 +11,15 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError
@@ -134,6 +137,7 @@ def quiet_session(
 
     Raises:
         ConfigurationError: There is no Java, or Spark does not start; the text has what it said.
+        KeyboardInterrupt: Ctrl-C or SIGTERM came while Spark started, and waited until it had.
     """
     prepare()
     with contextlib.ExitStack() as stack:
@@ -143,7 +147,8 @@ def quiet_session(
         folder.mkdir(parents=True, exist_ok=True)
         said = folder / "said"
         try:
-            with _stderr_into(said):
+            # A Java that is left alone in the middle of its start would stay for ever.
+            with stop_asked() as asked, _stderr_into(said):
                 spark = _session(master, name, folder, config or {})
         except Exception as error:
             lines = said.read_text(errors="replace").strip().splitlines()
@@ -151,9 +156,36 @@ def quiet_session(
                 f"Spark did not start ({error}); it said last: {lines[-1] if lines else 'nothing'}"
             ) from error
         try:
+            if asked.is_set():
+                raise KeyboardInterrupt
             yield spark
         finally:
             spark.stop()
+
+
+@contextmanager
+def stop_asked() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or SIGTERM sets, in place of an exception in the middle of anything.
+
+    A second one does not wait: it is KeyboardInterrupt.
+    """
+    asked = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is handle:  # else Spark has set its own meanwhile
+                signal.signal(number, handler)
 
 
 def _session(master: str, name: str, folder: Path, more: Mapping[str, str]) -> Any:

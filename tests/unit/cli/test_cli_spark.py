@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import io
 import json
+import signal
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from onceq.cli.main import run
+from onceq.cli.spark_audit import Teller
 
 FOUND: dict[str, Any] = {
     "messages": 53,
@@ -40,10 +44,25 @@ class Command:
     def __init__(self, found: dict[str, Any]) -> None:
         self.found = found
         self.asked: dict[str, Any] = {}
+        self.stop: signal.Signals | None = None
 
-    def run(self, folders: list[str], **options: Any) -> dict[str, Any]:
+    def run(self, folders: list[str], *, say: Any, **options: Any) -> dict[str, Any]:
         self.asked = {"folders": folders, **options}
+        say(Told("judging", 1.25))
+        if self.stop is not None:
+            signal.raise_signal(self.stop)
         return self.found
+
+
+@dataclass
+class Told:
+    """As of ``onceq.spark.audit.stages``, which needs Spark."""
+
+    stage: str
+    seconds: float
+    begins: bool = True
+    done: int = 0
+    tasks: int = 0
 
 
 @pytest.fixture
@@ -78,7 +97,55 @@ def test_a_violation_is_told_and_ends_with_8(
 def test_json(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     command.found["violations"] = 2
     assert run(["spark", "audit", "a", "--json"]) == 8
-    assert json.loads(capsys.readouterr().out)["messages"] == 53
+    said = capsys.readouterr()
+    assert json.loads(said.out)["messages"] == 53
+    assert said.err == "   1.2 s  judging\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(
+    command: Command, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    command.stop = number
+    assert run(["spark", "audit", "a"]) == 130
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "   1.2 s  judging\ninterrupted: nothing is proven\n"
+
+
+STEPS = (
+    Told("judging \x1b", 1.0), Told("judging", 2.0, begins=False),
+    Told("judging", 6.0, begins=False, done=5, tasks=1_200),
+    Told("judging", 7.0, begins=False, done=6, tasks=1_200), Told("done", 8.0),
+)  # fmt: skip
+
+
+def test_stages_and_a_line_from_time_to_time(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller()
+    for step in STEPS:
+        teller(step)
+    teller.clear()
+    assert capsys.readouterr().err == (
+        "   1.0 s  judging \\x1b\n   6.0 s    5 of 1,200 tasks\n   8.0 s  done\n"
+    )
+
+
+def test_one_line_changes_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    teller = Teller()
+    for step in STEPS:
+        teller(step)
+    teller.clear()
+    new = "\r\x1b[K"
+    assert terminal.getvalue() == (
+        f"{new}   1.0 s  judging \\x1b\n{new}   2.0 s    Spark plans it"
+        f"{new}   6.0 s    5 of 1,200 tasks{new}   7.0 s    6 of 1,200 tasks"
+        f"{new}   8.0 s  done\n{new}"
+    )
 
 
 def test_a_missing_library_is_named(

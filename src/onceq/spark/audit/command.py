@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from pyspark.sql import functions as f
 
 from onceq.errors import ConfigurationError
 from onceq.spark.audit import copies, files, judge, measure, story
+from onceq.spark.audit.stages import Say, Stages, attended
 from onceq.spark.runtime import QUICK, quiet_session
 
 if TYPE_CHECKING:
@@ -31,28 +33,47 @@ HEAP_BYTES_MAX: Final = 16 << 30
 
 
 def run(
-    folders: Sequence[str], *, settled: bool, html: str, to: str, stuck_s: float, master: str
-) -> dict[str, Any]:
+    folders: Sequence[str], *, settled: bool, html: str, to: str, stuck_s: float, master: str,
+    say: Say,
+) -> dict[str, Any]:  # fmt: skip
     """Audit, in a Spark session of its own if there is none; see ``onceq spark audit --help``.
+
+    Args:
+        say: Is told how far it is.
 
     Returns:
         The findings, as JSON has them.
 
     Raises:
         ConfigurationError: There is no history, no Java, or a place cannot be written to.
+        KeyboardInterrupt: Ctrl-C or SIGTERM; there is no report then, and all tables or none.
     """
+    stages = Stages(say)
     histories = files.find(folders)
     if to and os.path.exists(to):
         raise ConfigurationError(f"--out {to} is there already; name a folder that is not")
     if html and not Path(html).resolve().parent.is_dir():
         raise ConfigurationError(f"--html {html}: there is no such folder")
+    if html and Path(html).is_dir():
+        raise ConfigurationError(f"--html {html} is a folder; name a file")
+    wish: dict[str, Any] = {"settled": settled, "html": html, "to": to, "stuck_s": stuck_s}
     active = SparkSession.getActiveSession()
     if active is not None:
-        return audit(active, histories, settled=settled, html=html, to=to, stuck_s=stuck_s)
-    size = sum(os.path.getsize(path) for one in histories for path in one.files)
+        return audit(active, histories, **wish, begin=stages.begin)
+    size = _size(histories)
     config = SMALL if size < SMALL_BYTES else {**LARGE, "spark.driver.memory": _heap()}
+    stages.begin("starting Spark")
     with quiet_session(master, "onceq audit", config) as spark:
-        return audit(spark, histories, settled=settled, html=html, to=to, stuck_s=stuck_s)
+        stages.watch(spark.sparkContext.statusTracker())
+        return attended(
+            lambda: audit(spark, histories, **wish, begin=stages.begin), stages,
+            spark.sparkContext.cancelAllJobs,
+        )  # fmt: skip
+
+
+def _size(histories: Sequence[files.Coverage]) -> int:
+    """Bytes of all files."""
+    return sum(os.path.getsize(path) for one in histories for path in one.files)
 
 
 def _heap() -> str:
@@ -61,57 +82,95 @@ def _heap() -> str:
     return f"{max(min(whole // HEAP_SHARE, HEAP_BYTES_MAX) >> 20, 1024)}m"
 
 
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _unheard(stage: str) -> None:
+    """Nobody listens."""
+
+
 def audit(
     spark: SparkSession, histories: Sequence[files.Coverage], *, settled: bool = False,
-    html: str = "", to: str = "", stuck_s: float = 300.0,
+    html: str = "", to: str = "", stuck_s: float = 300.0, begin: Callable[[str], None] = _unheard,
 ) -> dict[str, Any]:  # fmt: skip
-    """The findings about histories."""
+    """The findings about histories.
+
+    Args:
+        begin: Is told what is done next, and may raise to end the audit there.
+    """
+    count = sum(len(one.files) for one in histories)
+    begin(f"reading {_some(count, 'file')}, {_size(histories) / (1 << 20):,.1f} MiB, of "
+          f"{_some(len(histories), 'queue manager')}")  # fmt: skip
     rows = copies.read(spark, histories).persist()
     ledger = copies.ledger(rows, histories).persist()
     verdicts = judge.judge(rows, ledger, settled=settled).persist()
     try:
-        found = _findings(histories, rows, ledger, verdicts, stuck_s)
+        found = _findings(histories, rows, ledger, verdicts, stuck_s, begin)
         moved = measure.traffic(rows, ledger)
         if to:
-            for name, frame in (
-                ("messages", ledger), ("violations", verdicts), ("traffic", moved),
-            ):  # fmt: skip
-                frame.write.parquet(os.path.join(to, name))
+            begin(f"writing tables into {to}")
+            _write(to, {"messages": ledger, "violations": verdicts, "traffic": moved})
             found["written"].append(to)
         if html:
             from onceq.spark.audit.report import page
 
+            begin(f"writing the report {html}")
             points = [row.asDict() for row in moved.collect()]
             Path(html).write_text(page(found, points), encoding="utf-8")
             found["written"].append(html)
+        begin("done")
         return found
     finally:
         for frame in (rows, ledger, verdicts):
             frame.unpersist()
 
 
+def _write(to: str, tables: dict[str, DataFrame]) -> None:
+    """All tables, or none."""
+    try:
+        for name, frame in tables.items():
+            frame.write.parquet(os.path.join(to, name))
+    except BaseException:
+        shutil.rmtree(to, ignore_errors=True)
+        raise
+
+
 def _findings(
     histories: Sequence[files.Coverage], rows: DataFrame, ledger: DataFrame, verdicts: DataFrame,
-    stuck_s: float,
+    stuck_s: float, begin: Callable[[str], None],
 ) -> dict[str, Any]:  # fmt: skip
+    """Each frame is asked first for what fills its cache, so that a stage is what it says."""
+    told = {
+        row["managerId"]: row
+        for row in rows.groupBy("managerId")
+        .agg(f.min(f.expr("cast(eventTime as bigint)")).alias("first"), f.count("*").alias("rows"))
+        .collect()
+    }
+    events = sum(row["rows"] for row in told.values())
+    begin(f"following messages through {_some(events, 'event')}")
+    messages = ledger.count()
+    begin(f"judging {_some(messages, 'message')} and their streams")
     counted = sorted(
         verdicts.groupBy("invariant", "fault").count().collect(),
         key=lambda row: (int(row["invariant"][1:]), row["fault"]),
     )
-    first = {
-        row["managerId"]: row["first"]
-        for row in rows.groupBy("managerId")
-        .agg(f.min(f.expr("cast(eventTime as bigint)")).alias("first"))
-        .collect()
-    }
+    violations = sum(row["count"] for row in counted)
+    if violations:
+        begin(f"telling the stories of {_some(violations, 'violation')}")
+    stories = story.stories(rows, verdicts) if violations else []
+    begin("counting ends, latencies, resends and stuck streams")
     found = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "managers": [{**one.plain(), "from_s": first.get(one.id, 0)} for one in histories],
-        "messages": ledger.count(),
+        "managers": [
+            {**one.plain(), "from_s": told[one.id]["first"] if one.id in told else 0}
+            for one in histories
+        ],
+        "messages": messages,
         "states": measure.states(ledger),
-        "violations": sum(row["count"] for row in counted),
+        "violations": violations,
         "by_invariant": [row.asDict() for row in counted],
-        "stories": story.stories(rows, verdicts),
+        "stories": stories,
         "latencies": measure.latencies(ledger),
         "resends": measure.resends(ledger),
         "stuck": measure.stuck(

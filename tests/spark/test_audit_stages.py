@@ -1,0 +1,309 @@
+"""What an audit tells of itself, and that it can be given up, also while Spark starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceq.spark import runtime
+from onceq.spark.audit import command, stages
+from onceq.spark.audit.stages import Stages, Stopped, Tasks, Told, attended
+from onceq.spark.told import told
+from tests.scratch import scratch
+from tests.spark.test_audit import peopled
+
+pytestmark = pytest.mark.spark
+
+
+class Clock:
+    """Seconds that a test lets pass."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.now = 100.0
+        self._step = step
+
+    def __call__(self) -> float:
+        self.now += self._step
+        return self.now
+
+
+@dataclass
+class Info:
+    """Of one of Spark's stages."""
+
+    numCompletedTasks: int
+    numTasks: int
+
+
+class Tracker:
+    """In place of Spark's status tracker."""
+
+    def __init__(self) -> None:
+        self.active: list[int] = []
+        self.infos: dict[int, Info] = {}
+
+    def getActiveStageIds(self) -> list[int]:
+        return self.active
+
+    def getStageInfo(self, number: int) -> Info | None:
+        return self.infos.get(number)
+
+
+# ---- stages --------------------------------------------------------------------------------------
+
+
+def test_tasks_are_counted_over_all_that_was_seen_active() -> None:
+    tracker = Tracker()
+    tasks = Tasks(tracker)
+    assert tasks.look() == (0, 0)
+    tracker.active, tracker.infos = [1], {1: Info(3, 8)}
+    assert tasks.look() == (3, 8)
+    tracker.active, tracker.infos = [2], {1: Info(8, 8), 2: Info(0, 4)}
+    assert tasks.look() == (8, 12), "the end of one that is over counts"
+    tracker.active, tracker.infos = [], {}
+    assert tasks.look() == (8, 12), "Spark forgets old ones"
+    tasks.forget()
+    assert tasks.look() == (0, 0)
+
+
+def test_a_stage_is_told_when_it_begins_and_each_second() -> None:
+    said: list[Told] = []
+    clock, tracker = Clock(), Tracker()
+    told_by = Stages(said.append, clock)
+    told_by.begin("starting")
+    clock.now += 5
+    told_by.tick()
+    assert said == [Told("starting", 0.0, begins=True)], "there is no Spark to look at"
+    told_by.watch(tracker)
+    tracker.active, tracker.infos = [1], {1: Info(3, 8)}
+    told_by.tick()
+    clock.now += 0.5
+    told_by.tick()
+    clock.now += 0.5
+    tracker.infos = {1: Info(5, 8)}
+    told_by.tick()
+    tracker.active = []
+    told_by.begin("judging")
+    clock.now += 1
+    told_by.tick()
+    assert said[1:] == [
+        Told("starting", 5.0, begins=False, done=3, tasks=8),
+        Told("starting", 6.0, begins=False, done=5, tasks=8),
+        Told("judging", 6.0, begins=True),
+        Told("judging", 7.0, begins=False),
+    ]
+
+
+# ---- work that is attended -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "POLL_S", 0.001)
+
+
+def watched(say: Callable[[Told], None]) -> Stages:
+    """Stages for which it is always time to be told."""
+    made = Stages(say, Clock(step=10.0))
+    made.watch(Tracker())
+    return made
+
+
+def unwanted() -> None:
+    raise AssertionError("nobody has given it up")
+
+
+def test_what_the_work_gives_is_given(quick: None) -> None:
+    heard = threading.Event()
+    made = watched(lambda _: heard.set())
+    assert attended(lambda: heard.wait(60), made, unwanted), "the one that waits tells"
+
+
+def test_what_the_work_raises_is_raised(quick: None) -> None:
+    def work() -> None:
+        raise ValueError("of the work")
+
+    with pytest.raises(ValueError, match="of the work"):
+        attended(work, watched(lambda _: None), unwanted)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_until_the_work_has_ended(quick: None, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    made = watched(lambda told: None if told.begins else signal.raise_signal(number))
+    cancelled = threading.Semaphore(0)
+
+    def work() -> None:
+        made.begin("first")
+        for _ in range(2):  # Spark's jobs
+            assert cancelled.acquire(timeout=60)
+        made.begin("second")
+
+    with pytest.raises(KeyboardInterrupt):
+        attended(work, made, cancelled.release)
+    with pytest.raises(Stopped):
+        made.begin("third")
+    assert signal.getsignal(number) == before
+
+
+def test_a_second_signal_does_not_wait(quick: None) -> None:
+    ended = threading.Event()
+    made = watched(lambda _: signal.raise_signal(signal.SIGINT))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            attended(lambda: ended.wait(60), made, lambda: signal.raise_signal(signal.SIGINT))
+        assert not ended.is_set()
+    finally:
+        ended.set()
+
+
+def test_what_was_found_before_a_signal_is_given(quick: None) -> None:
+    cancelled = threading.Event()
+    made = watched(lambda _: signal.raise_signal(signal.SIGINT))
+    assert attended(lambda: cancelled.wait(60), made, cancelled.set)
+
+
+def test_a_signal_waits_until_spark_has_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A Java that was left alone in the middle of its start stayed for ever."""
+    done = []
+
+    class Session:
+        def stop(self) -> None:
+            done.append("stopped")
+
+    def start(*_: object) -> Session:
+        signal.raise_signal(signal.SIGINT)
+        done.append("started")
+        return Session()
+
+    monkeypatch.setattr(runtime, "prepare", lambda: None)
+    monkeypatch.setattr(runtime, "_session", start)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        runtime.quiet_session("local[1]", "test", folder=tmp_path / "spark"),
+    ):
+        done.append("used")
+    assert done == ["started", "stopped"]
+
+
+def test_a_handler_of_spark_stays() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with runtime.stop_asked():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ---- tables and errors ---------------------------------------------------------------------------
+
+
+class Frame:
+    """In place of a frame of Spark, and of its writer."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.write = self
+        self._fault = fault
+
+    def parquet(self, path: str) -> None:
+        if self._fault is not None:
+            raise self._fault
+        Path(path).mkdir(parents=True)
+
+
+def test_all_tables_are_written_or_none(tmp_path: Path) -> None:
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    command._write(str(whole), {"a": Frame(), "b": Frame()})  # type: ignore[dict-item]
+    assert sorted(path.name for path in whole.iterdir()) == ["a", "b"]
+    fault = OSError("the disk is full")
+    with pytest.raises(OSError, match="disk is full"):
+        command._write(str(half), {"a": Frame(), "b": Frame(fault)})  # type: ignore[dict-item]
+    assert not half.exists()
+
+
+CALLING = "An error occurred while calling o1102.collectToPython.\n: java.util.Concurrent: "
+
+
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        (f"{CALLING}org.Spark: [FAILED_READ_FILE.NO_HINT] Reading file:///x.  SQLSTATE: KD001\n at",
+         "gave up: [FAILED_READ_FILE.NO_HINT] Reading file:///x.  SQLSTATE: KD001"),
+        (f"{CALLING}java.lang.OutOfMemoryError: heap\n\tat a.b", "Concurrent: java.lang.OutOfMem"),
+        ("the first line\nthe second", "gave up: the first line"),
+        ("", "gave up: ValueError"),
+    ],
+)  # fmt: skip
+def test_an_error_out_of_java_says_what_happened(said: str, part: str) -> None:
+    text = told(ValueError(said)).text
+    assert part in text
+    assert "\n" not in text
+
+
+# ---- the command as a process --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stage", "number"), [("starting Spark", signal.SIGTERM), ("reading ", signal.SIGINT)]
+)
+def test_ctrl_c_ends_it_with_130_and_one_line(
+    tmp_path_factory: pytest.TempPathFactory, stage: str, number: signal.Signals
+) -> None:
+    with scratch(tmp_path_factory, "stop") as place:
+        peopled(place / "true")
+        (place / "tmp").mkdir()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "onceq.cli.main", "spark", "audit", str(place / "true")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env={**os.environ, "TMPDIR": str(place / "tmp")},
+        )  # fmt: skip
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if stage in line:
+                    break
+            process.send_signal(number)
+            # Java has the same stdout, so this waits for its end too.
+            output, errors = process.communicate(timeout=120)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        assert process.returncode == 130
+        assert output == ""
+        assert errors.splitlines()[-1] == "interrupted: nothing is proven"
+        assert "Traceback" not in errors
+        assert list((place / "tmp").glob("onceq-spark-*")) == []
+
+
+def test_told_stages(spark: Any, tmp_path: Path) -> None:
+    """Of a true audit, in a session that is there already."""
+    heard: list[Told] = []
+    found = command.run(
+        [str(peopled(tmp_path / "true"))], settled=False, html=str(tmp_path / "r.html"),
+        to=str(tmp_path / "tables"), stuck_s=100, master="", say=heard.append,
+    )  # fmt: skip
+    names = [told.stage for told in heard]
+    assert names[0].startswith("reading ")
+    assert names[0].endswith(" MiB, of 3 queue managers")
+    assert names[1].startswith("following messages through ")
+    assert names[2:] == [
+        f"judging {found['messages']} messages and their streams",
+        "counting ends, latencies, resends and stuck streams",
+        f"writing tables into {tmp_path / 'tables'}",
+        f"writing the report {tmp_path / 'r.html'}",
+        "done",
+    ]
+    assert all(told.begins for told in heard)
