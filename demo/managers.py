@@ -94,7 +94,13 @@ class Child:
                 stdout=subprocess.PIPE if pipe else subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
+                # What it would leave behind when it is killed goes with the demo's directory.
+                env={
+                    **os.environ,
+                    "PYTHONPATH": path,
+                    "PYTHONUNBUFFERED": "1",
+                    "TMPDIR": str(log.parent),
+                },
                 text=True,
             )
 

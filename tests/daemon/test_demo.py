@@ -193,7 +193,7 @@ class Programme:
 
     def left_behind(self) -> list[str]:
         """Processes that work in its place, and directories that it made."""
-        found = [str(path) for path in self.place.glob("onceq-demo-*")]
+        found = [str(path) for path in self.place.glob("onceq-*")]
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -230,8 +230,13 @@ def test_a_small_one_from_end_to_end(place: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["starting five", "kill -9 HUB"])
+@pytest.mark.parametrize(
+    "word",
+    ["starting five", "kill -9 HUB", pytest.param("audit: reading", marks=pytest.mark.spark)],
+)
 def test_ctrl_c_leaves_nothing_behind(place: Path, word: str) -> None:
+    if word == "audit: reading":
+        pytest.importorskip("pyspark", reason="PySpark is not installed: onceq[spark]")
     programme = Programme(place, "--flights", "1500")
     programme.until(word)
     programme.process.send_signal(signal.SIGINT)
