@@ -20,7 +20,7 @@ from onceq.spark.runtime import quiet_session
 
 PARTITIONS = 2
 WRITE_ROWS = 1_000_000
-"""Of one write: what stands prepared for it takes memory of the queue manager."""
+"""Of one write: what stands prepared for it."""
 NARROW = ("body",)
 OWN = ("body", "'row ' || seq AS label", "seq AS appSpecific")
 """With a label and a number of its own for each row."""

@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: pip instal
 from onceq.errors import BodyTooLarge, IllegalPropertyValue  # noqa: E402
 from onceq.model.run import Run  # noqa: E402
 from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces  # noqa: E402
-from onceq.spark.sink_task import BRANCH_MESSAGES, _cut, _parts  # noqa: E402
+from onceq.spark.sink_task import BRANCH_BYTES, BRANCH_MESSAGES, _cut, _parts  # noqa: E402
 
 TYPES = {
     "body": pa.binary(), "queue": pa.string(), "label": pa.string(), "appSpecific": pa.int64(),
@@ -167,7 +167,8 @@ def test_what_is_too_much_for_a_branch_is_cut_in_order() -> None:
     assert [len(part) for part in parts] == [BRANCH_MESSAGES, BRANCH_MESSAGES, 5]
     assert b"".join(bytes(part.data) for part in parts) == bytes(run.data)
     assert [n for part in parts for n in part.lengths] == list(run.lengths)
-    big = Run.of([b"a" * (20 << 20), b"b" * (20 << 20), b"c"])
+    size = BRANCH_BYTES * 5 // 8
+    big = Run.of([b"a" * size, b"b" * size, b"c"])
     assert [(first, len(part)) for first, part in _parts(big)] == [(0, 1), (1, 2)]
 
 

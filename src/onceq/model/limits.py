@@ -146,7 +146,8 @@ HTTP_RECEIPTS_MAX: Final = 64
 """Stream receipts that wait for one sender that cannot be reached; it will ask again."""
 
 PREPARED_MAX: Final = 10_000
-"""Branches of external transactions that are prepared at one time; their bodies are in memory."""
+"""Branches of external transactions that are prepared at one time; those of their bodies that are
+for other managers are in memory."""
 DECISIONS_MAX: Final = 100_000
 """Decisions remembered because partners have not carried them out."""
 GROUPS_MAX: Final = 10_000

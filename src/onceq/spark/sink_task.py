@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from onceq.client.branches import Branch
     from onceq.client.groups import Attempt
 
-BRANCH_BYTES: Final = 32 << 20
-"""Bodies of one branch: its record, its memory and its commit stay moderate."""
-BRANCH_MESSAGES: Final = 100_000
+BRANCH_BYTES: Final = 16 << 20
+"""Bodies of one branch: its record and its memory stay moderate. With its headers a full one is
+larger than a segment of the log, and gets a file of its own, not filled with zeros before."""
+BRANCH_MESSAGES: Final = 50_000
 CONNECT_S_MAX: Final = 10.0
 LABEL_SHOWN: Final = 40
 DESTINATION_SHOWN: Final = 200
