@@ -173,7 +173,7 @@ class World(Core):
         adm = state.queues["private$\\adm"].number
         ours, finals = [], []
         for _, payload in self.records:
-            record = decode(payload)
+            record = decode(payload, 0)
             if not isinstance(record, tuple) or not isinstance(record[0], Change):
                 continue
             for put in record[0].puts:

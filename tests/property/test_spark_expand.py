@@ -77,11 +77,11 @@ def by_core(text: str, snapshot: Snapshot | None) -> tuple[list[str], str]:
     item = SendItem(text, PLAIN, Run.of([b"x"]))
     answer = core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
     if isinstance(answer, OnceqError):
-        assert not any(isinstance(decode(p), tuple) for _, p in core.records[before:])
+        assert not any(isinstance(decode(p, 0), tuple) for _, p in core.records[before:])
         return [], answer.code
     found = []
     for _, payload in core.records[before:]:
-        record = decode(payload)
+        record = decode(payload, 0)
         if isinstance(record, tuple) and isinstance(record[0], Change):
             for put in record[0].puts:
                 holder = core.manager.state.holders[put.holder]

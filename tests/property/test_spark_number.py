@@ -106,7 +106,7 @@ class Sender:
         found = defaultdict(list)
         streams: dict[str, list[int]] = defaultdict(list)
         for _, payload in self.core.records:
-            record = decode(payload)
+            record = decode(payload, 0)
             if not isinstance(record, tuple) or not isinstance(record[0], Change):
                 continue
             for put in record[0].puts:

@@ -47,18 +47,15 @@ class Laid:
 
     Attributes:
         lengths: Of the packets.
+        size: Of all of them, in bytes.
         address: Log address of the first; they lie one after another.
         data: Their bytes, until they are on record.
     """
 
     lengths: array[int]
+    size: int
     address: int = 0
     data: Buffer = b""
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return sum(self.lengths)
 
 
 @dataclass(slots=True)
@@ -154,7 +151,7 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
         laid: list[Laid] = []
         for count, place in head.get("laid", ()):
             lengths, at = _table(payload, at, count)
-            laid.append(Laid(lengths, place or address + at))
+            laid.append(Laid(lengths, sum(lengths), place or address + at))
             at += 0 if place else laid[-1].size
         if at != len(payload):
             raise DamagedRecord(f"a branch ends at {at}, its record at {len(payload)}")

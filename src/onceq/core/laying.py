@@ -41,7 +41,7 @@ def lay(desk: Desk, tx: Transaction) -> tuple[list[Laid], int, int]:
     laid: list[Laid] = []
     for part in in_order(tx.sends, message):
         packets = part.encode(transaction=transaction)
-        laid.append(Laid(packets.lengths, data=packets.data))
+        laid.append(Laid(packets.lengths, len(packets.data), data=packets.data))
     runs = iter(laid)
     for p in tx.sends:
         bodies = p.item.bodies

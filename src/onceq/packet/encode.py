@@ -15,7 +15,8 @@ import struct
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import accumulate, pairwise, repeat
+from operator import add, itemgetter
 from typing import Final
 
 from onceq.errors import BodyTooLarge, IllegalPropertyValue, LabelTooLong
@@ -25,6 +26,7 @@ from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.packet import layout as at
 from onceq.packet.address import NOWHERE, PADDING, Address, MultiNames
+from onceq.packet.columns import cut, spread_numbers
 
 __all__ = ["NOWHERE", "PADDING", "Address", "MultiNames", "Template", "encode_run", "template"]
 
@@ -328,41 +330,42 @@ def _join_own(
 ) -> tuple[bytearray, array[int]]:
     """Bodies, each behind a header of its own; what all have in common is filled in there, and the
     message numbers are written."""
-    before, headers = made.properties, bytes(own.data)
-    small = len(bodies.data) < _VIEW_FROM * len(bodies)
-    data = bytes(bodies.data) if small else memoryview(bodies.data)
-    sizes, rest = at.OFF_BODY_SIZE, at.OFF_BODY_SIZE + _SIZES.size
-    middle = bytes(head[at.OFF_MESSAGE_NUMBER + at.U32.size : before + 1])
-    forms: dict[int, tuple[bytes, bytes, int]] = {}
-    parts: list[Buffer] = []
-    packets = array(LENGTH_TYPE)
-    start = begin = 0
-    for number, length, size in zip(
-        map(at.U32.pack, messages), own.lengths, bodies.lengths, strict=True
-    ):
-        form = forms.get(length + size)
-        if form is None:
-            form = forms[length + size] = _form(made, head, before + length + size)
-        lead, tail, packet = form
-        stop, end = start + length, begin + size
-        # The first byte of a header is the acknowledgments, which stand in ``middle``.
-        parts += (
-            lead, number, middle, headers[start + 1 : start + sizes], _SIZES.pack(size, size),
-            headers[start + rest : stop], data[begin:end], tail,
-        )  # fmt: skip
-        packets.append(packet)
-        start, begin = stop, end
+    before, count, data = made.properties, len(bodies), bytes(own.data)
+    fixed = at.PROPERTIES_HEADER
+    starts = list(accumulate(own.lengths, initial=0))
+    lead = before + fixed
+    leads = bytearray(bytes(head[:lead]) * count)
+    heads = b"".join([data[start : start + fixed] for start in starts[:-1]])
+    # The first byte of a header is the acknowledgments, which belong to the batch.
+    for k in range(1, at.OFF_BODY_SIZE):
+        leads[before + k :: lead] = heads[k::fixed]
+    for k in range(at.OFF_EXTENSION_SIZE, fixed):
+        leads[before + k :: lead] = heads[k::fixed]
+    sizes = list(map(add, own.lengths, bodies.lengths))
+    forms = {size: _behind(made, before + size) for size in set(sizes)}
+    tails = [forms[size] for size in sizes]
+    packets = array(LENGTH_TYPE, map(add, map(add, sizes, repeat(before)), map(len, tails)))
     _check_packets(packets)
+    for place, numbers in (
+        (at.OFF_PACKET_SIZE, packets), (at.OFF_MESSAGE_NUMBER, messages),
+        (before + at.OFF_BODY_SIZE, bodies.lengths),
+        (before + at.OFF_BODY_SIZE + at.U32.size, bodies.lengths),
+    ):  # fmt: skip
+        spread_numbers(leads, place, lead, numbers, count)
+    small = len(bodies.data) < _VIEW_FROM * count
+    whole = bytes(bodies.data) if small else memoryview(bodies.data)
+    begins = list(accumulate(bodies.lengths, initial=0))
+    parts: list[Buffer] = [b""] * (4 * count)
+    parts[0::4] = cut(bytes(leads), lead)
+    parts[1::4] = [data[a + fixed : b] for a, b in pairwise(starts)]
+    parts[2::4] = [whole[a:b] for a, b in pairwise(begins)]
+    parts[3::4] = tails
     return bytearray().join(parts), packets
 
 
-def _form(made: Template, head: bytearray, size: int) -> tuple[bytes, bytes, int]:
-    """What packets with so many bytes up to the end of the body have in common: what stands before
-    the message number, what follows the body, and how large they are."""
-    tail = PADDING[size % 4] + made.tail
-    lead = bytearray(head[: at.OFF_MESSAGE_NUMBER])
-    at.U32.pack_into(lead, at.OFF_PACKET_SIZE, size + len(tail))
-    return bytes(lead), tail, size + len(tail)
+def _behind(made: Template, size: int) -> bytes:
+    """What follows the body in packets that have so many bytes up to its end."""
+    return PADDING[size % 4] + made.tail
 
 
 def _check_packets(packets: array[int]) -> None:
@@ -387,9 +390,7 @@ def _write_numbers(
     """Write one 32-bit number into each packet, ``offset`` bytes from its start."""
     count, size = len(packets), packets[0]
     if count >= COLUMNS_FROM and size * count == len(out) and packets.count(size) == count:
-        raw = struct.pack(f"<{count}I", *numbers)
-        for k in range(4):
-            out[offset + k :: size] = raw[k::4]
+        spread_numbers(out, offset, size, numbers, count)
         return
     put = at.U32.pack_into
     for length, number in zip(packets, numbers, strict=True):

@@ -15,15 +15,16 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from operator import add
 from typing import Any, Final
 
 from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong, OnceqError
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
-from onceq.model.message import OWN, PLAIN
+from onceq.model.message import CORRELATION_BYTES
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet import layout as at
+from onceq.packet.columns import cut, spread, spread_numbers
 from onceq.packet.encode import CIPHER_RC4, HASH_SHA1, PROPERTIES, label_bytes
 
 LABEL_UNITS_MAX: Final = LABEL_CHARS_MAX + 1
@@ -33,6 +34,8 @@ _UNIT: Final = 2
 _NO_CLASS: Final = bytes(2)
 _OF_THE_BODY: Final = struct.pack("<5I", 0, 0, 0, HASH_SHA1, CIPHER_RC4)
 """Its size, room and privacy, hash and cipher in a header of a message's own."""
+_EMPTY: Final = PROPERTIES.pack(0, 0, 0, b"", 0, 0, 0, 0, 0, HASH_SHA1, CIPHER_RC4, 0)
+"""A header in which no property is set."""
 
 
 def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
@@ -44,20 +47,27 @@ def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
     Raises:
         LabelTooLong, IllegalPropertyValue: A label does not fit into a packet.
     """
-    columns = [values.get(name) or repeat(getattr(PLAIN, name), count) for name in OWN[1:]]
-    labels = _labels(values["label"]) if values.get("label") else repeat(b"", count)
-    parts: list[bytes] = []
-    lengths = array(LENGTH_TYPE)
-    pack = PROPERTIES.pack
-    for label, correlation, app, kind, extension in zip(labels, *columns, strict=True):
-        parts += (
-            pack(0, len(label) // _UNIT, 0, correlation, kind, app, 0, 0, 0,
-                 HASH_SHA1, CIPHER_RC4, len(extension)),
-            label,
-            extension,
-        )  # fmt: skip
-        lengths.append(at.PROPERTIES_HEADER + len(label) + len(extension))
-    return Run(b"".join(parts), lengths)
+    fixed = at.PROPERTIES_HEADER
+    heads = bytearray(_EMPTY * count)
+    labels = _labels(values["label"]) if values.get("label") else [b""] * count
+    heads[at.PROP_LABEL_CHARS :: fixed] = bytes([len(label) // _UNIT for label in labels])
+    if values.get("correlation_id"):
+        raw = b"".join(values["correlation_id"])
+        assert len(raw) == CORRELATION_BYTES * count, "they were checked before"
+        spread(heads, at.PROP_CORRELATION, fixed, raw, CORRELATION_BYTES)
+    extensions = values.get("extension") or [b""] * count
+    for place, numbers in (
+        (at.PROP_BODY_TYPE, values.get("body_type")),
+        (at.PROP_APP_SPECIFIC, values.get("app_specific")),
+        (at.OFF_EXTENSION_SIZE, list(map(len, extensions))),
+    ):
+        if numbers:
+            spread_numbers(heads, place, fixed, numbers, count)
+    parts: list[bytes] = [b""] * (3 * count)
+    parts[0::3] = cut(bytes(heads), fixed)
+    parts[1::3], parts[2::3] = labels, extensions
+    sizes = [fixed + len(label) + len(more) for label, more in zip(labels, extensions, strict=True)]
+    return Run(b"".join(parts), array(LENGTH_TYPE, sizes))
 
 
 def _labels(texts: Sequence[str]) -> list[bytes]:

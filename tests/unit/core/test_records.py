@@ -64,10 +64,15 @@ branches = st.builds(
     st.lists(st.lists(u32, max_size=9), max_size=3), st.lists(runs, max_size=3),
     by_hand=hands,
 )  # fmt: skip
-laid = lengths.flatmap(
-    lambda found: st.builds(Laid, st.just(found), data=st.binary(min_size=sum(found),
-    max_size=sum(found)))
-)  # fmt: skip
+
+
+def laid_of(found: array[int]) -> st.SearchStrategy[Laid]:
+    size = sum(found)
+    data = st.binary(min_size=size, max_size=size)
+    return st.builds(Laid, st.just(found), st.just(size), data=data)
+
+
+laid = lengths.flatmap(laid_of)
 laying = st.builds(
     Branch, u32, xids, u32, st.lists(st.dictionaries(key, u32), max_size=3), st.just([]),
     laid=st.lists(laid, min_size=1, max_size=3), next_message=u32, next_transaction=u32,
