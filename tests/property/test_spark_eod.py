@@ -23,6 +23,7 @@ from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
 from onceq.spark.operators.buckets import BUCKET, tables_of
 from onceq.spark.operators.eod import RUN_ROWS, EodFilter, placed
+from onceq.spark.operators.judging import JUDGED, verdicts_of
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
 
@@ -288,3 +289,57 @@ def test_every_way_to_find_the_order_finds_the_same() -> None:
         other, same = slow.done(table, Memory.empty(slow.fields), 0)
         assert out.equals(other)
         assert after.write(8) == same.write(8)
+
+
+# ---- the way of a frame that is no stream ----------------------------------------------------
+
+
+def test_rows_that_come_batch_by_batch_are_judged_as_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However they are cut; and all acknowledgments come with the last row."""
+    rng = random.Random(9)
+    work = EodFilter(("lookupId",), 8, 0)
+    for _ in range(60):
+        monkeypatch.setattr("onceq.spark.operators.judging.HELD_ROWS", rng.randint(1, 40))
+        table = table_of([row for batch in feed(rng) for row in batch], ordered=True)
+        if not table.num_rows:
+            continue
+        senders = [rng.choice((s, s.upper(), s, None)) for s in table["sourceMachine"].to_pylist()]
+        table = table.set_column(0, "sourceMachine", pa.array(senders, pa.string()))
+        assert table.column_names[0] == "sourceMachine"
+        expected, _ = work.done(table, Memory.empty(EodFilter.fields), 0)
+        cuts = sorted(rng.choices(range(table.num_rows + 1), k=rng.randint(0, 6)))
+        batches = [
+            tuple(table[name].slice(start, end - start).combine_chunks() for name in JUDGED)
+            for start, end in pairwise([0, *cuts, table.num_rows])
+        ]
+        found = pa.concat_arrays(list(verdicts_of(iter(batches)))).to_pylist()
+        assert len(found) == table.num_rows
+        assert [row["acks"] for row in found[:-1]] == [None] * (len(found) - 1)
+        rows = expected.to_pylist()
+        assert [row["verdict"] for row in found] == [row["verdict"] for row in rows[: len(found)]]
+        acks = {
+            (ack["sourceMachine"].casefold(), ack["queue"], int(ack["streamId"]), ack["seqNumber"])
+            for ack in (found[-1]["acks"] or [None])[1:]
+        }
+        assert acks == {
+            (row["sourceMachine"].casefold(), row["queue"], int(row["streamId"]), row["seqNumber"])
+            for row in rows[len(found) :]
+        }
+    assert list(verdicts_of(iter([]))) == []
+
+
+def test_an_acknowledgment_spells_names_as_the_first_message_did() -> None:
+    columns = {
+        "sourceMachine": ["AB", "ab", "Ab"], "queue": ["Q/x", "q\\X", "q/x"],
+        "streamId": ["1"] * 3, "seqNumber": [2, 1, 2], "prevNumber": [1, 0, 1],
+    }  # fmt: skip
+    (found,) = verdicts_of(iter([tuple(pa.array(columns[name]) for name in JUDGED)]))
+    assert found.to_pylist()[-1] == {
+        "verdict": "accept",
+        "acks": [
+            None,
+            {"sourceMachine": "AB", "queue": "Q/x", "streamId": "1", "seqNumber": 2},
+        ],
+    }

@@ -139,6 +139,87 @@ def test_columns_of_all_kinds_through_a_stream(rocks: Any, tmp_path: Path, more:
         rocks.conf.unset("spark.sql.session.timeZone")
 
 
+def test_what_is_done_with_a_frame_later_changes_no_verdict(spark: Any) -> None:
+    """Spark would bring filters before the rows are judged, and leave out what orders them."""
+    from onceq.spark.operators import accepted, eod_filter
+
+    rows = big_feed()
+    frame = spark.createDataFrame(table_of(rows, ordered=True)).repartition(3)
+    done = eod_filter(frame)
+    expected = [row for row in by_core(Receiver(), rows) if row[3] > 1]
+    later = done.where("verdict <> 'order-ack' and seqNumber > 1")
+    assert words([r.asDict() for r in later.collect()]) == expected
+    assert sorted(words([r.asDict() for r in later.orderBy("seqNumber").collect()])) == (
+        sorted(expected)
+    )
+    counts = {r["verdict"]: r["count"] for r in done.groupBy("verdict").count().collect()}
+    for word in {row[-1] for row in expected}:
+        assert done.where(done["verdict"] == word).count() == counts[word]
+    narrow = accepted(done).select("seqNumber").where("seqNumber > 1").collect()
+    assert len(narrow) == sum(row[-1] == "accept" for row in expected)
+    twice = accepted(eod_filter(accepted(done)))
+    assert twice.count() == counts["accept"], "what was accepted is in order"
+
+
+@pytest.mark.parametrize(
+    "order", [None, ["at"], ["at", "more"]], ids=["no order", "places claimed twice", "two columns"]
+)
+@pytest.mark.parametrize("whole", [True, False], ids=["numbers", "texts"])
+def test_spark_puts_rows_in_the_order_of_the_operator(spark: Any, order: Any, whole: bool) -> None:
+    """Nulls last, and rows that claim one place by stream and numbers; bad rows are malformed."""
+    from onceq.spark.operators import eod_filter
+    from onceq.spark.operators.eod import EodFilter
+    from onceq.spark.operators.memory import Memory
+
+    rng = random.Random(6)
+    texts = ["9", "09", "10", "0", "x", None, "-1", str((1 << 64) - 1), str(1 << 64), "000100"]
+    count = 400
+    table = pa.table(
+        {
+            "sourceMachine": [rng.choice("abcdefgh") for _ in range(count)],
+            "queue": ["q"] * count,
+            "streamId": [
+                rng.choice((9, 10, 0, -1, None)) if whole else rng.choice(texts)
+                for _ in range(count)
+            ],
+            "seqNumber": [rng.choice((1, 2, 3, 0, None)) for _ in range(count)],
+            "prevNumber": pa.array([rng.choice((0, 1, 2, None)) for _ in range(count)], pa.int32()),
+            "at": [rng.choice((None, 1.0, 2.0, float("nan"), -0.0, 0.0)) for _ in range(count)],
+            "more": [rng.choice(("a", "B", None, "é")) for _ in range(count)],
+        }
+    )
+    done = eod_filter(spark.createDataFrame(table).repartition(3), order_by=order)
+    expected, _ = EodFilter(tuple(order or ()), 1, 0).done(table, Memory.empty(EodFilter.fields), 0)
+
+    def told(rows: list[dict[str, Any]]) -> list[str]:
+        # Rows that are alike in what orders them may change places.
+        said = ["sourceMachine", "verdict", "seqNumber", "prevNumber", *(order or ())]
+        kept = [
+            repr([r[name] or 0 for name in said])
+            for r in rows
+            if r["verdict"] not in ("malformed", "order-ack")
+        ]
+        return sorted(kept, key=lambda text: text[:4])
+
+    found = [row.asDict() for row in done.collect()]
+    assert told(found) == told(expected.to_pylist())
+    assert len(found) == expected.num_rows
+
+
+def test_columns_of_any_names_come_through(spark: Any) -> None:
+    from onceq.spark.operators import eod_filter
+
+    frame = spark.sql(
+        "select 'A' sourceMachine, 'q' queue, '7' streamId, 1 seqNumber, 0 prevNumber, 5 `a.b`, "
+        "6 `A.B`, 7 acks, 8 Queue, 9 `tick``ed`, 10 c1"
+    )
+    done = eod_filter(frame)
+    assert done.columns == [*frame.columns, "verdict"]
+    message, ack = (tuple(row) for row in done.collect())
+    assert message == ("A", "q", "7", 1, 0, 5, 6, 7, 8, 9, 10, "accept")
+    assert ack == ("A", "q", "7", 1, *[None] * 7, "order-ack")
+
+
 def test_nothing_in_a_frame(spark: Any) -> None:
     from onceq.spark.operators import eod_filter
 

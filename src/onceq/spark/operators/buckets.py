@@ -73,14 +73,15 @@ def bucketed(frame: Any, what: str, key: Sequence[str], work: Work, schema: Any)
 
 
 def _at_once(frame: Any, key: Sequence[str], work: Work, schema: Any) -> Any:
-    """A frame that is no stream: Spark itself brings the rows of a bucket together, and sorts by
-    bucket, so that a task holds the rows of one bucket at a time."""
+    """A frame that is no stream: Spark itself brings the rows of a key together, and sorts by
+    bucket, so that a task holds its rows of one bucket at a time."""
     from pyspark.sql import functions as sql
 
     texts = [alike_column(sql.col(name)) for name in key]
     bucket = sql.pmod(sql.hash(*texts), sql.lit(work.buckets)).cast("smallint")
     timed = frame.withColumn(CLOCK, sql.unix_seconds(sql.current_timestamp()))
-    together = timed.withColumn(BUCKET, bucket).repartition(BUCKET).sortWithinPartitions(BUCKET)
+    # Spread by key: a few buckets would fall to a few tasks, one with twice the rows of another.
+    together = timed.withColumn(BUCKET, bucket).repartition(*texts).sortWithinPartitions(BUCKET)
     return together.mapInArrow(lambda batches: _rows_of_buckets(work, batches), schema)
 
 

@@ -5,11 +5,11 @@ stream that it is in and the number of the last message that it accepted, and no
 needs one record for a stream, however long that is. It decides as a queue manager's own filter
 does (``rules.judge``), in the order of arrival.
 
-Rows pass it in parcels by bucket of their key (``packing``), and the state of a bucket is one value
-(``memory``). Streams of which nothing was heard for long are forgotten by the time of the
-micro-batch: what is too old does not count any more, whether it was thrown away yet or not. So no
-timers are needed, which Spark would run in batches only, and a batch that is run again decides as
-before.
+Rows of a stream pass it in parcels by bucket of their key (``packing``), and the state of a bucket
+is one value (``memory``); of any other frame they stay where they are (``judging``). Streams of
+which nothing was heard for long are forgotten by the time of the micro-batch: what is too old does
+not count any more, whether it was thrown away yet or not. So no timers are needed, which Spark
+would run in batches only, and a batch that is run again decides as before.
 
 Upholds: I4 (accepted at most once), I5 (commit order), I9 (acknowledgments are truthful), I24.
 """
@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.model.classes import MessageClass, class_name
 from onceq.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
 from onceq.spark.operators.buckets import BUCKETS, bucketed
 from onceq.spark.operators.columns import (
@@ -32,22 +31,25 @@ from onceq.spark.operators.columns import (
     checked_buckets,
     free,
     need,
-    numbers_of,
     order_of,
-    streams_of,
     with_columns,
 )
-from onceq.spark.operators.keys import keyed
+from onceq.spark.operators.judging import (
+    FIELDS,
+    KEY,
+    ORDER_ACK,
+    VERDICT,
+    Parsed,
+    decided,
+    judged,
+    parsed,
+)
 from onceq.spark.operators.memory import Memory
 from onceq.spark.operators.packing import PARCELS_BYTES_MAX
-from onceq.spark.operators.rules import ACCEPT, MALFORMED, VERDICTS, Ints, judge
+from onceq.spark.operators.rules import ACCEPT, VERDICTS, Ints
 from onceq.spark.options import wrong
 
 WHAT: Final = "eod_filter"
-KEY: Final = ("sourceMachine", "queue")
-VERDICT: Final = "verdict"
-ORDER_ACK: Final = class_name(MessageClass.ORDER_ACK)
-"""The verdict of rows that are no messages but order acknowledgments."""
 NEVER_RETIRED: Final = 0
 RETIRE_AFTER_S: Final = 90 * 86_400
 """Streams are forgotten that late: the longest time in which published queue managers let a
@@ -80,8 +82,8 @@ def eod_filter(
         retire_after_s: Streams only: forget a stream when nothing was seen of it for so many
             seconds; 0: never. Not less than four days, the time in which a message may still be
             on its way.
-        buckets: How many tasks can share the work at one time. With a stream it is settled for
-            the life of its checkpoint.
+        buckets: Streams only: how many tasks can share the work at one time, settled for the
+            life of the checkpoint.
 
     Returns:
         The rows and a column ``verdict``, one of ``rules.VERDICTS``; accepted rows of a stream in
@@ -100,8 +102,11 @@ def eod_filter(
             "of a stream that was forgotten too early would be accepted a second time"
         )
     order = order_of(frame, WHAT, order_by)
+    schema = with_columns(frame, {VERDICT: "string"})
     work = EodFilter(order, checked_buckets(buckets), retire_after_s)
-    return bucketed(frame, WHAT, KEY, work, with_columns(frame, {VERDICT: "string"}))
+    if not frame.isStreaming:
+        return judged(frame, order, schema)
+    return bucketed(frame, WHAT, KEY, work, schema)
 
 
 def accepted(frame: Any) -> Any:
@@ -129,8 +134,7 @@ def _those(frame: Any, verdict: str) -> Any:
 class EodFilter:
     """What is done with the rows of a bucket."""
 
-    fields: Final[Mapping[str, Any]] = {"stream": np.uint64, "last": np.int64, "seen": np.int64}
-    """The stream that a key is in, the last number accepted there, when a row of it came (s)."""
+    fields: Final[Mapping[str, Any]] = FIELDS
 
     def __init__(self, order_by: tuple[str, ...], buckets: int, retire_after_s: int) -> None:
         self._order_by = order_by
@@ -139,29 +143,11 @@ class EodFilter:
 
     def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
         """Rows with their verdicts and the acknowledgments, and what is remembered then."""
-        table, streams, numbers, previous, good = self._in_order(table)
-        codes, keys, there = keyed(table, KEY)
-        good &= there
-        known = self._without_old(memory, now_s)
-        held, at = known.of(keys)
-        verdicts = np.full(table.num_rows, MALFORMED, np.int8)
-        found = judge(codes[good], streams[good], numbers[good], previous[good],
-                      held["stream"], held["last"])  # fmt: skip
-        verdicts[good] = found.verdicts
-        seen = np.zeros(len(keys), np.bool_)
-        seen[codes[good]] = True
-        first = np.zeros(len(keys), np.int64)
-        first[codes[::-1]] = np.arange(table.num_rows - 1, -1, -1)
-        told = np.flatnonzero(seen & (found.lasts > 0))
-        acks = _acks(table, first[told], found.streams[told], found.lasts[told])
-        words = pa.array(VERDICTS).take(pa.array(verdicts))
-        rows = table.append_column(VERDICT, words)
-        fields = {
-            "stream": found.streams,
-            "last": found.lasts,
-            "seen": np.where(seen, now_s, held["seen"]),
-        }
-        return pa.concat_tables([rows, acks]), known.after(keys, at, fields, found.lasts > 0)
+        table, rows = self._in_order(table)
+        found = decided(table, rows, self._without_old(memory, now_s), now_s)
+        told = np.flatnonzero(found.seen & (found.lasts > 0))
+        acks = _acks(table, found.first[told], found.streams[told], found.lasts[told])
+        return pa.concat_tables([table.append_column(VERDICT, found.verdicts), acks]), found.memory
 
     def _without_old(self, memory: Memory, now_s: int) -> Memory:
         """What is left when streams are forgotten of which nothing was heard for so long."""
@@ -169,21 +155,18 @@ class EodFilter:
             return memory
         return memory.part(memory.fields["seen"] > now_s - self._retire_after_s)
 
-    def _in_order(self, table: Any) -> Any:
+    def _in_order(self, table: Any) -> tuple[Any, Parsed]:
         """Rows in the order in which they are decided, and what their columns say."""
-        streams, good = streams_of(table["streamId"])
-        numbers, fine = numbers_of(table["seqNumber"], least=1)
-        previous, sound = numbers_of(table["prevNumber"], least=0)
-        good = good & fine & sound
+        rows = parsed(table)
         order = self._named(table)
         if order is None:
             # Parcels come in no order, so that even rows that claim one place need an order.
-            order = np.lexsort((previous, numbers, streams))
+            order = np.lexsort((rows.previous, rows.numbers, rows.streams))
             if self._order_by:
                 named = [(name, "ascending") for name in self._order_by]
                 first = table.select(self._order_by).take(pa.array(order))
                 order = order[pc.sort_indices(first, sort_keys=named).to_numpy()]
-        return placed(table, order), *(v[order] for v in (streams, numbers, previous, good))
+        return placed(table, order), rows.placed(order)
 
     def _named(self, table: Any) -> Any:
         """The order by a column of numbers or times that are all there, and all different."""
