@@ -162,7 +162,7 @@ def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: 
         The number of the first message.
     """
     numbering = _Numbering(desk, change)
-    written = sends[0].written
+    written = sends[0].written if sends else None
     if written is not None:
         for one in in_order(sends, written.message):
             _add_put(numbering, one, transaction)
@@ -180,7 +180,7 @@ def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: 
     return first_message
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Part:
     """One batch of a transaction on its way to one of its targets.
 

@@ -167,8 +167,8 @@ class Framing:
 def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:
     """The same bytes in as few pieces as are worth it, none of them a view of something larger
     that would have to stay for its sake."""
-    if len(payload) == 1 and isinstance(payload[0], bytes):
-        return [payload[0]]
+    if sum(map(len, payload)) < JOIN_BYTES:
+        return [b"".join(payload)]
     pieces: list[bytes | bytearray] = []
     small: list[Buffer] = []
     for piece in payload:
@@ -179,6 +179,6 @@ def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:
             pieces.append(b"".join(small))
             small = []
         pieces.append(piece)
-    if small or not pieces:
+    if small:
         pieces.append(b"".join(small))
     return pieces

@@ -129,6 +129,12 @@ class Shared:
             whole.decided = True
             whole.decided_life = whole.home.life
 
+    def aborting(self, whole: Whole) -> None:
+        """Its abort goes into the inbox: whether an answer comes or not, what it took is anybody's
+        from a moment on that nobody knows."""
+        if whole.unit.status is Status.OPEN:
+            self._undone(whole.unit)
+
     def home_lost(self, whole: Whole) -> None:
         """The connection to the home manager is lost."""
         if whole.unit.status is Status.ASKED:

@@ -180,7 +180,9 @@ class SharedTransaction:
     def _abort(self) -> Talk:
         number = self.number
         try:
-            yield from self._home(lambda o, r: Abort(o, r, number))
+            yield from self._home(
+                lambda o, r: Abort(o, r, number), lambda: self.books.aborting(self.whole)
+            )
         except (Lost, OnceqError):
             pass
         if self.whole.unit.status is Status.OPEN:
