@@ -2,9 +2,9 @@
 
 What is sent and received in large transactions passes through buffers of some megabytes. glibc
 would take each from the system and give it back at once, and the system fills every page with
-zeros before it is used: half of the processor time of large sends went there. So blocks stay with
-the process, up to a bound. Python looks for cycles of garbage after some hundred new objects, and
-at times among all that there are; what the start has made is never garbage, and a run of ten
+zeros before it is used: a quarter of the processor time of large sends went there. So blocks stay
+with the process, up to a bound. Python looks for cycles of garbage after some hundred new objects,
+and at times among all that there are; what the start has made is never garbage, and a run of ten
 thousand messages is no reason to look fourteen times.
 
 A process into which a queue manager is embedded is not ours to tune.
