@@ -12,7 +12,7 @@ from typing import Final
 
 from onceq.errors import BodyTooLarge, InvalidParameter
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.run import LENGTH_TYPE, Run, largest_of, total_of
 
 Body = bytes | bytearray | memoryview | str
 
@@ -43,7 +43,7 @@ def run_of(bodies: Iterable[Body]) -> Run:
         BodyTooLarge: One is larger than a packet.
     """
     if isinstance(bodies, Run):
-        if sum(bodies.lengths) != len(bodies.data):
+        if total_of(bodies.lengths) != len(bodies.data):
             raise InvalidParameter("the lengths of a run do not add up to its bytes")
         return _fitting(bodies)
     if isinstance(bodies, (str, bytes, bytearray, memoryview)):
@@ -55,14 +55,14 @@ def run_of(bodies: Iterable[Body]) -> Run:
         run = Run(b"".join(items), array(LENGTH_TYPE, map(len, items)))  # type: ignore[arg-type]
     except (TypeError, BufferError, OverflowError):
         run = Run.of([raw(body) for body in items])
-    if sum(run.lengths) != len(run.data):
+    if total_of(run.lengths) != len(run.data):
         # Views of items wider than a byte: their length is not their size.
         run = Run.of([raw(body) for body in items])
     return _fitting(run)
 
 
 def _fitting(run: Run) -> Run:
-    largest = max(run.lengths, default=0)
+    largest = largest_of(run.lengths)
     if largest > PACKET_BYTES_MAX:
         raise BodyTooLarge(
             f"a body of {largest} bytes is larger than the {PACKET_BYTES_MAX} bytes of a packet "

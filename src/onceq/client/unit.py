@@ -38,7 +38,7 @@ from onceq.errors import (
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.message import Message
-from onceq.model.run import Run
+from onceq.model.run import Run, largest_of
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -154,7 +154,7 @@ class Unit:
         yield from self.guard(know_destination(self.session, destination))
         size = weight(run, own, values)
         full = self._bytes + size > FLUSH_BYTES or self._messages + len(run) > FLUSH_MESSAGES
-        large = max(run.lengths, default=0) > PACKET_BYTES_MAX - HEADERS_BYTES
+        large = largest_of(run.lengths) > PACKET_BYTES_MAX - HEADERS_BYTES
         if self._items and (full or large):
             yield from self._ship()
         if large or size > FLUSH_BYTES or len(run) > FLUSH_MESSAGES:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
-from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.xid import TAG_BYTES, Xid, group_of
 
 if TYPE_CHECKING:
@@ -145,13 +145,13 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
         bodies: list[Run] = []
         for count in head["counts"]:
             lengths, at = _table(payload, at, count)
-            end = at + sum(lengths)
+            end = at + total_of(lengths)
             bodies.append(Run(bytes(payload[at:end]), lengths))
             at = end
         laid: list[Laid] = []
         for count, place in head.get("laid", ()):
             lengths, at = _table(payload, at, count)
-            laid.append(Laid(lengths, sum(lengths), place or address + at))
+            laid.append(Laid(lengths, total_of(lengths), place or address + at))
             at += 0 if place else laid[-1].size
         if at != len(payload):
             raise DamagedRecord(f"a branch ends at {at}, its record at {len(payload)}")

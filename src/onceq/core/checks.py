@@ -25,6 +25,7 @@ from onceq.model.limits import (
     TRANSACTION_MESSAGES_MAX,
 )
 from onceq.model.message import CORRELATION_BYTES, OWN, PLAIN, Properties
+from onceq.model.run import largest_of, total_of
 from onceq.model.time import NEVER_S
 from onceq.packet.encode import Template
 from onceq.packet.layout import PROPERTIES_HEADER
@@ -93,7 +94,7 @@ def checked_size(
     elif count == 1:
         largest = total = lengths[0]
     else:
-        largest, total = max(lengths, default=0), sum(lengths)
+        largest, total = largest_of(lengths), total_of(lengths)
     size = 0
     for made in templates:
         if made.packet_bytes(largest) > PACKET_BYTES_MAX:

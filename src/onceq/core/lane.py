@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from itertools import accumulate
 
 from onceq.core.chunk import (
     AVAILABLE,
@@ -32,7 +31,7 @@ from onceq.core.chunk import (
     scan_expired,
 )
 from onceq.core.space import Space
-from onceq.model.run import LENGTH_TYPE, Extent
+from onceq.model.run import LENGTH_TYPE, Extent, starts_of, total_of
 from onceq.model.time import NEVER_S
 
 
@@ -93,8 +92,8 @@ class Lane:
         if count == 1 and not express:
             self._append_one(address, lengths[0], arrived, expires)
             return first
-        size = sum(lengths)
-        addresses = array("Q", accumulate(lengths, initial=address))
+        size = total_of(lengths)
+        addresses = array("Q", starts_of(lengths, address))
         addresses.pop()
         done = 0
         while done < count:
@@ -255,7 +254,7 @@ class Lane:
 
     def size(self, first: int, count: int) -> int:
         """Bytes of the packets of a range."""
-        return sum(sum(chunk.lengths[a:b]) for chunk, a, b in self._parts(first, count))
+        return sum(total_of(chunk.lengths[a:b]) for chunk, a, b in self._parts(first, count))
 
     def lengths(self, first: int, count: int) -> array[int]:
         """Length of each packet of a range."""
@@ -276,7 +275,7 @@ class Lane:
         found: list[tuple[int, int]] = []
         for chunk, a, b in self._parts(first, count):
             start = chunk.addresses[a]
-            size = sum(chunk.lengths[a:b])
+            size = total_of(chunk.lengths[a:b])
             if chunk.rising and chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size:
                 pieces = [(start, size)]
             else:
@@ -381,7 +380,7 @@ class Lane:
                 self._count(state, -states.count(state, a, b))
             states[a:b] = bytes((REMOVED,)) * (b - a)
             chunk.live -= b - a
-            size = sum(chunk.lengths[a:b])
+            size = total_of(chunk.lengths[a:b])
             self.bytes -= size
             if not keep_bytes:
                 self._free(chunk, a, b, size)
@@ -522,13 +521,13 @@ class Lane:
         whole = len(kept) == len(states)
         chunk.live = len(kept)
         lengths, addresses, expires = chunk.lengths, chunk.addresses, chunk.expires
-        self.bytes += sum(lengths) if whole else sum(lengths[i] for i in kept)
+        self.bytes += total_of(lengths) if whole else sum(lengths[i] for i in kept)
         add = self.space.add
         end = addresses[-1] + lengths[-1]
         chunk.rising = addresses.tolist() == sorted(addresses)
-        together = whole and chunk.rising and end - addresses[0] == sum(lengths)
+        together = whole and chunk.rising and end - addresses[0] == total_of(lengths)
         if together and self.space.one_region(addresses[0], end):
-            add(addresses[0], sum(lengths))
+            add(addresses[0], total_of(lengths))
             kept = []
         for i in kept:
             add(addresses[i], lengths[i])

@@ -26,7 +26,7 @@ from typing import Any
 from onceq.core.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
 from onceq.errors import DamagedRecord, NewerFormat
 from onceq.model.identity import NO_GUID, TransactionId
-from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.time import NEVER_S
 
 VERSION = 1
@@ -362,7 +362,7 @@ def _take_packets(reader: _Reader, change: Change) -> list[int]:
             continue
         offsets.append(reader.at)
         lengths = item.packets.lengths
-        item.packets = Run(reader.take(sum(lengths)), lengths)
+        item.packets = Run(reader.take(total_of(lengths)), lengths)
     if reader.at != len(reader.data):
         raise DamagedRecord(f"{len(reader.data) - reader.at} bytes behind the end of a record")
     return offsets

@@ -47,7 +47,7 @@ from onceq.history.heads import FEW, HEAD_BYTES, Array, Cut, Heads, cut, heads_o
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.log import FRAME_HEADER
-from onceq.model.run import Buffer, Run
+from onceq.model.run import Buffer, Run, total_of
 from onceq.packet.acks import ack_class, parse_final_ack
 from onceq.packet.decode import glance, properties_offset
 from onceq.packet.headers import headers
@@ -135,7 +135,7 @@ class Projector:
         if not put.address:
             return put.packets
         lengths = put.packets.lengths
-        return Run(self._read(put.address, sum(lengths)), lengths)
+        return Run(self._read(put.address, total_of(lengths)), lengths)
 
     def heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
         """Of messages that stand in a lane now; their packets are read from the log."""

@@ -1,18 +1,51 @@
 """The run: consecutive messages as one piece of bytes and a table of lengths (product D12).
 
 Nothing here looks inside a message. A run of packets and a run of bodies have the same form.
+
+Messages of one batch are often of one size. Two tables of numbers are compared fifty times as fast
+as their numbers are added up, so who needs a sum asks first whether they are all alike.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 Buffer = bytes | bytearray | memoryview
 
 LENGTH_TYPE = "I"
 """Array type of a length table: unsigned 32-bit."""
+_FEW = 32
+"""Numbers of which the sum is as quickly found as whether they are alike."""
+
+
+def alike(lengths: array[int]) -> bool:
+    """Whether all lengths of a table, which is not empty, are the same."""
+    return lengths[0] == lengths[-1] and lengths == lengths[:1] * len(lengths)
+
+
+def total_of(lengths: array[int]) -> int:
+    """The sum of a table of lengths, in bytes."""
+    if len(lengths) > _FEW and alike(lengths):
+        return lengths[0] * len(lengths)
+    return sum(lengths)
+
+
+def largest_of(lengths: array[int]) -> int:
+    """The largest of a table of lengths, in bytes; 0 for an empty one."""
+    if len(lengths) > _FEW and alike(lengths):
+        return lengths[0]
+    return max(lengths, default=0)
+
+
+def starts_of(lengths: array[int], first: int = 0) -> Iterable[int]:
+    """Where each message of a table begins if the first begins at ``first``; and, as the last,
+    where all of them end."""
+    if len(lengths) > _FEW and lengths[0] and alike(lengths):
+        return range(first, first + lengths[0] * len(lengths) + 1, lengths[0])
+    return accumulate(lengths, initial=first)
 
 
 @dataclass(slots=True)
@@ -40,9 +73,9 @@ class Run:
         """``count`` messages from index ``first`` on, without copying bytes."""
         if first == 0 and count == len(self.lengths):
             return self
-        start = sum(self.lengths[:first])
+        start = total_of(self.lengths[:first])
         lengths = self.lengths[first : first + count]
-        return Run(memoryview(self.data)[start : start + sum(lengths)], lengths)
+        return Run(memoryview(self.data)[start : start + total_of(lengths)], lengths)
 
     @classmethod
     def of(cls, items: Sequence[Buffer]) -> Run:

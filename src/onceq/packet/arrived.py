@@ -18,7 +18,7 @@ from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
-from onceq.model.run import Buffer, Run
+from onceq.model.run import Buffer, Run, total_of
 from onceq.packet import layout as at
 from onceq.packet.acks import ack_class, is_order_queue
 from onceq.packet.address import Address
@@ -99,8 +99,8 @@ def cut(data: Buffer, lengths: array[int]) -> list[ArrivedRun]:
     Raises:
         MalformedPacket: One of them is not a message; none counts then.
     """
-    if sum(lengths) != len(data):
-        raise MalformedPacket(f"packets of {sum(lengths)} bytes in {len(data)} bytes")
+    if total_of(lengths) != len(data):
+        raise MalformedPacket(f"packets of {total_of(lengths)} bytes in {len(data)} bytes")
     runs: list[ArrivedRun] = []
     view = memoryview(data)
     shape: _Shape | None = None

@@ -7,14 +7,23 @@ which columns are set, and cut apart at the end.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterable
 from struct import pack
 from typing import Final
 
 _NUMBER: Final = 4
+_PAGE: Final = 1 << 16
+"""Consecutive numbers are made in pieces in which their upper halves are alike."""
+_LOWEST: Final = bytes(range(256)) * 256
+_SECOND: Final = b"".join(bytes((value,)) * 256 for value in range(256))
+"""The two lower bytes of all numbers of a page, as columns."""
+_AS_STORED: Final = sys.byteorder == "little" and array("I").itemsize == _NUMBER
+"""Whether this processor keeps numbers as messages have them."""
 
 
-def spread(out: bytearray, place: int, stride: int, raw: bytes, size: int) -> None:
+def spread(out: bytearray, place: int, stride: int, raw: bytes | bytearray, size: int) -> None:
     """Write one field of ``size`` bytes into each of several headers.
 
     Args:
@@ -30,7 +39,38 @@ def spread_numbers(
     out: bytearray, place: int, stride: int, numbers: Iterable[int], count: int
 ) -> None:
     """Write one 32-bit number into each of ``count`` headers."""
-    spread(out, place, stride, pack(f"<{count}I", *numbers), _NUMBER)
+    raw = _raw(numbers, count)
+    if _AS_STORED and not (place | stride | len(out)) % _NUMBER:
+        with memoryview(out) as view, view.cast("I") as words:
+            words[place // _NUMBER :: stride // _NUMBER] = memoryview(raw).cast("I")
+    else:
+        spread(out, place, stride, raw, _NUMBER)
+
+
+def _raw(numbers: Iterable[int], count: int) -> bytes | bytearray:
+    """Numbers one after another as messages have them."""
+    if isinstance(numbers, range) and numbers.step == 1:
+        return consecutive(numbers.start, count)
+    if _AS_STORED and isinstance(numbers, array) and numbers.typecode == "I":
+        return numbers.tobytes()
+    return pack(f"<{count}I", *numbers)
+
+
+def consecutive(first: int, count: int) -> bytearray:
+    """So many 32-bit numbers from ``first`` on, made by columns as well."""
+    raw = bytearray(_NUMBER * count)
+    done = 0
+    while done < count:
+        at = (first + done) % _PAGE
+        here = min(count - done, _PAGE - at)
+        upper = (first + done) // _PAGE
+        start, stop = _NUMBER * done, _NUMBER * (done + here)
+        raw[start:stop:_NUMBER] = _LOWEST[at : at + here]
+        raw[start + 1 : stop : _NUMBER] = _SECOND[at : at + here]
+        raw[start + 2 : stop : _NUMBER] = bytes((upper % 256,)) * here
+        raw[start + 3 : stop : _NUMBER] = bytes((upper // 256,)) * here
+        done += here
+    return raw
 
 
 def cut(data: bytes, size: int) -> list[bytes]:

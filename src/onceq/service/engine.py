@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Protocol, TypeVar
 
 from onceq.core.decision import (
@@ -47,7 +46,7 @@ from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames
 from onceq.model.limits import Settings
-from onceq.model.run import Buffer, Run
+from onceq.model.run import Buffer, Run, starts_of
 from onceq.packet.decode import set_class
 from onceq.service.clock import Clock
 from onceq.service.history import History
@@ -338,7 +337,7 @@ class Engine:
         data = self.fetch(handed.pieces) if wanted else b""
         if handed.classes and wanted:
             changed = bytearray(data)
-            starts = list(accumulate(handed.lengths, initial=0))
+            starts = list(starts_of(handed.lengths))
             for index, value in handed.classes:
                 set_class(changed, starts[index], handed.lengths[index], value)
             data = bytes(changed)

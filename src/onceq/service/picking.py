@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from onceq.core.decision import Handed
 from onceq.core.places import Pick, PickBy
-from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, largest_of
 from onceq.packet.heads import HEAD, first_with_correlation, first_with_id, head_of
 
 
@@ -55,7 +55,7 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
 def _tops(whole: Run, size: int) -> Run:
     """Every packet, cut off after so many bytes."""
     lengths = whole.lengths
-    if size >= max(lengths):
+    if size >= largest_of(lengths):
         return whole
     if not size:
         return Run(b"", array(LENGTH_TYPE, bytes(lengths.itemsize * len(lengths))))

@@ -16,13 +16,13 @@ from __future__ import annotations
 import os.path
 import re
 import struct
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import DamagedRecord, NewerFormat, StorageFailure
 from onceq.model.run import Buffer
+from onceq.store.checksum import crc32
 from onceq.store.files import Files
 
 VERSION: Final = 1
@@ -117,7 +117,7 @@ def _write_head(files: Files, file: int, store_id: bytes, head: Head, size: int)
     packed = _HEAD.pack(
         _MAGIC, VERSION, store_id, head.position, head.epoch, size, CHUNK, len(head.segments)
     ) + b"".join(_PAIR.pack(*pair) for pair in head.segments)
-    files.write(file, 0, [packed, _CRC.pack(zlib.crc32(packed))])
+    files.write(file, 0, [packed, _CRC.pack(crc32(packed))])
     return len(packed) + _CRC.size
 
 
@@ -130,7 +130,7 @@ def _chunks(state: Sequence[Buffer]) -> Iterator[tuple[list[Buffer], int, int]]:
         while len(view):
             piece = view[: CHUNK - size]
             parts.append(piece)
-            crc = zlib.crc32(piece, crc)
+            crc = crc32(piece, crc)
             size += len(piece)
             view = view[len(piece) :]
             if size == CHUNK:
@@ -185,7 +185,7 @@ def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[Head, byt
         raise DamagedRecord(f"the head of {name} is damaged; restore a backup")
     table = files.read(file, _HEAD.size, count * _PAIR.size + _CRC.size)
     offset = _HEAD.size + len(table)
-    if table[-_CRC.size :] != _CRC.pack(zlib.crc32(table[: -_CRC.size], zlib.crc32(raw))):
+    if table[-_CRC.size :] != _CRC.pack(crc32(table[: -_CRC.size], crc32(raw))):
         raise DamagedRecord(f"the head of {name} is damaged; restore a backup")
     if owner != store_id or not 0 < chunk <= CHUNK_MAX:
         raise DamagedRecord(f"{name} is not a checkpoint of this store; restore a backup")
@@ -195,7 +195,7 @@ def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[Head, byt
     while left:
         want = min(left, chunk)
         piece = files.read(file, offset, want + _CRC.size)
-        if len(piece) != want + _CRC.size or piece[want:] != _CRC.pack(zlib.crc32(piece[:want])):
+        if len(piece) != want + _CRC.size or piece[want:] != _CRC.pack(crc32(piece[:want])):
             raise DamagedRecord(f"{name} is damaged at byte {offset} or behind; restore a backup")
         parts.append(piece[:want])
         offset += want + _CRC.size

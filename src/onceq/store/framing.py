@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -32,6 +31,7 @@ from typing import Final
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_ALIGN, FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
+from onceq.store.checksum import crc32
 
 _HEADER = struct.Struct("<IIQQQ")
 _REST = struct.Struct("<IQQQ")
@@ -95,9 +95,9 @@ class Framing:
         """The pieces of a frame, around those of its payload."""
         size = sum(map(len, payload))
         rest = _REST.pack(size, position ^ self._mask, synced, epoch)
-        crc = zlib.crc32(rest, self._seed)
+        crc = crc32(rest, self._seed)
         for piece in payload:
-            crc = zlib.crc32(piece, crc)
+            crc = crc32(piece, crc)
         if size % FRAME_ALIGN:
             return [_CRC.pack(crc) + rest, *payload, _PADDING[-size % FRAME_ALIGN]]
         return [_CRC.pack(crc) + rest, *payload]
@@ -113,7 +113,7 @@ class Framing:
         if size > RECORD_BYTES_MAX or end > len(data) or synced > position:
             return None
         with memoryview(data) as view:
-            if zlib.crc32(view[at + 4 : end], self._seed) != crc:
+            if crc32(view[at + 4 : end], self._seed) != crc:
                 return None
         return Frame(position, size, synced, epoch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from array import array
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from onceq.model.identity import MessageId, TransactionId, guid_bytes, guid_text
 from onceq.model.limits import SETTING_NAMES, Settings
 from onceq.model.log import FRAME_ALIGN, FRAME_HEADER, frame_size
 from onceq.model.message import Message
-from onceq.model.run import Run
+from onceq.model.run import Run, alike, largest_of, starts_of, total_of
 from onceq.model.time import Now
 
 GUID = guid_bytes("01234567-89ab-cdef-0123-456789abcdef")
@@ -88,6 +89,25 @@ def test_a_part_of_a_run_is_its_messages(items: list[bytes], data: st.DataObject
     first = data.draw(st.integers(0, len(items)))
     count = data.draw(st.integers(0, len(items) - first))
     assert list(map(bytes, run.part(first, count))) == items[first : first + count]
+
+
+@pytest.mark.parametrize("count", [1, 2, 32, 33, 500])
+@given(st.integers(0, 9), st.integers(0, 499), st.integers(0, 9), st.integers(0, 1 << 40))
+def test_sums_over_tables_of_lengths(
+    count: int, size: int, odd_at: int, odd: int, first: int
+) -> None:
+    """All alike, or one of them another: the same as looking at each."""
+    lengths = array("I", [size]) * count
+    lengths[odd_at % count] = odd
+    assert alike(lengths) == (len(set(lengths)) == 1)
+    assert total_of(lengths) == sum(lengths)
+    assert largest_of(lengths) == max(lengths)
+    assert list(starts_of(lengths, first)) == list(accumulate(lengths, initial=first))
+
+
+def test_sums_over_an_empty_table() -> None:
+    none = array("I")
+    assert (total_of(none), largest_of(none), list(starts_of(none, 5))) == (0, 0, [5])
 
 
 @given(st.integers(0, 1 << 30))

@@ -68,6 +68,20 @@ def test_equal_bodies(count: int, size: int) -> None:
     assert {m.stream for m in messages} == {9}
 
 
+@pytest.mark.parametrize("count", [999, 1000, 1001, 2000, 2500])
+@pytest.mark.parametrize("size", [0, 1, 202, 701])
+def test_many_equal_bodies_are_as_batches_of_one(count: int, size: int) -> None:
+    bodies = [i.to_bytes(4, "big").rjust(size, b".")[-size or 4 :][:size] for i in range(count)]
+    first = (1 << 16) - 700
+    together = encode_run(made(), Run.of(bodies), first_message=first, stream=2, first_number=first)
+    apart = [
+        encode_run(made(), Run.of([b]), first_message=first + i, stream=2, first_number=first + i)
+        for i, b in enumerate(bodies)
+    ]
+    assert bytes(together.data) == b"".join(bytes(run.data) for run in apart)
+    assert list(together.lengths) == [run.lengths[0] for run in apart]
+
+
 def test_bodies_of_several_sizes_are_as_equal_ones() -> None:
     bodies = [b"x" * size for size in (0, 1, 1, 5, 4096, 3, 3, 3, 2, 1024, 7)]
     together = encode_run(made(), Run.of(bodies), first_message=3, stream=2, first_number=8)

@@ -147,7 +147,8 @@ class EodFilter:
         found = decided(table, rows, self._without_old(memory, now_s), now_s)
         told = np.flatnonzero(found.seen & (found.lasts > 0))
         acks = _acks(table, found.first[told], found.streams[told], found.lasts[told])
-        return pa.concat_tables([table.append_column(VERDICT, found.verdicts), acks]), found.memory
+        words = pa.array(VERDICTS).take(pa.array(found.verdicts))
+        return pa.concat_tables([table.append_column(VERDICT, words), acks]), found.memory
 
     def _without_old(self, memory: Memory, now_s: int) -> Memory:
         """What is left when streams are forgotten of which nothing was heard for so long."""

@@ -30,6 +30,8 @@ from onceq.spark.operators.memory import Memory
 from onceq.spark.operators.rules import MALFORMED, VERDICTS, Flags, Ints, Streams, judge
 from onceq.spark.operators.spelling import alike_column
 
+Codes = np.ndarray[Any, np.dtype[np.int8]]
+
 KEY: Final = ("sourceMachine", "queue")
 TOLD: Final = (*KEY, "streamId", "seqNumber")
 """What an order acknowledgment says."""
@@ -71,7 +73,7 @@ class Decided:
     """What came of rows.
 
     Attributes:
-        verdicts: Of each row, as an Arrow array.
+        verdicts: Of each row, as a place among ``VERDICTS``.
         keys: All that there are among the rows, as an Arrow array.
         seen, new: Of each key: whether a message of it was there; whether nothing was remembered.
         first: The first row of each key.
@@ -79,7 +81,7 @@ class Decided:
         memory: What is remembered.
     """
 
-    verdicts: Any
+    verdicts: Codes
     keys: Any
     seen: Flags
     new: Flags
@@ -118,8 +120,7 @@ def decided(table: Any, rows: Parsed, memory: Memory, now_s: int) -> Decided:
         "seen": np.where(seen, now_s, held["seen"]),
     }
     after = memory.after(keys, at, fields, found.lasts > 0)
-    words = pa.array(VERDICTS).take(pa.array(verdicts))
-    return Decided(words, keys, seen, at < 0, first, found.streams, found.lasts, after)
+    return Decided(verdicts, keys, seen, at < 0, first, found.streams, found.lasts, after)
 
 
 # ---- a frame that is no stream --------------------------------------------------------------
@@ -151,17 +152,26 @@ def judged(frame: Any, order_by: Sequence[str], schema: Any) -> Any:
         if field.name in TOLD:
             what = what.otherwise(sql.col(ACKS)[field.name].cast(field.dataType))
         columns.append(what.alias(field.name))
-    verdict = sql.when(message, sql.col(f"{FOUND}.{VERDICT}")).otherwise(ORDER_ACK)
+    # One byte for each row comes from Python, and Spark knows the word for it.
+    word = sql.lit(list(VERDICTS))[sql.col(f"{FOUND}.{VERDICT}")]
+    verdict = sql.when(message, word).otherwise(ORDER_ACK)
     return found.select(*columns, verdict.alias(VERDICT))
 
 
 def _judge() -> Any:
     from pyspark.sql.functions import arrow_udf
-    from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+    from pyspark.sql.types import (
+        ArrayType,
+        ByteType,
+        LongType,
+        StringType,
+        StructField,
+        StructType,
+    )
 
     ack = [StructField(n, LongType() if n == "seqNumber" else StringType()) for n in TOLD]
     kind = StructType(
-        [StructField(VERDICT, StringType()), StructField(ACKS, ArrayType(StructType(ack)))]
+        [StructField(VERDICT, ByteType()), StructField(ACKS, ArrayType(StructType(ack)))]
     )
     return arrow_udf(verdicts_of, kind).asNondeterministic()
 
@@ -170,22 +180,23 @@ def verdicts_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
     """Verdicts on the rows of a task, in order; ``batches``: their columns ``JUDGED``.
 
     Yields:
-        For each row a structure of its verdict and of order acknowledgments: null, or with the
-        last row a list that begins with null, which stands for the row itself.
+        For each row a structure of its verdict, as a place among ``VERDICTS``, and of order
+        acknowledgments: null, or with the last row a list that begins with null, which stands for
+        the row itself.
     """
     memory = Memory.empty(FIELDS)
     names: list[Any] = []
-    words: Any = None
+    codes: Codes | None = None
     for table in _gathered(batches):
-        if words is not None:
-            yield _with_acks(words, None)
+        if codes is not None:
+            yield _with_acks(codes, None)
         found = decided(table, parsed(table), memory, 0)
         # Keys of which nothing was accepted so far: how they are spelled is told in the end.
         rows = table.select(KEY).take(pa.array(found.first[found.new]))
         names.append(rows.append_column("key", found.keys.filter(pa.array(found.new))))
-        words, memory = found.verdicts, found.memory
-    if words is not None:
-        yield _with_acks(words, _acks(memory, pa.concat_tables(names)))
+        codes, memory = found.verdicts, found.memory
+    if codes is not None:
+        yield _with_acks(codes, _acks(memory, pa.concat_tables(names)))
 
 
 def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
@@ -209,11 +220,11 @@ def _acks(memory: Memory, names: Any) -> Any:
     return pa.StructArray.from_arrays([*texts, stream.cast(pa.string()), last], fields=list(ACK))
 
 
-def _with_acks(words: Any, acks: Any) -> Any:
+def _with_acks(codes: Codes, acks: Any) -> Any:
     if acks is None or not len(acks):
-        lists = pa.nulls(len(words), pa.list_(ACK))
+        lists = pa.nulls(len(codes), pa.list_(ACK))
     else:
         values = pa.concat_arrays([pa.nulls(1, ACK), acks])
-        ends = pa.array([None] * (len(words) - 1) + [0, len(values)], pa.int32())
+        ends = pa.array([None] * (len(codes) - 1) + [0, len(values)], pa.int32())
         lists = pa.ListArray.from_arrays(ends, values)
-    return pa.StructArray.from_arrays([words, lists], names=[VERDICT, ACKS])
+    return pa.StructArray.from_arrays([pa.array(codes), lists], names=[VERDICT, ACKS])

@@ -27,7 +27,7 @@ import msgspec
 
 from onceq.errors import MalformedPacket
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
-from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 1
 HEADER = struct.Struct("<IIHHI")
@@ -413,7 +413,7 @@ def unpack_run(data: memoryview, count: int) -> Run:
         raise MalformedPacket(f"a frame says that it has {count} messages in {len(data)} bytes")
     lengths = array(LENGTH_TYPE)
     lengths.frombytes(data[:table])
-    if sum(lengths) != len(data) - table:
+    if total_of(lengths) != len(data) - table:
         raise MalformedPacket("the lengths in a frame do not add up to its data")
     bodies = data[table:] if table else data
     return Run(bodies if len(bodies) >= VIEW_BYTES_MIN else bytes(bodies), lengths)

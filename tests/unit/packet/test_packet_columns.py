@@ -1,0 +1,54 @@
+"""Fields written column by column are those that are written one by one."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onceq.packet import columns
+from onceq.packet.columns import consecutive, spread_numbers
+
+HIGHEST = 0xFFFF_FFFF
+
+
+@given(st.integers(0, HIGHEST), st.integers(0, 300))
+def test_consecutive_numbers(first: int, count: int) -> None:
+    count = min(count, HIGHEST - first + 1)
+    assert consecutive(first, count) == struct.pack(f"<{count}I", *range(first, first + count))
+
+
+@pytest.mark.parametrize(
+    ("first", "count"), [(0, 65_537), (65_535, 131_074), (HIGHEST - 70_000, 70_001), (0xFFFFFF, 2)]
+)
+def test_consecutive_numbers_over_pages(first: int, count: int) -> None:
+    assert consecutive(first, count) == struct.pack(f"<{count}I", *range(first, first + count))
+
+
+@pytest.mark.parametrize("as_stored", [True, False])
+@pytest.mark.parametrize("place", [0, 1, 4, 8])
+@pytest.mark.parametrize("stride", [12, 13, 16])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        range(7, 17), range(100, 80, -2), array("I", range(HIGHEST - 9, HIGHEST + 1)),
+        array("Q", range(10)), list(range(0, 10_000_000, 1_000_000)),
+    ],
+    ids=["in a row", "falling", "table", "wide table", "list"],
+)  # fmt: skip
+def test_one_number_in_each_header(
+    monkeypatch: pytest.MonkeyPatch, as_stored: bool, place: int, stride: int,
+    numbers: Iterable[int],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(columns, "_AS_STORED", as_stored and columns._AS_STORED)
+    found = bytearray(range(10 * stride))
+    wanted = bytearray(found)
+    for index, number in enumerate(numbers):
+        struct.pack_into("<I", wanted, index * stride + place, number)
+    spread_numbers(found, place, stride, numbers, 10)
+    assert found == wanted
+    found += b"."  # No view of it is left.
