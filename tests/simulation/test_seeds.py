@@ -19,6 +19,8 @@ from onceq.testing.simulate import (
 )
 
 HERE = Path(__file__).parent
+MORE = 2
+"""Further batches that may be run for a mark that was not reached."""
 KEPT = [
     int(line.split()[0], 0)
     for line in (HERE / "seeds.txt").read_text().splitlines()
@@ -42,9 +44,19 @@ def test_every_invariant_holds_in_fresh_worlds(batch: dict[int, Result]) -> None
 
 @pytest.mark.slow
 def test_the_hard_cases_were_reached(batch: dict[int, Result]) -> None:
+    """The rarest of them comes in one world of seventy: one batch of ninety does without it, and then
+    the next one must not."""
     reached: marks.Marks = marks.Marks()
     for result in batch.values():
         reached += result.marks
+    seeds = sorted(batch)
+    for _ in range(MORE):
+        if not marks.missing(reached):
+            break
+        seeds = [seed + marks.BATCH for seed in seeds]
+        for result in run_batch(seeds):
+            assert not result.violation, describe(result)
+            reached += result.marks
     assert not marks.missing(reached), dict(reached)
 
 

@@ -14,6 +14,7 @@ from struct import pack
 from typing import Final
 
 _NUMBER: Final = 4
+_WORD: Final = memoryview(b"").cast("I").itemsize
 _PAGE: Final = 1 << 16
 """Consecutive numbers are made in pieces in which their upper halves are alike."""
 _LOWEST: Final = bytes(range(256)) * 256
@@ -31,20 +32,22 @@ def spread(out: bytearray, place: int, stride: int, raw: bytes | bytearray, size
         place: Where in each header the field begins.
         raw: The fields, one after another.
     """
-    for k in range(size):
-        out[place + k :: stride] = raw[k::size]
+    if (place | stride | size | len(out)) % _WORD:
+        for k in range(size):
+            out[place + k :: stride] = raw[k::size]
+        return
+    # The same by columns of four bytes, whatever order these have.
+    with memoryview(out) as view, view.cast("I") as words:
+        columns = memoryview(raw).cast("I")
+        for k in range(size // _WORD):
+            words[place // _WORD + k :: stride // _WORD] = columns[k :: size // _WORD]
 
 
 def spread_numbers(
     out: bytearray, place: int, stride: int, numbers: Iterable[int], count: int
 ) -> None:
     """Write one 32-bit number into each of ``count`` headers."""
-    raw = _raw(numbers, count)
-    if _AS_STORED and not (place | stride | len(out)) % _NUMBER:
-        with memoryview(out) as view, view.cast("I") as words:
-            words[place // _NUMBER :: stride // _NUMBER] = memoryview(raw).cast("I")
-    else:
-        spread(out, place, stride, raw, _NUMBER)
+    spread(out, place, stride, _raw(numbers, count), _NUMBER)
 
 
 def _raw(numbers: Iterable[int], count: int) -> bytes | bytearray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, repeat
 from operator import add, itemgetter
@@ -23,10 +23,10 @@ from onceq.errors import BodyTooLarge, IllegalPropertyValue, LabelTooLong
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
-from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, largest_of
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, largest_of, total_of
 from onceq.packet import layout as at
 from onceq.packet.address import NOWHERE, PADDING, Address, MultiNames
-from onceq.packet.columns import cut, spread_numbers
+from onceq.packet.columns import cut, spread, spread_numbers
 
 __all__ = ["NOWHERE", "PADDING", "Address", "MultiNames", "Template", "encode_run", "template"]
 
@@ -40,8 +40,8 @@ COLUMNS_FROM: Final = 8
 """From so many packets on, writing numbers by columns is faster than one by one."""
 
 _BLOCK_BYTES: Final = 1 << 18
-"""Bodies that are joined with their headers at a time: what is cut apart and put together again at
-once does not leave the processor's cache in between."""
+"""Bodies of one length that are joined with their headers at a time: what is cut apart and put
+together again at once does not leave the processor's cache in between."""
 _BLOCK_MESSAGES: Final = 1_000
 _VIEW_FROM: Final = 4_096
 """Bytes of a body from which on a view of it costs less than a copy."""
@@ -345,41 +345,61 @@ def _join(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray, arra
 
 
 def _join_own(
-    made: Template, head: bytearray, bodies: Run, own: Run, messages: Iterable[int]
+    made: Template, head: bytearray, bodies: Run, own: Run, messages: Sequence[int]
 ) -> tuple[bytearray, array[int]]:
     """Bodies, each behind a header of its own; what all have in common is filled in there, and the
     message numbers are written."""
+    count = len(bodies)
+    out, packets = bytearray(), array(LENGTH_TYPE)
+    body, header = memoryview(bodies.data), memoryview(own.data)
+    small = len(body) < _VIEW_FROM * count
+    step = _BLOCK_MESSAGES if small else count
+    for first in range(0, count, step):
+        here = slice(first, first + step)
+        sizes, heads = bodies.lengths[here], own.lengths[here]
+        size, length = total_of(sizes), total_of(heads)
+        some = Run(bytes(body[:size]) if small else body[:size], sizes)
+        parts, lengths = _own_parts(made, head, some, Run(header[:length], heads), messages[here])
+        _check_packets(lengths, first)
+        if first:
+            out += b"".join(parts)
+        else:
+            out = bytearray().join(parts)
+        packets += lengths
+        body, header = body[size:], header[length:]
+    return out, packets
+
+
+def _own_parts(
+    made: Template, head: bytearray, bodies: Run, own: Run, messages: Sequence[int]
+) -> tuple[list[Buffer], array[int]]:
+    """The pieces of packets with headers of their own, and the length of each packet."""
     before, count, data = made.properties, len(bodies), bytes(own.data)
     fixed = at.PROPERTIES_HEADER
     starts = list(accumulate(own.lengths, initial=0))
     lead = before + fixed
     leads = bytearray(bytes(head[:lead]) * count)
     heads = b"".join([data[start : start + fixed] for start in starts[:-1]])
+    spread(leads, before, lead, heads, fixed)
     # The first byte of a header is the acknowledgments, which belong to the batch.
-    for k in range(1, at.OFF_BODY_SIZE):
-        leads[before + k :: lead] = heads[k::fixed]
-    for k in range(at.OFF_EXTENSION_SIZE, fixed):
-        leads[before + k :: lead] = heads[k::fixed]
+    leads[before::lead] = head[before : before + 1] * count
     sizes = list(map(add, own.lengths, bodies.lengths))
     forms = {size: _behind(made, before + size) for size in set(sizes)}
     tails = [forms[size] for size in sizes]
     packets = array(LENGTH_TYPE, map(add, map(add, sizes, repeat(before)), map(len, tails)))
-    _check_packets(packets)
     for place, numbers in (
         (at.OFF_PACKET_SIZE, packets), (at.OFF_MESSAGE_NUMBER, messages),
         (before + at.OFF_BODY_SIZE, bodies.lengths),
         (before + at.OFF_BODY_SIZE + at.U32.size, bodies.lengths),
     ):  # fmt: skip
         spread_numbers(leads, place, lead, numbers, count)
-    small = len(bodies.data) < _VIEW_FROM * count
-    whole = bytes(bodies.data) if small else memoryview(bodies.data)
     begins = list(accumulate(bodies.lengths, initial=0))
     parts: list[Buffer] = [b""] * (4 * count)
     parts[0::4] = cut(bytes(leads), lead)
     parts[1::4] = [data[a + fixed : b] for a, b in pairwise(starts)]
-    parts[2::4] = [whole[a:b] for a, b in pairwise(begins)]
+    parts[2::4] = [bodies.data[a:b] for a, b in pairwise(begins)]
     parts[3::4] = tails
-    return bytearray().join(parts), packets
+    return parts, packets
 
 
 def _behind(made: Template, size: int) -> bytes:
@@ -387,20 +407,21 @@ def _behind(made: Template, size: int) -> bytes:
     return PADDING[size % 4] + made.tail
 
 
-def _check_packets(packets: array[int]) -> None:
-    largest = max(packets)
+def _check_packets(packets: array[int], first: int) -> None:
+    largest = largest_of(packets)
     if largest > PACKET_BYTES_MAX:
+        index = first + packets.index(largest)
         raise BodyTooLarge(
-            f"message {packets.index(largest)} of the batch makes a packet of {largest} bytes, and "
+            f"message {index} of the batch makes a packet of {largest} bytes, and "
             f"{PACKET_BYTES_MAX} is the most; send it in parts"
         )
 
 
-def _messages(first: int, count: int) -> Iterable[int]:
+def _messages(first: int, count: int) -> Sequence[int]:
     """Message numbers from ``first`` on; 0 means "not assigned" and is left out (section 13)."""
     if first + count <= MESSAGE_NUMBERS:
         return range(first, first + count)
-    return ((first + i - 1) % NUMBER_MAX + 1 for i in range(count))
+    return [(first + i - 1) % NUMBER_MAX + 1 for i in range(count)]
 
 
 def _write_numbers(

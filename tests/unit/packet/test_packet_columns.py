@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.packet import columns
-from onceq.packet.columns import consecutive, spread_numbers
+from onceq.packet.columns import consecutive, spread, spread_numbers
 
 HIGHEST = 0xFFFF_FFFF
 
@@ -52,3 +52,16 @@ def test_one_number_in_each_header(
     spread_numbers(found, place, stride, numbers, 10)
     assert found == wanted
     found += b"."  # No view of it is left.
+
+
+@pytest.mark.parametrize("place", [0, 2, 4])
+@pytest.mark.parametrize("stride", [60, 61, 62, 64])
+@pytest.mark.parametrize("size", [1, 4, 6, 8, 56])
+def test_one_field_in_each_header(place: int, stride: int, size: int) -> None:
+    fields = [bytes([index] * size) for index in range(20)]
+    found = bytearray(b"." * 20 * stride)
+    wanted = bytearray(found)
+    for index, field in enumerate(fields):
+        wanted[index * stride + place : index * stride + place + size] = field
+    spread(found, place, stride, b"".join(fields), size)
+    assert found == wanted
