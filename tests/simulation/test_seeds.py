@@ -44,8 +44,8 @@ def test_every_invariant_holds_in_fresh_worlds(batch: dict[int, Result]) -> None
 
 @pytest.mark.slow
 def test_the_hard_cases_were_reached(batch: dict[int, Result]) -> None:
-    """The rarest of them comes in one world of seventy: one batch of ninety does without it, and then
-    the next one must not."""
+    """The rarest of them comes in one world of seventy: one batch of ninety does without it, and
+    then the next one must not."""
     reached: marks.Marks = marks.Marks()
     for result in batch.values():
         reached += result.marks
