@@ -305,7 +305,7 @@ def _join_equal(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray
     out = bytearray(head)
     if not size:
         out += between * (count - 1)
-    elif count < _BLOCK_MESSAGES:
+    elif len(view) <= _BLOCK_BYTES:
         out += between.join(_pieces(view, size))
     else:
         block = struct.Struct(f"{size}s" * min(_BLOCK_MESSAGES, _BLOCK_BYTES // size + 1))

@@ -18,6 +18,7 @@ from onceq.packet.address import Address, Element, MultiNames
 from onceq.packet.decode import decode, headers
 from onceq.packet.encode import Template, encode_run, template
 from onceq.packet.multi import parse_multi
+from onceq.packet.own import own_headers
 
 SOURCE = bytes(range(16))
 STOCK = Address(7, direct="OS:BETA\\private$\\stock")
@@ -80,6 +81,34 @@ def test_many_equal_bodies_are_as_batches_of_one(count: int, size: int) -> None:
     ]
     assert bytes(together.data) == b"".join(bytes(run.data) for run in apart)
     assert list(together.lengths) == [run.lengths[0] for run in apart]
+
+
+@pytest.mark.parametrize("size", [3, 5_000])
+def test_many_headers_of_their_own_are_as_batches_of_one(size: int) -> None:
+    count = 2_100 if size < 1_000 else 1_100
+    labels = [f"row {i}" for i in range(count)]
+    bodies = [bytes([i % 251]) * (size + i % 3) for i in range(count)]
+    own = own_headers(count, {"label": labels})
+    together = encode_run(
+        made(), Run.of(bodies), first_message=0xFFFFFFF0, stream=2, first_number=8, own=own
+    )
+    apart = [
+        encode_run(
+            made(), Run.of([body]), first_message=(0xFFFFFFF0 + i - 1) % 0xFFFFFFFF + 1, stream=2,
+            first_number=8 + i, own=own.part(i, 1),
+        )
+        for i, body in enumerate(bodies)
+    ]  # fmt: skip
+    assert bytes(together.data) == b"".join(bytes(run.data) for run in apart)
+    assert list(together.lengths) == [run.lengths[0] for run in apart]
+
+
+def test_a_packet_too_large_is_named_in_a_later_block() -> None:
+    count = 1_500
+    bodies = Run.of([b"x"] * (count - 1) + [bytes(PACKET_BYTES_MAX)])
+    own = own_headers(count, {"label": ["l"] * count})
+    with pytest.raises(BodyTooLarge, match=f"message {count - 1} of the batch"):
+        encode_run(made(), bodies, first_message=1, own=own)
 
 
 def test_bodies_of_several_sizes_are_as_equal_ones() -> None:
