@@ -31,8 +31,9 @@ from onceq.packet.decode import (
     properties_offset,
     tx_offset,
 )
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.multi import parse_multi
+from onceq.packet.templates import template
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 

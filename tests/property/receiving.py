@@ -18,7 +18,8 @@ from onceq.model.run import Run
 from onceq.packet.acks import parse_order_ack
 from onceq.packet.address import DIRECT, Address
 from onceq.packet.arrived import cut
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
 from onceq.testing.tap import names_end
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 

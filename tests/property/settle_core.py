@@ -27,8 +27,9 @@ from onceq.model.time import NEVER_S
 from onceq.packet.acks import FinalAck, parse_final_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import cut
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.headers import headers
+from onceq.packet.templates import template
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
 SECOND_US = 1_000_000

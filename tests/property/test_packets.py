@@ -36,9 +36,10 @@ from onceq.packet.decode import (
     properties_offset,
     tx_offset,
 )
-from onceq.packet.encode import Template, encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.multi import parse_multi
 from onceq.packet.own import check_own, own_headers
+from onceq.packet.templates import Template, template
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 

@@ -39,8 +39,9 @@ from onceq.model.run import Buffer, Run
 from onceq.model.time import NEVER_S
 from onceq.packet.address import NOWHERE, Address
 from onceq.packet.decode import message_of
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.headers import headers
+from onceq.packet.templates import template
 
 ON_ARRIVAL: Final = {
     True: Acknowledge.NEGATIVE_ARRIVAL,

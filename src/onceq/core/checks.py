@@ -5,6 +5,8 @@ Upholds: I24.
 
 from __future__ import annotations
 
+from operator import add
+
 from onceq.core.desk import Desk, Transaction
 from onceq.core.inputs import SendItem
 from onceq.core.quota import computer_full
@@ -27,9 +29,9 @@ from onceq.model.limits import (
 from onceq.model.message import CORRELATION_BYTES, OWN, PLAIN, Properties
 from onceq.model.run import largest_of, total_of
 from onceq.model.time import NEVER_S
-from onceq.packet.encode import Template
 from onceq.packet.layout import PROPERTIES_HEADER
 from onceq.packet.own import check_own
+from onceq.packet.templates import Template
 
 ACKNOWLEDGE_MAX = 0x0F
 JOURNAL_MAX = 3
@@ -89,8 +91,8 @@ def checked_size(
     if item.own is not None:
         # What is not their own of a properties header is counted with the template's.
         headers = item.own.lengths
-        sizes = [own + body - PROPERTIES_HEADER for own, body in zip(headers, lengths, strict=True)]
-        largest, total = max(sizes, default=0), sum(sizes)
+        total = total_of(headers) + total_of(lengths) - count * PROPERTIES_HEADER
+        largest = max(map(add, headers, lengths), default=PROPERTIES_HEADER) - PROPERTIES_HEADER
     elif count == 1:
         largest = total = lengths[0]
     else:

@@ -27,7 +27,7 @@ from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, Now
 from onceq.model.xid import Xid
-from onceq.packet.encode import Template
+from onceq.packet.templates import Template
 
 _GIVES_BACK = frozenset((int(Op.UNLOCK), int(Op.RETURN)))
 

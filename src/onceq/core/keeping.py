@@ -17,8 +17,8 @@ from onceq.core.inputs import SendItem
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
-from onceq.packet.encode import Template
 from onceq.packet.own import joined, parted
+from onceq.packet.templates import Template
 
 _KINDS: dict[str, Any] = {
     "delivery": Delivery,

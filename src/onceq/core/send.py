@@ -34,7 +34,9 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
-from onceq.packet.encode import MultiNames, Template, encode_run, template
+from onceq.packet.address import MultiNames
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import Template, template
 
 ROUTES_MAX = 1_024
 TRANSACTION_NUMBERS = 1 << 20

@@ -26,7 +26,8 @@ from onceq.model.message import PRIORITY_DEFAULT, Properties
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet import layout
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
 
 SENT, FORWARDED, ARRIVED, REFUSED = "SENT", "FORWARDED", "ARRIVED", "REFUSED"
 

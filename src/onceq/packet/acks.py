@@ -20,8 +20,9 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import Delivery, Properties
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.packet.address import DIRECT, ON_DESTINATION, Address
-from onceq.packet.encode import Template, encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.headers import PacketHeaders, headers
+from onceq.packet.templates import Template, template
 
 LABEL: Final = "QM Ordering Ack"
 ORDER_QUEUE: Final = "PRIVATE$\\order_queue$"

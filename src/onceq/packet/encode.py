@@ -1,10 +1,10 @@
 """From bodies to packets: the headers once for a batch, the changing fields once for a message.
 
-A batch shares destination and properties, so nearly all bytes of its headers are the same. A
-``Template`` holds them; ``encode_run`` puts them before every body and fills in sizes, message
-numbers and sequence numbers (product D2, D12). This is the one place where each message costs
-Python time on its way out, so bodies of one length are joined with their headers by C code, and
-the numbers are then written column by column: byte k of all of them at once.
+``encode_run`` puts the headers of a batch (``templates.py``) before every body and fills in sizes,
+message numbers and sequence numbers (product D2, D12). This is the one place where each message
+costs Python time on its way out, so bodies are joined with their headers by C code, in blocks that
+stay in the processor's cache, and the numbers are then written column by column: byte k of all of
+them at once.
 
 Upholds: I7 and I8 as far as bytes go (number and previous number stand where they were given).
 """
@@ -14,38 +14,28 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise, repeat
+from itertools import pairwise, repeat
 from operator import add, itemgetter
 from typing import Final
 
-from onceq.errors import BodyTooLarge, IllegalPropertyValue, LabelTooLong
-from onceq.model.identity import NO_GUID
-from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
-from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
-from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, largest_of, total_of
+from onceq.errors import BodyTooLarge
+from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, largest_of, starts_of, total_of
 from onceq.packet import layout as at
-from onceq.packet.address import NOWHERE, PADDING, Address, MultiNames
-from onceq.packet.columns import cut, spread, spread_numbers
-
-__all__ = ["NOWHERE", "PADDING", "Address", "MultiNames", "Template", "encode_run", "template"]
-
-HASH_SHA1: Final = 0x8004
-CIPHER_RC4: Final = 0x6801
-"""What Windows writes into messages that are neither signed nor encrypted (wire-mqqb 4.9)."""
+from onceq.packet.address import PADDING
+from onceq.packet.columns import cut, move, spread_numbers
+from onceq.packet.templates import ORDER, Template
 
 NUMBER_MAX: Final = 0xFFFF_FFFF
 MESSAGE_NUMBERS: Final = 1 << 32
 COLUMNS_FROM: Final = 8
 """From so many packets on, writing numbers by columns is faster than one by one."""
-
+BLOCK_MESSAGES: Final = 1_000
 _BLOCK_BYTES: Final = 1 << 18
-"""Bodies of one length that are joined with their headers at a time: what is cut apart and put
-together again at once does not leave the processor's cache in between."""
-_BLOCK_MESSAGES: Final = 1_000
+"""What is cut apart and put together again at once does not leave the processor's cache in
+between."""
 _VIEW_FROM: Final = 4_096
 """Bytes of a body from which on a view of it costs less than a copy."""
-_ORDER = struct.Struct("<IQII")
 _ENDS: Final = {
     (False, False): 0,
     (True, False): at.TX_FIRST,
@@ -54,152 +44,6 @@ _ENDS: Final = {
 }
 """Flags by whether a packet is the first, and the last, of its transaction to its queue."""
 _SIZES = struct.Struct("<II")
-_USER = struct.Struct("<16s16sIIII")
-_DEBUG = struct.Struct("<HH")
-_BASE = struct.Struct("<BBH4sII")
-PROPERTIES: Final = struct.Struct("<BBH20sIIIIIIII")
-"""Fixed part of the MessagePropertiesHeader."""
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """The headers of every packet of one batch.
-
-    Attributes:
-        head: Everything before the body, with zeros where messages differ.
-        transaction: Offset of the TransactionHeader; 0 if there is none.
-        properties: Offset of the MessagePropertiesHeader.
-        flags: Those of every TransactionHeader.
-        tail: Headers that follow the body and its padding.
-    """
-
-    head: bytes
-    transaction: int
-    properties: int
-    flags: int = 0
-    tail: bytes = b""
-
-    @property
-    def overhead(self) -> int:
-        """Bytes of headers in each packet."""
-        return len(self.head) + len(self.tail)
-
-    def packet_bytes(self, body: int) -> int:
-        """Size of the packet of a body of so many bytes, padding included."""
-        return (len(self.head) + body + 3 & ~3) + len(self.tail)
-
-
-def template(
-    *,
-    source: bytes,
-    destination: Address,
-    destination_manager: bytes = NO_GUID,
-    admin: Address = NOWHERE,
-    response: Address = NOWHERE,
-    properties: Properties,
-    sent_time: int,
-    transactional: bool,
-    message_class: int = 0,
-    time_to_reach_queue: int | None = None,
-    multi: MultiNames | None = None,
-    report_queue: bytes = b"",
-) -> Template:
-    """Make the headers for one destination.
-
-    Transactional messages are recoverable and have priority 0, whatever was asked (Q-6, Q-23),
-    and ask for a final acknowledgment where a journal or dead-letter copy may be due (EOD-39).
-
-    Args:
-        destination_manager: GUID; zero for direct names.
-        sent_time: Seconds since 1970 UTC.
-        time_to_reach_queue: Seconds; None: as in the properties.
-        multi: Names of all destinations of the send, if it has several.
-        report_queue: GUID of the public queue for reports on a traced message; empty: none.
-
-    Raises:
-        LabelTooLong, IllegalPropertyValue: The label does not fit into a packet.
-    """
-    head = bytearray(
-        _BASE.pack(
-            at.VERSION, 0, _base_flags(properties, transactional), at.SIGNATURE, 0,
-            properties.time_to_reach_queue if time_to_reach_queue is None else time_to_reach_queue,
-        )
-    )  # fmt: skip
-    user = bytearray(
-        _USER.pack(
-            source, destination_manager, properties.time_to_be_received, sent_time, 0,
-            _user_flags(properties, transactional, (destination, admin, response), multi),
-        )
-    )  # fmt: skip
-    for address in (destination, admin, response):
-        user += address.pack(len(user))
-    head += user
-    transaction, tx_flags = 0, 0
-    if transactional:
-        transaction = len(head)
-        tx_flags = at.TX_FINAL_ACK if properties.journal else 0
-        head += _ORDER.pack(tx_flags, 0, 0, 0)
-    offset = len(head)
-    head += _properties_header(properties, message_class)
-    tail = multi.pack() if multi is not None else b""
-    if properties.trace:
-        tail = _DEBUG.pack(1 if report_queue else 0, 0) + report_queue + tail
-    return Template(bytes(head), transaction, offset, tx_flags, tail)
-
-
-def _base_flags(properties: Properties, transactional: bool) -> int:
-    flags = at.BASE_TRACE | at.BASE_DEBUG if properties.trace else 0
-    if transactional:
-        return flags
-    return flags | (PRIORITY_DEFAULT if properties.priority is None else properties.priority)
-
-
-def _user_flags(
-    properties: Properties,
-    transactional: bool,
-    addresses: tuple[Address, Address, Address],
-    multi: MultiNames | None,
-) -> int:
-    destination, admin, response = addresses
-    flags = at.USER_PROPERTIES
-    flags |= destination.kind << at.USER_DESTINATION_SHIFT
-    flags |= admin.kind << at.USER_ADMIN_SHIFT | response.kind << at.USER_RESPONSE_SHIFT
-    if transactional or properties.delivery == Delivery.RECOVERABLE:
-        flags |= at.USER_RECOVERABLE
-    if transactional:
-        flags |= at.USER_TRANSACTION
-    if properties.journal & Journal.DEADLETTER:
-        flags |= at.USER_DEADLETTER
-    if properties.journal & Journal.JOURNAL:
-        flags |= at.USER_JOURNAL
-    if multi is not None:
-        flags |= at.USER_MULTIQUEUE
-    return flags
-
-
-def _properties_header(properties: Properties, message_class: int) -> bytes:
-    label = label_bytes(properties.label) if properties.label else b""
-    return (
-        PROPERTIES.pack(
-            int(properties.acknowledge), len(label) // 2, message_class,
-            properties.correlation_id, properties.body_type, properties.app_specific, 0, 0, 0,
-            HASH_SHA1, CIPHER_RC4, len(properties.extension),
-        )
-        + label
-        + properties.extension
-    )  # fmt: skip
-
-
-def label_bytes(text: str) -> bytes:
-    """A label with its terminator; characters outside the basic plane count twice."""
-    if "\0" in text:
-        raise IllegalPropertyValue("a label ends at its first NUL character; this one contains one")
-    raw = text.encode("utf-16-le", "surrogatepass")
-    if len(raw) // 2 > LABEL_CHARS_MAX:
-        raise LabelTooLong(
-            f"the label has {len(raw) // 2} UTF-16 characters; at most {LABEL_CHARS_MAX} fit"
-        )
-    return raw + b"\0\0"
 
 
 def encode_run(
@@ -244,7 +88,7 @@ def encode_run(
     head = bytearray(made.head)
     if made.transaction:
         flags = made.flags | transaction << at.TX_NUMBER_SHIFT
-        _ORDER.pack_into(head, made.transaction, flags, stream, 0, 0)
+        ORDER.pack_into(head, made.transaction, flags, stream, 0, 0)
     messages = _messages(first_message, count)
     if own is not None:
         out, packets = _join_own(made, head, bodies, own, messages)
@@ -275,7 +119,7 @@ def _one(made: Template, bodies: Run, message: int, stream: int, number: int, fl
     _SIZES.pack_into(head, made.properties + at.OFF_BODY_SIZE, size, size)
     if made.transaction:
         before = max(number - 1, 0)
-        _ORDER.pack_into(head, made.transaction, made.flags | flags, stream, number, before)
+        ORDER.pack_into(head, made.transaction, made.flags | flags, stream, number, before)
     whole = b"".join((head, bodies.data, padding, made.tail))
     return Run(whole, array(LENGTH_TYPE, (packet,)))
 
@@ -308,7 +152,7 @@ def _join_equal(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray
     elif len(view) <= _BLOCK_BYTES:
         out += between.join(_pieces(view, size))
     else:
-        block = struct.Struct(f"{size}s" * min(_BLOCK_MESSAGES, _BLOCK_BYTES // size + 1))
+        block = struct.Struct(f"{size}s" * min(BLOCK_MESSAGES, _BLOCK_BYTES // size + 1))
         rest = len(view) % block.size
         for start in range(0, len(view) - rest, block.size):
             out += between.join(block.unpack_from(view, start))
@@ -353,7 +197,7 @@ def _join_own(
     out, packets = bytearray(), array(LENGTH_TYPE)
     body, header = memoryview(bodies.data), memoryview(own.data)
     small = len(body) < _VIEW_FROM * count
-    step = _BLOCK_MESSAGES if small else count
+    step = BLOCK_MESSAGES if small else count
     for first in range(0, count, step):
         here = slice(first, first + step)
         sizes, heads = bodies.lengths[here], own.lengths[here]
@@ -376,30 +220,53 @@ def _own_parts(
     """The pieces of packets with headers of their own, and the length of each packet."""
     before, count, data = made.properties, len(bodies), bytes(own.data)
     fixed = at.PROPERTIES_HEADER
-    starts = list(accumulate(own.lengths, initial=0))
     lead = before + fixed
     leads = bytearray(bytes(head[:lead]) * count)
-    heads = b"".join([data[start : start + fixed] for start in starts[:-1]])
-    spread(leads, before, lead, heads, fixed)
-    # The first byte of a header is the acknowledgments, which belong to the batch.
-    leads[before::lead] = head[before : before + 1] * count
-    sizes = list(map(add, own.lengths, bodies.lengths))
-    forms = {size: _behind(made, before + size) for size in set(sizes)}
-    tails = [forms[size] for size in sizes]
-    packets = array(LENGTH_TYPE, map(add, map(add, sizes, repeat(before)), map(len, tails)))
+    starts = starts_of(own.lengths)
+    heads, stride = data, own.lengths[0]
+    if not alike(own.lengths):
+        starts = list(starts)
+        heads, stride = b"".join([data[a : a + fixed] for a in starts[:-1]]), fixed
+    for place, size in at.OWN_FIELDS:
+        move(leads, before + place, lead, heads, place, stride, size)
+    tails, packets = _behind_each(made, own.lengths, bodies.lengths)
     for place, numbers in (
         (at.OFF_PACKET_SIZE, packets), (at.OFF_MESSAGE_NUMBER, messages),
         (before + at.OFF_BODY_SIZE, bodies.lengths),
         (before + at.OFF_BODY_SIZE + at.U32.size, bodies.lengths),
     ):  # fmt: skip
         spread_numbers(leads, place, lead, numbers, count)
-    begins = list(accumulate(bodies.lengths, initial=0))
     parts: list[Buffer] = [b""] * (4 * count)
     parts[0::4] = cut(bytes(leads), lead)
-    parts[1::4] = [data[a + fixed : b] for a, b in pairwise(starts)]
-    parts[2::4] = [bodies.data[a:b] for a, b in pairwise(begins)]
+    if stride == fixed:
+        parts[1::4] = [data[a + fixed : b] for a, b in pairwise(starts)]
+    else:
+        parts[1::4] = cut(data, stride - fixed, after=fixed)
+    parts[2::4] = _apart(bodies)
     parts[3::4] = tails
     return parts, packets
+
+
+def _apart(bodies: Run) -> Sequence[Buffer]:
+    """Each of them; views of them where they are given as a view."""
+    if isinstance(bodies.data, bytes) and alike(bodies.lengths) and bodies.data:
+        return cut(bodies.data, bodies.lengths[0])
+    return [bodies.data[a:b] for a, b in pairwise(starts_of(bodies.lengths))]
+
+
+def _behind_each(
+    made: Template, heads: array[int], bodies: array[int]
+) -> tuple[list[bytes], array[int]]:
+    """What follows each body, and the length of each packet; ``heads``: lengths of headers."""
+    before, count = made.properties, len(bodies)
+    if alike(heads) and alike(bodies):
+        size = before + heads[0] + bodies[0]
+        tail = _behind(made, size)
+        return [tail] * count, array(LENGTH_TYPE, (size + len(tail),)) * count
+    sizes = list(map(add, heads, bodies))
+    forms = {size: _behind(made, before + size) for size in set(sizes)}
+    tails = [forms[size] for size in sizes]
+    return tails, array(LENGTH_TYPE, map(add, map(add, sizes, repeat(before)), map(len, tails)))
 
 
 def _behind(made: Template, size: int) -> bytes:

@@ -71,6 +71,13 @@ PROP_BODY_TYPE: Final = 24
 PROP_APP_SPECIFIC: Final = 28
 OFF_BODY_SIZE: Final = 32
 OFF_EXTENSION_SIZE: Final = 52
+OWN_FIELDS: Final = (
+    (PROP_LABEL_CHARS, 1),
+    (PROP_CORRELATION, OFF_BODY_SIZE - PROP_CORRELATION),
+    (OFF_EXTENSION_SIZE, 4),
+)
+"""Where a message's own properties stand (correlation, body type and number side by side), and
+their bytes."""
 
 # SecurityHeader, 16 bytes and more (4.8)
 SECURITY_HEADER: Final = 16

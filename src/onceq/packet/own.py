@@ -12,30 +12,37 @@ Upholds: I24 (a header that anybody sends is checked field by field before anyth
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import add
 from typing import Any, Final
 
 from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong, OnceqError
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
 from onceq.model.message import CORRELATION_BYTES
-from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, total_of
 from onceq.packet import layout as at
-from onceq.packet.columns import cut, spread, spread_numbers
-from onceq.packet.encode import CIPHER_RC4, HASH_SHA1, PROPERTIES, label_bytes
+from onceq.packet.columns import cut, gathered, spread, spread_numbers
+from onceq.packet.encode import BLOCK_MESSAGES
+from onceq.packet.templates import CIPHER_RC4, HASH_SHA1, PROPERTIES, label_bytes
 
 LABEL_UNITS_MAX: Final = LABEL_CHARS_MAX + 1
 """With the terminator."""
 _UNIT: Final = 2
 """Bytes of a character of UTF-16."""
-_NO_CLASS: Final = bytes(2)
-_OF_THE_BODY: Final = struct.pack("<5I", 0, 0, 0, HASH_SHA1, CIPHER_RC4)
-"""Its size, room and privacy, hash and cipher in a header of a message's own."""
+_END: Final = bytes(_UNIT)
 _EMPTY: Final = PROPERTIES.pack(0, 0, 0, b"", 0, 0, 0, 0, 0, HASH_SHA1, CIPHER_RC4, 0)
 """A header in which no property is set."""
+_WANTED: Final = tuple(
+    (k, value)
+    for k, value in enumerate(_EMPTY)
+    if not any(place <= k < place + size for place, size in at.OWN_FIELDS)
+)
+"""The bytes in which headers of messages' own are all alike: acknowledgments, class, and what is
+said of the body."""
+_COLUMNS_MAX: Final = 512
+"""Bytes of label and extension up to which writing them by columns is the faster way."""
 
 
 def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
@@ -47,43 +54,64 @@ def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
     Raises:
         LabelTooLong, IllegalPropertyValue: A label does not fit into a packet.
     """
+    values = {name: column for name, column in values.items() if column}
+    data: list[Buffer] = []
+    lengths = array(LENGTH_TYPE)
+    for first in range(0, count, BLOCK_MESSAGES):
+        here = slice(first, min(first + BLOCK_MESSAGES, count))
+        some = {name: column[here] for name, column in values.items()}
+        made = _headers(here.stop - first, some)
+        data.append(made.data)
+        lengths += made.lengths
+    return Run(b"".join(data), lengths)
+
+
+def _headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
     fixed = at.PROPERTIES_HEADER
-    heads = bytearray(_EMPTY * count)
-    labels = _labels(values["label"]) if values.get("label") else [b""] * count
-    heads[at.PROP_LABEL_CHARS :: fixed] = bytes([len(label) // _UNIT for label in labels])
-    if values.get("correlation_id"):
+    labels, label_sizes = _labels(values["label"]) if "label" in values else (b"", [0] * count)
+    extensions = values.get("extension", ())
+    extras = list(map(len, extensions)) or [0] * count
+    rest = label_sizes[0] + extras[0]
+    even = rest <= _COLUMNS_MAX and all(s.count(s[0]) == count for s in (label_sizes, extras))
+    # Where all headers have one size, labels and extensions are columns of them like the others.
+    stride = fixed + rest if even else fixed
+    heads = bytearray((_EMPTY + bytes(stride - fixed)) * count)
+    heads[at.PROP_LABEL_CHARS :: stride] = bytes([size // _UNIT for size in label_sizes])
+    if "correlation_id" in values:
         raw = b"".join(values["correlation_id"])
         assert len(raw) == CORRELATION_BYTES * count, "they were checked before"
-        spread(heads, at.PROP_CORRELATION, fixed, raw, CORRELATION_BYTES)
-    extensions = values.get("extension") or [b""] * count
+        spread(heads, at.PROP_CORRELATION, stride, raw, CORRELATION_BYTES)
     for place, numbers in (
         (at.PROP_BODY_TYPE, values.get("body_type")),
         (at.PROP_APP_SPECIFIC, values.get("app_specific")),
-        (at.OFF_EXTENSION_SIZE, list(map(len, extensions))),
+        (at.OFF_EXTENSION_SIZE, extras if extensions else None),
     ):
         if numbers:
-            spread_numbers(heads, place, fixed, numbers, count)
+            spread_numbers(heads, place, stride, numbers, count)
+    if even:
+        spread(heads, fixed, stride, labels, label_sizes[0])
+        spread(heads, fixed + label_sizes[0], stride, b"".join(extensions), extras[0])
+        return Run(heads, array(LENGTH_TYPE, (stride,)) * count)
     parts: list[bytes] = [b""] * (3 * count)
     parts[0::3] = cut(bytes(heads), fixed)
-    parts[1::3], parts[2::3] = labels, extensions
-    sizes = [fixed + len(label) + len(more) for label, more in zip(labels, extensions, strict=True)]
+    parts[1::3] = [labels[a:b] for a, b in pairwise(accumulate(label_sizes, initial=0))]
+    if extensions:
+        parts[2::3] = extensions
+    sizes = [fixed + size + extra for size, extra in zip(label_sizes, extras, strict=True)]
     return Run(b"".join(parts), array(LENGTH_TYPE, sizes))
 
 
-def _labels(texts: Sequence[str]) -> list[bytes]:
-    """Labels with their terminators; those that are empty have none."""
+def _labels(texts: Sequence[str]) -> tuple[bytes, list[int]]:
+    """Labels with their terminators, one after another, and their sizes in bytes; those that are
+    empty have none."""
     joined = "\0".join(texts) + "\0"
+    sizes = list(map(len, texts))
     # Without characters outside the basic plane a label has as many units as characters.
-    longest = max(map(len, texts))
-    if joined.count("\0") != len(texts) or not joined.isascii() or longest > LABEL_CHARS_MAX:
-        return [label_bytes(text) if text else b"" for text in texts]
-    raw = joined.encode("utf-16-le")
-    ends = accumulate([_UNIT * (len(text) + 1) for text in texts])
-    begin, found = 0, []
-    for end in ends:
-        found.append(raw[begin:end] if end - begin > _UNIT else b"")
-        begin = end
-    return found
+    plain = joined.isascii() and joined.count("\0") == len(texts)
+    if plain and min(sizes) and max(sizes) <= LABEL_CHARS_MAX:
+        return joined.encode("utf-16-le"), [_UNIT * (size + 1) for size in sizes]
+    found = [label_bytes(text) if text else b"" for text in texts]
+    return b"".join(found), list(map(len, found))
 
 
 def check_own(own: Run) -> None:
@@ -92,87 +120,104 @@ def check_own(own: Run) -> None:
     Raises:
         LabelTooLong, IllegalPropertySize, IllegalPropertyValue: One of them cannot be.
     """
-    data, lengths = bytes(own.data), own.lengths
+    view = memoryview(own.data)
+    for first in range(0, len(own), BLOCK_MESSAGES):
+        lengths = own.lengths[first : first + BLOCK_MESSAGES]
+        size = total_of(lengths)
+        data, view = bytes(view[:size]), view[size:]
+        if not _sound(data, lengths):
+            raise _first_wrong(Run(data, lengths), first)
+
+
+def _sound(data: bytes, lengths: array[int]) -> bool:
+    """Whether headers are as ``own_headers`` makes them, seen by columns."""
+    fixed, count = at.PROPERTIES_HEADER, len(lengths)
+    if min(lengths) < fixed:
+        return False
+    if alike(lengths):
+        heads, stride = data, lengths[0]
+        starts: Sequence[int] = range(0, len(data), stride)
+    else:
+        # The fixed parts one after another: each of their bytes is then a column.
+        starts = list(accumulate(lengths[:-1], initial=0))
+        heads, stride = b"".join([data[start : start + fixed] for start in starts]), fixed
+    # What belongs to the batch or the body.
+    if not all(heads[k::stride].count(value) == count for k, value in _WANTED):
+        return False
+    units = heads[at.PROP_LABEL_CHARS :: stride]
+    extras = gathered(heads, at.OFF_EXTENSION_SIZE, stride, at.U32.size, count)
+    if stride != fixed and units.count(units[0]) == count:
+        size = _UNIT * units[0]
+        left = stride - fixed - size
+        if left < 0 or left > EXTENSION_BYTES_MAX or extras != at.U32.pack(left) * count:
+            return False
+        text = b"".join(cut(data, size, after=fixed, before=left))
+        ended = not any(text[k::size].strip(b"\0") for k in (size - 2, size - 1)) if size else True
+        return _good_labels(text, count if size else 0, ended=ended, longest=size)
+    sizes = [_UNIT * unit for unit in units]
+    more = [size for (size,) in at.U32.iter_unpack(extras)]
+    if max(more) > EXTENSION_BYTES_MAX:
+        return False
+    if [length - fixed for length in lengths] != list(map(add, sizes, more)):
+        return False
+    places = zip(starts, sizes, strict=True)
+    labels = [data[start + fixed : start + fixed + size] for start, size in places if size]
+    ended = all(label.endswith(_END) for label in labels)
+    return _good_labels(b"".join(labels), len(labels), ended=ended, longest=max(sizes))
+
+
+def _good_labels(raw: bytes, count: int, *, ended: bool, longest: int) -> bool:
+    """Whether each of some labels (none of them empty) ends at the only NUL character that it has.
+
+    Args:
+        raw, count: All of them one after another, and how many they are.
+        ended: Whether each of them ends with that character.
+        longest: Bytes of the longest.
+    """
+    try:
+        # Pairs of surrogates are not made across labels: a terminator stands between them.
+        text = raw.decode("utf-16-le")
+    except UnicodeDecodeError:
+        return False
+    return ended and text.count("\0") == count and longest <= _UNIT * LABEL_UNITS_MAX
+
+
+def _first_wrong(own: Run, first: int) -> OnceqError:
+    """What is wrong with the first header that cannot be; ``first``: its place in the batch."""
     fixed = at.PROPERTIES_HEADER
-    starts = list(accumulate(lengths, initial=0))
-    starts.pop()
-    # The fixed parts one after another: each of their bytes is then a column, looked at as one.
-    heads = b"".join([data[start : start + fixed] for start in starts])
-    short = min(lengths, default=fixed) < fixed
-    if short or not _common_parts(heads, len(lengths)):
-        raise _first_wrong(own)
-    sizes = [_UNIT * units for units in heads[at.PROP_LABEL_CHARS :: fixed]]
-    raw = bytearray(at.U32.size * len(lengths))
-    for k in range(at.U32.size):
-        raw[k :: at.U32.size] = heads[at.OFF_EXTENSION_SIZE + k :: fixed]
-    extras = [size for (size,) in at.U32.iter_unpack(raw)]
-    rest = [length - fixed for length in lengths]
-    if max(extras, default=0) > EXTENSION_BYTES_MAX or rest != list(map(add, sizes, extras)):
-        raise _first_wrong(own)
-    if any(sizes):
-        labels = [data[start + fixed : start + fixed + size] for start, size in
-                  zip(starts, sizes, strict=True)]  # fmt: skip
-        _check_labels(labels)
-
-
-def _common_parts(heads: bytes, count: int) -> bool:
-    """Whether what belongs to the batch or the body is as ``own_headers`` makes it."""
-    fixed = at.PROPERTIES_HEADER
-    wanted = {0: 0, **dict(enumerate(_NO_CLASS, at.PROP_CLASS))}
-    wanted |= dict(enumerate(_OF_THE_BODY, at.OFF_BODY_SIZE))
-    return all(heads[k::fixed].count(value) == count for k, value in wanted.items())
-
-
-def _first_wrong(own: Run) -> OnceqError:
-    """What is wrong with the first header that cannot be."""
-    for index, raw in enumerate(map(bytes, own)):
-        if len(raw) < at.PROPERTIES_HEADER:
-            return _wrong(index, f"has {len(raw)} bytes, and {at.PROPERTIES_HEADER} is the least")
-        if (
-            raw[0]
-            or raw[at.PROP_CLASS : at.PROP_CORRELATION] != _NO_CLASS
-            or raw[at.OFF_BODY_SIZE : at.OFF_EXTENSION_SIZE] != _OF_THE_BODY
-        ):
+    for index, raw in enumerate(map(bytes, own), first):
+        if len(raw) < fixed:
+            return _wrong(index, f"has {len(raw)} bytes, and {fixed} is the least")
+        if any(raw[k] != value for k, value in _WANTED):
             return _wrong(index, "says what belongs to the batch, or to the body")
         extra: int = at.U32.unpack_from(raw, at.OFF_EXTENSION_SIZE)[0]
-        if len(raw) != at.PROPERTIES_HEADER + _UNIT * raw[at.PROP_LABEL_CHARS] + extra:
+        size = _UNIT * raw[at.PROP_LABEL_CHARS]
+        if len(raw) != fixed + size + extra:
             return _wrong(index, "has sizes that do not add up")
         if extra > EXTENSION_BYTES_MAX:
             return IllegalPropertySize(
                 f"message {index} of the batch: an extension has at most {EXTENSION_BYTES_MAX} "
                 "bytes"
             )
+        wrong = _label_wrong(index, raw[fixed : fixed + size])
+        if wrong is not None:
+            return wrong
     raise AssertionError("a header was refused in which nothing is wrong")
 
 
-def _check_labels(labels: list[bytes]) -> None:
-    """All at once: each ends at the only NUL character that it has."""
-    there = [label for label in labels if label]
-    try:
-        # Pairs of surrogates are not made across labels: a terminator stands between them.
-        text = b"".join(there).decode("utf-16-le")
-    except UnicodeDecodeError:
-        text = ""
-    ended = all(label.endswith(b"\0\0") for label in there)
-    longest = max(map(len, there), default=0)
-    if ended and text.count("\0") == len(there) and longest <= _UNIT * LABEL_UNITS_MAX:
-        return
-    for index, label in enumerate(labels):
-        _check_label(index, label)
-
-
-def _check_label(index: int, raw: bytes) -> None:
+def _label_wrong(index: int, raw: bytes) -> OnceqError | None:
     if len(raw) > _UNIT * LABEL_UNITS_MAX:
-        raise LabelTooLong(
+        return LabelTooLong(
             f"message {index} of the batch: the label has {len(raw) // _UNIT - 1} characters; at "
             f"most {LABEL_CHARS_MAX} fit"
         )
     try:
         text = raw.decode("utf-16-le")
     except UnicodeDecodeError:
-        raise _wrong(index, "has a label with half a surrogate pair") from None
+        return _wrong(index, "has a label with half a surrogate pair")
     if raw and text.find("\0") != len(text) - 1:
-        raise _wrong(index, "has a label that does not end at its only NUL character")
+        return _wrong(index, "has a label that does not end at its only NUL character")
+    return None
 
 
 def _wrong(index: int, what: str) -> IllegalPropertyValue:

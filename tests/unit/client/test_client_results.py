@@ -10,7 +10,9 @@ from onceq.client.results import Batch, MessageIds
 from onceq.model.identity import NO_GUID, MessageId
 from onceq.model.message import Properties
 from onceq.model.run import Run
-from onceq.packet.encode import Address, encode_run, template
+from onceq.packet.address import Address
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
 
 SOURCE = bytes(range(16))
 

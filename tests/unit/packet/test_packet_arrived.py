@@ -16,7 +16,8 @@ from onceq.packet.acks import final_ack, order_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER, ArrivedRun, cut
 from onceq.packet.decode import decode, headers, properties_offset, set_previous, tx_offset
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
 
 SOURCE = bytes(range(16))
 LIMIT = 0x00400000

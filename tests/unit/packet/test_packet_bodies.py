@@ -10,7 +10,8 @@ from onceq.model.run import Run
 from onceq.packet import layout as at
 from onceq.packet.address import Address
 from onceq.packet.bodies import bodies
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
 
 SHORT = Address(7, direct="OS:BETA\\private$\\s")
 LONG = Address(7, direct="OS:BETA\\private$\\a_much_longer_name")

@@ -32,9 +32,10 @@ from onceq.packet.decode import (
     set_previous,
     tx_offset,
 )
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.headers import DebugHeader, PacketHeaders, SecurityHeader
 from onceq.packet.multi import ELEMENTS_MAX, parse_multi
+from onceq.packet.templates import template
 
 SOURCE = bytes(range(16))
 LIMIT = 0x00400000

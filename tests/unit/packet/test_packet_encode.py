@@ -16,9 +16,10 @@ from onceq.model.run import Run
 from onceq.packet import layout as at
 from onceq.packet.address import Address, Element, MultiNames
 from onceq.packet.decode import decode, headers
-from onceq.packet.encode import Template, encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.multi import parse_multi
 from onceq.packet.own import own_headers
+from onceq.packet.templates import Template, template
 
 SOURCE = bytes(range(16))
 STOCK = Address(7, direct="OS:BETA\\private$\\stock")
@@ -83,11 +84,13 @@ def test_many_equal_bodies_are_as_batches_of_one(count: int, size: int) -> None:
     assert list(together.lengths) == [run.lengths[0] for run in apart]
 
 
-@pytest.mark.parametrize("size", [3, 5_000])
-def test_many_headers_of_their_own_are_as_batches_of_one(size: int) -> None:
+@pytest.mark.parametrize("label", ["row {}", "row {:06}", ""])
+@pytest.mark.parametrize("more", [0, 2])
+@pytest.mark.parametrize("size", [0, 3, 5_000])
+def test_many_headers_of_their_own_are_as_batches_of_one(size: int, more: int, label: str) -> None:
     count = 2_100 if size < 1_000 else 1_100
-    labels = [f"row {i}" for i in range(count)]
-    bodies = [bytes([i % 251]) * (size + i % 3) for i in range(count)]
+    labels = [label.format(i) for i in range(count)]
+    bodies = [bytes([i % 251]) * (size + i % (more + 1)) for i in range(count)]
     own = own_headers(count, {"label": labels})
     together = encode_run(
         made(), Run.of(bodies), first_message=0xFFFFFFF0, stream=2, first_number=8, own=own

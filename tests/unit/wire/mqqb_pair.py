@@ -9,7 +9,8 @@ from onceq.model.limits import Settings
 from onceq.model.message import Delivery, Properties
 from onceq.model.run import Run
 from onceq.packet.address import DIRECT, Address
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Event, Session
 

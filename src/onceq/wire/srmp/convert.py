@@ -33,8 +33,9 @@ from onceq.packet.acks import ack_class, final_ack, order_ack, parse_final_ack, 
 from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import ArrivedRun, cut
 from onceq.packet.decode import decode, set_previous
-from onceq.packet.encode import encode_run, template
+from onceq.packet.encode import encode_run
 from onceq.packet.headers import headers
+from onceq.packet.templates import template
 from onceq.wire.srmp.dates import FOREVER_S
 from onceq.wire.srmp.envelope import (
     LABEL_PREFIX,
