@@ -3,9 +3,10 @@
 Both take the same rows in the same run: messages with bodies of some 200 bytes (JSON, no two
 alike) in Parquet files, mixed over 10, 1,000 and 100,000 streams, each stream in order. They go
 through an operator to nowhere (``noop``): as one frame, and as a stream in micro-batches, of which
-the first is not counted. Rounds are taken in turns and medians are told; ratios are to the
-``dropDuplicates`` of the same number of streams. Operators other than the filter are measured
-with the middle number of streams only.
+the first is not counted. Before anything is counted each case sees a few of the rows, so that no
+case pays for code that Java has not compiled yet. Rounds are taken in turns and medians are told;
+ratios are to the ``dropDuplicates`` of the same number of streams. Operators other than the filter
+are measured with the middle number of streams only.
 
     python tools/bench_spark_operators.py --rows 2000000
 """
@@ -36,6 +37,8 @@ ROUNDS = 3
 LARGE_ROWS = 3_000_000
 """From so many on each case runs once, if nobody says more."""
 BATCH_ROWS = 200_000
+WARM_ROWS = 2 * BATCH_ROWS
+"""Of each case, before the first round."""
 TASKS = 2
 YARDSTICK = "dropDuplicates"
 EVERYWHERE = (YARDSTICK, "eod_filter")
@@ -62,18 +65,21 @@ def run(
         place = Path(folder)
         for count in streams:
             make(place / str(count), rows, count)
+            make(place / f"few of {count}", min(rows, WARM_ROWS), count)
         cases = [
             (count, name, step)
             for count in streams
             for name, step in steps(spark).items()
             if name in operators and (count == middle or name in EVERYWHERE)
         ]
-        for turn in range(rounds):
+        for turn in range(-1, rounds):
             for count, name, step in cases:
+                source = place / (str(count) if turn >= 0 else f"few of {count}")
                 for way, measure in (("stream", stream_rate), ("batch", batch_rate)):
                     where = place / f"checkpoint-{turn}-{count}-{name}"
-                    rate = measure(spark, place / str(count), step, where)
-                    figures.setdefault(f"{way}, {name}, {count} streams", []).append(rate)
+                    rate = measure(spark, source, step, where)
+                    if turn >= 0:
+                        figures.setdefault(f"{way}, {name}, {count} streams", []).append(rate)
     return {case: statistics.median(rates) for case, rates in figures.items()}
 
 

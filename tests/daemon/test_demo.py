@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -164,10 +164,10 @@ def test_what_the_audit_tells_is_passed_on() -> None:
 class Programme:
     """``python -m demo``, with its temporary files where the test can look."""
 
-    def __init__(self, place: Path, *arguments: str) -> None:
+    def __init__(self, place: Path, *arguments: str, code: Sequence[str] = ("-m", "demo")) -> None:
         self.place = place
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "demo", "--report", str(place / "report"), *arguments],
+            [sys.executable, *code, "--report", str(place / "report"), *arguments],
             cwd=ROOT,
             env={**os.environ, "TMPDIR": str(place)},
             stdout=subprocess.PIPE,
@@ -229,16 +229,31 @@ def test_a_small_one_from_end_to_end(place: Path) -> None:
     assert programme.left_behind() == []
 
 
+NO_FLIGHTS = """
+from demo import __main__ as demo
+demo.Course.deliver = lambda course: None
+demo.Course.land = lambda course, keep: None
+raise SystemExit(demo.main())
+"""
+"""The demo with its audit right behind the start of its queue managers."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "word",
-    ["starting five", "kill -9 HUB", pytest.param("audit: reading", marks=pytest.mark.spark)],
-)
+@pytest.mark.parametrize("word", ["starting five", "kill -9 HUB"])
 def test_ctrl_c_leaves_nothing_behind(place: Path, word: str) -> None:
-    if word == "audit: reading":
-        pytest.importorskip("pyspark", reason="PySpark is not installed: onceq[spark]")
-    programme = Programme(place, "--flights", "1500")
-    programme.until(word)
+    interrupted(Programme(place, "--flights", "1500"), word)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_ctrl_c_in_the_audit_leaves_nothing_behind(place: Path) -> None:
+    pytest.importorskip("pyspark", reason="PySpark is not installed: onceq[spark]")
+    interrupted(Programme(place, "--flights", "30", code=("-c", NO_FLIGHTS)), "audit: reading")
+
+
+def interrupted(programme: Programme, word: str) -> None:
+    said = programme.until(word)
+    assert word in said, said
     programme.process.send_signal(signal.SIGINT)
     assert "cleaned up" in programme.rest()
     assert programme.process.returncode == 130

@@ -20,8 +20,9 @@ from onceq.errors import ConfigurationError
 from onceq.history.columns import META, Span, span_of
 from onceq.history.events import SCHEMA
 from onceq.model.message import Acknowledge, Journal
-from onceq.spark.audit import files
+from onceq.spark.audit import command, files
 from onceq.spark.audit.command import SMALL, audit
+from onceq.spark.audit.stages import Told
 from onceq.testing.node import PATH
 from onceq.testing.simulate import small_world
 from onceq.testing.world import World as Simulated
@@ -255,12 +256,33 @@ def small(spark: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def clean(small: Any, place: Path) -> Row:
-    """What the audit says of the true histories."""
-    found = audit(small, files.find([str(place / "true")]), html=str(place / "clean.html"),
-                  to=str(place / "tables"), stuck_s=100)  # fmt: skip
-    assert isinstance(found, dict)
-    return found
+def heard() -> list[Told]:
+    """What the audit of the true histories has told of its stages."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def clean(small: Any, place: Path, heard: list[Told]) -> Row:
+    """What it says of them, in a session that is there already."""
+    return command.run(
+        [str(place / "true")], settled=False, html=str(place / "clean.html"),
+        to=str(place / "tables"), stuck_s=100, master="", say=heard.append,
+    )  # fmt: skip
+
+
+def test_its_stages_are_told(clean: Row, heard: list[Told], place: Path) -> None:
+    names = [told.stage for told in heard]
+    assert names[0].startswith("reading ")
+    assert names[0].endswith(" MiB, of 3 queue managers")
+    assert names[1].startswith("following messages through ")
+    assert names[2:] == [
+        f"judging {clean['messages']} messages and their streams",
+        "counting ends, latencies, resends and stuck streams",
+        f"writing tables into {place / 'tables'}",
+        f"writing the report {place / 'clean.html'}",
+        "done",
+    ]
+    assert all(told.begins for told in heard)
 
 
 def test_true_histories_are_clean(clean: Row) -> None:

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -286,24 +285,3 @@ def test_ctrl_c_ends_it_with_130_and_one_line(
         assert errors.splitlines()[-1] == "interrupted: nothing is proven"
         assert "Traceback" not in errors
         assert list((place / "tmp").glob("onceq-spark-*")) == []
-
-
-def test_told_stages(spark: Any, tmp_path: Path) -> None:
-    """Of a true audit, in a session that is there already."""
-    heard: list[Told] = []
-    found = command.run(
-        [str(peopled(tmp_path / "true"))], settled=False, html=str(tmp_path / "r.html"),
-        to=str(tmp_path / "tables"), stuck_s=100, master="", say=heard.append,
-    )  # fmt: skip
-    names = [told.stage for told in heard]
-    assert names[0].startswith("reading ")
-    assert names[0].endswith(" MiB, of 3 queue managers")
-    assert names[1].startswith("following messages through ")
-    assert names[2:] == [
-        f"judging {found['messages']} messages and their streams",
-        "counting ends, latencies, resends and stuck streams",
-        f"writing tables into {tmp_path / 'tables'}",
-        f"writing the report {tmp_path / 'r.html'}",
-        "done",
-    ]
-    assert all(told.begins for told in heard)
