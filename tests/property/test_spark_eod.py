@@ -82,6 +82,16 @@ def compare(found: list[tuple[int, int, int, int]], begun: list[tuple[int, int]]
     assert streams.tolist() == [stream for stream, _ in begun], "what was given is left alone"
 
 
+@pytest.mark.parametrize("keys", [1 << 16, (1 << 16) + 1])
+def test_more_keys_than_sixteen_bits_tell_apart(keys: int) -> None:
+    last, first = keys - 1, 0
+    compare(
+        [(last, 1, 1, 0), (first, 1, 1, 0), (last, 1, 2, 1), (first, 1, 3, 2), (last, 1, 1, 0),
+         (first, 1, 2, 1), (keys // 2, 2, 1, 0), (last, 1, 3, 2), (keys // 2, 1, 1, 0)],
+        [(0, 0)] * keys,
+    )  # fmt: skip
+
+
 def test_the_largest_numbers_there_are() -> None:
     most, stream = rules.NUMBER_MAX, (1 << 64) - 1
     compare([(0, 1, most - 1, 0), (0, 1, most, most - 1), (0, 1, most, most), (1, 1, 1, 0)],

@@ -23,6 +23,8 @@ _PAGE: Final = 1 << 16
 _LOWEST: Final = bytes(range(256)) * 256
 _SECOND: Final = b"".join(bytes((value,)) * 256 for value in range(256))
 """The two lower bytes of all numbers of a page, as columns."""
+_TOGETHER: Final = 1 << 10
+"""Pieces that are cut by one format, which takes some dozens of bytes for each."""
 _AS_STORED: Final = sys.byteorder == "little" and array("I").itemsize == _NUMBER
 """Whether this processor keeps numbers as messages have them."""
 
@@ -101,14 +103,21 @@ def consecutive(first: int, count: int) -> bytearray:
     return raw
 
 
-def cut(data: Buffer, size: int, *, after: int = 0, before: int = 0) -> Sequence[bytes]:
-    """Pieces of one size; ``after`` and ``before``: bytes around each that are left out."""
-    stride = after + size + before
+def cut(data: Buffer, size: int, *, skip: int = 0, rest: int = 0) -> Sequence[bytes]:
+    """Pieces of one size.
+
+    Args:
+        skip, rest: Bytes before and behind each piece that belong to none.
+    """
+    stride = skip + size + rest
     count = len(data) // stride if stride else 0
-    return _pieces(size, after, before, count).unpack_from(data)
+    if count > _TOGETHER:
+        view = memoryview(data)
+        return [bytes(view[at : at + size]) for at in range(skip, len(data), stride)]
+    # One format for all of them takes a fifth of the time of as many slices.
+    return _pieces(size, skip, rest, count).unpack_from(data)
 
 
 @lru_cache(maxsize=64)
-def _pieces(size: int, after: int, before: int, count: int) -> Struct:
-    # One format for all of them takes a fifth of the time of as many slices.
-    return Struct(f"{after}x{size}s{before}x" * count)
+def _pieces(size: int, skip: int, rest: int, count: int) -> Struct:
+    return Struct(f"{skip}x{size}s{rest}x" * count)

@@ -241,7 +241,7 @@ def _own_parts(
     if stride == fixed:
         parts[1::4] = [data[a + fixed : b] for a, b in pairwise(starts)]
     else:
-        parts[1::4] = cut(data, stride - fixed, after=fixed)
+        parts[1::4] = cut(data, stride - fixed, skip=fixed)
     parts[2::4] = _apart(bodies)
     parts[3::4] = tails
     return parts, packets

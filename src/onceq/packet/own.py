@@ -151,9 +151,11 @@ def _sound(data: bytes, lengths: array[int]) -> bool:
         left = stride - fixed - size
         if left < 0 or left > EXTENSION_BYTES_MAX or extras != at.U32.pack(left) * count:
             return False
-        text = b"".join(cut(data, size, after=fixed, before=left))
-        ended = not any(text[k::size].strip(b"\0") for k in (size - 2, size - 1)) if size else True
-        return _good_labels(text, count if size else 0, ended=ended, longest=size)
+        if not size:
+            return True
+        text = b"".join(cut(data, size, skip=fixed, rest=left))
+        ended = not any(text[k::size].strip(b"\0") for k in (size - 2, size - 1))
+        return _good_labels(text, count, ended=ended, longest=size)
     sizes = [_UNIT * unit for unit in units]
     more = [size for (size,) in at.U32.iter_unpack(extras)]
     if max(more) > EXTENSION_BYTES_MAX:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.packet import columns
-from onceq.packet.columns import consecutive, spread, spread_numbers
+from onceq.packet.columns import consecutive, cut, gathered, move, spread, spread_numbers
 
 HIGHEST = 0xFFFF_FFFF
 
@@ -64,4 +64,33 @@ def test_one_field_in_each_header(place: int, stride: int, size: int) -> None:
     for index, field in enumerate(fields):
         wanted[index * stride + place : index * stride + place + size] = field
     spread(found, place, stride, b"".join(fields), size)
+    assert found == wanted
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 1_024, 1_025, 3_000])
+@pytest.mark.parametrize(
+    ("size", "skip", "rest"), [(5, 0, 0), (5, 3, 0), (5, 0, 2), (1, 4, 4), (0, 2, 1)]
+)
+def test_pieces_of_one_size(count: int, size: int, skip: int, rest: int) -> None:
+    stride = skip + size + rest
+    data = bytes(k % 251 for k in range(stride * count))
+    wanted = [data[at + skip : at + skip + size] for at in range(0, len(data), stride)]
+    assert list(cut(data, size, skip=skip, rest=rest)) == wanted
+    assert list(cut(memoryview(data), size, skip=skip, rest=rest)) == wanted
+
+
+def test_no_pieces() -> None:
+    assert list(cut(b"", 0)) == []
+
+
+@pytest.mark.parametrize("size", [1, 4, 9])
+def test_fields_are_gathered_and_moved(size: int) -> None:
+    count, step, stride = 10, 13, 17
+    of = bytes(range(count * step))
+    fields = gathered(of, 3, step, size, count)
+    assert fields == b"".join(of[at + 3 : at + 3 + size] for at in range(0, len(of), step))
+    found, wanted = bytearray(count * stride), bytearray(count * stride)
+    for index in range(count):
+        wanted[index * stride + 2 : index * stride + 2 + size] = fields[index * size :][:size]
+    move(found, 2, stride, of, 3, step, size)
     assert found == wanted

@@ -1,8 +1,8 @@
 """The rules of delivery on arrays: what the queue manager decides message by message, for many.
 
 Pure functions of numpy arrays, used by the streaming and the batch operators alike. Each decides
-as the core does on every input (``tests/property/test_spark_rules.py`` compares them); where rows
-of a stream come in such an order that a formula over the whole array cannot be exact, they are
+as the core does on every input (``tests/property/test_spark_*.py`` compare them); where rows of a
+stream come in such an order that a formula over the whole array cannot be exact, they are
 decided one by one.
 
 Upholds: I4 (accepted at most once), I5 (commit order), I7 (numbers are for ever).
@@ -60,7 +60,9 @@ def judge(
     """
     verdicts = np.empty(len(keys), np.int8)
     streams, lasts = streams.copy(), lasts.copy()
-    order = np.argsort(keys, kind="stable")
+    # Numbers of sixteen bits are put in order several times as fast.
+    few = len(streams) <= 1 << 16
+    order = np.argsort(keys.astype(np.uint16) if few else keys, kind="stable")
     key, stream = keys[order], arrived[order]
     found = np.full(len(keys), STALE, np.int8)
     # The stream of a key only ever rises, so what is older than the one at the start is stale
