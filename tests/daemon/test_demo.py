@@ -21,7 +21,8 @@ from demo import flights
 from demo.faults import Faults, Rates, Stop, Tally
 from demo.flights import Departures
 from demo.managers import AUDIT_QUEUE, HUB_QUEUE, Network
-from demo.proofs import pass_on
+from demo.patience import STILL_S_MAX, WHOLE_S_MAX, Patience
+from demo.proofs import Off, pass_on
 from demo.run import Course
 from demo.watch import Watch
 from rich.console import Console
@@ -100,6 +101,30 @@ def test_faults_are_counted_as_they_are() -> None:
 def test_a_seed_repeats_its_faults() -> None:
     assert through("x", ROUGH) == through("x", ROUGH)
     assert through("x", ROUGH) != through("y", ROUGH)
+
+
+# ---- patience ----------------------------------------------------------------------------------
+
+
+def test_what_moves_is_waited_for_and_what_stands_still_is_not() -> None:
+    now = 0.0
+    patience = Patience("the flights", clock=lambda: now)
+    for count in range(20):  # Twenty times as long as anything may stand still.
+        patience.look({"HUB": count})
+        now += STILL_S_MAX
+        patience.look({"HUB": count})
+    now += 1
+    with pytest.raises(Off, match=r"the flights: nothing has moved for 120 s; at .*'HUB': 19"):
+        patience.look({"HUB": 19})
+
+
+def test_what_never_ends_is_not_waited_for() -> None:
+    now = 0.0
+    patience = Patience("the flights", clock=lambda: now)
+    patience.look(0)
+    now = WHOLE_S_MAX + 1
+    with pytest.raises(Off, match="not over after 3600 s; at 1"):
+        patience.look(1)
 
 
 # ---- the course, without Spark -----------------------------------------------------------------
