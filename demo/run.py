@@ -34,7 +34,6 @@ DOWN_S = 0.25
 """How long a killed queue manager stays away."""
 JOB_STILL_S_MAX = 600.0
 """Some of its steps tell nothing until they are done."""
-QUIET_S_MAX = 60.0
 RECEIVE_MESSAGES = 5_000
 
 
@@ -222,11 +221,10 @@ class Course:
 
     def _quiet(self) -> None:
         """Until the airports know that everything has arrived."""
-        until = time.monotonic() + QUIET_S_MAX
         for daemon in self._network.airports.values():
-            while any(queue["messages"] for queue in self._manager(daemon).outgoing()):
-                if time.monotonic() > until:
-                    raise Off(f"{daemon.name} still waits for order acknowledgments")
+            patience = Patience(f"{daemon.name} still waits for order acknowledgments")
+            while any(left := [queue["messages"] for queue in self._manager(daemon).outgoing()]):
+                patience.look(left)
                 time.sleep(POLL_S)
 
     def _note_delivery(self) -> None:
@@ -312,13 +310,13 @@ class Course:
 
     def _check_late(self, sent: dict[str, int]) -> None:
         """What Spark has sent back is at each airport, once."""
-        found, until = self.found, time.monotonic() + QUIET_S_MAX
+        found = self.found
         found.late = sum(sent.values())
         for origin, daemon in self._network.airports.items():
             wanted = sent.get(origin, 0)
+            patience = Patience(f"{wanted} late flights are not all at {daemon.name}")
             while (there := self._manager(daemon).queue(LATE_QUEUE)["messages"]) < wanted:
-                if time.monotonic() > until:
-                    break
+                patience.look(there)
                 time.sleep(POLL_S)
             found.at_airports += there
         if found.at_airports != found.late:

@@ -15,7 +15,7 @@ import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, repeat
-from operator import add, itemgetter
+from operator import add
 from typing import Final
 
 from onceq.errors import BodyTooLarge
@@ -147,26 +147,16 @@ def _join_equal(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray
     packets = array(LENGTH_TYPE, (made.packet_bytes(size),)) * count
     between, view = bytes(after + head), memoryview(bodies.data)
     out = bytearray(head)
-    if not size:
-        out += between * (count - 1)
-    elif len(view) <= _BLOCK_BYTES:
-        out += between.join(_pieces(view, size))
-    else:
-        block = struct.Struct(f"{size}s" * min(BLOCK_MESSAGES, _BLOCK_BYTES // size + 1))
-        rest = len(view) % block.size
-        for start in range(0, len(view) - rest, block.size):
-            out += between.join(block.unpack_from(view, start))
+    if size:
+        step = size * min(BLOCK_MESSAGES, _BLOCK_BYTES // size + 1)
+        for start in range(0, len(view), step):
+            out += between.join(cut(view[start : start + step], size))
             out += between
-        if rest:
-            out += between.join(_pieces(view[-rest:], size))
-        else:
-            del out[-len(between) :]
+        del out[-len(between) :]
+    else:
+        out += between * (count - 1)
     out += after
     return out, packets
-
-
-def _pieces(view: memoryview, size: int) -> Iterable[bytes]:
-    return map(itemgetter(0), struct.Struct(f"{size}s").iter_unpack(view))
 
 
 def _join(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray, array[int]]:
