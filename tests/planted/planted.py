@@ -1,0 +1,48 @@
+"""A planted mistake, and what finds it.
+
+Each module of ``tests/planted/edges`` has a tuple ``PLANTED``. ``make planted`` plants one mistake
+after another and runs what is said to find it; a mistake that is not found fails the run. To try
+one by hand, with the test that shall fail::
+
+    ONCEQ_PLANT=name-of-the-mistake python -m pytest -p tests.planted.plugin -x -q tests/unit/...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+SIM = "sim"
+"""Found by the simulator, within the seeds of ``make sim SEEDS=300``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One mistake.
+
+    Attributes:
+        name: Words with hyphens; unique.
+        plant: Puts the mistake into the code that runs in this process.
+        found_by: Node identifier of a test of ``make test`` without parameters, or SIM.
+        first: For SIM: the seed from which the search begins.
+    """
+
+    name: str
+    plant: Callable[[pytest.MonkeyPatch], None]
+    found_by: str
+    first: int = 0
+
+
+def all_planted() -> dict[str, Planted]:
+    """Every mistake of the folder ``edges``, by name."""
+    found: dict[str, Planted] = {}
+    for path in sorted((Path(__file__).parent / "edges").glob("[a-z]*.py")):
+        module = import_module(f"tests.planted.edges.{path.stem}")
+        for planted in module.PLANTED:
+            assert planted.name not in found, f"two planted mistakes are called {planted.name}"
+            found[planted.name] = planted
+    return found
