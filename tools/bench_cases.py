@@ -71,7 +71,7 @@ class Bench:
             qm = onceq.connect(str(node.path))
             qm.create_queue(QUEUE, transactional=True)
             self._open.append(qm)
-        embedded = onceq.open(str(self.folder / "embedded"), name="GAMMA")
+        embedded = onceq.open(str(self.folder / "embedded"), name="GAMMA", create=True)
         self._open.append(embedded)
         embedded.create_queue(QUEUE, transactional=True)
 

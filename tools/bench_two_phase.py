@@ -89,7 +89,7 @@ def main() -> int:
         with (
             Daemon(folder / "d", name="BENCH") as daemon,
             onceq.connect(daemon.where) as remote,
-            onceq.open(str(folder / "e"), name="INSIDE") as inside,
+            onceq.open(str(folder / "e"), name="INSIDE", create=True) as inside,
             psycopg.connect(server.conninfo()) as db,
         ):
             for qm in (remote, inside):

@@ -1,7 +1,7 @@
 """onceq: transactional message queuing. A committed message arrives once, in order, or its sender
 is told why not.
 
-    with onceq.open("./alpha") as qm:
+    with onceq.open("./alpha", create=True) as qm:
         qm.create_queue(r"private$\\orders", transactional=True)
         with qm.transaction() as tx:
             tx.send(r"private$\\orders", b"order 17")

@@ -41,7 +41,7 @@ async def open(
     path: str,
     *,
     name: str | None = None,
-    create: bool = True,
+    create: bool = False,
     listen: str | None = None,
     peers: Mapping[str, str] | None = None,
     settings: Settings | None = None,

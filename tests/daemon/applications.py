@@ -166,10 +166,12 @@ def client(kind: str, path: Path) -> Iterator[Any]:
     """A queue manager of one of ``KINDS``, all with the face of the sync client."""
     with background_loop() as loop:
         if kind == "embedded":
-            with onceq.open(str(path), name="ALPHA") as qm:
+            with onceq.open(str(path), name="ALPHA", create=True) as qm:
                 yield qm
         elif kind == "embedded-async":
-            with Blocking(_in(loop, aio.open(str(path), name="ALPHA")), loop) as wrapped:
+            with Blocking(
+                _in(loop, aio.open(str(path), name="ALPHA", create=True)), loop
+            ) as wrapped:
                 yield wrapped
         else:
             with Daemon(path) as daemon:

@@ -72,7 +72,7 @@ def test_a_case_missing_from_the_figures_is_an_error() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", [[0, 2], [0, 0], [1, 0]])
 def test_what_many_senders_sent_is_checked(tmp_path: Path, numbers: list[int]) -> None:
-    with onceq.open(str(tmp_path / "qm"), name="ALPHA") as qm:
+    with onceq.open(str(tmp_path / "qm"), name="ALPHA", create=True) as qm:
         qm.create_queue(QUEUE, transactional=True)
         for sender in (3, 4):
             for n in (0, 1) if sender == 3 else numbers:
@@ -84,7 +84,7 @@ def test_what_many_senders_sent_is_checked(tmp_path: Path, numbers: list[int]) -
 
 @pytest.mark.slow
 def test_too_many_messages_are_noticed(tmp_path: Path) -> None:
-    with onceq.open(str(tmp_path / "qm"), name="ALPHA") as qm:
+    with onceq.open(str(tmp_path / "qm"), name="ALPHA", create=True) as qm:
         qm.create_queue(QUEUE, transactional=True)
         for n in range(3):
             qm.send(QUEUE, n.to_bytes(8, "little"), transactional=True)

@@ -423,7 +423,7 @@ def test_a_store_has_one_process_and_a_port_too(
 @pytest.mark.slow
 def test_a_damaged_store_is_told(onceq_: Shell, tmp_path: Path) -> None:
     path = tmp_path / "hurt"
-    with onceq.open(str(path), name="HURT") as qm:
+    with onceq.open(str(path), name="HURT", create=True) as qm:
         qm.create_queue("private$/q", transactional=True)
         for n in range(50):
             qm.send("private$/q", b"%d" % n * 500, transactional=True)

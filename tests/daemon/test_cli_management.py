@@ -63,7 +63,7 @@ def test_disconnect_connect_and_tidy(onceq_: Shell) -> None:
 
 @pytest.fixture
 def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
-    with onceq.open(tmp_path / "a", name="ALPHA", listen="") as manager:
+    with onceq.open(tmp_path / "a", name="ALPHA", listen="", create=True) as manager:
         yield manager
 
 
@@ -115,7 +115,7 @@ def test_message_properties_that_could_not_be_kept(
 
 def test_the_same_names_for_tasks(tmp_path: Path) -> None:
     async def work() -> None:
-        async with await onceq.aio.open(tmp_path / "a", name="ALPHA", listen="") as qm:
+        async with await onceq.aio.open(tmp_path / "a", name="ALPHA", listen="", create=True) as qm:
             await qm.create_queue("private$\\q", transactional=True, journal=True)
             assert (await qm.set_queue("private$\\q", journal=False))["journal"] is False
             await qm.disconnect()

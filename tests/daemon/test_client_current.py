@@ -20,7 +20,7 @@ NOW = 0.0
 
 @pytest.fixture
 def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
-    with onceq.open(str(tmp_path / "a")) as qm:
+    with onceq.open(str(tmp_path / "a"), create=True) as qm:
         qm.create_queue(T, transactional=True)
         qm.create_queue(N)
         yield qm
@@ -66,7 +66,7 @@ def test_blocks_are_nested_and_what_is_over_is_not_current(
         tx.abort()
         assert qm.send_current(N, b"over: outside of it") is not None
     assert bodies(qm, N) == [b"over: outside of it"]
-    with onceq.open(str(tmp_path / "b")) as other, qm.transaction():
+    with onceq.open(str(tmp_path / "b"), create=True) as other, qm.transaction():
         other.create_queue(N)
         assert other.send_current(N, b"another manager's") is not None
         with qm.transaction():
@@ -87,7 +87,7 @@ def test_another_thread_is_in_no_transaction(qm: onceq.QueueManager) -> None:
 
 def test_tasks_have_theirs(tmp_path: Path) -> None:
     async def work() -> list[bytes]:
-        async with await aio.open(str(tmp_path / "a")) as qm:
+        async with await aio.open(str(tmp_path / "a"), create=True) as qm:
             await qm.create_queue(T, transactional=True)
             await qm.create_queue(N)
 

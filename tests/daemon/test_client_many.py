@@ -41,7 +41,7 @@ def qm(
     request: pytest.FixtureRequest, daemon: Daemon, tmp_path: Path
 ) -> Iterator[onceq.QueueManager]:
     if request.param == "embedded":
-        with onceq.open(str(tmp_path / "e"), name="ALPHA") as made:
+        with onceq.open(str(tmp_path / "e"), name="ALPHA", create=True) as made:
             made.create_queue(T, transactional=True)
             made.create_queue(N)
             yield made

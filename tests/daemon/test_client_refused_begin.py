@@ -19,7 +19,7 @@ def test_the_reason_is_told_with_the_first_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transaction, "OPEN_TRANSACTIONS_MAX", 1)
-    with onceq.open(tmp_path / "a", name="ALPHA") as qm:
+    with onceq.open(tmp_path / "a", name="ALPHA", create=True) as qm:
         qm.create_queue(T, transactional=True)
         qm.send_many(T, [b"1", b"2"], transactional=True)
         with qm.transaction() as first:

@@ -172,7 +172,7 @@ def test_it_does_not_run_without_its_assertions(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "does not run under 'python -O'" in done.stderr
-    embedded = "import onceq, sys\nonceq.open(sys.argv[1])"
+    embedded = "import onceq, sys\nonceq.open(sys.argv[1], create=True)"
     done = subprocess.run(
         [sys.executable, "-O", "-c", embedded, str(tmp_path / "e")],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True,

@@ -165,5 +165,5 @@ def test_faults_of_the_configuration(tmp_path: Path) -> None:
         ):
             (tmp_path / "x" / "onceq.toml").write_text(text)
             with pytest.raises(onceq.OnceqError, match=fault) as told:
-                onceq.open(str(tmp_path / "x"), name="X", listen="")
+                onceq.open(str(tmp_path / "x"), name="X", listen="", create=True)
             assert isinstance(told.value, ConfigurationError) or "in use" in fault

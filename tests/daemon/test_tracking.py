@@ -44,7 +44,9 @@ def two(tmp_path: Path) -> Iterator[Two]:
     names = str(tmp_path / "names.json")
     onceq.directory.create(names)
     made = [
-        onceq.open(str(tmp_path / name), name=name, listen="127.0.0.1:0", directory=names)
+        onceq.open(
+            str(tmp_path / name), name=name, listen="127.0.0.1:0", directory=names, create=True
+        )
         for name in ("ALPHA", "BETA")
     ]
     for qm in made:

@@ -12,6 +12,7 @@ import pytest
 
 import docs as generated
 import docs_cases
+import onceq
 from onceq import errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,12 +179,10 @@ def test_every_python_block_is_marked() -> None:
                 assert text.startswith("# "), f"{page}: a block that does not run must say why"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("page", "text"), blocks(), ids=[page for page, _ in blocks()])
-def test_samples_run(page: str, text: str, tmp_path: Path) -> None:
+def run_sample(page: str, text: str, folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", text],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
@@ -191,3 +190,21 @@ def test_samples_run(page: str, text: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{page}:\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "text"), blocks(), ids=[page for page, _ in blocks()])
+def test_samples_run(page: str, text: str, tmp_path: Path) -> None:
+    run_sample(page, text, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_first_example_runs_twice_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Whoever tries it tries it again; and nothing of it goes on looking for other computers."""
+    text = dict(blocks())["README.md"]
+    for _ in range(2):
+        run_sample("README.md", text, tmp_path)
+    with onceq.open(str(tmp_path / "alpha")) as qm:
+        assert qm.outgoing() == []
+        kept = {name: qm.queue(rf"private$\{name}")["messages"] for name in ("orders", "stock")}
+        assert kept == {"orders": 0, "stock": 2}

@@ -45,11 +45,11 @@ def test_each_message_counts_once(tmp_path: Path, remote: bool) -> None:
     db.execute("CREATE TABLE s (total int)")
     db.execute("INSERT INTO s VALUES (0)")
     db.commit()
-    with onceq.open(str(tmp_path / "b"), name="B", listen="127.0.0.1:0") as qm:
+    with onceq.open(str(tmp_path / "b"), name="B", listen="127.0.0.1:0", create=True) as qm:
         qm.create_queue(Q, transactional=True)
         if remote:
             at = qm._link._host.peers_at  # type: ignore[attr-defined]
-            with onceq.open(str(tmp_path / "a"), name="A", peers={"B": at}) as sender:
+            with onceq.open(str(tmp_path / "a"), name="A", peers={"B": at}, create=True) as sender:
                 for number in range(1, 7):
                     sender.send(f"DIRECT=OS:B\\{Q}", f"{number}", transactional=True)
                 last = 0
@@ -68,7 +68,7 @@ def test_each_message_counts_once(tmp_path: Path, remote: bool) -> None:
 
 def test_consumers_have_places_of_their_own_and_limits(tmp_path: Path) -> None:
     db = sqlite3.connect(":memory:")
-    with onceq.open(str(tmp_path / "a")) as qm:
+    with onceq.open(str(tmp_path / "a"), create=True) as qm:
         qm.create_queue(Q, transactional=True)
         qm.create_queue(r"private$\plain")
         qm.send(Q, "1", transactional=True)

@@ -27,7 +27,7 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture
 def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
-    with onceq.open(str(tmp_path / "a")) as made:
+    with onceq.open(str(tmp_path / "a"), create=True) as made:
         made.create_queue(Q, transactional=True)
         yield made
 
@@ -67,7 +67,7 @@ def test_with_a_database(server: Postgres, qm: onceq.QueueManager) -> None:
 
 def test_recover_after_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "a")
-    with onceq.open(path) as qm:
+    with onceq.open(path, create=True) as qm:
         qm.create_queue(Q, transactional=True)
         for name in ("keep", "drop"):
             ours = Connection(qm)

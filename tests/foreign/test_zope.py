@@ -18,7 +18,7 @@ Q = r"private$\q"
 
 @pytest.fixture
 def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
-    with onceq.open(str(tmp_path / "a")) as made:
+    with onceq.open(str(tmp_path / "a"), create=True) as made:
         made.create_queue(Q, transactional=True)
         yield made
 
@@ -86,7 +86,7 @@ def test_somebody_else_votes_against_it(qm: onceq.QueueManager) -> None:
 
 
 def test_two_queue_managers(qm: onceq.QueueManager, tmp_path: Path) -> None:
-    with onceq.open(str(tmp_path / "b")) as other:
+    with onceq.open(str(tmp_path / "b"), create=True) as other:
         other.create_queue(Q, transactional=True)
         with transaction.manager:
             join(qm).send(Q, "x")

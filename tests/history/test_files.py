@@ -160,7 +160,7 @@ def test_a_log_behind_its_history_begins_another_life() -> None:
 
 
 def test_without_the_setting_nothing_is_written(tmp_path: Path) -> None:
-    with onceq.open(str(tmp_path / "a"), name="A") as manager:
+    with onceq.open(str(tmp_path / "a"), name="A", create=True) as manager:
         manager.create_queue(LOCAL, transactional=True)
     assert not (tmp_path / "a" / "history").exists()
 
@@ -168,7 +168,9 @@ def test_without_the_setting_nothing_is_written(tmp_path: Path) -> None:
 def test_on_a_real_disk(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for life in range(2):
-        with onceq.open(str(path), name="A", settings=Settings(history=True)) as manager:
+        with onceq.open(
+            str(path), name="A", settings=Settings(history=True), create=True
+        ) as manager:
             if not life:
                 manager.create_queue(LOCAL, transactional=True)
             with manager.transaction() as tx:
@@ -190,7 +192,9 @@ def test_a_history_that_fails_does_not_stop_its_manager(
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr("onceq.history.keeper.Projector.take", broken)
-    with onceq.open(str(tmp_path / "a"), name="A", settings=Settings(history=True)) as manager:
+    with onceq.open(
+        str(tmp_path / "a"), name="A", settings=Settings(history=True), create=True
+    ) as manager:
         manager.create_queue(LOCAL, transactional=True)
         with manager.transaction() as tx:
             tx.send(LOCAL, b"1")
@@ -210,7 +214,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigurationError, match=r"pip install 'onceq\[history\]'"):
-        onceq.open(str(tmp_path / "a"), name="A", settings=Settings(history=True))
+        onceq.open(str(tmp_path / "a"), name="A", settings=Settings(history=True), create=True)
 
 
 def test_the_switch_stands_below_settings() -> None:

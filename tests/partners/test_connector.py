@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_enlisted_and_looked_after(folder: Path, mariadb: MariaDB) -> None:
-    with onceq.open(str(folder / "e"), name="E") as qm:
+    with onceq.open(str(folder / "e"), name="E", create=True) as qm:
         qm.create_queue(Q, transactional=True)
         base = connector.connect(**mariadb.arguments())
         with qm.transaction() as tx:

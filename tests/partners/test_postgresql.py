@@ -43,7 +43,7 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture
 def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
-    with onceq.open(str(tmp_path / "a")) as made:
+    with onceq.open(str(tmp_path / "a"), create=True) as made:
         made.create_queue(Q, transactional=True)
         yield made
 
@@ -127,7 +127,10 @@ def test_what_the_queue_manager_refuses_is_undone_in_the_database(
 def test_two_databases_and_another_manager(
     server: Postgres, qm: onceq.QueueManager, db: psycopg.Connection, tmp_path: Path
 ) -> None:
-    with onceq.open(str(tmp_path / "b")) as other, psycopg.connect(server.where("two")) as second:
+    with (
+        onceq.open(str(tmp_path / "b"), create=True) as other,
+        psycopg.connect(server.where("two")) as second,
+    ):
         other.create_queue(Q, transactional=True)
         other.send(Q, "taken", transactional=True)
         for value in (1, 2):
@@ -208,7 +211,7 @@ def test_a_manager_that_takes_no_part(
     server: Postgres, tmp_path: Path, db: psycopg.Connection
 ) -> None:
     settings = onceq.Settings(external_transactions=False)
-    with onceq.open(str(tmp_path / "n"), settings=settings) as qm:
+    with onceq.open(str(tmp_path / "n"), settings=settings, create=True) as qm:
         tx = qm.transaction()
         with pytest.raises(NoCoordinator):
             tx.enlist(db)
@@ -264,8 +267,8 @@ def test_recovery_starts_by_itself(
 def test_for_tasks(server: Postgres, db: psycopg.Connection, tmp_path: Path) -> None:
     async def work() -> None:
         async with (
-            await aio.open(str(tmp_path / "t")) as qm,
-            await aio.open(str(tmp_path / "u")) as other,
+            await aio.open(str(tmp_path / "t"), create=True) as qm,
+            await aio.open(str(tmp_path / "u"), create=True) as other,
             await psycopg.AsyncConnection.connect(server.where()) as connection,
         ):
             await qm.create_queue(Q, transactional=True)

@@ -61,7 +61,7 @@ def db(postgres: Postgres) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
-    with onceq.open(str(tmp_path / "a")) as made:
+    with onceq.open(str(tmp_path / "a"), create=True) as made:
         made.create_queue(Q, transactional=True)
         yield made
 

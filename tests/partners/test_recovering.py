@@ -98,7 +98,7 @@ def test_a_daemon_ends_what_a_dead_application_has_left(folder: Path, postgres: 
 
 def test_an_embedded_manager_does_the_same(folder: Path, postgres: Postgres) -> None:
     path = str(folder / "e")
-    with onceq.open(path, name="E") as qm:
+    with onceq.open(path, name="E", create=True) as qm:
         qm.create_queue(Q, transactional=True)
         abandon(qm, postgres, "embedded-after", "after")
     assert len(left(postgres)) == 1
@@ -138,7 +138,7 @@ def test_an_address_that_is_none(folder: Path, address: str, text: str) -> None:
     (folder / "e" / "onceq.toml").write_text(f'databases = ["{address}"]\n')
     before = threading.active_count()
     with pytest.raises(ConfigurationError, match=text):
-        onceq.open(str(folder / "e"), name="E")
+        onceq.open(str(folder / "e"), name="E", create=True)
     assert threading.active_count() == before
 
 
@@ -162,7 +162,7 @@ def test_a_manager_without_queues_coordinates_databases(
 ) -> None:
     """Two databases, one outcome, no message: its log has the decision."""
     key = f"coordinated {at}"
-    with onceq.open(str(folder / "c"), name="C") as qm:
+    with onceq.open(str(folder / "c"), name="C", create=True) as qm:
         qm.look_after = lambda partner: None  # type: ignore[method-assign]
         one, other = psycopg.connect(postgres.conninfo()), pymysql.connect(**mariadb.arguments())
         with pytest.raises(Gone), qm.transaction() as tx:

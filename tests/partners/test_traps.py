@@ -47,7 +47,7 @@ class Kept(Base):
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[onceq.QueueManager]:
     """The queue manager that decides; what it sends is beside the point here."""
-    with onceq.open(str(tmp_path / "home")) as made:
+    with onceq.open(str(tmp_path / "home"), create=True) as made:
         made.create_queue(Q, transactional=True)
         yield made
 
@@ -333,7 +333,7 @@ def test_sqlalchemy_for_asyncio(kind: str, postgres: Postgres, tmp_path: Path) -
     async def run() -> None:
         engine = create_async_engine(postgres.url())
         async with (
-            await aio.open(str(tmp_path / "async")) as qm,
+            await aio.open(str(tmp_path / "async"), create=True) as qm,
             AsyncSession(engine) if kind == "session" else engine.connect() as work,
         ):
             await qm.create_queue(Q, transactional=True)
@@ -403,7 +403,7 @@ def test_awaited_and_other_partners_together(
         maria = pymysql.connect(**mariadb.arguments())
         async with (
             await psycopg.AsyncConnection.connect(postgres.conninfo()) as one,
-            await aio.open(str(tmp_path / "async")) as qm,
+            await aio.open(str(tmp_path / "async"), create=True) as qm,
             qm.transaction() as tx,
         ):
             await qm.create_queue(Q, transactional=True)

@@ -25,7 +25,7 @@ ORDERS = r"private$\orders"
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[onceq.QueueManager]:
-    with onceq.open(str(tmp_path / "qm"), name="ALPHA") as made:
+    with onceq.open(str(tmp_path / "qm"), name="ALPHA", create=True) as made:
         made.create_queue(PLAIN)
         made.create_queue(ORDERS, transactional=True)
         yield made

@@ -25,7 +25,10 @@ JOB = Job("app", 0, "", 3)
 
 @pytest.fixture
 def qm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[onceq.QueueManager]:
-    with scratch(tmp_path_factory, "task") as folder, onceq.open(str(folder / "a")) as made:
+    with (
+        scratch(tmp_path_factory, "task") as folder,
+        onceq.open(str(folder / "a"), create=True) as made,
+    ):
         made.create_queue(QUEUE, transactional=True)
         yield made
 

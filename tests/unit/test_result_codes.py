@@ -36,7 +36,7 @@ class Stage:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.qm = onceq.open(path / "qm", name="ALPHA", listen="")
+        self.qm = onceq.open(path / "qm", name="ALPHA", listen="", create=True)
         self.qm.create_queue(T, transactional=True)
         self.qm.create_queue(N)
 

@@ -111,7 +111,7 @@ def _measured(where: str | None, scratch: str) -> Iterator[tuple[QueueManager, s
     """The queue manager to measure, with a queue for it."""
     queue = f"private$\\onceq-bench-{os.getpid()}"
     if where is None:
-        with open_embedded(os.path.join(scratch, "qm"), name="BENCH") as qm:
+        with open_embedded(os.path.join(scratch, "qm"), name="BENCH", create=True) as qm:
             qm.create_queue(queue, transactional=True)
             yield qm, queue
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,11 @@ from onceq.service import config
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
 from onceq.store.identification import STORE_FILE
+from onceq.store.log import LOCK_FILE
+
+_ALLOWED = frozenset((config.FILE, LOCK_FILE, STORE_FILE + ".new"))
+"""Files that may stand in the directory of a queue manager that is to be made: one that was told
+something beforehand, and what a crash has left of another attempt."""
 
 
 def host(
@@ -38,14 +44,8 @@ def host(
         configuration = replace(configuration, settings=settings)
     if os.path.exists(os.path.join(path, STORE_FILE)):
         store = open_store(path)
-    elif not create:
-        raise NotAStore(f"{path} is not the directory of a queue manager")
     else:
-        if os.path.isdir(path) and [n for n in os.listdir(path) if n != config.FILE]:
-            raise NotAStore(
-                f"{path} holds other files and is not the directory of a queue manager; choose "
-                "an empty or a new one"
-            )
+        _check_absent(path, create=create)
         store = init(path, name=name or configuration.name)
     try:
         where = FileDirectory(directory) if isinstance(directory, str) else directory
@@ -53,3 +53,28 @@ def host(
     except BaseException:
         store.close()
         raise
+
+
+def _check_absent(path: str, *, create: bool) -> None:
+    """A queue manager may be made in a directory; raises NotAStore, which says what to do."""
+    there = os.listdir(path) if os.path.isdir(path) else None
+    if there is not None and not _ALLOWED.issuperset(there):
+        raise NotAStore(
+            f"{path} holds other files and is not the directory of a queue manager; name the one "
+            "that is meant, or a new or empty directory and create=True"
+        )
+    if not create:
+        missing = "there is no directory" if there is None else "there is no queue manager in"
+        raise NotAStore(
+            f"{missing} {path}{_near(path)}; onceq.open(..., create=True) or 'onceq qm init' "
+            "makes one"
+        )
+
+
+def _near(path: str) -> str:
+    """The queue manager beside it whose name is most like this one, as a question."""
+    parent, name = os.path.split(path)
+    beside = os.listdir(parent) if os.path.isdir(parent) else []
+    managers = [one for one in beside if os.path.exists(os.path.join(parent, one, STORE_FILE))]
+    near = difflib.get_close_matches(name, managers, 1)
+    return f" (did you mean {os.path.join(parent, near[0])}?)" if near else ""

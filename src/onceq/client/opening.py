@@ -38,7 +38,7 @@ def open(
     path: str,
     *,
     name: str | None = None,
-    create: bool = True,
+    create: bool = False,
     listen: str | None = None,
     peers: Mapping[str, str] | None = None,
     settings: Settings | None = None,
@@ -47,7 +47,9 @@ def open(
     """Run a queue manager inside this process.
 
     Args:
-        path: Its data directory; made if it is not there and ``create`` is true.
+        path: Its data directory.
+        create: Make a new queue manager if the directory is not there, or empty. Without it that
+            is an error: a mistyped name would become another queue manager, without messages.
         name: Its computer name when it is made; the computer's by default.
         listen: "host:port" to accept other queue managers at; None: as ``onceq.toml`` says, or
             nowhere.
@@ -59,7 +61,7 @@ def open(
 
     Raises:
         StoreLocked: It runs already, in this or another process.
-        NotAStore: The directory holds something else, or nothing and ``create`` is false.
+        NotAStore: There is no queue manager in it (and ``create`` is false), or something else.
     """
     from onceq.client.embedded_link import EmbeddedLink
     from onceq.client.embedding import host
