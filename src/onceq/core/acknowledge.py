@@ -17,17 +17,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from onceq.core.addressing import address_of, answer_address
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk, Target
 from onceq.core.holders import Queue
 from onceq.core.inputs import Compose
-from onceq.core.numbers import take_numbers
-from onceq.core.records import (
-    PUT_EXPRESS,
-    Change,
-    Move,
-    Op,
-    Put,
-)
+from onceq.core.records import PUT_EXPRESS, Move, Op
 from onceq.core.resolve import destinations
 from onceq.core.state import ACKS_OWED
 from onceq.core.views import Live
@@ -63,47 +57,38 @@ class _Mail:
     One put for each place, however many there are.
     """
 
-    __slots__ = ("_bytes", "_desk", "_packets", "change")
+    __slots__ = ("_bytes", "_packets", "build")
 
-    def __init__(self, desk: Desk, change: Change) -> None:
-        self.change = change
-        self._desk = desk
+    def __init__(self, build: ChangeBuilder) -> None:
+        self.build = build
         self._packets: dict[tuple[int, int, int], list[Buffer]] = {}
         self._bytes: dict[int, int] = {}
 
     def add(self, target: Target, lane: int, flags: int, packet: Buffer) -> None:
         """Put one packet behind the others; dropped, with a notice, where there is no room."""
-        holder, desk = target.holder, self._desk
+        holder, build = target.holder, self.build
         bytes_there = self._bytes.get(holder.number, 0) + len(packet)
-        if isinstance(holder, Queue):
-            held = desk.holding(holder) + _incoming(self.change, holder)
-            if held + bytes_there > holder.properties.quota_bytes:
-                desk.notice("administration queue full: acknowledgments dropped",
-                            target.text, queue=target.text)  # fmt: skip
-                return
+        if (
+            isinstance(holder, Queue)
+            and build.holding(holder) + bytes_there > holder.properties.quota_bytes
+        ):
+            build.desk.notice("administration queue full: acknowledgments dropped",
+                              target.text, queue=target.text)  # fmt: skip
+            return
         self._bytes[holder.number] = bytes_there
         self._packets.setdefault((holder.number, lane, flags), []).append(packet)
 
     def post(self) -> None:
         """Bring everything into the change."""
-        change, desk = self.change, self._desk
+        desk = self.build.desk
         last_s = desk.reach_by_s()
-        ahead: dict[tuple[int, int], int] = {}
-        for put in change.puts:
-            place = (put.holder, put.lane)
-            ahead[place] = ahead.get(place, 0) + len(put.packets)
         for (number, lane, flags), packets in self._packets.items():
-            holder, place = desk.state.holders[number], (number, lane)
-            first = holder.lane(lane).next + ahead.get(place, 0)
-            ahead[place] = ahead.get(place, 0) + len(packets)
-            expires = NEVER_S if isinstance(holder, Queue) else last_s
-            change.puts.append(
-                Put(number, lane, first, Run.of(packets), expires=expires, flags=flags)
-            )
+            expires = NEVER_S if isinstance(desk.state.holders[number], Queue) else last_s
+            self.build.put_copy(number, Run.of(packets), lane=lane, expires=expires, flags=flags)
 
 
 def on_arrival(
-    desk: Desk, change: Change, packets: Iterable[Buffer], level: int, refusal: int = 0
+    build: ChangeBuilder, packets: Iterable[Buffer], level: int, refusal: int = 0
 ) -> None:
     """Messages are stored or refused by this change: acknowledge it, as far as was asked for.
 
@@ -112,13 +97,13 @@ def on_arrival(
         refusal: Why they are refused; 0: they are stored.
     """
     if not level & ON_ARRIVAL[bool(refusal)] or (
-        refusal in INSECURE and not desk.settings.permit_insecure_nacks
+        refusal in INSECURE and not build.desk.settings.permit_insecure_nacks
     ):
         return
     reason = MessageClass(refusal or MessageClass.ACK_REACH_QUEUE)
-    mail = _Mail(desk, change)
+    mail = _Mail(build)
     for packet in packets:
-        _acknowledge(desk, mail, packet, reason)
+        _acknowledge(mail, packet, reason)
     mail.post()
 
 
@@ -144,14 +129,14 @@ def owed(desk: Desk, bytes_max: int) -> Live | None:
 def pay(desk: Desk, item: Compose) -> None:
     """Make the acknowledgments of messages that the engine has read."""
     lane = desk.state.holders[ACKS_OWED].lane(0)
-    change = Change(desk.now.wall_s)
-    mail = _Mail(desk, change)
+    build = ChangeBuilder(desk)
+    mail = _Mail(build)
     for counter, packet in zip(item.counters, item.packets, strict=True):
         reason = lane.classes.get(counter, 0)
-        _acknowledge(desk, mail, packet, MessageClass(reason))
-        change.moves.append(Move(Op.END, ACKS_OWED, 0, counter, 1))
+        _acknowledge(mail, packet, MessageClass(reason))
+        build.move(Move(Op.END, ACKS_OWED, 0, counter, 1))
     mail.post()
-    desk.record(change, forced=any(not put.flags & PUT_EXPRESS for put in change.puts))
+    build.record(forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
 
 
 def asked_by(reason: MessageClass) -> Acknowledge:
@@ -164,7 +149,7 @@ def asked_by(reason: MessageClass) -> Acknowledge:
 # ---- one acknowledgment -----------------------------------------------------------------------
 
 
-def _acknowledge(desk: Desk, mail: _Mail, packet: Buffer, reason: MessageClass) -> None:
+def _acknowledge(mail: _Mail, packet: Buffer, reason: MessageClass) -> None:
     """Put an acknowledgment of a message into each of its administration queues (ACK-10).
 
     Where that cannot be done it is given up silently, as published (ACK-8); the log has a notice.
@@ -180,9 +165,9 @@ def _acknowledge(desk: Desk, mail: _Mail, packet: Buffer, reason: MessageClass) 
     if reason.negative and not parts.encrypted and reason != MessageClass.NACK_MESSAGE_TOO_LARGE:
         body = original.body
     number = 0
-    for target in _targets(desk, original.admin_queue):
-        number = number or take_numbers(desk, mail.change, 1)
-        _put(desk, mail, target, original, reason, body, number)
+    for target in _targets(mail.build.desk, original.admin_queue):
+        number = number or mail.build.take_numbers(1)
+        _put(mail, target, original, reason, body, number)
 
 
 def _targets(desk: Desk, text: str) -> Iterator[Target]:
@@ -206,9 +191,9 @@ def _targets(desk: Desk, text: str) -> Iterator[Target]:
 
 
 def _put(
-    desk: Desk, mail: _Mail, target: Target, original: Message, reason: MessageClass,
-    body: bytes, number: int,
-) -> None:  # fmt: skip
+    mail: _Mail, target: Target, original: Message, reason: MessageClass, body: bytes, number: int
+) -> None:
+    desk = mail.build.desk
     destination, manager = address_of(desk, target)
     made = template(
         source=desk.identity.guid,
@@ -240,7 +225,3 @@ def _response(desk: Desk, destination: str) -> Address:
         return answer_address(desk, destination)
     except OnceqError:
         return NOWHERE
-
-
-def _incoming(change: Change, queue: Queue) -> int:
-    return sum(len(put.packets.data) for put in change.puts if put.holder == queue.number)

@@ -18,6 +18,7 @@ from itertools import pairwise
 
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
 from onceq.core.desk import Desk
 from onceq.core.doubts import settled_by, settling
@@ -37,7 +38,6 @@ from onceq.core.records import (
     PUT_HTTP,
     PUT_WANTS,
     Advance,
-    Change,
     Put,
     Seen,
 )
@@ -227,16 +227,17 @@ def _take(
 ) -> None:  # fmt: skip
     """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
     number, count = run.first_number + skip, len(packets)
-    change = Change(desk.now.wall_s)
-    change.advances.append(Advance(run.source, key, run.stream, number + count - 1, number))
+    build = ChangeBuilder(desk)
+    advance = Advance(run.source, key, run.stream, number + count - 1, number)
+    build.change.advances.append(advance)
     if refusal:
-        _refuse(desk, change, run, packets, number, skip, refusal)
+        _refuse(build, run, packets, number, skip, refusal)
     else:
         assert queue is not None
-        _store(change, run, queue, packets, number, skip)
-    on_arrival(desk, change, packets, run.acknowledge, refusal)
-    trace_arrival(desk, change, run, range(skip, skip + count), refusal=refusal)
-    desk.record(change)
+        _store(build, run, queue, packets, number, skip)
+    on_arrival(build, packets, run.acknowledge, refusal)
+    trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
+    build.record()
 
 
 def _verdicts(
@@ -291,36 +292,20 @@ def _too_late(desk: Desk, run: ArrivedRun) -> bool:
 
 
 def _refuse(
-    desk: Desk,
-    change: Change,
-    run: ArrivedRun,
-    packets: Run,
-    number: int,
-    skip: int,
-    refusal: int,
+    build: ChangeBuilder, run: ArrivedRun, packets: Run, number: int, skip: int, refusal: int
 ) -> None:
     """Record the refusal, tell the sender, and keep what belongs on this computer (D5)."""
     if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
-        grave = desk.state.holders[DEAD_XACT]
-        change.puts.append(
-            Put(DEAD_XACT, 0, grave.lane(0).next, packets, run.stream, number, reason=refusal)
-        )
+        build.put_copy(DEAD_XACT, packets, stream=run.stream, first_number=number, reason=refusal)
     tell_sender(
-        desk,
-        change,
-        run.source,
-        MessageClass(refusal),
-        stream=run.stream,
-        number=number,
-        messages=run.message_numbers[skip : skip + len(packets)],
-        http=run.http,
-    )
+        build, run.source, MessageClass(refusal), stream=run.stream, number=number,
+        messages=run.message_numbers[skip : skip + len(packets)], http=run.http,
+    )  # fmt: skip
 
 
 def _store(
-    change: Change, run: ArrivedRun, queue: Queue, packets: Run, number: int, skip: int
+    build: ChangeBuilder, run: ArrivedRun, queue: Queue, packets: Run, number: int, skip: int
 ) -> None:
-    first = queue.lane(0).next
     expires = NEVER_S
     if run.time_to_be_received < NEVER_S - 1:
         expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
@@ -330,10 +315,11 @@ def _store(
     flags |= ack_flags(run.acknowledge, arrived=True)
     mine = run.message_numbers[skip : skip + len(packets)]
     for size in _wanted_parts(mine, wants=bool(run.wants)):
-        change.puts.append(
+        build.put(
             Put(
-                queue.number, 0, first + at, packets.part(at, size), run.stream, number + at,
-                expires, NEVER_S, flags, 0, run.message_numbers[skip + at], run.source,
+                queue.number, 0, build.next_counter(queue, 0), packets.part(at, size), run.stream,
+                number + at, expires, NEVER_S, flags, 0, run.message_numbers[skip + at],
+                run.source,
             )
         )  # fmt: skip
         at += size
@@ -375,16 +361,14 @@ def _take_plain(
     places: Sequence[int], refusal: int,
 ) -> None:  # fmt: skip
     """Store or refuse messages of a run, those at these places."""
-    change = Change(desk.now.wall_s)
-    change.seen.append(Seen(run.source, key, array("I", (run.message_numbers[i] for i in places))))
+    build = ChangeBuilder(desk)
+    numbers = array("I", (run.message_numbers[i] for i in places))
+    build.change.seen.append(Seen(run.source, key, numbers))
     flags = 0 if run.recoverable else PUT_EXPRESS
     if refusal:
         if run.dead_letter:
             # A message that is not transactional has its dead letter where it died (Q-16).
-            grave = desk.state.holders[DEAD_LETTER]
-            change.puts.append(
-                Put(DEAD_LETTER, 0, grave.lane(0).next, packets, flags=flags, reason=refusal)
-            )
+            build.put_copy(DEAD_LETTER, packets, flags=flags, reason=refusal)
     else:
         assert queue is not None
         expires = NEVER_S
@@ -393,15 +377,13 @@ def _take_plain(
         flags |= ack_flags(run.acknowledge, arrived=True)
         if run.dead_letter:
             flags |= PUT_WANTS | PUT_DEADLETTER
-        change.puts.append(
-            Put(
-                queue.number, run.priority, queue.lane(run.priority).next, packets,
-                expires=expires, flags=flags, source=run.source,
-            )
+        build.put_copy(
+            queue.number, packets, lane=run.priority, expires=expires, flags=flags,
+            source=run.source,
         )  # fmt: skip
-    on_arrival(desk, change, packets, run.acknowledge, refusal)
-    trace_arrival(desk, change, run, places, refusal=refusal)
-    desk.record(change, forced=run.recoverable)
+    on_arrival(build, packets, run.acknowledge, refusal)
+    trace_arrival(build, run, places, refusal=refusal)
+    build.record(forced=run.recoverable)
 
 
 def _new(desk: Desk, run: ArrivedRun, key: str) -> list[int]:

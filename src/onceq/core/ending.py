@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import PURGING, Range
-from onceq.core.desk import Desk
 from onceq.core.graves import journal_copy, taker
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
-from onceq.core.numbers import take_numbers
 from onceq.core.receipts import address_for
 from onceq.core.records import (
     PUT_ACK_RECEIVE,
@@ -29,10 +28,8 @@ from onceq.core.records import (
     PUT_NACK_ARRIVAL,
     PUT_NACK_RECEIVE,
     PUT_WANTS,
-    Change,
     Move,
     Op,
-    Put,
 )
 from onceq.core.resolve import outgoing_for
 from onceq.core.state import ACKS_OWED, DEAD_LETTER, DEAD_XACT, ORDER_QUEUE_NUMBER
@@ -77,60 +74,61 @@ def owes(flags: int, reason: MessageClass) -> bool:
     return bool(flags & (PUT_NACK_RECEIVE if reason.on_receive else PUT_NACK_ARRIVAL))
 
 
-def ended(desk: Desk, change: Change, move: Move, reason: MessageClass) -> None:
-    """A range leaves a queue: put the move into the change, and tell whoever asked."""
-    holder = desk.state.holders[move.holder]
+def ended(build: ChangeBuilder, move: Move, reason: MessageClass, *, keep: bool = False) -> None:
+    """A range leaves a queue: put the move into the change, and tell whoever asked.
+
+    Args:
+        keep: The dead-letter queue of this computer takes it, whoever else does.
+    """
+    holder = build.desk.state.holders[move.holder]
     if reason == MessageClass.ACK_RECEIVE and isinstance(holder, Queue):
-        move.heirs = journal_copy(desk, change, holder, move)
+        move.heirs = journal_copy(build, holder, move)
+    grave = (DEAD_XACT if _transactional(holder) else DEAD_LETTER) if keep else 0
     if not holder.wanting:
-        change.moves.append(move)
+        move.to = move.to or grave
+        build.move(move)
         return
     for w, start, count in holder.wants(move.lane).parts(move.first, move.count):
         part = Move(move.op, move.holder, move.lane, start, count, move.reason, heirs=move.heirs)
         if w is not None:
-            _tell(desk, change, holder, w, part, reason)
-        change.moves.append(part)
+            _tell(build, holder, w, part, reason)
+        if grave:
+            if part.to and part.to != grave:
+                part.heirs = (*part.heirs, (grave, 0, reason))
+            part.to, part.reason = part.to or grave, reason
+        build.move(part)
 
 
 def _tell(
-    desk: Desk, change: Change, holder: Holder, w: Wanting, part: Move, reason: MessageClass
+    build: ChangeBuilder, holder: Holder, w: Wanting, part: Move, reason: MessageClass
 ) -> None:
     if owes(w.flags, reason):
         part.heirs = (*part.heirs, (ACKS_OWED, 0, reason))
     if w.source == NO_GUID or not w.stream:
-        part.to = taker(desk, change, w, part, reason, transactional=_transactional(holder))
+        part.to = taker(build, w, part, reason, transactional=_transactional(holder))
         part.reason = reason
         return
     if w.flags & PUT_FINAL:
         offset = part.first - w.first
         message = w.message + offset
         tell_sender(
-            desk, change, w.source, reason, stream=w.stream, number=w.number + offset,
+            build, w.source, reason, stream=w.stream, number=w.number + offset,
             messages=range(message, message + part.count), http=bool(w.flags & PUT_HTTP),
         )  # fmt: skip
 
 
-def refuse(desk: Desk, change: Change, move: Move, reason: MessageClass, *, keep: bool) -> None:
+def refuse(build: ChangeBuilder, move: Move, reason: MessageClass, *, keep: bool) -> None:
     """A range ends because the receiving application will not have it (RCV-15).
 
     Args:
         keep: Also put it into the dead-letter queue of this computer.
     """
-    holder = desk.state.holders[move.holder]
-    first = len(change.moves)
-    ended(
-        desk, change, Move(Op.END, move.holder, move.lane, move.first, move.count, reason), reason
-    )
-    if keep:
-        grave = DEAD_XACT if _transactional(holder) else DEAD_LETTER
-        for part in change.moves[first:]:
-            if part.to and part.to != grave:
-                part.heirs = (*part.heirs, (grave, 0, reason))
-            part.to, part.reason = part.to or grave, reason
+    where = Move(Op.END, move.holder, move.lane, move.first, move.count, reason)
+    ended(build, where, reason, keep=keep)
 
 
 def gave_up(
-    desk: Desk, change: Change, outgoing: Outgoing, lane: int, first: int, count: int,
+    build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int,
     reason: MessageClass, *, silent: bool = False,
 ) -> None:  # fmt: skip
     """A range ends in its outgoing queue (section 6.5).
@@ -144,33 +142,32 @@ def gave_up(
     ordered = lane == TRANSACTIONAL_LANE
     sent = outgoing.ever_sent + 1 - first if ordered else 0
     if 0 < sent < count:
-        gave_up(desk, change, outgoing, lane, first, sent, reason, silent=silent)
+        gave_up(build, outgoing, lane, first, sent, reason, silent=silent)
         first, count, sent = first + sent, count - sent, 0
     for w, start, size in outgoing.wants(lane).parts(first, count):
         part = Move(Op.END, outgoing.number, lane, start, size, reason)
         if w is not None:
-            part.to = taker(desk, change, w, part, reason, transactional=ordered)
+            part.to = taker(build, w, part, reason, transactional=ordered)
             if sent <= 0 and not silent and owes(w.flags, reason):
                 part.heirs = ((ACKS_OWED, 0, int(reason)),)
-        change.moves.append(part)
+        build.move(part)
 
 
 def _transactional(holder: object) -> bool:
     return isinstance(holder, Queue) and holder.properties.transactional
 
 
-def purged_meanwhile(desk: Desk, change: Change, lock: Move) -> None:
+def purged_meanwhile(build: ChangeBuilder, lock: Move) -> None:
     """A transaction aborts: what was purged while it was locked ends now (X-19)."""
-    lane = desk.state.holders[lock.holder].lane(lock.lane)
+    lane = build.desk.state.holders[lock.holder].lane(lock.lane)
     purged: list[Range] = list(lane.ranges(PURGING, lock.first, end=lock.first + lock.count))
     for first, count in purged:
         move = Move(Op.END, lock.holder, lock.lane, first, count)
-        ended(desk, change, move, MessageClass.NACK_QUEUE_PURGED)
+        ended(build, move, MessageClass.NACK_QUEUE_PURGED)
 
 
 def tell_sender(
-    desk: Desk,
-    change: Change,
+    build: ChangeBuilder,
     source: bytes,
     reason: MessageClass,
     *,
@@ -189,6 +186,7 @@ def tell_sender(
         messages: Message numbers of them all.
         http: Whether they came over HTTP.
     """
+    desk = build.desk
     address = "" if source in desk.routes_to else desk.return_to.get(source, "")
     outgoing, expires = address_for(desk, source, stream, http=http), NEVER_S
     if outgoing is None:
@@ -201,7 +199,7 @@ def tell_sender(
     packets = final_acks(
         messages,
         own=desk.identity.guid,
-        own_message=take_numbers(desk, change, len(messages)),
+        own_message=build.take_numbers(len(messages)),
         sent_time=desk.now.wall_s,
         address=address,
         destination_manager=source,
@@ -210,10 +208,4 @@ def tell_sender(
         number=number,
         source=source,
     )
-    lane = outgoing.lane(ACK_LANE)
-    ahead = sum(
-        len(put.packets)
-        for put in change.puts
-        if put.holder == outgoing.number and put.lane == ACK_LANE
-    )
-    change.puts.append(Put(outgoing.number, ACK_LANE, lane.next + ahead, packets, expires=expires))
+    build.put_copy(outgoing.number, packets, lane=ACK_LANE, expires=expires)

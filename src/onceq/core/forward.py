@@ -17,6 +17,7 @@ import math
 from array import array
 
 from onceq.core.acknowledge import on_arrival
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk
 from onceq.core.ending import ack_flags, tell_sender
 from onceq.core.records import (
@@ -24,8 +25,6 @@ from onceq.core.records import (
     PUT_EXPRESS,
     PUT_ONCE,
     PUT_WANTS,
-    Change,
-    Put,
     Seen,
 )
 from onceq.core.resolve import outgoing_for
@@ -68,15 +67,10 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
     if not run.time_to_reach_queue:
         flags |= PUT_WANTS | PUT_ONCE
         expires = min(expires, desk.now.wall_s + math.ceil(desk.settings.resend_first_s))
-    change = Change(desk.now.wall_s)
-    change.puts.append(
-        Put(
-            outgoing.number, FORWARD_LANE, outgoing.lane(FORWARD_LANE).next, packets,
-            expires=expires, flags=flags,
-        )
-    )  # fmt: skip
-    trace_arrival(desk, change, run, range(len(run.packets)), event=FORWARDED)
-    desk.record(change, forced=run.recoverable)
+    build = ChangeBuilder(desk)
+    build.put_copy(outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags)
+    trace_arrival(build, run, range(len(run.packets)), event=FORWARDED)
+    build.record(forced=run.recoverable)
     return True
 
 
@@ -88,32 +82,23 @@ def _refuse(desk: Desk, run: ArrivedRun) -> None:
                 source=guid_text(run.source), number=run.destination.number)  # fmt: skip
     if run.kind != USER:
         return
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     seen, source = desk.state.seen, run.source
     numbers = run.message_numbers
     new = [at for at, number in enumerate(numbers) if (source, _HOPS, number) not in seen]
     if new:
         every = list(run.packets)
         packets = Run.of([every[at] for at in new])
-        change.seen.append(Seen(source, _HOPS, array("I", (numbers[at] for at in new))))
+        build.change.seen.append(Seen(source, _HOPS, array("I", (numbers[at] for at in new))))
         if run.dead_letter and not run.transactional:
             flags = 0 if run.recoverable else PUT_EXPRESS
-            counter = desk.state.holders[DEAD_LETTER].lane(0).next
-            put = Put(DEAD_LETTER, 0, counter, packets, flags=flags, reason=refusal)
-            change.puts.append(put)
-        on_arrival(desk, change, packets, run.acknowledge, refusal)
+            build.put_copy(DEAD_LETTER, packets, flags=flags, reason=refusal)
+        on_arrival(build, packets, run.acknowledge, refusal)
     if run.transactional:
         tell_sender(
-            desk,
-            change,
-            source,
-            refusal,
-            stream=run.stream,
-            number=run.first_number,
-            messages=numbers,
+            build, source, refusal, stream=run.stream, number=run.first_number, messages=numbers
         )
-    if change.seen or change.puts:
-        desk.record(change)
+    build.record()
 
 
 def hopped(packets: Run) -> Run | None:

@@ -8,9 +8,10 @@ Upholds: I12 (at most one dead letter here, and exactly one where it was asked f
 
 from __future__ import annotations
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk
 from onceq.core.holders import Queue
-from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, Change, Move
+from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, Move
 from onceq.core.resolve import is_local, local_queue, one_name
 from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL, NEGATIVE
 from onceq.core.wants import Wanting
@@ -22,10 +23,7 @@ from onceq.model.queue import QUOTA_UNLIMITED_KB
 Heir = tuple[int, int, int]
 
 
-def taker(
-    desk: Desk, change: Change, w: Wanting, part: Move, reason: int, *,
-    transactional: bool,
-) -> int:  # fmt: skip
+def taker(build: ChangeBuilder, w: Wanting, part: Move, reason: int, *, transactional: bool) -> int:
     """The queue that takes over a range which was sent here; 0 for none.
 
     Args:
@@ -33,32 +31,31 @@ def taker(
         reason: Class that says how it ends; other managers may tell of classes of their own.
     """
     if not reason & NEGATIVE:
-        return JOURNAL if w.flags & PUT_JOURNAL and journal_takes(desk, change, part) else 0
+        return JOURNAL if w.flags & PUT_JOURNAL and journal_takes(build, part) else 0
     if not w.flags & PUT_DEADLETTER:
         return 0
     if not transactional:
         return DEAD_LETTER
     if not w.grave:
         return DEAD_XACT
-    lane = desk.state.holders[part.holder].lanes[part.lane]
-    size = lane.size(part.first, part.count) + _coming(desk, change, w.grave)
-    return own_or_system(desk, w.grave, size, without=_going(desk, part, reason))
+    return own_or_system(build, w.grave, build.size(part), without=_going(build.desk, part, reason))
 
 
-def own_or_system(desk: Desk, number: int, size: int, *, without: int = 0) -> int:
+def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int = 0) -> int:
     """A sender's own dead-letter queue, or where it cannot be used the system's (CNF-16).
 
     Args:
         number: Of the own queue; 0: there is none.
-        size: Bytes that it is to take.
+        size: Bytes that it is to take, beside what the change brings to it already.
         without: Number of a queue that is being deleted.
     """
     if not number:
         return DEAD_XACT
+    desk = build.desk
     queue = desk.state.holders.get(number)
     if not isinstance(queue, Queue) or number == without:
         about, problem = str(number), "it was deleted"
-    elif desk.holding(queue) + size > queue.properties.quota_bytes:
+    elif build.holding(queue) + size > queue.properties.quota_bytes:
         about, problem = queue.properties.name, "it is full"
     else:
         return number
@@ -109,7 +106,7 @@ def own_grave(desk: Desk, properties: Properties, *, transactional: bool) -> int
 # ---- journals -------------------------------------------------------------------------------
 
 
-def journal_copy(desk: Desk, change: Change, queue: Queue, move: Move) -> tuple[Heir, ...]:
+def journal_copy(build: ChangeBuilder, queue: Queue, move: Move) -> tuple[Heir, ...]:
     """The queue's journal takes a copy of what is received from it (Q-11), if it has room (Q-14).
 
     What belongs together here is copied together or not at all.
@@ -118,45 +115,30 @@ def journal_copy(desk: Desk, change: Change, queue: Queue, move: Move) -> tuple[
     journal = above.journal
     if not queue.properties.journal or journal is None:
         return ()
-    if _overfull(desk, change, journal, move, journal.properties.quota_kb):
-        desk.notice("journal full: copies dropped", queue.properties.name,
-                    queue=queue.properties.name)  # fmt: skip
+    quota_kb = journal.properties.quota_kb
+    if quota_kb < QUOTA_UNLIMITED_KB and (
+        build.holding(journal) + build.size(move) > quota_kb << 10
+    ):
+        build.desk.notice("journal full: copies dropped", queue.properties.name,
+                          queue=queue.properties.name)  # fmt: skip
         return ()
     return ((journal.number, 0, 0),)
 
 
-def journal_takes(desk: Desk, change: Change, part: Move) -> bool:
+def journal_takes(build: ChangeBuilder, part: Move) -> bool:
     """Whether the journal of this computer has room for copies of a range (Q-12, Q-14)."""
-    lane = desk.state.holders[part.holder].lanes[part.lane]
-    return journal_room(desk, change, lane.size(part.first, part.count))
+    return journal_room(build, build.size(part))
 
 
-def journal_room(desk: Desk, change: Change, size: int) -> bool:
-    """Whether the journal of this computer has room for so many bytes."""
+def journal_room(build: ChangeBuilder, size: int) -> bool:
+    """Whether the journal of this computer has room for so many bytes more."""
+    desk = build.desk
     quota_kb = desk.settings.computer_journal_quota_kb
     if quota_kb >= QUOTA_UNLIMITED_KB:
         return True
     journal = desk.state.holders[JOURNAL]
-    if journal.bytes + _coming(desk, change, JOURNAL) + size <= quota_kb << 10:
+    if journal.bytes + build.coming(JOURNAL) + size <= quota_kb << 10:
         return True
     desk.notice("journal full: copies dropped", "the journal of this computer",
                 computer_journal_quota_kb=quota_kb)  # fmt: skip
     return False
-
-
-def _overfull(desk: Desk, change: Change, queue: Queue, part: Move, quota_kb: int) -> bool:
-    if quota_kb >= QUOTA_UNLIMITED_KB:
-        return False
-    size = desk.state.holders[part.holder].lanes[part.lane].size(part.first, part.count)
-    coming = _coming(desk, change, queue.number)
-    return desk.holding(queue) + coming + size > quota_kb << 10
-
-
-def _coming(desk: Desk, change: Change, number: int) -> int:
-    """Bytes that a change being made already brings to a queue."""
-    size = sum(len(put.packets.data) for put in change.puts if put.holder == number)
-    for move in change.moves:
-        if move.to == number or any(heir[0] == number for heir in move.heirs):
-            lane = desk.state.holders[move.holder].lanes[move.lane]
-            size += lane.size(move.first, move.count)
-    return size

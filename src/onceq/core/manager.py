@@ -53,6 +53,7 @@ from onceq.core.branching import (
     RollbackGroup,
     StartBranch,
 )
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import CHUNK, LOCKED, PURGING
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk, Timer
@@ -230,12 +231,13 @@ class Manager:
         return self._wrapped(now, self._restart)
 
     def _restart(self, desk: Desk) -> None:
-        change = Change(desk.now.wall_s)
+        build = ChangeBuilder(desk)
+        gone: set[tuple[int, int, int]] = set()
         for holder, index, lane in desk.state.all_lanes():
             for first, count in lane.express_ranges():
-                change.moves.append(Move(Op.RELEASE, holder.number, index, first, count))
+                gone.update((holder.number, index, at) for at in range(first, first + count))
+                build.move(Move(Op.RELEASE, holder.number, index, first, count))
         branches.restore(desk)
-        gone = {(m.holder, m.lane, m.first) for m in change.moves}
         gone |= {
             (held.holder, held.lane, at)
             for tx in desk.branches.values()
@@ -252,13 +254,12 @@ class Manager:
         ]
         for state, number, index, at in locked:
             if state == LOCKED:
-                change.moves.append(Move(Op.UNLOCK, number, index, at, 1))
+                build.move(Move(Op.UNLOCK, number, index, at, 1))
             else:
                 # Purged while it was locked: now that it is undone, it ends.
                 move = Move(Op.END, number, index, at, 1)
-                ended(desk, change, move, MessageClass.NACK_QUEUE_PURGED)
-        if change.moves:
-            desk.record(change)
+                ended(build, move, MessageClass.NACK_QUEUE_PURGED)
+        build.record()
         _skip_unrecorded(desk)
         groups.finish(desk)
         desk.touched.clear()

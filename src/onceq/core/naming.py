@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from onceq.core.addressing import address_of
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import Register, Rewrite
 from onceq.core.desk import Desk, Mode
@@ -20,7 +21,6 @@ from onceq.core.directory import DirectoryChanged, EditDirectory
 from onceq.core.ending import gave_up
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.outgoing import stir
-from onceq.core.records import Change
 from onceq.core.resolve import destinations, index_places, read_directory
 from onceq.errors import (
     DirectoryError,
@@ -78,13 +78,12 @@ def _nowhere(desk: Desk, outgoing: Outgoing) -> None:
 
     What has arrived there is not concerned: its end will be told by the queue's manager.
     """
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
     for index, lane in outgoing.lanes.items():
         for first, count in lane.ranges(AVAILABLE, 0):
-            gave_up(desk, change, outgoing, index, first, count, reason)
-    if change.moves:
-        desk.record(change)
+            gave_up(build, outgoing, index, first, count, reason)
+    build.record()
 
 
 def register(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
@@ -27,7 +28,7 @@ from onceq.core.naming import register
 from onceq.core.outgoing import stir
 from onceq.core.poison import bring_back, sift, waits
 from onceq.core.properties import dump_properties
-from onceq.core.records import Change, Move, Op
+from onceq.core.records import Move, Op
 from onceq.core.resolve import (
     find_outgoing,
     find_source,
@@ -134,13 +135,12 @@ def delete(desk: Desk, item: DeleteQueue) -> None:
 
 
 def _end_all(desk: Desk, holder: Holder, reason: MessageClass) -> None:
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     for index, lane in holder.lanes.items():
         for state in (AVAILABLE, LOCKED, PURGING):
             for first, count in lane.ranges(state, 0):
-                ended(desk, change, Move(Op.END, holder.number, index, first, count), reason)
-    if change.moves:
-        desk.record(change)
+                ended(build, Move(Op.END, holder.number, index, first, count), reason)
+    build.record()
 
 
 def purge(desk: Desk, item: PurgeQueue) -> None:
@@ -148,29 +148,28 @@ def purge(desk: Desk, item: PurgeQueue) -> None:
     holder = find_source(desk, item.name)
     if isinstance(holder, Queue):
         check_sharing(holder, item.owner)
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     count = len(holder)
     if isinstance(holder, Outgoing):
-        _purge_outgoing(desk, holder, change)
+        _purge_outgoing(build, holder)
     else:
         for index, lane in holder.lanes.items():
             for first, size in lane.ranges(AVAILABLE, 0):
                 move = Move(Op.END, holder.number, index, first, size)
-                ended(desk, change, move, MessageClass.NACK_QUEUE_PURGED)
+                ended(build, move, MessageClass.NACK_QUEUE_PURGED)
             for first, size in lane.ranges(LOCKED, 0):
-                change.moves.append(Move(Op.PURGE, holder.number, index, first, size))
-    if change.moves:
-        desk.record(change)
+                build.move(Move(Op.PURGE, holder.number, index, first, size))
+    build.record()
     if isinstance(holder, Outgoing):
         holder.pace.due_us = holder.pace.timeouts = 0
     desk.answer(item.owner, item.request, count)
 
 
-def _purge_outgoing(desk: Desk, outgoing: Outgoing, change: Change) -> None:
+def _purge_outgoing(build: ChangeBuilder, outgoing: Outgoing) -> None:
     for index, lane in outgoing.lanes.items():
         for state in (AVAILABLE, AWAITING):
             for first, size in lane.ranges(state, 0):
-                gave_up(desk, change, outgoing, index, first, size, MessageClass.NACK_DELETED)
+                gave_up(build, outgoing, index, first, size, MessageClass.NACK_DELETED)
 
 
 def steer(desk: Desk, item: SteerOutgoing) -> None:

@@ -9,13 +9,14 @@ Upholds: I10 (release only on truth), I26 (liveness).
 
 from __future__ import annotations
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, AWAITING
 from onceq.core.decision import Connect, Ready
 from onceq.core.desk import Desk, Timer
 from onceq.core.ending import gave_up
 from onceq.core.graves import journal_takes, taker
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
-from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Change, Move, Op
+from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Move, Op
 from onceq.core.resolve import computer_of
 from onceq.core.state import JOURNAL
 from onceq.model.classes import MessageClass
@@ -214,16 +215,14 @@ def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
 # ---- acknowledgments ---------------------------------------------------------------------
 
 
-def delivered(
-    desk: Desk, change: Change, outgoing: Outgoing, lane: int, first: int, count: int
-) -> None:
+def delivered(build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int) -> None:
     """A range that is not transactional has arrived: forget it, but for the copies that the
     computer journal shall have (Q-12)."""
     for w, start, size in outgoing.wants(lane).parts(first, count):
         move = Move(Op.RELEASE, outgoing.number, lane, start, size)
-        if w is not None and w.flags & PUT_JOURNAL and journal_takes(desk, change, move):
+        if w is not None and w.flags & PUT_JOURNAL and journal_takes(build, move):
             move.to = JOURNAL
-        change.moves.append(move)
+        build.move(move)
 
 
 def order_acked(desk: Desk, ack: OrderAck) -> None:
@@ -246,12 +245,12 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
         outgoing.last_ack = (ack.stream, ack.number)
         outgoing.last_ack_count = 1
         outgoing.last_ack_s = desk.now.wall_s
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
-        _release(desk, outgoing, change, first, count)
-    if not change.moves:
+        _release(build, outgoing, first, count)
+    if not build.change.moves:
         return
-    desk.record(change, forced=False)
+    build.record(forced=False)
     pace = outgoing.pace
     pace.timeouts = 0
     outgoing.sent = max(outgoing.sent, end - 1)
@@ -263,7 +262,7 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
         pace.due_us = 0
 
 
-def _release(desk: Desk, outgoing: Outgoing, change: Change, first: int, count: int) -> None:
+def _release(build: ChangeBuilder, outgoing: Outgoing, first: int, count: int) -> None:
     """Forget a range, but for the messages whose end is wanted (EOD-11), and the copies that the
     computer journal shall have where no end will be told (HTTP-13)."""
     lane = TRANSACTIONAL_LANE
@@ -272,16 +271,9 @@ def _release(desk: Desk, outgoing: Outgoing, change: Change, first: int, count: 
         move = Move(
             Op.AWAIT if flags & PUT_FINAL else Op.RELEASE, outgoing.number, lane, start, size
         )
-        if move.op == Op.RELEASE and flags & PUT_JOURNAL and journal_takes(desk, change, move):
+        if move.op == Op.RELEASE and flags & PUT_JOURNAL and journal_takes(build, move):
             move.to = JOURNAL
-        last = change.moves[-1] if change.moves else None
-        if (
-            last is not None and last.op == move.op == Op.RELEASE and last.to == move.to
-            and last.first + last.count == start
-        ):  # fmt: skip
-            last.count += size
-        else:
-            change.moves.append(move)
+        build.move(move)
 
 
 def final_acked(desk: Desk, ack: FinalAck) -> None:
@@ -295,13 +287,13 @@ def final_acked(desk: Desk, ack: FinalAck) -> None:
     counter = base + ack.number
     if outgoing.ordered_lane.state(counter) not in (AVAILABLE, AWAITING):
         return
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     move = Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class)
     w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
     if w is not None:
-        move.to = taker(desk, change, w, move, ack.message_class, transactional=True)
-    change.moves.append(move)
-    desk.record(change)
+        move.to = taker(build, w, move, ack.message_class, transactional=True)
+    build.move(move)
+    build.record()
 
 
 # ---- expiry ------------------------------------------------------------------------------
@@ -309,40 +301,37 @@ def final_acked(desk: Desk, ack: FinalAck) -> None:
 
 def expire(desk: Desk, outgoing: Outgoing) -> None:
     """Take out what has not reached its queue, or was not confirmed, in time (EOD-8, CNF-11)."""
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     for index, lane in outgoing.lanes.items():
         for first, count in lane.expired(desk.now.wall_s, (AVAILABLE, AWAITING)):
-            _too_late(desk, change, outgoing, index, first, count)
-    if change.moves:
-        desk.record(change)
+            _too_late(build, outgoing, index, first, count)
+    build.record()
+    if build.change.moves:
         if outgoing.unacknowledged == 0:
             outgoing.pace.due_us = outgoing.pace.timeouts = 0
         elif outgoing.session:
             stir(desk, outgoing)
 
 
-def _too_late(
-    desk: Desk, change: Change, outgoing: Outgoing, index: int, first: int, count: int
-) -> None:
+def _too_late(build: ChangeBuilder, outgoing: Outgoing, index: int, first: int, count: int) -> None:
     """A message that was never transmitted is certainly not delivered; a transactional one that
     was, and whose end is not known, is in doubt (product D6, CNF-12)."""
     sent = max(min(outgoing.ever_sent + 1 - first, count), 0) if index == TRANSACTIONAL_LANE else 0
     if sent:
         reason = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
-        gave_up(desk, change, outgoing, index, first, sent, reason)
+        gave_up(build, outgoing, index, first, sent, reason)
     if sent < count:
         reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        gave_up(desk, change, outgoing, index, first + sent, count - sent, reason)
+        gave_up(build, outgoing, index, first + sent, count - sent, reason)
 
 
 def _attempt_over(desk: Desk, outgoing: Outgoing) -> None:
     """The link is lost, or was not made: what was to be tried once has been tried (CNF-4)."""
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     for index, wants in outgoing.wanting.items():
         lane = outgoing.lanes[index]
         for w in wants:
             if w.flags & PUT_ONCE:
                 for first, count in lane.ranges(AVAILABLE, w.first, end=w.end):
-                    _too_late(desk, change, outgoing, index, first, count)
-    if change.moves:
-        desk.record(change)
+                    _too_late(build, outgoing, index, first, count)
+    build.record()

@@ -10,6 +10,7 @@ Upholds: I10, I25 (two managers with one identity are noticed), I26.
 
 from __future__ import annotations
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
@@ -18,7 +19,6 @@ from onceq.core.ending import gave_up
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.outgoing import attach, delivered, lost
-from onceq.core.records import Change
 from onceq.model.classes import MessageClass
 
 
@@ -89,7 +89,7 @@ def acked(desk: Desk, item: SessionAcked) -> None:
     peer = desk.peers.get(item.session)
     if peer is None:
         return
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     kept = []
     released: dict[tuple[int, int], set[int]] = {}
     for entry in peer.plain:
@@ -108,16 +108,15 @@ def acked(desk: Desk, item: SessionAcked) -> None:
             # What was transmitted twice on this session stands here twice (after a resume).
             if item.refused and messages == item.messages:
                 reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
-                gave_up(desk, change, holder, index, at, size, reason, silent=True)
+                gave_up(build, holder, index, at, size, reason, silent=True)
             elif gone.isdisjoint(range(at, at + size)):
-                delivered(desk, change, holder, index, at, size)
+                delivered(build, holder, index, at, size)
             else:
                 for counter in range(at, at + size):
                     if counter not in gone:
-                        delivered(desk, change, holder, index, counter, 1)
+                        delivered(build, holder, index, counter, 1)
             gone.update(range(at, at + size))
     if len(kept) != len(peer.plain):
         peer.plain.clear()
         peer.plain.extend(kept)
-    if change.moves:
-        desk.record(change, forced=False)
+    build.record(forced=False)

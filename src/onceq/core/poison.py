@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk, Timer
 from onceq.core.ending import refuse
@@ -70,10 +71,10 @@ def _sift(desk: Desk, queue: Queue, places: Sequence[Place]) -> None:
     ]
     if not worn:
         return
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     for index, counter in worn:
-        _divert(desk, change, queue, index, counter)
-    desk.record(change)
+        _divert(build, queue, index, counter)
+    build.record()
     desk.notice(
         "messages moved aside: received too often in vain", queue.title, queue=queue.title,
         messages=len(worn),
@@ -81,19 +82,18 @@ def _sift(desk: Desk, queue: Queue, places: Sequence[Place]) -> None:
     _set_timer(desk, queue)
 
 
-def _divert(desk: Desk, change: Change, queue: Queue, index: int, counter: int) -> None:
-    rule = queue.properties
+def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> None:
+    desk, rule = build.desk, queue.properties
     rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
     if rule.poison_retry_after and rounds < rule.poison_retries:
-        change.moves.append(_shift(desk, queue, index, counter, RETRY))
+        build.move(_shift(desk, queue, index, counter, RETRY))
     elif rule.poison_then.startswith(POISON_MOVE):
-        change.moves.append(
-            _shift(desk, queue, index, counter, rule.poison_then.removeprefix(POISON_MOVE))
-        )
+        sub = rule.poison_then.removeprefix(POISON_MOVE)
+        build.move(_shift(desk, queue, index, counter, sub))
     else:
         assert rule.poison_then in (POISON_DEAD_LETTER, POISON_REJECT)
         refuse(
-            desk, change, Move(Op.END, queue.number, index, counter, 1),
+            build, Move(Op.END, queue.number, index, counter, 1),
             MessageClass.NACK_RECEIVE_REJECTED, keep=rule.poison_then == POISON_DEAD_LETTER,
         )  # fmt: skip
 

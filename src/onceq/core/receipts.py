@@ -12,10 +12,10 @@ Upholds: I9, I24 (receipts for one that cannot be reached do not pile up).
 
 from __future__ import annotations
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Progress
-from onceq.core.numbers import take_numbers
-from onceq.core.records import PUT_EXPRESS, Change, Put
+from onceq.core.records import PUT_EXPRESS
 from onceq.core.resolve import outgoing_for
 from onceq.errors import InsufficientResources
 from onceq.model.limits import HTTP_RECEIPTS_MAX
@@ -78,20 +78,18 @@ def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
     lane = outgoing.lane(RECEIPT_LANE)
     if lane.available >= HTTP_RECEIPTS_MAX:
         return
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     packet = order_ack(
         own=desk.identity.guid,
-        own_message=take_numbers(desk, change, 1),
+        own_message=build.take_numbers(1),
         sent_time=desk.now.wall_s,
         address="",
         destination_manager=progress.source,
         stream=progress.stream,
         number=progress.last,
     )
-    change.puts.append(
-        Put(
-            outgoing.number, RECEIPT_LANE, lane.next, Run.of((packet,)),
-            expires=desk.reach_by_s(), flags=PUT_EXPRESS,
-        )
+    build.put_copy(
+        outgoing.number, Run.of((packet,)), lane=RECEIPT_LANE, expires=desk.reach_by_s(),
+        flags=PUT_EXPRESS,
     )  # fmt: skip
-    desk.record(change, forced=False)
+    build.record(forced=False)

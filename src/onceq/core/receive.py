@@ -17,6 +17,7 @@ from array import array
 from collections.abc import Callable
 
 from onceq.core import cursors, subqueues
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.decision import Handed, Piece
 from onceq.core.desk import Desk, Held, Timer
@@ -169,15 +170,14 @@ def _hand_out(desk: Desk, item: Receive, holder: Holder, places: list[Place]) ->
     if item.pick is not None and item.peek:
         answer.pick = item.pick
     if not item.peek:
-        change = Change(desk.now.wall_s)
         if item.transaction:
+            change = Change(desk.now.wall_s)
             lock(desk, item.owner, item.transaction, holder, places, change)
             if item.allow_peek and isinstance(holder, Queue):
                 holder.shown.update((index, first) for index, first, _ in places)
             desk.record(change, forced=False)
         else:
-            _take_out(desk, holder, places, change)
-            desk.record(change)
+            _take_out(desk, holder, places)
     desk.answer(item.owner, item.request, answer)
 
 
@@ -250,10 +250,12 @@ def lock(
         tx.receives.append(move)
 
 
-def _take_out(desk: Desk, holder: Holder, places: list[Place], change: Change) -> None:
+def _take_out(desk: Desk, holder: Holder, places: list[Place]) -> None:
+    build = ChangeBuilder(desk)
     for index, first, count in places:
         move = Move(Op.REMOVE, holder.number, index, first, count)
-        ended(desk, change, move, MessageClass.ACK_RECEIVE)
+        ended(build, move, MessageClass.ACK_RECEIVE)
+    build.record()
 
 
 def _by_lookup(desk: Desk, item: Receive, holder: Holder) -> None:
@@ -298,13 +300,13 @@ def remove(desk: Desk, item: Remove) -> None:
         low, high = max(item.first - base, 0), item.last - base + 1
         if high > 0:
             places += [(index, a, b) for a, b in lane.ranges(AVAILABLE, low, end=high)]
-    change = Change(desk.now.wall_s)
     if item.transaction:
+        change = Change(desk.now.wall_s)
         lock(desk, item.owner, item.transaction, holder, places, change)
+        if change.moves:
+            desk.record(change, forced=False)
     else:
-        _take_out(desk, holder, places, change)
-    if change.moves:
-        desk.record(change, forced=not item.transaction)
+        _take_out(desk, holder, places)
     desk.answer(item.owner, item.request, sum(place[2] for place in places))
 
 
@@ -375,12 +377,11 @@ def expire(desk: Desk, queue: Queue) -> None:
             break
     else:
         return
-    change = Change(now_s)
+    build = ChangeBuilder(desk)
     for index, lane in queue.lanes.items():
         for first, count in lane.expired(desk.now.wall_s, (AVAILABLE,)):
             move = Move(
                 Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
             )
-            ended(desk, change, move, MessageClass.NACK_RECEIVE_TIMEOUT)
-    if change.moves:
-        desk.record(change)
+            ended(build, move, MessageClass.NACK_RECEIVE_TIMEOUT)
+    build.record()

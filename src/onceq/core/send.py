@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import address_of, answer_address, check_answers, lists_of
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.checks import check_batch, checked_size
 from onceq.core.desk import Desk, Prepared, Target, Transaction
 from onceq.core.graves import journal_room, own_grave
-from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
+from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Queue
 from onceq.core.inputs import SendItem
-from onceq.core.numbers import take_numbers
 from onceq.core.quota import check_quota
-from onceq.core.records import PUT_EXPRESS, Change, Put
+from onceq.core.records import PUT_EXPRESS, Put
 from onceq.core.resolve import destinations
 from onceq.core.state import JOURNAL
 from onceq.core.tracing import trace_queue
@@ -32,7 +32,7 @@ from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
-from onceq.model.run import Run
+from onceq.model.run import Run, total_of
 from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
 from onceq.packet.encode import encode_run
@@ -157,25 +157,25 @@ def _template(
 # ---- taking effect -----------------------------------------------------------------------
 
 
-def add_puts(desk: Desk, change: Change, sends: list[Prepared], *, transaction: int) -> int:
+def add_puts(build: ChangeBuilder, sends: list[Prepared], *, transaction: int) -> int:
     """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
 
     Returns:
         The number of the first message.
     """
-    numbering = _Numbering(desk, change)
+    numbering = _Numbering(build)
     written = sends[0].written if sends else None
     if written is not None:
         for one in in_order(sends, written.message):
             _add_put(numbering, one, transaction)
         return written.message
     if len(sends) == 1 and len(sends[0].targets) == 1:
-        first_message = take_numbers(desk, change, len(sends[0].item.bodies.lengths))
+        first_message = build.take_numbers(len(sends[0].item.bodies.lengths))
         _add_put(numbering, Part(sends[0], 0, first_message, True, True), transaction)
         if numbering.acks:
             numbering.acknowledge()
         return first_message
-    first_message = take_numbers(desk, change, sum(len(p.item.bodies) for p in sends))
+    first_message = build.take_numbers(sum(len(p.item.bodies) for p in sends))
     for one in in_order(sends, first_message):
         _add_put(numbering, one, transaction)
     numbering.acknowledge()
@@ -230,14 +230,12 @@ def in_order(sends: Sequence[Prepared], message: int) -> list[Part]:
 
 
 class _Numbering:
-    """Streams, numbers and counters of several puts that stand in one change."""
+    """Streams and numbers of several puts that stand in one change."""
 
-    __slots__ = ("acks", "ahead", "change", "desk", "streams")
+    __slots__ = ("acks", "build", "streams")
 
-    def __init__(self, desk: Desk, change: Change) -> None:
-        self.desk = desk
-        self.change = change
-        self.ahead: dict[tuple[int, int], int] = {}
+    def __init__(self, build: ChangeBuilder) -> None:
+        self.build = build
         self.streams: dict[int, tuple[int, int]] = {}
         self.acks: list[tuple[Run, Properties, int]] = []
         """What has arrived here, or was refused, and shall be acknowledged (behind all puts)."""
@@ -246,28 +244,7 @@ class _Numbering:
         """Tell of arrivals and refusals on this computer (section 5)."""
         for packets, properties, reason in self.acks:
             if properties.admin_queue:
-                on_arrival(self.desk, self.change, packets, properties.acknowledge, reason)
-
-    def counter(self, holder: Holder, lane: int, count: int) -> int:
-        """Counter of the first of ``count`` messages."""
-        key = (holder.number, lane)
-        first = self.ahead.get(key)
-        if first is None:
-            first = holder.lane(lane).next
-        self.ahead[key] = first + count
-        return first
-
-    def copy(
-        self, number: int, packets: Run, message: int, reason: int = 0, flags: int = 0,
-        address: int = 0,
-    ) -> None:  # fmt: skip
-        """Put packets into a system queue, or a sender's own dead-letter queue."""
-        counter = self.counter(self.desk.state.holders[number], 0, len(packets))
-        put = Put(
-            number, 0, counter, packets, flags=flags, reason=reason, message=message,
-            address=address,
-        )  # fmt: skip
-        self.change.puts.append(put)
+                on_arrival(self.build, packets, properties.acknowledge, reason)
 
     def stream(self, outgoing: Outgoing, counter: int) -> tuple[int, int]:
         """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
@@ -276,9 +253,9 @@ class _Numbering:
             if outgoing.stream and outgoing.unacknowledged:
                 known = (outgoing.stream, outgoing.base)
             else:
-                state = self.desk.state
-                ordinal = self.change.next_ordinal or state.next_ordinal
-                self.change.next_ordinal = ordinal + 1
+                state, change = self.build.desk.state, self.build.change
+                ordinal = change.next_ordinal or state.next_ordinal
+                change.next_ordinal = ordinal + 1
                 known = (state.stamp << 32 | ordinal, counter - 1)
             self.streams[outgoing.number] = known
         stream, base = known
@@ -288,14 +265,14 @@ class _Numbering:
 def _add_put(numbering: _Numbering, part: Part, transaction: int) -> None:
     p, message = part.prepared, part.message
     target, properties = p.targets[part.index], p.item.properties
-    desk, holder, transactional = numbering.desk, target.holder, bool(transaction)
+    build, holder, transactional = numbering.build, target.holder, bool(transaction)
     stream, number, expires = 0, 0, p.receive_by
     lane, flags = lane_of(properties, transactional=transactional), 0
     if properties is not PLAIN or p.once:
-        properties = heard(desk, target, properties)
+        properties = heard(build.desk, target, properties)
         flags = flags_of(properties, target, transactional=transactional, once=p.once)
     if isinstance(holder, Queue):
-        reason = refused(desk, holder, transactional=transactional)
+        reason = refused(build.desk, holder, transactional=transactional)
         if reason:
             packets, address = _packets(part, transaction)
             _bury(numbering, p, properties, packets, address, reason, message, transaction)
@@ -304,11 +281,11 @@ def _add_put(numbering: _Numbering, part: Part, transaction: int) -> None:
         expires = p.expires
         if transactional:
             lane = TRANSACTIONAL_LANE
-    counter = numbering.counter(holder, lane, len(p.item.bodies.lengths))
+    counter = build.next_counter(holder, lane)
     if isinstance(holder, Outgoing) and transactional:
         stream, number = numbering.stream(holder, counter)
     packets, address = _packets(part, transaction, stream, number)
-    numbering.change.puts.append(
+    build.put(
         Put(
             holder.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
             0, message, NO_GUID, p.grave, address,
@@ -318,8 +295,8 @@ def _add_put(numbering: _Numbering, part: Part, transaction: int) -> None:
         if properties.acknowledge:
             numbering.acks.append((packets, properties, 0))
         delivered = not transactional and properties.journal & Journal.JOURNAL
-        if delivered and journal_room(desk, numbering.change, len(packets.data)):
-            numbering.copy(JOURNAL, packets, message)  # Q-12
+        if delivered and journal_room(build, len(packets.data)):
+            build.put_copy(JOURNAL, packets, message=message)  # Q-12
 
 
 def _packets(part: Part, transaction: int, stream: int = 0, number: int = 0) -> tuple[Run, int]:
@@ -339,10 +316,11 @@ def _bury(
     told, as if they had arrived from elsewhere (Q-4, D5)."""
     plain_express = properties.delivery == Delivery.EXPRESS and not transaction
     express = PUT_EXPRESS if plain_express else 0
-    wanted = bool(properties.journal & Journal.DEADLETTER)
-    transactional = bool(transaction)
-    for number in graves_of(numbering.desk, p, reason, wanted, transactional=transactional):
-        numbering.copy(number, packets, message, reason, express, address)
+    build, size = numbering.build, total_of(packets.lengths)
+    for number in graves_of(build, p, size, reason, transactional=bool(transaction)):
+        build.put_copy(
+            number, packets, reason=reason, flags=express, message=message, address=address
+        )
     if properties.acknowledge:
         numbering.acks.append((packets, properties, reason))
 

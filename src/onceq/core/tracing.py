@@ -14,14 +14,14 @@ from array import array
 from collections.abc import Sequence
 
 from onceq.core.addressing import address_of
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk, Prepared, Target
 from onceq.core.holders import Queue
-from onceq.core.records import Change, Put
 from onceq.core.resolve import destinations
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import MessageId, guid_text
-from onceq.model.limits import MESSAGE_NUMBER_MAX, REPORTS_MAX
+from onceq.model.limits import REPORTS_MAX
 from onceq.model.message import PRIORITY_DEFAULT, Properties
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet import layout
@@ -42,7 +42,7 @@ def trace_queue(desk: Desk) -> bytes:
 
 
 def trace_arrival(
-    desk: Desk, change: Change, run: ArrivedRun, places: Sequence[int], *, refusal: int = 0,
+    build: ChangeBuilder, run: ArrivedRun, places: Sequence[int], *, refusal: int = 0,
     event: str = ARRIVED,
 ) -> None:  # fmt: skip
     """Report messages of a run, those at these places, that are stored, refused or passed on by
@@ -59,24 +59,23 @@ def trace_arrival(
     ids = [MessageId(run.source, run.message_numbers[place]) for place in places]
     mask, offset, packets = layout.USER_HOPS_MASK, layout.OFF_USER_FLAGS, list(run.packets)
     hops = [packets[place][offset] & mask for place in places]
-    report(desk, change, event, ids, hops, lines, asked=asked)
+    report(build, event, ids, hops, lines, asked=asked)
 
 
-def trace_sent(desk: Desk, change: Change, sends: Sequence[Prepared], first: int) -> None:
+def trace_sent(build: ChangeBuilder, sends: Sequence[Prepared], first: int) -> None:
     """Report what this change sends, from message number ``first`` on."""
     for p in sends:
         count = len(p.item.bodies)
         if p.item.properties.trace:
-            ids = [MessageId(desk.identity.guid, first + k) for k in range(count)]
+            ids = [MessageId(build.desk.identity.guid, first + k) for k in range(count)]
             for target in p.targets:
                 event = ARRIVED if isinstance(target.holder, Queue) else SENT
-                report(desk, change, event, ids, [0] * count, [f"queue: {target.text}"])
+                report(build, event, ids, [0] * count, [f"queue: {target.text}"])
         first += count
 
 
 def report(
-    desk: Desk,
-    change: Change,
+    build: ChangeBuilder,
     event: str,
     ids: Sequence[MessageId],
     hops: Sequence[int],
@@ -90,33 +89,26 @@ def report(
         lines: What is the same for all of them.
         asked: Report queue that the message names.
     """
+    desk = build.desk
     target = _target(desk, asked)
     if target is None:
         return
     if len(ids) > REPORTS_MAX:
         desk.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
-    first = change.next_message or desk.state.next_message
     count = min(len(ids), REPORTS_MAX)
-    if first + count - 1 > MESSAGE_NUMBER_MAX:
-        first = 1
-    change.next_message = first + count if first + count <= MESSAGE_NUMBER_MAX else 1
+    first = build.take_numbers(count)
     data, lengths = bytearray(), array(LENGTH_TYPE)
     for at in range(count):
         packet = _packet(desk, target, event, ids[at], hops[at], lines, first + at)
         data += packet.data
         lengths.extend(packet.lengths)
-    holder, lane = target.holder, PRIORITY_DEFAULT
+    holder = target.holder
     if isinstance(holder, Queue) and (
-        desk.holding(holder) + len(data) > holder.properties.quota_bytes
+        build.holding(holder) + len(data) > holder.properties.quota_bytes
     ):
         desk.notice("report queue full: reports dropped", queue=holder.properties.name)
         return
-    ahead = sum(
-        len(put.packets) for put in change.puts if put.holder == holder.number and put.lane == lane
-    )
-    change.puts.append(
-        Put(holder.number, lane, holder.lane(lane).next + ahead, Run(bytes(data), lengths))
-    )
+    build.put_copy(holder.number, Run(bytes(data), lengths), lane=PRIORITY_DEFAULT)
 
 
 def _target(desk: Desk, asked: str) -> Target | None:

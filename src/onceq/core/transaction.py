@@ -11,6 +11,7 @@ Upholds: I2, I3, I3a, I5, I16, I17.
 from __future__ import annotations
 
 from onceq.core.branch_table import Marks
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import PURGING
 from onceq.core.decision import Outcome, Sent
 from onceq.core.desk import Desk, Held, Prepared, Timer, Transaction
@@ -18,7 +19,7 @@ from onceq.core.ending import ended, purged_meanwhile, refuse
 from onceq.core.holders import Queue
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
 from onceq.core.poison import given_back
-from onceq.core.records import Change, Move, Op
+from onceq.core.records import PUT_EXPRESS, Move, Op
 from onceq.core.send import add_puts, prepare, prepared_all
 from onceq.core.tracing import trace_sent
 from onceq.errors import (
@@ -98,12 +99,12 @@ def send(desk: Desk, item: Send) -> None:
         desk.answer(item.owner, item.request, None)
         return
     sends = prepared_all(desk, item.items, None)
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     desk.promise(sends, -1)
-    first = add_puts(desk, change, sends, transaction=0)
-    trace_sent(desk, change, sends, first)
-    express = all(put.flags & 1 for put in change.puts)
-    desk.record(change, forced=not express)
+    first = add_puts(build, sends, transaction=0)
+    trace_sent(build, sends, first)
+    express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
+    build.record(forced=not express)
     count = sum(len(p.item.bodies) for p in sends)
     desk.answer(item.owner, item.request, Sent(first, count))
 
@@ -116,7 +117,7 @@ def commit(desk: Desk, item: Commit) -> None:
             undo(desk, late)
         raise TransactionOver("this commit came after its outcome was told; it was aborted")
     receives: list[Held] = []
-    change = Change(desk.now.wall_s, outcome=item.id)
+    build = ChangeBuilder(desk, item.id)
     if item.transaction:
         tx = find(desk, item.owner, item.transaction)
         if tx.xid is not None:
@@ -131,7 +132,7 @@ def commit(desk: Desk, item: Commit) -> None:
         desk.emptied.update(dict.fromkeys(tx.targets))
         if tx.gtrid:
             del desk.deciding[tx.gtrid]
-            change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners)
+            build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners)
             desk.telling[tx.gtrid] = item.owner
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
@@ -139,47 +140,46 @@ def commit(desk: Desk, item: Commit) -> None:
     else:
         sends = prepared_all(desk, item.items, Transaction(item.owner, 0, desk.now.wall_s))
         desk.promise(sends, -1)
-    result = take_effect(desk, change, sends, receives)
-    if change.puts or change.moves or item.id is not None or change.marks is not None:
-        desk.record(change)
+    result = take_effect(build, sends, receives)
+    build.record()
     desk.answer(item.owner, item.request, result)
 
 
-def take_effect(desk: Desk, change: Change, sends: list[Prepared], receives: list[Held]) -> Sent:
+def take_effect(build: ChangeBuilder, sends: list[Prepared], receives: list[Held]) -> Sent:
     """Put into a change all that a unit of work does: what it sends, then what it has taken."""
-    result = Sent()
+    result, state = Sent(), build.desk.state
     if sends:
         written = sends[0].written
         if written is None:
-            number = desk.state.next_transaction
-            change.next_transaction = number + 1
+            number = state.next_transaction
+            build.change.next_transaction = number + 1
         else:
             number = written.transaction
-        first = add_puts(desk, change, sends, transaction=number)
-        trace_sent(desk, change, sends, first)
+        first = add_puts(build, sends, transaction=number)
+        trace_sent(build, sends, first)
         result = Sent(first, sum([len(p.item.bodies.lengths) for p in sends]), number)
     for held in receives:
-        if held.holder in desk.state.holders:
-            _done(desk, change, held)
+        if held.holder in state.holders:
+            _done(build, held)
     return result
 
 
-def _done(desk: Desk, change: Change, held: Held) -> None:
+def _done(build: ChangeBuilder, held: Held) -> None:
     """What a transaction held is received, or moved, or refused (RCV-15)."""
     holder, index, first, count = held.holder, held.lane, held.first, held.count
+    queue = build.desk.state.holders[holder]
     if held.to:
         move = Move(Op.SHIFT, holder, index, first, count, to=held.to)
-        if desk.state.holders[holder].lane(index).state(first) == PURGING:
+        if queue.lane(index).state(first) == PURGING:
             move = Move(Op.END, holder, index, first, count)
-            ended(desk, change, move, MessageClass.NACK_QUEUE_PURGED)
+            ended(build, move, MessageClass.NACK_QUEUE_PURGED)
         else:
-            change.moves.append(move)
+            build.move(move)
     elif held.reason:
-        refuse(desk, change, held, MessageClass(held.reason), keep=held.keep)
+        refuse(build, held, MessageClass(held.reason), keep=held.keep)
     else:
         move = Move(Op.REMOVE, holder, index, first, count)
-        ended(desk, change, move, MessageClass.ACK_RECEIVE)
-    queue = desk.state.holders[holder]
+        ended(build, move, MessageClass.ACK_RECEIVE)
     if isinstance(queue, Queue) and queue.shown:
         queue.shown.difference_update((index, at) for at in range(first, first + count))
 
@@ -194,10 +194,10 @@ def abort(desk: Desk, item: Abort) -> None:
 def undo(desk: Desk, tx: Transaction) -> None:
     """Nothing was sent; what was received goes back to its place (SND-4, RCV-12)."""
     release(desk, tx)
-    change = Change(desk.now.wall_s)
-    back = put_back(desk, change, tx.receives)
-    if change.moves:
-        desk.record(change, forced=False)
+    build = ChangeBuilder(desk)
+    back = put_back(build, tx.receives)
+    build.record(forced=False)
+    if back:
         given_back(desk, back)
 
 
@@ -214,14 +214,14 @@ def release(desk: Desk, tx: Transaction) -> None:
     desk.emptied.update(dict.fromkeys(tx.targets))
 
 
-def put_back(desk: Desk, change: Change, receives: list[Held]) -> list[Held]:
+def put_back(build: ChangeBuilder, receives: list[Held]) -> list[Held]:
     """Unlock in a change what was received; returns what is in its place again."""
     back: list[Held] = []
     for held in receives:
-        queue = desk.state.holders.get(held.holder)
+        queue = build.desk.state.holders.get(held.holder)
         if isinstance(queue, Queue):
-            purged_meanwhile(desk, change, held)
-            change.moves.append(Move(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
+            purged_meanwhile(build, held)
+            build.move(Move(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
             back.append(held)
             if queue.shown:
                 places = range(held.first, held.first + held.count)

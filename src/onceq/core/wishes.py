@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk, Prepared, Target
 from onceq.core.ending import ack_flags
 from onceq.core.graves import own_or_system
@@ -95,16 +96,20 @@ def refused(desk: Desk, queue: Queue, *, transactional: bool) -> MessageClass | 
 
 
 def graves_of(
-    desk: Desk, p: Prepared, reason: MessageClass, wanted: bool, *, transactional: bool
+    build: ChangeBuilder, p: Prepared, size: int, reason: MessageClass, *, transactional: bool
 ) -> tuple[int, ...]:
     """The dead-letter queues that take messages refused here.
 
     This computer is both ends. As the target it keeps transactional messages for a queue of the
     other kind, whatever they asked (S0); as the source it keeps what asked for it, in the
     sender's own dead-letter queue if there is one (product D5, X-1).
+
+    Args:
+        size: Bytes of the packets that are refused.
     """
+    wanted = bool(p.item.properties.journal & Journal.DEADLETTER)
     if not transactional:
         return (DEAD_LETTER,) if wanted else ()
-    source = own_or_system(desk, p.grave, p.size) if wanted else 0
+    source = own_or_system(build, p.grave, size) if wanted else 0
     target = DEAD_XACT if reason == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE else 0
     return tuple(sorted({source, target} - {0}))

@@ -1,0 +1,201 @@
+"""A change under construction counts what it brings: quotas hold, and work grows with its size."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from onceq.core import branching, inputs
+from onceq.core.holders import Queue
+from onceq.core.state import DEAD_XACT
+from onceq.model.message import Acknowledge, Journal, Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from onceq.model.xid import Xid
+from onceq.packet.address import Address
+from onceq.packet.arrived import cut
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
+from tests.unit.core.alone import WALL_S, Core
+
+A, B, DEAD = "private$\\a", "private$\\b", "private$\\dead"
+HERE = "DIRECT=OS:.\\"
+ASKING = Properties(journal=Journal.DEADLETTER, dead_letter_queue=DEAD)
+
+
+def stage(quota_kb: int = 1) -> Core:
+    """Queues a and b, and a dead-letter queue of the sender's own."""
+    core = Core()
+    for name in ("a", "b", "dead"):
+        properties = QueueProperties(name, transactional=True)
+        if name == "dead":
+            properties = QueueProperties(name, transactional=True, quota_kb=quota_kb)
+        core.ask(lambda o, r, p=properties: inputs.CreateQueue(o, r, p, b"I" * 16))  # type: ignore[misc]
+    return core
+
+
+def bytes_in(core: Core, name: str) -> int:
+    return core.manager.state.queues[name].bytes
+
+
+def system_dead(core: Core) -> Queue:
+    found = core.manager.state.holders[DEAD_XACT]
+    assert isinstance(found, Queue)
+    return found
+
+
+def items(name: str, size: int, count: int) -> tuple[inputs.SendItem, ...]:
+    return tuple(inputs.SendItem(name, ASKING, Run.of([b"x" * size])) for _ in range(count))
+
+
+def delete(core: Core, name: str) -> None:
+    core.ask(lambda o, r: inputs.DeleteQueue(o, r, name))
+
+
+def test_refused_sends_of_a_transaction_stay_within_the_quota_of_their_dead_letter_queue() -> None:
+    core = stage()
+    core.ask(lambda o, r: inputs.Begin(o, r, 7))
+    core.ask(lambda o, r: inputs.Send(o, r, 7, items(A, 300, 4)))
+    delete(core, A)
+    core.ask(lambda o, r: inputs.Commit(o, r, 7))
+    assert 0 < bytes_in(core, DEAD) <= 1_024
+    assert len(core.manager.state.queues[DEAD]) + len(system_dead(core)) == 4
+
+
+def test_refused_sends_of_a_prepared_branch_stay_within_the_quota() -> None:
+    """Their packets are in the log already: the change has their lengths only."""
+    core, xid = stage(), Xid(7, b"t", b"b")
+    core.ask(lambda o, r: branching.StartBranch(o, r, 7, xid))
+    core.ask(lambda o, r: inputs.Send(o, r, 7, items(A, 300, 4)))
+    core.ask(lambda o, r: branching.PrepareBranch(o, r, xid, 7))
+    delete(core, A)
+    core.ask(lambda o, r: branching.CommitBranch(o, r, xid))
+    assert 0 < bytes_in(core, DEAD) <= 1_024
+    assert len(core.manager.state.queues[DEAD]) + len(system_dead(core)) == 4
+
+
+def test_a_copy_that_fits_goes_to_the_dead_letter_queue_that_it_names() -> None:
+    """One message to two queues, one of which is deleted: only one copy is a dead letter."""
+    core = stage()
+    both = f"{HERE}{A},{HERE}{B}"
+    core.ask(lambda o, r: inputs.Begin(o, r, 7))
+    core.ask(lambda o, r: inputs.Send(o, r, 7, items(both, 400, 1)))
+    delete(core, A)
+    core.ask(lambda o, r: inputs.Commit(o, r, 7))
+    assert len(core.manager.state.queues[B]) == 1
+    assert len(core.manager.state.queues[DEAD]) == 1
+    assert not len(system_dead(core))
+
+
+# ---- work ---------------------------------------------------------------------------------------
+
+
+def lines(step: Callable[[], Any]) -> int:
+    """How many lines of Python a step runs: work, whatever the machine."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        step()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def send_alternating(core: Core, count: int, *, lifetime_s: int = 0) -> None:
+    """Every second message asks for a dead letter in the sender's own queue."""
+    plain = Properties()
+    if lifetime_s:
+        plain = Properties(time_to_be_received=lifetime_s)
+    asking = Properties(
+        journal=Journal.DEADLETTER, dead_letter_queue=DEAD,
+        time_to_be_received=plain.time_to_be_received,
+    )  # fmt: skip
+    pair = [inputs.SendItem(A, p, Run.of([b"x"])) for p in (plain, asking)]
+    core.ask(lambda o, r: inputs.Commit(o, r, 0, tuple(pair * (count // 2))))
+    assert len(core.manager.state.queues[A]) == count
+
+
+def purging(count: int) -> int:
+    core = stage(quota_kb=1_000_000)
+    send_alternating(core, count)
+    return lines(lambda: core.ask(lambda o, r: inputs.PurgeQueue(o, r, A)))
+
+
+def deleting(count: int) -> int:
+    core = stage(quota_kb=1_000_000)
+    send_alternating(core, count)
+    return lines(lambda: delete(core, A))
+
+
+def expiring(count: int) -> int:
+    core = stage(quota_kb=1_000_000)
+    send_alternating(core, count, lifetime_s=5)
+    worked = lines(lambda: core.pass_time(6))
+    assert len(core.manager.state.queues[DEAD]) == count // 2
+    return worked
+
+
+def arrive(core: Core, count: int) -> None:
+    """Messages of another manager, of which every second one asks how it ends."""
+    packets = []
+    for number in range(1, count + 1):
+        properties = Properties(journal=Journal.DEADLETTER if number % 2 else Journal.NONE)
+        made = template(
+            source=b"B" * 16, destination=Address(7, direct=f"OS:A\\{A}"),
+            destination_manager=bytes(16), properties=properties, sent_time=WALL_S,
+            transactional=True,
+        )  # fmt: skip
+        (packet,) = encode_run(
+            made, Run.of([b"x"]), first_message=number, stream=1 << 40, first_number=number,
+            transaction=1, first=True, last=True,
+        )  # fmt: skip
+        packets.append(packet)
+    core.step(inputs.SessionOpened(1, b"B" * 16, "10.0.0.2", outgoing=0))
+    for run in cut(b"".join(packets), array("I", map(len, packets))):
+        core.step(inputs.Arrived(1, run))
+    assert len(core.manager.state.queues[A]) == count
+
+
+def telling(count: int) -> int:
+    core = stage()
+    arrive(core, count)
+    return lines(lambda: core.ask(lambda o, r: inputs.PurgeQueue(o, r, A)))
+
+
+def acknowledging(count: int) -> int:
+    """One batch whose arrival is acknowledged here, message by message."""
+    core = stage()
+    adm = QueueProperties("adm")
+    core.ask(lambda o, r: inputs.CreateQueue(o, r, adm, b"I" * 16))
+    p = Properties(acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue="private$\\adm")
+    batch = tuple(inputs.SendItem(A, p, Run.of([b"x"])) for _ in range(count))
+    worked = lines(lambda: core.ask(lambda o, r: inputs.Commit(o, r, 0, batch)))
+    assert len(core.manager.state.queues["private$\\adm"]) == count
+    return worked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("working", [purging, deleting, expiring, telling, acknowledging])
+def test_work_grows_with_the_number_of_messages_and_no_faster(
+    working: Callable[[int], int],
+) -> None:
+    few, many = working(500), working(2_000)
+    assert many < 4.6 * few, f"{few} lines for 500 messages, {many} for 2,000"
+
+
+@pytest.mark.slow
+def test_a_purge_of_twenty_thousand_messages_that_ask_for_it_is_linear() -> None:
+    few, many = purging(2_000), purging(20_000)
+    assert many < 10.5 * few
