@@ -1,5 +1,5 @@
 # Everything sets itself up: Python 3.11 or newer and make are all that must be there.
-# `make test` is what CI runs; `make demo` is the main job on real input.
+# CI runs `make test` and `make test-all`; `make demo` is the main job on real input.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -13,10 +13,11 @@ CASES ?= 1000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo sim crash bench kill two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz clean
+.PHONY: help setup check format test test-all demo sim crash bench kill two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz clean
 
 help:
-	@echo "make test     all tests (what CI runs)      make demo     the main job: FLIGHTS=n for less"
+	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
+	@echo "make test-all the rest of the tests, which CI runs after make test"
 	@echo "make check    style, types, import rules    make sim      simulated networks: SEEDS=n SEED=x"
 	@echo "make crash    crash points: IMAGES=n        make kill     SIGKILL two daemons: KILLS=n"
 	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
@@ -43,6 +44,9 @@ format: setup
 
 test: setup
 	$(RUN) tools/test.py $(ARGS)
+
+test-all: setup
+	$(RUN) tools/test.py --tier rest $(ARGS)
 
 demo: setup
 	$(RUN) -m demo $(if $(filter-out 0,$(FLIGHTS)),--flights $(FLIGHTS)) $(ARGS)

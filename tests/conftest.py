@@ -10,6 +10,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +19,8 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
+
+from tests import tiers
 
 HERE = Path(__file__).parent
 STUCK_S = 600
@@ -69,11 +72,37 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return _Grouped(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with Spark can be left out by their mark."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which tier runs; without the option all tests do."""
+    parser.addoption("--tier", choices=tiers.TIERS, default="", help="run this tier of tests only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests with Spark can be left out by their mark; every test has a tier, and its limit."""
     for item in items:
         if HERE / "spark" in item.path.parents:
             item.add_marker(pytest.mark.spark)
+    tiers.limit(items, HERE)
+    kept, _ = tiers.chosen(items, config.getoption("--tier"), HERE)
+    if len(kept) < len(items):
+        here = set(map(id, kept))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in here])
+        items[:] = kept
+
+
+_seconds: Counter[str] = Counter()
+"""Time that the tests of each folder have taken, set-up included; processes beside each other
+count each for itself."""
+_counts: Counter[str] = Counter()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what each group of tests has cost: whoever adds to one sees it grow."""
+    if len(_seconds) < 2:
+        return
+    terminalreporter.section("time of each group")
+    for group, seconds in _seconds.most_common():
+        terminalreporter.write_line(f"{group:24} {_counts[group]:6} tests {seconds:8.1f} s")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -90,6 +119,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Name a failure when it happens: a run that is stopped later has told of it."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        group = "/".join(report.nodeid.split("::")[0].split("/")[1:2])
+        _seconds[group] += report.duration
+        _counts[group] += report.when == "call"
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         seconds = f"{report.duration:.1f} s"
         last = str(report.longrepr).strip().splitlines()[-1:]

@@ -1,17 +1,19 @@
-"""``make test``: every check and every test, as CI runs them.
+"""``make test`` and ``make test-all``: the two tiers of tests (``tests/tiers.py``).
 
-Tests run in two processes; those with Spark stay together in one of them (``tests/conftest.py``).
-Checks run beside their beginning, which leaves no core idle. The last line of a whole run, but for
-a failed check, is that of pytest, and counts all tests.
+The quick tier comes with every check. Tests run in two processes; those with Spark stay together in
+one of them (``tests/conftest.py``). Checks run beside their beginning, which leaves no core idle.
+At the end stand the time of each group and of the whole run, set-up of the environment excluded.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,7 +24,7 @@ PROCESSES = 2
 SCRATCH_BYTES = 3 << 30
 """Room for what tests write: a few hundred megabytes at a time were seen, and Spark's files."""
 MEMORY = "/dev/shm"
-LIMIT_S = 45 * 60
+LIMIT_S = {"quick": 30 * 60, "rest": 60 * 60}
 """Several times what the slowest machine seen has needed: whatever takes longer hangs."""
 
 
@@ -44,23 +46,32 @@ def environment() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run checks and tests, these also when a check fails.
+    """Run a tier, and with the quick one the checks; the tests also when a check fails.
 
     Args:
-        arguments: More for pytest, such as ``-k names``.
+        arguments: ``--tier quick`` (the default) or ``--tier rest``, and more for pytest, such as
+            ``-k names``.
     """
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--tier", choices=sorted(LIMIT_S), default="quick")
+    told, more = parser.parse_known_args(arguments)
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--durations=15"]
-    command += ["-n", str(PROCESSES), "--dist", "loadscope", "tests", *arguments]
+    command += ["-n", str(PROCESSES), "--dist", "loadscope", "--tier", told.tier, "tests", *more]
+    began = time.monotonic()
     with ThreadPoolExecutor(1) as beside:
-        checks = beside.submit(check.run, without=("tidy",))  # its tests are among the others
+        checks = None
+        if told.tier == "quick":
+            checks = beside.submit(check.run, without=("tidy",))  # its tests are among the others
         try:
             tested = subprocess.run(
-                command, cwd=ROOT, env=environment(), check=False, timeout=LIMIT_S
+                command, cwd=ROOT, env=environment(), check=False, timeout=LIMIT_S[told.tier]
             ).returncode
         except subprocess.TimeoutExpired:
-            print(f"tests were stopped: they hang, after {LIMIT_S // 60} minutes", flush=True)
+            minutes = LIMIT_S[told.tier] // 60
+            print(f"tests were stopped: they hang, after {minutes} minutes", flush=True)
             tested = 1
-        failed = checks.result()
+        failed = checks.result() if checks is not None else []
+    print(f"tier {told.tier}: {time.monotonic() - began:.0f} s", flush=True)
     if failed:
         print(f"make check failed: {', '.join(failed)} (see above)", flush=True)
     return 1 if failed or tested else 0

@@ -23,6 +23,7 @@ def test_some_images_at_every_point() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.tier("rest")
 def test_many_images_at_every_point() -> None:
     assert images(60) > 1_500
 
@@ -68,6 +69,7 @@ def test_the_log_is_cut_within_the_records_of_a_group() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.tier("rest")
 def test_the_log_is_cut_at_many_bytes_of_a_group() -> None:
     """Every single one takes 40 s: ``judge_cuts(1)``."""
     assert judge_cuts(2)[1] > 350

@@ -8,6 +8,7 @@ import power_loss
 
 
 @pytest.mark.slow
+@pytest.mark.tier("rest")
 def test_twenty_power_cuts() -> None:
     reason = power_loss.impossible()
     if reason:

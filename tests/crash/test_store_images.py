@@ -20,6 +20,15 @@ def test_every_crash_point_and_image(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_three_thousand_images() -> None:
+    tally = everything(3_000, seed=2)
+    assert tally.images >= 3_000
+    assert min(tally.by_way.values()) > 100, "a way to end was hardly tried"
+    assert tally.torn > 50, "hardly any torn tail was seen"
+
+
+@pytest.mark.slow
+@pytest.mark.tier("rest")
 def test_twenty_thousand_images() -> None:
     tally = everything(20_000, seed=1)
     assert tally.images >= 20_000

@@ -24,7 +24,13 @@ def checked(check: Check, kind: str, server: Postgres | MariaDB) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    ["psycopg", "psycopg deferred", "psycopg async", "sqlalchemy connection", "sqlalchemy session"],
+    [
+        pytest.param("psycopg", marks=pytest.mark.tier("quick")),
+        "psycopg deferred",
+        "psycopg async",
+        "sqlalchemy connection",
+        "sqlalchemy session",
+    ],
 )
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_postgresql(check: Check, kind: str, postgres: Postgres) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
+
 import pytest
 
 from onceq.testing import marks
-from onceq.testing.simulate import Result, run_seed
+from onceq.testing.simulate import Result, commit_of, run_seed
 from tests.planted.group_mistakes import GROUP_MISTAKES
 from tests.planted.mistakes import MISTAKES, named, quiet_workload
 from tests.planted.shared_mistakes import SHARED_MISTAKES
 
 SEEDS = 1_000
 ALL = MISTAKES | SHARED_MISTAKES | GROUP_MISTAKES
+SAMPLE = 3
+"""Mistakes of the quick tier: the commit chooses them, so that all have their turn."""
 
 
 def first_failure(seeds: range) -> Result | None:
@@ -22,16 +27,32 @@ def first_failure(seeds: range) -> Result | None:
     return None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(ALL))
-def test_the_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def find(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant one mistake; worlds must notice it, and name what it breaks."""
     mistake = ALL[name]
     mistake.plant(monkeypatch)
     result = first_failure(range(mistake.first, mistake.first + SEEDS))
-    assert result is not None, f"{SEEDS} worlds did not notice it"
-    assert named(result.violation) in mistake.expected, result.violation
+    assert result is not None, f"{name}: {SEEDS} worlds did not notice it"
+    assert named(result.violation) in mistake.expected, f"{name}: {result.violation}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_the_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find(name, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.tier("quick")
+def test_some_mistakes_are_found() -> None:
+    """Without the alarm tried, a quiet simulator proves nothing."""
+    commit = commit_of(str(Path(__file__).parent))
+    for name in Random(commit).sample(sorted(ALL), SAMPLE):
+        with pytest.MonkeyPatch.context() as patch:
+            find(name, patch)
+
+
+@pytest.mark.tier("quick")
 def test_a_simulator_that_does_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """28: worlds in which nothing happens fail for want of marks."""
     quiet_workload(monkeypatch)

@@ -19,6 +19,8 @@ from onceq.testing.simulate import (
 )
 
 HERE = Path(__file__).parent
+SAMPLE = 80
+"""Fresh worlds of the quick tier; the other tier lives through a whole batch of others."""
 MORE = 2
 """Further batches that may be run for a mark that was not reached."""
 KEPT = [
@@ -30,8 +32,20 @@ KEPT = [
 
 @pytest.fixture(scope="module")
 def batch() -> dict[int, Result]:
-    seeds = fresh(marks.BATCH, commit_of(str(HERE)))
+    seeds = fresh(SAMPLE + marks.BATCH, commit_of(str(HERE)))[SAMPLE:]
     return {result.seed: result for result in run_batch(seeds)}
+
+
+@pytest.mark.slow
+@pytest.mark.tier("quick")
+@pytest.mark.timeout(300)
+def test_every_invariant_holds_in_a_sample_of_fresh_worlds() -> None:
+    results = list(run_batch(fresh(SAMPLE, commit_of(str(HERE)))))
+    failed = [result for result in results if result.violation]
+    assert not failed, f"{len(failed)} of {SAMPLE} worlds failed:\n" + "\n\n".join(
+        describe(result) for result in failed[:3]
+    )
+    assert sum(result.ends["received"] for result in results) > 20 * SAMPLE, "hardly any message"
 
 
 @pytest.mark.slow
@@ -67,6 +81,7 @@ def test_the_same_seed_gives_the_same_trace_under_any_hash_seed(batch: dict[int,
 
 
 @pytest.mark.slow
+@pytest.mark.tier("quick")
 @pytest.mark.parametrize("seed", KEPT)
 def test_a_seed_that_once_found_something(seed: int) -> None:
     result = run_seed(seed)
@@ -74,6 +89,7 @@ def test_a_seed_that_once_found_something(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.tier("quick")
 def test_a_world_moves_messages() -> None:
     """The canary: a world in which nothing happens would pass every other test."""
     result = run_seed(1)
