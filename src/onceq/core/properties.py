@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from onceq.model.queue import QueueProperties
@@ -17,7 +17,7 @@ def restore_properties(values: dict[str, Any]) -> QueueProperties:
 def dump_properties(properties: QueueProperties) -> dict[str, Any]:
     """Queue properties in JSON form."""
     guids = {"instance": properties.instance.hex(), "type": properties.type.hex()}
-    return {**asdict(properties), **guids}
+    return {f.name: getattr(properties, f.name) for f in fields(properties)} | guids
 
 
 def journal_of(properties: QueueProperties) -> QueueProperties:

@@ -101,12 +101,13 @@ def _element(reader: Reader, start: int, what: str) -> Element:
 def _text(reader: Reader, what: str) -> str:
     """UTF-16 up to its NUL, which is looked for in what is there and no further."""
     first = reader.at
-    end = first
-    while reader.data[end : min(end + 2, reader.end)] != b"\0\0":
-        end += 2
-        if end >= reader.end or end - first > 2 * FORMAT_NAME_CHARS_MAX:
-            raise reader.fault(f"a name in {what} is not terminated")
-    text = reader.wide(end + 2 - first, what)
+    there = bytes(reader.data[first : min(first + 2 * FORMAT_NAME_CHARS_MAX + 2, reader.end)])
+    end = there.find(b"\0\0")
+    while end % 2 and end >= 0:
+        end = there.find(b"\0\0", end + 1)  # halves of two characters
+    if end < 0:
+        raise reader.fault(f"a name in {what} is not terminated")
+    text = reader.wide(end + 2, what)
     if not text.isprintable():
         raise reader.fault(f"a name in {what} is not a name")
     return text

@@ -149,10 +149,13 @@ class Upkeep:
         """Whether a checkpoint gains something now that there is time for one."""
         if position == self._covered:
             return False
-        live = self._engine.manager.live
+        if position - self._covered >= IDLE_LOG_BYTES:
+            return True
+        if self._engine.store.disk_bytes() < WASTED_BYTES:
+            return False
         old = self._engine.store.segments()[:-1]
-        waste = sum(s.disk_bytes for s in old if not live(s.base, s.end))
-        return position - self._covered >= IDLE_LOG_BYTES or waste >= WASTED_BYTES
+        live = self._engine.manager.live
+        return sum(s.disk_bytes for s in old if not live(s.base, s.end)) >= WASTED_BYTES
 
     # ---- space ------------------------------------------------------------------------------
 
@@ -334,6 +337,8 @@ class Upkeep:
         engine = self._engine
         decisions: list[Decision] = []
         moved = looked = 0
+        if engine.store.disk_bytes() < SLACK_BYTES:
+            return False
         while not self._low and moved < MOVE_BYTES and looked < SEGMENTS_MAX:
             sparse = self._sparsest([s for s in engine.store.segments() if s.end <= self._covered])
             if sparse is None:
@@ -357,8 +362,6 @@ class Upkeep:
 
     def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:
         """The old segment that holds least, if too much of the log is kept for too little."""
-        if not segments:
-            return None
         used = sum(s.disk_bytes for s in segments)
         live = {s.base: self._engine.manager.live_bytes(s.base, s.end) for s in segments}
         self._barren = {b: size for b, size in self._barren.items() if live.get(b) == size}

@@ -70,6 +70,8 @@ class App:
         self._request = 0
         self._waiting = 0
         self._turn = 0
+        self.begun = False
+        """Whether it has had its first chance of a program."""
         node.on_up.append(self._up)
         node.on_down.append(self._down)
 
@@ -98,6 +100,7 @@ class App:
         return int(self.rng.expovariate(1 / self.think_us)) + MS
 
     def _begin(self) -> None:
+        self.begun = True
         self._program = self._next_program(self)
         if self._program is not None:
             self._advance(lambda program: next(program))

@@ -39,7 +39,12 @@ class SimClock:
 
     def read(self) -> Now:
         """What the clocks show."""
-        return Now(self.wall_us(), self.mono_us())
+        now, drift = self.time.now, self.drift_ppm
+        past = now - self.booted_us
+        return Now(
+            EPOCH_US + now + now * drift // MILLION + self.offset_us,
+            self.mono_start_us + past + past * drift // MILLION,
+        )
 
     def wall_us(self) -> int:
         """Wall time, microseconds since 1970."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 HIGH_WATER = 64 << 10
 """Bytes under way on a connection above which it is not writable."""
 CONNECT_TIMEOUT_US = 21 * SECOND
+UNKNOWN_US = 2 * MINUTE
+"""How long a resolver looks for a computer that does not exist. Without it half of what happens in
+a world is that somebody tries, every five seconds, to reach nobody."""
 
 
 class End:
@@ -149,7 +152,11 @@ class SimNetwork:
     def connect(self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         """A manager wants a connection."""
         target = self._find(protocol, host, peer)
-        node.later(self.delay_us(), self._connect, node, outgoing, target)
+        after = self.delay_us()
+        if target is None:
+            retry_us = round(self.world.options.settings.connect_retry_s * SECOND)
+            after += max(UNKNOWN_US, 2 * retry_us)
+        node.later(after, self._connect, node, outgoing, target)
 
     def _find(self, protocol: str, host: str, peer: bytes) -> Node | None:
         for node in self.world.nodes:

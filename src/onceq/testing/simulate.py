@@ -7,6 +7,7 @@ make sim SEED=0x1f3         one world, with its story
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import logging
 import multiprocessing
@@ -25,6 +26,8 @@ from onceq.testing.trace import Violation
 from onceq.testing.world import World
 
 PROCESSES = 2
+GARBAGE_OBJECTS = 20_000
+"""New objects after which a process looks for garbage: looking costs more than keeping."""
 REPEATED = 10
 """Seeds of each batch that are run again with another hash seed."""
 
@@ -99,8 +102,14 @@ def run_batch(seeds: list[int]) -> Iterator[Result]:
         yield run_seed(seeds[0])
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(PROCESSES) as pool:
+    with context.Pool(PROCESSES, _settle_in) as pool:
         yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+
+
+def _settle_in() -> None:
+    """A process for worlds begins: what is there stays; worlds are thrown away whole."""
+    gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS, 20, 50)
 
 
 def hash_in_other_process(seeds: list[int], hash_seed: str) -> list[str]:
