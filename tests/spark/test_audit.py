@@ -23,7 +23,7 @@ from onceq.model.message import Acknowledge, Journal
 from onceq.spark.audit import command, files
 from onceq.spark.audit.command import SMALL, audit
 from onceq.spark.audit.stages import Told
-from onceq.testing.node import PATH
+from onceq.testing.node import Node
 from onceq.testing.simulate import small_world
 from onceq.testing.world import World as Simulated
 from tests.history.worlds import History, Kept, keep, save
@@ -367,7 +367,7 @@ def hostile(path: Path, seeds: tuple[int, ...]) -> Path:
             for node in world.nodes:
                 assert node.engine is not None
                 node.engine.checkpoint()
-                save(History(node.disk, PATH), path / f"{seed}-{node.name}")
+                save(History(node.disk, Node.path), path / f"{seed}-{node.name}")
     return path
 
 

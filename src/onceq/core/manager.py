@@ -37,7 +37,6 @@ from onceq.core import (
     undecided,
     views,
 )
-from onceq.core.branch_table import Branch
 from onceq.core.branching import (
     AskDecision,
     CommitBranch,
@@ -91,13 +90,13 @@ from onceq.core.inputs import (
     Tick,
 )
 from onceq.core.places import Claim, CloseCursor, Fetch, MoveMessage, OpenCursor, Reject
-from onceq.core.records import Change, Move, Moved, Op, Setup, decode
+from onceq.core.records import Change, Move, Moved, Op
+from onceq.core.replay import replay
 from onceq.core.resolve import index_by_guid
 from onceq.core.state import Identity, State
-from onceq.errors import DamagedRecord, OnceqError
+from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import Settings
-from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
@@ -213,20 +212,7 @@ class Manager:
             DamagedRecord: The records do not fit together.
         """
         desk = self._desk
-        if checkpoint is not None:
-            snapshot.restore(desk.state, checkpoint)
-        for at, payload in records:
-            record = decode(payload, at + FRAME_HEADER)
-            if isinstance(record, Setup):
-                desk.state.apply_setup(record)
-            elif isinstance(record, Branch):
-                desk.state.apply_branch(record, at)
-            else:
-                change, offsets = record
-                try:
-                    desk.state.apply(change, at, offsets)
-                except (AssertionError, KeyError, IndexError) as error:
-                    raise DamagedRecord(f"the record at {at} does not fit: {error!r}") from error
+        replay(desk.state, checkpoint, records)
         desk.position = position
         return self._wrapped(now, self._restart)
 

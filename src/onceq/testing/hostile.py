@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.decision import Persisted
+from onceq.core.decision import Decision, Persisted
 from onceq.core.inputs import Arrived, Input
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun, cut
@@ -35,6 +36,11 @@ class HostileEngine(Engine):
         self._withheld: set[int] = set()
         super().__init__(**parts)
         self._perform[Persisted] = self._persisted
+
+    def settle(self, decisions: Sequence[Decision]) -> None:
+        """Also keep the records, for checks of recovery."""
+        self.node.recovery.archive.keep(decisions)
+        super().settle(decisions)
 
     def submit(self, item: Input) -> None:
         """Let an input through; what a peer sent may suffer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from onceq.core.manager import Manager
@@ -22,6 +23,7 @@ from onceq.testing.clock import EPOCH_US, SimClock
 from onceq.testing.disk import SimFiles
 from onceq.testing.hostile import HostileEngine
 from onceq.testing.options import HOUR, MS, SECOND
+from onceq.testing.recovery import Recovery
 from onceq.testing.trace import Violation
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATH = "/onceq"
 TICK_US = HOUR
 """Timers are looked at again after so long, as the daemon does: a wall clock may have jumped."""
 
@@ -45,6 +46,8 @@ class Node:
         life: Number of the process; rises with every start.
         paused_us: The process stands still until then.
     """
+
+    path = "/onceq"
 
     def __init__(self, world: World, index: int) -> None:
         self.world = world
@@ -69,6 +72,7 @@ class Node:
         self.on_down: list[Callable[[], None]] = []
         self.gone_wall_us = 0
         self.cut_recovery = False
+        self.recovery = Recovery(self)
         self._fuse = 0
         self._fatal_call = ""
         self._pump_planned = False
@@ -191,13 +195,15 @@ class Node:
         if not self._created:
             identity = Identity(self.guid, self.name, EPOCH_US // SECOND)
             store = LogStore.create(
-                PATH, self.disk, store_id=self.guid, identity=identity.pack(),
+                self.path, self.disk, store_id=self.guid, identity=identity.pack(),
                 segment_bytes=options.segment_bytes,
             )  # fmt: skip
             self._created = True
         else:
-            self.world.check_recovery(self)
-            store = LogStore.open(PATH, self.disk, segment_bytes=options.segment_bytes)
+            if not self.disk.pending and self.rng.random() <= 0.3:
+                self.recovery.twice(self.disk.crash(Random(0)))
+            store = LogStore.open(self.path, self.disk, segment_bytes=options.segment_bytes)
+        self.recovery.opened(store)
         if store.recovered.torn_bytes:
             self.world.marks[marks.TORN] += 1
         engine = HostileEngine(
@@ -226,15 +232,15 @@ class Node:
         world = self.world
         self._fuse, self._fatal_call = 0, ""
         self.gone_wall_us = self.clock.wall_us()
-        if any(name.endswith(".ckp.new") for name in self.disk.names(PATH)):
+        if any(name.endswith(".ckp.new") for name in self.disk.names(self.path)):
             world.marks[marks.CHECKPOINT_CUT] += 1
         if self.engine is not None:
             world.tap.ends(self, self.engine.manager)
-        before, capacity = set(self.disk.names(PATH)), self.disk.capacity
+        before, capacity = set(self.disk.names(self.path)), self.disk.capacity
         if power:
             pending = self.disk.pending
             self.disk = self.disk.crash(self.rng)
-            if before - set(self.disk.names(PATH)):
+            if before - set(self.disk.names(self.path)):
                 world.marks[marks.FILE_MISSING] += 1
             world.note("power", self.name, pending)
         else:

@@ -13,7 +13,6 @@ from typing import NoReturn
 
 from onceq.core.holders import Queue
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
 from onceq.directory import MemoryDirectory
 from onceq.model.directory import DistributionList
 from onceq.model.identity import guid_text
@@ -28,7 +27,7 @@ from onceq.testing.hostile import Ghosts
 from onceq.testing.ledger import Ledger, Place
 from onceq.testing.marks import Marks
 from onceq.testing.network import SimNetwork
-from onceq.testing.node import PATH, Node
+from onceq.testing.node import Node
 from onceq.testing.operators import Operators
 from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw
 from onceq.testing.tap import Tap
@@ -199,12 +198,14 @@ class World:
         self._run_until(begun + self.options.safety_us, lambda: False)
         self._calm()
         self._quiet(apps)
-        self._everybody(self.operators.graves)
-        self._run_until(self.now + HOUR, lambda: False)
+        readers = self._everybody(self.operators.graves)
+        if not self._run_until(self.now + HOUR, lambda: _done(readers)):
+            self.wrong("I26: whoever reads the system queues waits for ever")
         for node in self.nodes:
             assert node.engine is not None
             self.tap.ends(node, node.engine.manager)
             self._recount(node.engine.manager)
+            node.recovery.in_the_end(node.engine.manager)
         self.verdict.judge()
         self.told.judge()
 
@@ -261,7 +262,7 @@ class World:
                 self.wrong(self._undrained())
             self._run_until(min(self.now + 2 * MINUTE, end), lambda: False)
         self.operators.drained = True
-        self._run_until(self.now + HOUR, lambda: all(app.idle for app in drainers))
+        self._run_until(self.now + HOUR, lambda: _done(drainers))
 
     def _recover(self, end: int) -> None:
         """Whatever was left prepared gets its outcome (I21)."""
@@ -322,28 +323,13 @@ class World:
             if len(holder) != count:
                 self.wrong(f"I19: queue {number} counts {len(holder)} messages, there are {count}")
 
-    # ---- recovery -----------------------------------------------------------------------
-
-    def check_recovery(self, node: Node) -> None:
-        """Recovering twice gives the same state as once (I22), tried on a copy of the disk."""
-        if node.disk.pending or node.rng.random() > 0.3:
-            return
-        copy = node.disk.crash(Random(0))
-        first, copy = self._recovered(node, copy)
-        second, _ = self._recovered(node, copy)
-        if first != second:
-            self.wrong(f"I22: {node.name} recovers to another state the second time")
-
-    def _recovered(self, node: Node, disk: SimFiles) -> tuple[bytes, SimFiles]:
-        store = LogStore.open(PATH, disk, segment_bytes=self.options.segment_bytes)
-        manager = Manager(Identity.unpack(store.identity), self.options.settings)
-        manager.recover(
-            node.clock.read(), store.recovered.checkpoint, store.records(), store.position
-        )
-        return b"".join(manager.snapshot()), disk.kill()
-
 
 __all__ = ["SECOND", "World"]
+
+
+def _done(apps: list[App]) -> bool:
+    """Whether those that run one program once have done so."""
+    return all(app.begun and app.idle for app in apps)
 
 
 def _is_drained(queue: Queue) -> bool:

@@ -1,0 +1,143 @@
+"""Two durable states, held against each other field by field.
+
+Every attribute of a State and of all that hangs on it is compared, whatever its name: a field that
+is added one day is compared without being named here. What is not durable is named in
+``FLEETING``, with its reason; nothing else is left out. So a field that a checkpoint forgets is
+seen as soon as a history has used it, also where no later step would ask for it.
+
+Watches: I22 (a checkpoint and the log behind it are the log from the beginning).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any, Final
+
+from onceq.core.chunk import Chunk
+from onceq.core.holders import Outgoing, Progress, Queue
+from onceq.core.lane import Lane
+from onceq.core.space import Space
+from onceq.core.state import State
+from onceq.core.wants import Wants
+
+FLEETING: Final[Mapping[type, frozenset[str]]] = {
+    # Hints that may be too early, never too late; and places that follow from the tables.
+    State: frozenset({"next_expiry"}),
+    Lane: frozenset({"next_expiry", "cursor", "head"}),
+    Chunk: frozenset({"next_expiry", "rising"}),
+    # Of the running process: waiting readers, open handles, the session, pace and troubles.
+    Queue: frozenset({"handles", "shown", "turns", "waiting"}),
+    Outgoing: frozenset({
+        "closing", "connected_s", "connecting", "ever_sent", "history", "inquiries", "inquiry_us",
+        "last_ack", "last_ack_count", "last_ack_s", "pace", "plain_sent", "retry_us", "sent",
+        "session", "trouble",
+    }),
+    Progress: frozenset({
+        "acked_us", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects", "session",
+        "since_ack", "stale",
+    }),
+}  # fmt: skip
+"""Attributes that are not durable, by class."""
+
+ORDERED: Final = frozenset({"state.groups._last"})
+"""Plain dictionaries whose order means something, as that of every OrderedDict does: what was used
+longest ago stands first, and goes first."""
+ABSENT: Final = "(absent)"
+
+
+def differences(one: State, other: State, *, apart: Iterable[str] = ()) -> list[str]:
+    """Where two states are not the same: paths with what stands there in the first and the second.
+
+    Args:
+        apart: Names of attributes that may differ, wherever they are.
+    """
+    apart = frozenset(apart)
+    return list(_compare("state", _Form(apart).of(one, "state"), _Form(apart).of(other, "state")))
+
+
+class _Ordered(dict[str, Any]):
+    """A dictionary whose order counts."""
+
+
+class _Form:
+    """A state as plain dictionaries, lists and values. What occurs in several places stands at
+    the first; the others name it."""
+
+    def __init__(self, apart: frozenset[str]) -> None:
+        self._apart = apart
+        self._seen: dict[int, str] = {}
+
+    def of(self, value: Any, path: str) -> Any:
+        if value is None or isinstance(value, bool | int | str | float | Enum):
+            return value
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        if isinstance(value, array):
+            return value.tolist()
+        if isinstance(value, set | frozenset):
+            return sorted(value, key=repr)
+        if isinstance(value, Space):
+            return {repr(base): live for base, live in value.dump() if live}
+        if isinstance(value, Mapping):
+            ordered = isinstance(value, OrderedDict) or path in ORDERED
+            return (_Ordered if ordered else dict)(
+                (_key(k), self.of(kept, f"{path}[{_key(k)}]")) for k, kept in value.items()
+            )
+        if isinstance(value, list | tuple | Wants):
+            return [self.of(one, f"{path}[{at}]") for at, one in enumerate(value)]
+        return self._object(value, path)
+
+    def _object(self, value: Any, path: str) -> Any:
+        known = self._seen.setdefault(id(value), path)
+        if known != path:
+            return f"see {known}"
+        form: dict[str, Any] = {}
+        for name in sorted(_names(value) - self._apart):
+            form[name] = self.of(getattr(value, name, ABSENT), f"{path}.{name}")
+        if "lanes" in form:
+            # A lane is made when somebody looks at it; one that was never used is none.
+            form["lanes"] = {k: v for k, v in form["lanes"].items() if v["next"] > 1}
+        if isinstance(value, Chunk):
+            form["express"] = form["express"] or None
+        return form
+
+
+def _names(value: Any) -> set[str]:
+    """Attributes of an object, but for the fleeting ones."""
+    fleeting = {name for kind in type(value).__mro__ for name in FLEETING.get(kind, ())}
+    found: set[str] = set(getattr(value, "__dict__", ()))
+    if is_dataclass(value):
+        found |= {field.name for field in fields(value)}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        found |= {slots} if isinstance(slots, str) else set(slots)
+    found -= {"__dict__", "__weakref__"}
+    assert found, f"{value!r} cannot be compared"
+    return found - fleeting
+
+
+def _key(key: Any) -> str:
+    return key.hex() if isinstance(key, bytes) else repr(key)
+
+
+def _compare(path: str, one: Any, other: Any) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in [*one, *(key for key in other if key not in one)]:
+            here = f"{path}.{key}" if key.isidentifier() else f"{path}[{key}]"
+            yield from _compare(here, one.get(key, ABSENT), other.get(key, ABSENT))
+        if isinstance(one, _Ordered) and set(one) == set(other) and list(one) != list(other):
+            yield f"{path}: in the order {list(one)[:9]} / {list(other)[:9]}"
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _compare(f"{path}[{index}]", left, right)
+    elif one != other:
+        yield f"{path}: {_short(one)} / {_short(other)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,142 @@
+"""What a manager recovers to, held against its whole log from the beginning.
+
+A simulated computer keeps every record that its manager ever wrote, also what the manager's own log
+has given back since. At a start three states must be the same, field by field: the one that the
+checkpoint and the log behind it give; the one that all records give without any checkpoint; and
+the one that a checkpoint made now would give. In the end the state of the running manager must be
+that of its records, too.
+
+Watches: I22, and that nothing durable changes but by a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from onceq.core.decision import Decision
+from onceq.core.identity import Identity
+from onceq.core.manager import Manager
+from onceq.core.replay import replay
+from onceq.core.snapshot import restore, snapshot
+from onceq.core.state import State
+from onceq.store.log import LogStore
+from onceq.testing import marks
+from onceq.testing.comparing import differences
+from onceq.testing.disk import SimFiles
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+
+SHOWN = 6
+"""Differences in a violation."""
+BY_THE_WAY = ("next_message", "number_ceiling", "last_access_s")
+"""What a running manager uses up without a record: a later start passes over what may have been
+used (I7); and when a sender was heard of last."""
+
+
+class Archive:
+    """Every record of one manager, by its position."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, bytes] = {}
+
+    def keep(self, decisions: Sequence[Decision]) -> None:
+        """These records are about to be written."""
+        for decision in decisions:
+            for record in decision.records:
+                self._records[record.position] = b"".join(record.payload)
+
+    def cut(self, end: int) -> None:
+        """What the log has from there on is gone."""
+        self._records = {at: raw for at, raw in self._records.items() if at < end}
+
+    def replayed(self, identity: Identity) -> State:
+        """The state that all records give."""
+        return _state(identity, None, ((at, memoryview(self._records[at]))
+                                       for at in sorted(self._records)))  # fmt: skip
+
+
+def _state(
+    identity: Identity, checkpoint: bytes | None, records: Iterable[tuple[int, memoryview]]
+) -> State:
+    state = State(identity)
+    replay(state, checkpoint, records)
+    # Branches of a group whose commits have followed are gone; a manager strikes them off.
+    there = {branch.number for branch in state.branches}
+    state.groups.pending = [number for number in state.groups.pending if number in there]
+    return state
+
+
+def _through_a_checkpoint(state: State) -> State:
+    again = State(state.identity)
+    restore(again, b"".join(snapshot(state)))
+    return again
+
+
+class Recovery:
+    """The checks of one simulated computer; see the module."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.rng = node.world.stream(f"recovery {node.index}")
+        self.archive = Archive()
+
+    # ---- at a start -----------------------------------------------------------------------
+
+    def opened(self, store: LogStore) -> None:
+        """The store is open, and nothing was recovered from it yet."""
+        self.archive.cut(store.position)
+        if self.rng.random() > 0.5:
+            return
+        identity = Identity.unpack(store.identity)
+        checkpoint = store.recovered.checkpoint
+        found = _state(identity, checkpoint, store.records())
+        if checkpoint is not None:
+            self.node.world.marks[marks.REPLAYED] += 1
+            self._same("the checkpoint and its log", found, "all records",
+                       self.archive.replayed(identity), ("last_access_s",))  # fmt: skip
+        if not found.groups.pending:
+            self._same("the log", found, "a checkpoint of it", _through_a_checkpoint(found))
+
+    def twice(self, copy: SimFiles) -> None:
+        """Recovering twice gives the same state as once, tried on a copy of the disk."""
+        first, copy = self._recovered(copy)
+        second, _ = self._recovered(copy)
+        if first != second:
+            self.node.world.wrong(
+                f"I22: {self.node.name} recovers to another state the second time"
+            )
+
+    def _recovered(self, disk: SimFiles) -> tuple[bytes, SimFiles]:
+        node = self.node
+        options = node.world.options
+        store = LogStore.open(node.path, disk, segment_bytes=options.segment_bytes)
+        manager = Manager(Identity.unpack(store.identity), options.settings)
+        manager.recover(
+            node.clock.read(), store.recovered.checkpoint, store.records(), store.position
+        )
+        return b"".join(manager.snapshot()), disk.kill()
+
+    # ---- in the end -----------------------------------------------------------------------
+
+    def in_the_end(self, manager: Manager) -> None:
+        """The running manager is what its records say."""
+        state = manager.state
+        self._same("the running manager", state, "all records",
+                   self.archive.replayed(state.identity), BY_THE_WAY)  # fmt: skip
+
+    def _same(
+        self, what: str, one: State, other_what: str, other: State, apart: Iterable[str] = ()
+    ) -> None:
+        node = self.node
+        wall_s = node.clock.read().wall_s
+        for state in (one, other):
+            # Sessions of clients are forgotten by the clock, not by records.
+            state.outcomes.forget(wall_s, node.world.options.settings.outcome_age_s)
+        found = differences(one, other, apart=apart)
+        if found:
+            node.world.wrong(
+                f"I22: {node.name}: {what} / {other_what} differ in {len(found)} places",
+                "\n".join(found[:SHOWN]),
+            )
