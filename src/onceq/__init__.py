@@ -8,8 +8,10 @@ is told why not.
 """
 
 from onceq import directory, errors
+from onceq.client.backups import BackupReport
 from onceq.client.cursors import Cursor
 from onceq.client.opening import connect, open
+from onceq.client.restores import RestoreReport, restore
 from onceq.client.results import Batch, MessageIds
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue, Transaction
@@ -24,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Acknowledge",
+    "BackupReport",
     "Batch",
     "Cursor",
     "Delivery",
@@ -38,6 +41,7 @@ __all__ = [
     "Properties",
     "QueueManager",
     "ReceiveTimeout",
+    "RestoreReport",
     "SenderTransaction",
     "Settings",
     "Tracked",
@@ -47,4 +51,5 @@ __all__ = [
     "directory",
     "errors",
     "open",
+    "restore",
 ]

@@ -310,6 +310,13 @@ class NotAStore(UsageError):
     cure = "Name the data directory, or make one with `qm init`."
 
 
+class NotABackup(UsageError):
+    """The directory holds no backup, or one that was not finished."""
+
+    code = "not-a-backup"
+    cure = "Name a directory that `qm backup` has made and finished."
+
+
 class StoreExists(UsageError):
     """The directory holds a store already."""
 
@@ -458,6 +465,13 @@ class StoreLocked(Refused):
 
     code = "store-locked"
     cure = "Stop the other process, or connect to it."
+
+
+class BackupOver(Refused):
+    """A backup could not be finished: the queue manager does not hold its files any more."""
+
+    code = "backup-over"
+    cure = "Begin it again, into an empty directory; the text says why it ended."
 
 
 class PortInUse(Refused):

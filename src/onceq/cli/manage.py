@@ -7,13 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from onceq.cli import out
+from onceq.cli import backups, out
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.client import offline
 from onceq.client.why import why
 from onceq.errors import DamagedRecord
+from onceq.model.identity import guid_text
 
-app = typer.Typer(help="Queue managers: make, run, status, check.", no_args_is_help=True)
+app = typer.Typer(
+    help="Queue managers: make, run, status, check, backup, restore.", no_args_is_help=True
+)
+backups.add_to(app)
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="Data directory.")]
 Listen = Annotated[
@@ -122,6 +126,7 @@ def status(qm: Where = None, json: Json = False) -> None:
             ("transactions", view["transactions"]),
             ("waiting readers", view["waiting_readers"]),
             ("log position", view["log_position"]),
+            *([("restored", put_back(view["restored"]))] if view["restored"] else []),
         ]
     )
     busy = [q for q in queues if q["messages"]]
@@ -133,6 +138,19 @@ def status(qm: Where = None, json: Json = False) -> None:
         )
     for text in attention:
         out.line(f"! {text}")
+
+
+def put_back(restored: dict[str, Any]) -> str:
+    """The sentence about a restore that a queue manager comes from."""
+    text = (
+        f"put back on {out.when(restored['at_s'])} to {out.when(restored['taken_s'])} (log "
+        f"position {restored['position']}); what was done between is undone here"
+    )
+    if restored["previous"]:
+        text += f"; it was made as a copy of {guid_text(bytes.fromhex(restored['previous']))}"
+        if restored["aside"]:
+            text += f", {out.plural(restored['aside'], 'message')} set aside as dead letters"
+    return text
 
 
 def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:

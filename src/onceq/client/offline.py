@@ -12,11 +12,16 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from onceq.errors import ConfigurationError, StoreExists
+from onceq.client.backups import BackupReport, Progress
+from onceq.client.restores import RestoreReport
+from onceq.errors import ConfigurationError, StoreExists, UnsupportedOperation
 from onceq.model.identity import guid_text
 from onceq.store.identification import STORE_FILE
+
+if TYPE_CHECKING:
+    from onceq.store.backup import Backup
 
 
 def is_data_directory(path: str) -> bool:
@@ -125,6 +130,91 @@ def run(
     from onceq.service.main import serve
 
     serve(path, listen=listen, client_listen=client_listen, peers=dict(peers or {}))
+
+
+def backup_of_cut(target: str, cut: Mapping[str, Any], id: str) -> Backup:
+    """A backup of what a queue manager that runs holds for it; raises UnsupportedOperation.
+
+    Args:
+        cut: As it has answered.
+        id: GUID of the queue manager that is talked to.
+    """
+    from onceq.core.state import Identity
+    from onceq.service.config import FILE
+    from onceq.store.backup import Backup
+    from onceq.store.contract import Cut
+    from onceq.store.files import RealFiles
+    from onceq.store.identification import read_identification
+
+    path, files = cut["path"], RealFiles()
+    who = read_identification(files, path).identity if is_data_directory(path) else b""
+    if not who or guid_text(Identity.unpack(who).guid) != id:
+        raise UnsupportedOperation(
+            f"the data directory {path} cannot be read from here, and a backup is copied out of "
+            "it; make it where the queue manager runs"
+        )
+    held = Cut(
+        path, cut["position"], cut["epoch"], cut["checkpoint"], tuple(map(tuple, cut["segments"]))
+    )
+    return Backup(files, held, target, beside=(FILE,))
+
+
+def finish_backup(backup: Backup, *, name: str, id: str, taken_s: int) -> BackupReport:
+    """Make a backup of what was copied; see ``store.backup.Backup.finish``."""
+    from onceq import __version__
+
+    made = backup.finish(manager=name, id=id, taken_s=taken_s, made_by=__version__)
+    return BackupReport(
+        backup.target, name, id, made.position, taken_s, len(made.files), made.bytes
+    )
+
+
+def backup(path: str, target: str, *, progress: Progress | None = None) -> BackupReport:
+    """Make a backup of a queue manager that does not run.
+
+    Raises:
+        StoreLocked: It runs: connect to it instead.
+        NotAStore, DamagedRecord: It cannot be read.
+        ConfigurationError, NoSpace: The target cannot be used.
+    """
+    from onceq.core.state import Identity
+    from onceq.service.clock import SystemClock
+    from onceq.service.config import FILE
+    from onceq.store.backup import Backup, cut_of_stopped
+    from onceq.store.files import RealFiles
+    from onceq.store.identification import read_identification
+    from onceq.store.log import LOCK_FILE
+
+    path, files = os.path.abspath(path), RealFiles()
+    who = Identity.unpack(read_identification(files, path).identity)
+    lock = files.lock(os.path.join(path, LOCK_FILE))
+    try:
+        making = Backup(files, cut_of_stopped(files, path), target, beside=(FILE,))
+        while making.step():
+            if progress is not None:
+                progress(making.done, making.bytes)
+    finally:
+        files.close(lock)
+    now_s = SystemClock().read().wall_s
+    return finish_backup(making, name=who.name, id=guid_text(who.guid), taken_s=now_s)
+
+
+def restore(
+    backup: str, to: str, *, replace: bool, new_identity: bool, name: str, dry_run: bool,
+    progress: Progress | None,
+) -> RestoreReport:  # fmt: skip
+    """See ``onceq.restore``."""
+    from onceq.service.restoring import Restore
+
+    if name and not new_identity:
+        raise ConfigurationError(
+            "a queue manager keeps its name; another name needs a new identity (--new-identity)"
+        )
+    return RestoreReport(
+        **Restore(backup, to, new_identity=new_identity, name=name).run(
+            replace=replace, dry_run=dry_run, progress=progress
+        )
+    )
 
 
 def check(path: str) -> dict[str, Any]:

@@ -6,19 +6,25 @@ names; what they give is described at the first one.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any, cast
 
 from onceq.client import plans
+from onceq.client.backups import BackupReport, Making, Progress, hold
 from onceq.client.plans import Plan
+from onceq.client.session import Session
 from onceq.client.why import why
-from onceq.errors import QueueNotFound
+from onceq.errors import OnceqError, QueueNotFound
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 
 class Operating:
     """For threads."""
+
+    _session: Session
 
     def run(self, plan: Plan) -> Any:
         """Carry a plan out."""
@@ -81,6 +87,36 @@ class Operating:
     def transactions(self) -> list[dict[str, Any]]:
         """Transactions that are open on this manager."""
         return cast(list[dict[str, Any]], self._look("transactions"))
+
+    def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
+        """Make a backup of this queue manager, which goes on meanwhile.
+
+        Args:
+            path: A directory that is empty or not there, on this computer.
+            progress: Called now and then with the bytes that are copied, and those of all.
+
+        Raises:
+            ConfigurationError: The directory is not empty.
+            NoSpace: There is no room for it.
+            UnsupportedOperation: The queue manager is on another computer.
+            InsufficientResources: Another backup of it is being made.
+            StorageReserve: Its own disk is nearly full.
+            BackupOver: It could not hold its files long enough.
+            DamagedRecord: What was copied is damaged.
+        """
+        held = self.run(hold("begin"))
+        number = held["number"]
+        try:
+            making = Making(path, held, self._session, progress)
+            while making.step():
+                if making.due:
+                    self.run(hold("keep", number))
+            self.run(hold("end", number))
+        except BaseException:
+            with contextlib.suppress(OnceqError):
+                self.run(hold("end", number))
+            raise
+        return making.finish()
 
     # ---- the directory ----------------------------------------------------------------------
 
@@ -170,6 +206,8 @@ class Operating:
 class AsyncOperating:
     """For tasks."""
 
+    _session: Session
+
     async def run(self, plan: Plan) -> Any:
         """Carry a plan out."""
         raise NotImplementedError
@@ -219,6 +257,25 @@ class AsyncOperating:
     async def transactions(self) -> list[dict[str, Any]]:
         """Transactions that are open on this manager."""
         return cast(list[dict[str, Any]], await self._look("transactions"))
+
+    async def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
+        """Make a backup of this queue manager, which goes on meanwhile.
+
+        It is copied by other threads; ``progress`` is called there.
+        """
+        held = await self.run(hold("begin"))
+        number = held["number"]
+        try:
+            making = await asyncio.to_thread(Making, path, held, self._session, progress)
+            while await asyncio.to_thread(making.step):
+                if making.due:
+                    await self.run(hold("keep", number))
+            await self.run(hold("end", number))
+        except BaseException:
+            with contextlib.suppress(OnceqError):
+                await self.run(hold("end", number))
+            raise
+        return await asyncio.to_thread(making.finish)
 
     async def lists(self) -> list[dict[str, Any]]:
         """All distribution lists of the directory."""

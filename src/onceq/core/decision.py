@@ -238,6 +238,17 @@ class Rewrite:
     before: DistributionList | None
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Hold the files of the log for a backup, go on, or let them go (``begin``, ``keep``, ``end``);
+    then answer the request."""
+
+    owner: int
+    request: int
+    grip: str
+    number: int
+
+
 class Sight(Enum):
     """What happens to messages without a record."""
 
@@ -278,6 +289,7 @@ Action = (
     | Observed
     | Register
     | Rewrite
+    | Hold
 )
 
 

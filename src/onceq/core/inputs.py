@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from onceq.core import branching, directory, places
+from onceq.core import branching, directory, holding, places, restored
 from onceq.core.items import SendItem as SendItem
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
@@ -439,4 +439,6 @@ Input = (
     | Space
     | Relocate
     | Compose
+    | holding.HoldLog
+    | restored.PutBack
 )

@@ -29,6 +29,7 @@ from onceq.core import (
     outgoing,
     peers,
     poison,
+    putting_back,
     receive,
     snapshot,
     subqueues,
@@ -59,6 +60,7 @@ from onceq.core.desk import Desk, Timer
 from onceq.core.directory import DirectoryChanged, EditDirectory
 from onceq.core.ending import ended
 from onceq.core.holders import Outgoing, Queue
+from onceq.core.holding import HoldLog
 from onceq.core.inputs import (
     Abort,
     Arrived,
@@ -93,6 +95,7 @@ from onceq.core.places import Claim, CloseCursor, Fetch, MoveMessage, OpenCursor
 from onceq.core.records import Change, Move, Moved, Op
 from onceq.core.replay import replay
 from onceq.core.resolve import index_by_guid
+from onceq.core.restored import PutBack
 from onceq.core.state import Identity, State
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
@@ -145,6 +148,7 @@ class Manager:
             EndBranch: branches.end,
             Enlist: branches.enlist,
             Fetch: claims.fetch,
+            HoldLog: operate.hold,
             ForgetBranch: branches.forget,
             ForgetGroup: groups.forget,
             LeaveDecision: branches.leave,
@@ -155,6 +159,7 @@ class Manager:
             OwnerGone: transaction.owner_gone,
             PrepareBranch: branches.prepare,
             PurgeQueue: operate.purge,
+            PutBack: putting_back.put_back,
             Receive: receive.receive,
             Reject: claims.reject,
             Relocate: _relocate,
@@ -248,6 +253,7 @@ class Manager:
         build.record()
         _skip_unrecorded(desk)
         groups.finish(desk)
+        putting_back.tell(desk)
         desk.touched.clear()
         index_by_guid(desk)
         poison.sift_all(desk)

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.decision import CloseSession, Ready
+from onceq.core.decision import CloseSession, Hold, Ready
 from onceq.core.desk import Desk
 from onceq.core.ending import ended, gave_up
 from onceq.core.handles import check_sharing
 from onceq.core.holders import Holder, Outgoing, Queue
+from onceq.core.holding import HoldLog
 from onceq.core.inputs import (
     CreateQueue,
     DeleteQueue,
@@ -170,6 +171,11 @@ def _purge_outgoing(build: ChangeBuilder, outgoing: Outgoing) -> None:
         for state in (AVAILABLE, AWAITING):
             for first, size in lane.ranges(state, 0):
                 gave_up(build, outgoing, index, first, size, MessageClass.NACK_DELETED)
+
+
+def hold(desk: Desk, item: HoldLog) -> None:
+    """A backup's hold on the files of the log is the engine's matter, in its order among all."""
+    desk.act(Hold(item.owner, item.request, item.grip.value, item.number))
 
 
 def steer(desk: Desk, item: SteerOutgoing) -> None:

@@ -11,6 +11,7 @@ import struct
 from array import array
 from typing import Any
 
+from onceq.core import restored
 from onceq.core.chunk import Chunk
 from onceq.core.holders import Progress
 from onceq.core.properties import dump_properties, restore_properties
@@ -94,6 +95,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "groups": state.groups.dump(),
         "receipts": state.receipts.dump(),
         "outcomes": state.outcomes.dump(),
+        "restored": restored.dump(state.restored),
         "seen": [[s.hex(), k, n, at] for (s, k, n), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
         "lanes": lanes,
@@ -140,6 +142,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.space.restore(base)
     state.receipts.load(head.get("receipts", ()))
     state.groups.load(head.get("groups", []))
+    state.restored = restored.load(head.get("restored"))
     if "branches" in head:
         state.branches.load(head["branches"], memoryview(checkpoint))
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])

@@ -36,6 +36,7 @@ from onceq.core.records import (
     Seen,
     Setup,
 )
+from onceq.core.restored import Restored
 from onceq.core.shifting import shift
 from onceq.core.space import Space
 from onceq.core.wants import Wanting, Wants
@@ -97,6 +98,8 @@ class State:
         self.next_transaction = 1
         self.stamp = identity.installed_s
         """High half of new stream identifiers (EOD-14)."""
+        self.restored: Restored | None = None
+        """The last restore that this manager comes from; None: it comes from none."""
         self.offline_s = 0
         """Since when (seconds since 1970) an operator has disconnected this manager; 0: not."""
         self.next_expiry = NEVER_S
@@ -377,6 +380,15 @@ class State:
             self.groups.committed(values)
         elif setup.what == "group-forget":
             self.groups.forget(values["app"])
+        elif setup.what == "restored":
+            self.restored = Restored(**values)
+            if self.restored.told:
+                return
+            self.memories.lost()
+            if self.restored.previous:
+                self.doubts = Doubts()
+            for progress in self.progress.values():
+                progress.vague = True
         elif setup.what == "stamp":
             self.stamp = values["stamp"]
             self.memories.lost()

@@ -14,6 +14,7 @@ from onceq.core.desk import Desk
 from onceq.core.holders import Attempt, Outgoing, Progress, Queue, lookup_id
 from onceq.core.inputs import Look
 from onceq.core.resolve import find_outgoing, find_queue
+from onceq.core.restored import Restored
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.run import Extent
@@ -50,6 +51,8 @@ class StatusView:
     dead_letters: int
     transactional_dead_letters: int
     offline_since: int
+    restored: Restored | None
+    """The restore that this manager comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,7 @@ def status(desk: Desk) -> StatusView:
         dead_letters=len(state.holders[2]),
         transactional_dead_letters=len(state.holders[1]),
         offline_since=state.offline_s,
+        restored=state.restored,
     )
 
 

@@ -70,6 +70,10 @@ RETURN_MESSAGES_MAX: Final = 1_000
 RETURNS_MAX: Final = 5
 """How often a message is returned, if nobody says more: what died five times dies again."""
 
+BACKUP_HOLD_S: Final = 60.0
+"""A backup of which nothing is heard for so long (seconds) is over, and what it held is let go: it
+keeps the log from being given back, and its maker may be gone."""
+
 HOPS_MAX: Final = 29
 """The hop count field's largest legal value (MS-MQMQ 2.2.19.2)."""
 

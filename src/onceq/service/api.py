@@ -26,6 +26,7 @@ from onceq.errors import (
     OnceqError,
     OperationCancelled,
     UnknownVersion,
+    UnsupportedOperation,
 )
 from onceq.model.limits import (
     CLIENT_ANSWERS_BYTES_MAX,
@@ -132,13 +133,20 @@ class ApiConnection:
     """One application on one connection."""
 
     def __init__(
-        self, engine: Engine, transport: Transport, *, random: Callable[[int], bytes]
+        self,
+        engine: Engine,
+        transport: Transport,
+        *,
+        random: Callable[[int], bytes],
+        local: bool = True,
     ) -> None:
         """Register an application.
 
         Args:
             random: Gives so many random bytes (for the identifiers of new queues).
+            local: Whether it is on this computer, and may read the data directory.
         """
+        self._local = local
         self._engine = engine
         self._transport = transport
         self._random = random
@@ -204,6 +212,11 @@ class ApiConnection:
         try:
             if code in _RECEIVES:
                 self._bound(head)
+            if code == Code.HOLD and not self._local:
+                raise UnsupportedOperation(
+                    "a backup is copied out of the data directory, which a connection over TCP "
+                    "does not reach; make it on the queue manager's computer"
+                )
             item = to_input(
                 self._owner, request, code, head, runs,
                 clock=self._engine.clock, random=self._random,

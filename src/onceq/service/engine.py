@@ -29,6 +29,7 @@ from onceq.core.decision import (
     Decision,
     Declined,
     Handed,
+    Hold,
     Notice,
     Observed,
     Persisted,
@@ -50,6 +51,7 @@ from onceq.model.run import Buffer, Run, starts_of
 from onceq.packet.decode import set_class
 from onceq.service.clock import Clock
 from onceq.service.history import History
+from onceq.service.holding import Holding
 from onceq.service.logs import event
 from onceq.service.naming import Naming
 from onceq.service.picking import picked, wants_bytes
@@ -152,6 +154,7 @@ class Engine:
         self.sessions = Sessions(self, network)
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
+        self.holding = Holding(self)
         self._perform: dict[type[object], Callable[[Any], None]] = {
             Answer: self._answer,
             Connect: self.sessions.connect,
@@ -164,6 +167,7 @@ class Engine:
             Register: self.naming.register,
             Rewrite: self.naming.rewrite,
             Observed: self._observe,
+            Hold: self.holding.perform,
         }
 
     # ---- life -----------------------------------------------------------------------------
@@ -215,6 +219,7 @@ class Engine:
     def owner_gone(self, owner: int) -> None:
         """An application is lost or has left."""
         if self._owners.pop(owner, None) is not None:
+            self.holding.gone(owner)
             self.submit(OwnerGone(owner))
 
     def submit(self, item: Input) -> None:
@@ -251,6 +256,7 @@ class Engine:
             if self._said is not None:
                 self._said()
             self._upkeep.work(now)
+            self.holding.look(now, low=self._upkeep.low)
             self._pay()
             if self._behind:
                 self._catch_up()
@@ -372,7 +378,10 @@ class Engine:
     def next_timer(self) -> int | None:
         """Monotonic microseconds at which ``tick`` is wanted, or None. May be early."""
         soonest = self.manager.next_timer()
-        others = (self.sessions.next_timer(), self._upkeep.next_timer(), self.naming.next_look)
+        others = (
+            self.sessions.next_timer(), self._upkeep.next_timer(), self.naming.next_look,
+            self.holding.next_timer(),
+        )  # fmt: skip
         for other in others:
             if other is not None and (soonest is None or other < soonest):
                 soonest = other
@@ -386,6 +395,10 @@ class Engine:
     def checkpoint(self) -> None:
         """Make a checkpoint now."""
         self._upkeep.checkpoint()
+
+    def reclaim(self) -> None:
+        """Give back what nothing needs any more."""
+        self._upkeep.reclaim()
 
     # ---- peers, for hosts -----------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from onceq.core import inputs, places
 from onceq.core.branching import PrepareBranch
 from onceq.core.directory import EditDirectory
+from onceq.core.holding import Grip, HoldLog
 from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertyType,
@@ -328,6 +329,8 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
         if code == Code.STEER:
             action = head.action.lower().removeprefix("eod_")
             return inputs.SteerOutgoing(owner, request, head.destination, inputs.Steer(action))
+        if code == Code.HOLD:
+            return HoldLog(owner, request, Grip(head.verb), _place(head.number))
         if code == Code.LOOK:
             return inputs.Look(owner, request, head.what, head.name)
     except ValueError as error:

@@ -180,6 +180,15 @@ class Upkeep:
             event("disk has room again", level=logging.WARNING, free_bytes=free)
             engine.submit(Space(low=False))
 
+    @property
+    def low(self) -> bool:
+        """Whether the disk is nearly full."""
+        return self._low
+
+    def reclaim(self) -> None:
+        """Give back the segments that nothing needs any more."""
+        self._engine.store.reclaim(self._live)
+
     # ---- the history --------------------------------------------------------------------------
 
     @property

@@ -28,6 +28,8 @@ HIGH_WATER_BYTES = 4 << 20
 """Bytes waiting to be sent on one connection; no more is asked for above."""
 CLOSE_S_MAX = 5.0
 """A connection whose other side does not take the last bytes is cut then."""
+LOCAL = "local"
+"""Address of whoever connects by a Unix socket."""
 KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPIDLE", 4), 60),
@@ -104,7 +106,7 @@ class Wire(asyncio.Protocol):
         if isinstance(peer, tuple) and plain is not None:
             for level, option, value in KEEPALIVE:
                 plain.setsockopt(level, option, value)
-        self.begin(str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else "local")
+        self.begin(str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else LOCAL)
 
     def begin(self, address: str) -> None:
         """The connection is there."""
@@ -229,7 +231,9 @@ class ClientWire(Wire):
         network = self._network
 
         def work() -> None:
-            self.api = ApiConnection(network.engine, self, random=os.urandom)
+            self.api = ApiConnection(
+                network.engine, self, random=os.urandom, local=address == LOCAL
+            )
 
         network.use(self, work)
         self._deadline = network.loop.call_later(HANDSHAKE_S_MAX, self._too_late)

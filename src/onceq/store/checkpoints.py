@@ -140,12 +140,16 @@ def _chunks(state: Sequence[Buffer]) -> Iterator[tuple[list[Buffer], int, int]]:
         yield parts, size, crc
 
 
-def install(files: Files, path: str, written: str, position: int) -> None:
-    """Make a written checkpoint the one that counts, and drop older ones."""
+def install(files: Files, path: str, written: str, position: int, *, keep: int = 0) -> None:
+    """Make a written checkpoint the one that counts, and drop older ones.
+
+    Args:
+        keep: Position of an older one that stays all the same; 0: none does.
+    """
     files.rename(written, os.path.join(path, name_of(position)))
     files.sync_directory(path)
     for name in files.names(path):
-        if _NAME.fullmatch(name) and name < name_of(position):
+        if _NAME.fullmatch(name) and name < name_of(position) and name != name_of(keep):
             files.unlink(os.path.join(path, name))
 
 

@@ -56,6 +56,25 @@ class SegmentUse:
     disk_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A store as of one position of its log: what a backup copies.
+
+    Attributes:
+        path: Its directory.
+        position: Everything before it is durable, and nothing behind it belongs to the cut.
+        epoch: No frame before it has a newer one.
+        checkpoint: What the newest checkpoint covers; there is none if it has no file.
+        segments: (base, end, bytes of the file) of each segment.
+    """
+
+    path: str
+    position: int
+    epoch: int
+    checkpoint: int
+    segments: tuple[tuple[int, int, int], ...]
+
+
 class Store(Protocol):
     """See the module's promises. All sizes in bytes, all positions logical."""
 
@@ -111,6 +130,15 @@ class Store(Protocol):
         Returns:
             Bytes of disk given back or kept ready for reuse.
         """
+
+    def hold(self) -> Cut:
+        """Sync, and keep everything up to now in its files until ``release``.
+
+        One at a time: a second one takes the place of the first.
+        """
+
+    def release(self) -> None:
+        """What was held may go again, with the next ``reclaim``."""
 
     def segments(self) -> tuple[SegmentUse, ...]:
         """All segments, oldest first."""

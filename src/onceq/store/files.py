@@ -23,8 +23,9 @@ IOV_MAX = 1_000
 class Files(Protocol):
     """What the store needs of a file system. Paths are text; files are numbers."""
 
-    def open(self, path: str, *, create: bool = False) -> int:
-        """Open a file for reading and writing; ``create`` makes a new one, which must not exist."""
+    def open(self, path: str, *, create: bool = False, reading: bool = False) -> int:
+        """Open a file for reading and writing, or (``reading``) only for reading; ``create`` makes
+        a new one, which must not exist."""
 
     def close(self, file: int) -> None:
         """Close a file."""
@@ -53,6 +54,9 @@ class Files(Protocol):
     def make_directory(self, path: str) -> None:
         """Make a directory for its owner only, if it is not there; it is durable afterwards."""
 
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory in which nothing is."""
+
     def names(self, path: str) -> list[str]:
         """Names in a directory, sorted; empty if there is none."""
 
@@ -69,9 +73,10 @@ class Files(Protocol):
 class RealFiles:
     """The file system of the operating system."""
 
-    def open(self, path: str, *, create: bool = False) -> int:
+    def open(self, path: str, *, create: bool = False, reading: bool = False) -> int:
         """See Files."""
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
+        flags = (os.O_RDONLY if reading else os.O_RDWR) | os.O_CLOEXEC
+        flags |= os.O_CREAT | os.O_EXCL if create else 0
         with _telling(f"opening {path}"):
             return os.open(path, flags, 0o600)
 
@@ -153,6 +158,11 @@ class RealFiles:
         with _telling(f"making {path}"), contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
         self.sync_directory(parent)
+
+    def remove_directory(self, path: str) -> None:
+        """See Files."""
+        with _telling(f"removing {path}"):
+            os.rmdir(path)
 
     def names(self, path: str) -> list[str]:
         """See Files."""

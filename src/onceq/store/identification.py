@@ -23,6 +23,12 @@ FORMAT: Final = 1
 """Version of everything in a store directory."""
 STORE_FILE: Final = "STORE"
 CLOSED_FILE: Final = "CLOSED"
+MANIFEST: Final = "BACKUP.json"
+"""What a backup consists of; written last (``backup.py``)."""
+UNFINISHED: Final = "BACKUP.unfinished"
+"""Stands in a directory in which a backup was begun, until it has its manifest."""
+RESTORING: Final = "restoring"
+"""Directory in which a restore builds a store before it takes its place (``restoring.py``)."""
 STORE_BYTES_MAX: Final = 1 << 16
 """Of the identification with what the caller put into it."""
 
@@ -78,6 +84,11 @@ def read_identification(files: Files, path: str) -> Identification:
     """
     name = os.path.join(path, STORE_FILE)
     if not files.exists(name):
+        if files.exists(os.path.join(path, RESTORING)):
+            raise NotAStore(
+                f"a restore to {path} was interrupted before it was whole; run 'onceq qm restore' "
+                "again"
+            )
         raise NotAStore(
             f"{path} is not the directory of a queue manager (it has no file {STORE_FILE}); "
             "'onceq qm init' makes one"
@@ -94,6 +105,20 @@ def read_identification(files: Files, path: str) -> Identification:
     if raw[end:] != _CRC.pack(zlib.crc32(raw[:end])):
         raise DamagedRecord(f"{name} is damaged; restore it from a backup")
     return Identification(store_id, created_s, raw[_STORE.size : end])
+
+
+def is_backup(files: Files, path: str) -> bool:
+    """Whether a directory holds a backup, or one that was begun."""
+    return any(files.exists(os.path.join(path, name)) for name in (MANIFEST, UNFINISHED))
+
+
+def refuse_backup(files: Files, path: str) -> None:
+    """Raise NotAStore if a directory is a backup: whoever starts in it destroys it."""
+    if is_backup(files, path):
+        raise NotAStore(
+            f"{path} is a backup, and no data directory; 'onceq qm restore' makes a data "
+            "directory of it"
+        )
 
 
 def write_closed(files: Files, path: str, store_id: bytes, closed: Closed) -> None:
@@ -136,7 +161,7 @@ def _replace(files: Files, path: str, name: str, head: bytes) -> None:
 
 
 def _contents(files: Files, name: str) -> bytes:
-    file = files.open(name)
+    file = files.open(name, reading=True)
     try:
         return files.read(file, 0, STORE_BYTES_MAX)
     finally:

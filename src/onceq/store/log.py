@@ -17,6 +17,8 @@ Files of a store directory (``docs/reference/formats/store.md``):
 Threads: one owner calls everything, with two exceptions. ``read`` and ``replay`` may be called from
 any thread, and so may the ``write`` of what ``checkpoint_begin`` gives.
 
+LONG: whatever changes the files of a running store is read in one place.
+
 Upholds: I1 (as the contract says), I22, I23.
 """
 
@@ -35,10 +37,16 @@ from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 from onceq.store import checkpoints, identification, recovery, scan
 from onceq.store.checkpoints import PendingCheckpoint
-from onceq.store.contract import Recovered, SegmentUse
+from onceq.store.contract import Cut, Recovered, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing, few_pieces
-from onceq.store.identification import STORE_FILE, Closed, Identification
+from onceq.store.identification import (
+    RESTORING,
+    STORE_FILE,
+    Closed,
+    Identification,
+    refuse_backup,
+)
 from onceq.store.pool import Pool, fill
 from onceq.store.recent import Recent
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
@@ -84,6 +92,7 @@ class LogStore:
         self._aside = aside
         self._preparing: threading.Thread | None = None
         self._failed_aside: StorageFailure | None = None
+        self._held: Cut | None = None
 
     # ---- making and opening -----------------------------------------------------------------
 
@@ -117,8 +126,9 @@ class LogStore:
         try:
             if files.exists(os.path.join(path, STORE_FILE)):
                 raise StoreExists(f"{path} holds a queue manager already")
-            if any(name.startswith(("state-", "log-")) for name in files.names(path)):
+            if any(n.startswith(("state-", "log-", RESTORING)) for n in files.names(path)):
                 raise StoreExists(f"{path} holds parts of a store; choose an empty directory")
+            refuse_backup(files, path)
             what = Identification(store_id, created_s, identity)
             identification.write_identification(files, path, what)
             store._recover()
@@ -138,6 +148,7 @@ class LogStore:
             StoreLocked: Another process has it open.
             DamagedRecord: It is damaged below what was promised; nothing was changed.
         """
+        refuse_backup(files, path)
         identification.read_identification(files, path)
         store = cls(path, files, segment_bytes=segment_bytes, aside=aside)
         store._lock = files.lock(os.path.join(path, LOCK_FILE))
@@ -374,7 +385,8 @@ class LogStore:
         head = pending.head
         written = os.path.join(self.path, checkpoints.name_of(head.position) + ".new")
         try:
-            checkpoints.install(self._files, self.path, written, head.position)
+            keep = self._held.checkpoint if self._held is not None else 0
+            checkpoints.install(self._files, self.path, written, head.position, keep=keep)
         except StorageFailure as error:
             self._die(error)
         self._checkpoint = head
@@ -385,7 +397,11 @@ class LogStore:
         self._alive()
         _, segments = self._table
         covered = self._checkpoint.position
-        gone = [s for s in segments[:-1] if s.end <= covered and not live(s.base, s.end)]
+        held = self._held.position if self._held is not None else 0
+        gone = [
+            s for s in segments[:-1]
+            if held <= s.base and s.end <= covered and not live(s.base, s.end)
+        ]  # fmt: skip
         if not gone:
             return 0
         kept = [s for s in segments if s not in gone]
@@ -398,6 +414,18 @@ class LogStore:
         except StorageFailure as error:
             self._die(error)
         return sum(segment.size for segment in gone)
+
+    def hold(self) -> Cut:
+        """See the contract."""
+        self.sync()
+        segments = tuple((s.base, s.end, s.size) for s in self._table[1])
+        head = self._checkpoint
+        self._held = Cut(self.path, self._synced, self._epoch, head.position, segments)
+        return self._held
+
+    def release(self) -> None:
+        """See the contract."""
+        self._held = None
 
     def trim(self) -> None:
         """Give segments that lie ready beyond the reserve back to the file system."""

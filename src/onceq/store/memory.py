@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from onceq.errors import DamagedRecord
+from onceq.errors import DamagedRecord, UnsupportedOperation
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
-from onceq.store.contract import Recovered, SegmentUse
+from onceq.store.contract import Cut, Recovered, SegmentUse
 
 
 class MemoryStore:
@@ -90,6 +90,13 @@ class MemoryStore:
         self._positions = [position for position, _ in kept]
         self._payloads = [payload for _, payload in kept]
         return freed
+
+    def hold(self) -> Cut:
+        """See the contract; there are no files, so nothing that anybody could copy."""
+        raise UnsupportedOperation("this store is in memory only: there is nothing to back up")
+
+    def release(self) -> None:
+        """See the contract."""
 
     def segments(self) -> tuple[SegmentUse, ...]:
         """See the contract."""

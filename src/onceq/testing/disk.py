@@ -98,7 +98,7 @@ class SimFiles:
         self._next += 1
         return self._next - 1
 
-    def open(self, path: str, *, create: bool = False) -> int:
+    def open(self, path: str, *, create: bool = False, reading: bool = False) -> int:
         """See Files."""
         if create:
             if path in self._names:
@@ -199,10 +199,22 @@ class SimFiles:
             self._operation("make-directory")
             self._directories.add(path)
 
+    def remove_directory(self, path: str) -> None:
+        """See Files."""
+        if any(name.startswith(path + "/") for name in self._names):
+            raise StorageFailure(f"removing {path} failed: it is not empty")
+        self._operation("remove-directory")
+        self._directories.discard(path)
+
     def names(self, path: str) -> list[str]:
         """See Files."""
         prefix = path + "/"
-        return sorted(name[len(prefix) :] for name in self._names if name.startswith(prefix))
+        inside = {
+            name[len(prefix) :].partition("/")[0]
+            for name in (*self._names, *self._directories)
+            if name.startswith(prefix)
+        }
+        return sorted(inside)
 
     def exists(self, path: str) -> bool:
         """See Files."""

@@ -441,3 +441,28 @@ def test_an_orderly_stop_while_an_application_does_not_read() -> None:
     talk.engine.answer(3, OperationCancelled("the receive was cancelled"))
     assert sorted(sent[0] for sent in talk.transport.sent) == [2, 3]
     assert {sent[1] for sent in talk.transport.sent} == {Code.RECEIVE | FAILED}
+
+
+def test_a_hold_for_a_backup_is_for_applications_on_this_computer() -> None:
+    here = Talk()
+    here.ask(2, Code.HOLD, frames.HoldHead("begin"))
+    assert [type(item).__name__ for item in here.engine.items] == ["HoldLog"]
+    far = Talk()
+    far.api = ApiConnection(
+        cast(Engine, far.engine), far.transport, random=lambda size: bytes(size), local=False
+    )
+    far.ask(1, Code.HELLO, frames.Hello(frames.VERSION))
+    far.ask(2, Code.HOLD, frames.HoldHead("begin"))
+    request, code, failure = far.transport.sent[-1]
+    assert (request, code) == (2, Code.HOLD | FAILED)
+    assert failure[0] == "unsupported-operation"
+    assert far.engine.items == []
+    assert not far.transport.closed
+
+
+def test_what_is_no_verb_of_a_hold_is_refused() -> None:
+    talk = Talk()
+    talk.ask(2, Code.HOLD, frames.HoldHead("seize"))
+    ((_, _, failure),) = talk.transport.sent
+    assert failure[0] == "invalid-parameter"
+    assert talk.engine.items == []

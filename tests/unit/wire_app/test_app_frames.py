@@ -47,6 +47,7 @@ HEADS: list[tuple[int, Any]] = [
     (Code.DECIDE, frames.DecideHead("enlist", 3, b"g", "db")),
     (Code.PREPARE, frames.PrepareHead(3, 7, b"g", b"b", [frames.Item("q", {}, 0, 1)])),
     (Code.GROUP, frames.GroupHead("commit", "app", "q", 3, b"onceq-", [(b"g", b"group.0")])),
+    (Code.HOLD, frames.HoldHead("keep", 3)),
 ]
 
 

@@ -67,6 +67,7 @@ class Code(IntEnum):
     DECIDE = 26
     PREPARE = 27
     GROUP = 28
+    HOLD = 29
 
 
 ANSWER: Final = 0x100
@@ -328,6 +329,13 @@ class GroupHead(_Head):
     branches: list[tuple[bytes, bytes]]
 
 
+class HoldHead(_Head):
+    """Hold the files of the log for a backup: begin, keep or end."""
+
+    verb: str
+    number: int = 0
+
+
 class OpenedHead(_Head):
     """Answer to open."""
 
@@ -375,6 +383,7 @@ REQUESTS: Final[dict[int, type[Head]]] = {
     Code.DECIDE: DecideHead,
     Code.PREPARE: PrepareHead,
     Code.GROUP: GroupHead,
+    Code.HOLD: HoldHead,
 }
 
 _SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)

@@ -1,0 +1,134 @@
+"""``onceq qm backup`` and ``onceq qm restore``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, as_json, where
+from onceq.client import offline
+from onceq.client.backups import BackupReport
+from onceq.client.opening import connect
+from onceq.client.restores import RestoreReport, restore
+from onceq.errors import ServiceNotAvailable
+
+STEP_BYTES = 256 << 20
+"""After so many bytes the person at the terminal is told how far it is."""
+
+Target = Annotated[
+    str, typer.Argument(metavar="DIR", help="A directory that is empty or not there.")
+]
+Source = Annotated[str, typer.Argument(metavar="BACKUP", help="Directory of a backup.")]
+To = Annotated[str, typer.Option("--to", metavar="DIR", help="Data directory to make.")]
+Replace = Annotated[
+    bool,
+    typer.Option("--replace", help="Replace the queue manager there; its files are kept aside."),
+]
+NewIdentity = Annotated[
+    bool,
+    typer.Option(
+        "--new-identity",
+        help="Make another queue manager, which may live beside the original; what waits for "
+        "others becomes dead letters.",
+    ),
+]
+Name = Annotated[
+    str,
+    typer.Option("--name", metavar="NAME", help="Its name, with --new-identity [the same].",
+                 show_default=False),
+]  # fmt: skip
+
+
+def add_to(app: typer.Typer) -> None:
+    """The two commands."""
+    app.command("backup")(backup_command)
+    app.command("restore")(restore_command)
+
+
+class _Told:
+    """How far it is, on a terminal."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = STEP_BYTES
+
+    def __call__(self, done: int, total: int) -> None:
+        if done >= self._next and sys.stderr.isatty():
+            self._next += STEP_BYTES
+            out.note(f"{self._what}: {out.size(done)} of {out.size(total)}")
+
+
+def backup_command(directory: Target, qm: Where = None, json: Json = False) -> None:
+    """Make a backup of a queue manager, while it runs or stopped, and read it back.
+
+    It is whole when this ends with 0. What was committed before it began is in it.
+    """
+    made = _made(directory, where(qm))
+    if as_json(json):
+        out.dump(asdict(made))
+        return
+    out.line(
+        f"backup of {made.queue_manager} in {made.path}: {out.plural(made.files, 'file')}, "
+        f"{out.size(made.bytes)}, log position {made.position}; read back and found whole"
+    )
+
+
+def _made(directory: str, qm: str) -> BackupReport:
+    told = _Told("copied")
+    try:
+        with connect(qm, timeout=CONNECT_S_MAX) as connection:
+            return connection.backup(directory, progress=told)
+    except ServiceNotAvailable:
+        if not offline.is_data_directory(qm):
+            raise
+    return offline.backup(qm, directory, progress=told)
+
+
+def restore_command(
+    backup: Source, to: To, replace: Replace = False, new_identity: NewIdentity = False,
+    name: Name = "", dry_run: DryRun = False, json: Json = False,
+) -> None:  # fmt: skip
+    """Make a data directory of a backup. What was done after the backup is undone there.
+
+    With the same identity it is the queue manager of the backup at an earlier time: the original
+    must never be started again.
+    """
+    done = restore(
+        backup, to, replace=replace, new_identity=new_identity, name=name, dry_run=dry_run,
+        progress=_Told("read" if dry_run else "copied"),
+    )  # fmt: skip
+    if as_json(json):
+        out.dump(asdict(done))
+        return
+    for text in _said(done):
+        out.line(text)
+
+
+def _said(done: RestoreReport) -> list[str]:
+    when, files = out.when(done.taken_at), out.plural(done.files, "file")
+    if done.dry_run:
+        return [
+            f"the backup is whole: {files}, {out.size(done.bytes)}; {done.queue_manager} would be "
+            f"put back to {when} in {done.path}; nothing was changed"
+        ]
+    said = [f"{done.queue_manager} was put back to {when} (log position {done.position})"]
+    if done.previous:
+        said.append(f"it is another queue manager now: {done.id}; it was {done.previous}")
+        if done.set_aside:
+            said.append(
+                f"{out.plural(done.set_aside, 'message')} that waited for other queue managers "
+                "are dead letters here; the original sends them"
+            )
+    else:
+        said.append(f"it is the same queue manager, {done.id}: never start the original again")
+    if done.replaced:
+        said.append(f"what was there is kept in {done.replaced}; remove it when all is well")
+    if done.configuration == "kept":
+        said.append("onceq.toml was there already and stays as it is")
+    said.append(f"start it with: onceq qm run {os.path.relpath(done.path)}")
+    return said

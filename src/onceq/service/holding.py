@@ -1,0 +1,113 @@
+"""A hold on the files of the log, for a backup that a client process copies.
+
+The client asks for it, says again and again that it is still at it, and ends it when everything is
+copied; only if all of that was answered it writes its manifest. The hold ends by itself when its
+connection is gone, when nothing is heard of it for BACKUP_HOLD_S, and when the disk gets nearly
+full: a backup must not be why messages are refused. Nothing of it survives this process: the
+client then hears that its backup is over.
+
+Upholds: I24 (what a lost backup keeps from being given back is bounded in time).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from onceq.core.decision import Hold
+from onceq.core.holding import Grip
+from onceq.errors import BackupOver, InsufficientResources, OnceqError, StorageReserve
+from onceq.model.limits import BACKUP_HOLD_S
+from onceq.model.time import SECOND_US, Now
+from onceq.service.logs import event
+
+if TYPE_CHECKING:
+    from onceq.service.engine import Engine
+
+
+class Holding:
+    """At most one hold."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._owner = 0
+        self._number = 0
+        self._until_us = 0
+        """When (monotonic us) it ends by itself; 0: nothing is held."""
+        self._low = False
+        self._over = "it is not known to this queue manager, which may have been started since"
+        """Why the last one is over."""
+
+    def perform(self, action: Hold) -> None:
+        """Do what is asked, and answer."""
+        try:
+            result: object = None
+            if action.grip == Grip.BEGIN.value:
+                result = self._begin(action)
+            else:
+                self._go_on(action)
+        except OnceqError as error:
+            if error.exit_code == 7:  # a disk that fails is everybody's matter
+                raise
+            result = error
+        self._engine.answer(action.owner, action.request, result)
+
+    def _begin(self, action: Hold) -> dict[str, object]:
+        if self._until_us:
+            raise InsufficientResources(
+                "a backup of this queue manager is being made; wait until it has ended"
+            )
+        if self._low:
+            raise StorageReserve(
+                "the disk is nearly full, and a backup would keep the log from being given back; "
+                "free some space first"
+            )
+        cut = self._engine.store.hold()
+        self._owner = action.owner
+        self._number += 1
+        self._until_us = self._later_us()
+        event("backup begun", position=cut.position)
+        return {"number": self._number, "cut": cut, "keep_s": BACKUP_HOLD_S}
+
+    def _later_us(self) -> int:
+        return self._engine.clock.read().mono_us + int(BACKUP_HOLD_S * SECOND_US)
+
+    def _go_on(self, action: Hold) -> None:
+        mine = (action.owner, action.number) == (self._owner, self._number)
+        if not (self._until_us and mine):
+            raise BackupOver(f"the backup cannot be finished: {self._over}")
+        if action.grip == Grip.KEEP.value:
+            self._until_us = self._later_us()
+        else:
+            self._let_go("it was ended")
+
+    def _let_go(self, why: str, level: int = logging.INFO) -> None:
+        self._until_us = 0
+        self._over = why
+        self._engine.store.release()
+        self._engine.reclaim()
+        event("backup let go", level=level, reason=why)
+
+    # ---- how it ends otherwise ----------------------------------------------------------------
+
+    def gone(self, owner: int) -> None:
+        """An application is gone."""
+        if self._until_us and owner == self._owner:
+            self._until_us = 1  # with the next pump, which has the engine to itself
+            self._over = "its connection was lost"
+
+    def look(self, now: Now, *, low: bool) -> None:
+        """Let go what is held for too long, or on a disk that gets full."""
+        self._low = low
+        if not self._until_us:
+            return
+        if low:
+            self._let_go("the disk got nearly full meanwhile", logging.WARNING)
+        elif self._until_us <= now.mono_us:
+            lost = self._until_us == 1
+            why = self._over if lost else f"nothing was heard of it for {BACKUP_HOLD_S:.0f} s"
+            self._let_go(why, logging.WARNING)
+
+    def next_timer(self) -> int | None:
+        """When (monotonic us) to look again, or None."""
+        return self._until_us or None

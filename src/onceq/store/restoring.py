@@ -1,0 +1,210 @@
+"""Putting a backup back: a store is built beside what is there, and takes its place in one step.
+
+Everything is copied and compared with the manifest in a directory of its own inside the target.
+Only when it is whole there the old store, if there is one, moves aside, and the new one moves up:
+``STORE``, without which nobody starts a queue manager, last of all. Nothing is ever deleted but
+copies of a backup. A restore that was interrupted while the old store moved aside is undone by the
+next one; one that was interrupted later is begun again; both with what the directory itself says.
+
+Upholds: I22, I23 (a crash leaves the store that was there, or the new one, or none that starts).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os.path
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from onceq.errors import ConfigurationError, DamagedRecord, StorageFailure, StoreExists
+from onceq.store import identification
+from onceq.store.backup import (
+    Manifest,
+    Part,
+    check_room,
+    copy_file,
+    read_file,
+    write_file,
+)
+from onceq.store.files import Files
+from onceq.store.identification import RESTORING, STORE_FILE, Identification, is_backup
+from onceq.store.log import LOCK_FILE
+
+ASIDE: Final = "aside"
+"""In the directory of a restore: the old store moves to the directory that this file names."""
+MOVING: Final = "moving"
+"""The old store is out of the way: whatever lies in the target now is of the new one."""
+
+_PART = re.compile(
+    r"(?:STORE|CLOSED|log-[0-9a-f]{16}\.seg|ready-\d{1,18}\.seg|state-[0-9a-f]{16}\.ckp|PROMISED)"
+    r"(?:\.new)?"
+)
+
+
+def parts_of_store(files: Files, path: str) -> list[str]:
+    """Names of the files of a store in a directory, ``STORE`` first."""
+    found = [name for name in files.names(path) if _PART.fullmatch(name)]
+    return sorted(found, key=lambda name: (name != STORE_FILE, name))
+
+
+def check_target(files: Files, path: str, backup: str, *, replace: bool) -> None:
+    """Whether a backup could be put back to a directory; changes nothing.
+
+    Raises:
+        ConfigurationError: The directory is a backup itself, or lies in one.
+        StoreExists: There is a store, and it may not be replaced.
+    """
+    path = os.path.abspath(path)
+    inside = (path + os.sep).startswith(os.path.abspath(backup) + os.sep)
+    if inside or is_backup(files, path):
+        raise ConfigurationError(
+            f"{path} is a backup, or lies in one; choose the directory where the queue manager "
+            "shall live"
+        )
+    if not replace and files.exists(os.path.join(path, STORE_FILE)):
+        raise StoreExists(
+            f"{path} holds a queue manager; restore to another directory, or say that it is to be "
+            "replaced (its files are kept aside)"
+        )
+
+
+class Target:
+    """The directory that a backup is put back to, locked for as long as this is open."""
+
+    def __init__(self, files: Files, path: str, backup: str) -> None:
+        """Lock it, and undo what an interrupted restore has left.
+
+        Raises:
+            StoreLocked: A queue manager runs there.
+            ConfigurationError: It is a backup itself, or lies in one.
+        """
+        check_target(files, path, backup, replace=True)
+        self._files = files
+        self._backup = backup
+        self.path = os.path.abspath(path)
+        self.staging = os.path.join(self.path, RESTORING)
+        files.make_directory(self.path)
+        self._lock = files.lock(os.path.join(self.path, LOCK_FILE))
+        try:
+            self._undo()
+        except BaseException:
+            files.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Let the directory go; what was not installed is removed, as far as the disk lets us."""
+        with contextlib.suppress(StorageFailure):
+            self._undo()
+        self._files.close(self._lock)
+
+    def check(self, *, replace: bool) -> None:
+        """Raise StoreExists if there is a store, or a part of one, that may not be replaced."""
+        check_target(self._files, self.path, self._backup, replace=replace)
+        if not replace and parts_of_store(self._files, self.path):
+            raise StoreExists(
+                f"{self.path} holds parts of a store; restore to another directory, or say that "
+                "they are to be replaced (they are kept aside)"
+            )
+
+    def _undo(self) -> None:
+        files = self._files
+        if not files.exists(self.staging):
+            return
+        if not files.exists(os.path.join(self.path, STORE_FILE)):
+            if files.exists(os.path.join(self.staging, MOVING)):
+                for name in parts_of_store(files, self.path):
+                    files.unlink(os.path.join(self.path, name))
+            elif parts_of_store(files, aside := self._aside()):
+                *names, last = reversed(parts_of_store(files, aside))
+                self._move(names, aside, self.path)
+                self._move([last], aside, self.path)
+        self._clear()
+
+    def _aside(self) -> str:
+        """Where the old store was moving; a directory that is not there if it was not."""
+        name = os.path.join(self.staging, ASIDE)
+        if not self._files.exists(name):
+            return name
+        return os.path.join(self.path, read_file(self._files, name).decode())
+
+    def _clear(self) -> None:
+        """Remove the directory of a restore; the marks last, for a crash meanwhile."""
+        files = self._files
+        names = files.names(self.staging)
+        for name in sorted(names, key=lambda name: (name in (ASIDE, MOVING), name)):
+            files.unlink(os.path.join(self.staging, name))
+        files.sync_directory(self.staging)
+        files.remove_directory(self.staging)
+        files.sync_directory(self.path)
+
+    def stage(
+        self, backup: str, manifest: Manifest, *, without: tuple[str, ...] = ()
+    ) -> Iterator[int]:
+        """Copy a backup into the directory of the restore; yields the bytes of each piece.
+
+        Args:
+            without: Names of files that are not wanted.
+
+        Raises:
+            DamagedRecord: A file is not what the manifest says.
+            NoSpace: There is no room.
+        """
+        files = self._files
+        files.make_directory(self.staging)
+        check_room(files, self.staging, manifest.bytes)
+        for entry in manifest.files:
+            if entry.name in without:
+                continue
+            source = os.path.join(backup, entry.name)
+            if not files.exists(source):
+                raise DamagedRecord(f"{source} is missing from the backup; use another backup")
+            digest = hashlib.sha256()
+            part = Part(entry.name, entry.bytes, entry.bytes)
+            where = os.path.join(self.staging, entry.name)
+            yield from copy_file(files, source, where, part, digest.update)
+            if digest.hexdigest() != entry.sha256:
+                raise DamagedRecord(
+                    f"{source} is damaged: its contents are not those of the backup; use another "
+                    "backup"
+                )
+        files.sync_directory(self.staging)
+
+    def rename(self, identity: bytes) -> None:
+        """Give what was staged another identity."""
+        who = identification.read_identification(self._files, self.staging)
+        other = Identification(who.store_id, who.created_s, identity)
+        identification.write_identification(self._files, self.staging, other)
+
+    def install(self, aside: str) -> str:
+        """Let what was staged take its place.
+
+        Args:
+            aside: Name of a new directory in the target, for the store that is there.
+
+        Returns:
+            The path of that directory; "" if there was no store.
+        """
+        files = self._files
+        old = parts_of_store(files, self.path)
+        where = os.path.join(self.path, aside)
+        if old:
+            files.make_directory(where)
+            write_file(files, self.staging, ASIDE, aside.encode())
+            self._move(old[:1], self.path, where)
+            self._move(old[1:], self.path, where)
+        write_file(files, self.staging, MOVING, b"")
+        marks = (ASIDE, MOVING, LOCK_FILE, STORE_FILE)
+        names = [name for name in files.names(self.staging) if name not in marks]
+        self._move(names, self.staging, self.path)
+        self._move([STORE_FILE], self.staging, self.path)
+        self._clear()
+        return where if old else ""
+
+    def _move(self, names: list[str], here: str, there: str) -> None:
+        """Move files; they are durable there before this returns."""
+        for name in names:
+            self._files.rename(os.path.join(here, name), os.path.join(there, name))
+        self._files.sync_directory(there)
+        self._files.sync_directory(here)

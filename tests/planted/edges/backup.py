@@ -1,0 +1,137 @@
+"""Mistakes in making backups and putting them back: half ones that count, and whole ones that
+lie."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core import putting_back
+from onceq.core.decision import Hold
+from onceq.core.records import Setup
+from onceq.core.state import State
+from onceq.service.holding import Holding
+from onceq.store import backup, log, restoring
+from onceq.store.contract import Cut
+from onceq.store.log import LogStore
+from tests.planted.planted import Planted
+
+BACKUP = "tests/unit/store/test_backup.py::"
+POWER = "tests/crash/test_backup.py::"
+HOLDING = "tests/unit/service/test_holding.py::"
+CORE = "tests/unit/core/test_putting_back.py::"
+
+
+def nothing_is_held(patch: pytest.MonkeyPatch) -> None:
+    """Segments are given back and used again while a backup copies them."""
+    before = LogStore.hold
+
+    def hold(self: LogStore) -> Cut:
+        cut = before(self)
+        self._held = None
+        return cut
+
+    patch.setattr(LogStore, "hold", hold)
+
+
+def copied_up_to_the_end(patch: pytest.MonkeyPatch) -> None:
+    """The last segment is copied as it is when its turn comes."""
+    before = backup.Part.__init__
+
+    def init(self: backup.Part, name: str, bytes: int, size: int) -> None:
+        before(self, name, size, size)
+
+    patch.setattr(backup.Part, "__init__", init)
+
+
+def not_read_back(patch: pytest.MonkeyPatch) -> None:
+    """What was written is believed."""
+    patch.setattr(backup, "verify_files", lambda *args: None)
+
+
+def not_walked(patch: pytest.MonkeyPatch) -> None:
+    """A damaged store makes a backup that is whole by its checksums."""
+    patch.setattr(backup, "verify_store", lambda *args: None)
+
+
+def begun_without_a_mark(patch: pytest.MonkeyPatch) -> None:
+    """A backup that was interrupted looks like a data directory."""
+    patch.setattr(backup, "UNFINISHED", "unknown-to-anybody")
+
+
+def a_backup_can_be_started(patch: pytest.MonkeyPatch) -> None:
+    """A queue manager may run in a backup, and change it."""
+    patch.setattr(log, "refuse_backup", lambda *args: None)
+
+
+def store_moves_first(patch: pytest.MonkeyPatch) -> None:
+    """The file that makes a directory a store moves up before the rest of the store."""
+    before = restoring.Target._move
+
+    def move(self: restoring.Target, names: list[str], here: str, there: str) -> None:
+        if here == self.staging and restoring.STORE_FILE not in names:
+            before(self, [restoring.STORE_FILE], here, there)
+        elif here == self.staging:
+            return
+        before(self, names, here, there)
+
+    patch.setattr(restoring.Target, "_move", move)
+
+
+def held_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """A backup of which nothing is heard any more keeps the log for ever."""
+    patch.setattr(Holding, "look", lambda self, now, low: None)
+
+
+def a_lost_hold_ends_well(patch: pytest.MonkeyPatch) -> None:
+    """Whoever ends a hold that was let go before is told that all is well."""
+    before = Holding._go_on
+
+    def go_on(self: Holding, action: Hold) -> None:
+        if self._until_us:
+            before(self, action)
+
+    patch.setattr(Holding, "_go_on", go_on)
+
+
+def a_copy_sends_too(patch: pytest.MonkeyPatch) -> None:
+    """Under a new identity what waited is sent beside the original."""
+    patch.setattr(putting_back, "_set_aside", lambda desk: 0)
+
+
+def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
+    """After a restore senders are told that what the undone life had accepted never came."""
+    before = State.apply_setup
+
+    def apply_setup(self: State, setup: Setup) -> None:
+        vague = {key: p.vague for key, p in self.progress.items()}
+        before(self, setup)
+        for key, value in vague.items():
+            self.progress[key].vague = value
+
+    patch.setattr(State, "apply_setup", apply_setup)
+
+
+PLANTED = (
+    Planted("backup-holds-nothing", nothing_is_held,
+            BACKUP + "test_what_was_held_goes_when_it_is_let_go"),
+    Planted("backup-copies-beyond-its-position", copied_up_to_the_end,
+            BACKUP + "test_records_that_are_not_in_the_cut_are_not_in_the_backup"),
+    Planted("backup-is-not-read-back", not_read_back,
+            BACKUP + "test_what_was_written_is_read_back"),
+    Planted("backup-is-not-walked", not_walked,
+            BACKUP + "test_a_damaged_store_makes_no_backup_and_the_place_is_named"),
+    Planted("backup-begun-without-a-mark", begun_without_a_mark,
+            POWER + "test_a_power_cut_while_a_backup_is_made_leaves_the_store_and_no_half_backup"),
+    Planted("backup-can-be-started", a_backup_can_be_started,
+            BACKUP + "test_nobody_starts_in_a_backup"),
+    Planted("restore-moves-store-first", store_moves_first,
+            POWER + "test_a_power_cut_while_one_is_put_back_leaves_the_old_the_new_or_nothing"),
+    Planted("hold-for-ever", held_for_ever,
+            HOLDING + "test_what_nobody_speaks_of_is_let_go_in_time"),
+    Planted("hold-lost-ends-well", a_lost_hold_ends_well,
+            HOLDING + "test_a_disk_that_gets_full_is_freed"),
+    Planted("restored-copy-sends-too", a_copy_sends_too,
+            CORE + "test_under_another_identity_nothing_that_waited_is_sent"),
+    Planted("restored-and-still-certain", what_came_is_still_certain,
+            CORE + "test_what_had_arrived_is_not_certain_any_more"),
+)  # fmt: skip
