@@ -365,9 +365,10 @@ def test_case_062_a_router_passes_numbers_on_untouched(worlds: Worlds) -> None:
     a, r, b = world["A"], world["R"], world["B"]
     b.create("q")
     (queue,) = [q for q in b.look("queues") if q.name == "q"]
-    a.kill()
-    a.routes[b.identity.guid] = "R"
-    a.start()
+    for node, other in ((a, b), (b, a)):
+        node.kill()
+        node.routes[other.identity.guid] = "R"
+        node.start()
     name = f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}"
     a.once(name, b"1", b"2", b"3")
     world.run(20)

@@ -201,9 +201,15 @@ def routed(worlds: Worlds, *names: str) -> tuple[World, dict[str, str]]:
         for queue in last.look("queues")
         if queue.name in ("q", "n")
     }
+    routes: dict[str, dict[bytes, str]] = {name: {} for name in names}
     for here, there in pairwise(names):
         if there != names[-1]:
-            restarted(world[here], {last.identity.guid: there})
+            routes[here][last.identity.guid] = there
+        if here != "A":
+            routes[there][world["A"].identity.guid] = here
+    for name, found in routes.items():
+        if found:
+            restarted(world[name], found)
     return world, queues
 
 

@@ -142,6 +142,7 @@ def test_a_router_reports_what_it_passes_on() -> None:
     a.routes[b.identity.guid] = "R"
     b.routes[a.identity.guid] = "R"
     restarted(a, report_queue=REPORTS)
+    restarted(b, report_queue=f"DIRECT=OS:A\\{REPORTS}")
     world.link("A", "B").up = True
     number = b.look("queue", LOCAL).number
     a.once(f"PRIVATE={guid_text(b.identity.guid)}\\{number:08x}", b"1", trace=True)

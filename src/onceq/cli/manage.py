@@ -160,6 +160,10 @@ def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
         found.append("disconnected by an operator: 'onceq qm connect' brings it back")
     if view["space_low"]:
         found.append("the disk is nearly full: sends are refused until there is room")
+    found += [
+        f"{what}: {out.plural(count, 'time')} since the start; the log says from where"
+        for what, count in view["disbelieved"].items()
+    ]
     if view["transactional_dead_letters"]:
         found.append(
             f"{out.plural(view['transactional_dead_letters'], 'message')} in the transactional "

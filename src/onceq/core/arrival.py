@@ -28,7 +28,7 @@ from onceq.core.forward import forward
 from onceq.core.holders import Peer, Queue
 from onceq.core.inputs import Arrived
 from onceq.core.order_acks import schedule_ack
-from onceq.core.outgoing import final_acked, order_acked
+from onceq.core.outgoing import connect, final_acked, order_acked
 from onceq.core.quota import computer_full, queue_full
 from onceq.core.receipts import learn_address
 from onceq.core.records import (
@@ -43,9 +43,18 @@ from onceq.core.records import (
 )
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.tracing import trace_arrival
+from onceq.core.trust import (
+    FUTURE,
+    believes_final_ack,
+    believes_order_ack,
+    disbelieve,
+    from_the_future,
+    speaks_for,
+    unknown_routers,
+)
 from onceq.core.wishes import quiet
 from onceq.model.classes import MessageClass, class_name
-from onceq.model.identity import NO_GUID
+from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
@@ -60,6 +69,11 @@ def arrived(desk: Desk, item: Arrived) -> None:
     if peer is None:
         return
     run = item.run
+    reason = speaks_for(desk, peer, run)
+    if reason:
+        meet_routers(desk)
+        desk.act(CloseSession(item.session, reason))
+        return
     if run.destination_manager not in (NO_GUID, desk.identity.guid):
         if not forward(desk, run):
             reason = "it sent a message for another queue manager, and none is passed on here"
@@ -67,11 +81,13 @@ def arrived(desk: Desk, item: Arrived) -> None:
             return
     elif run.kind == ORDER_ACK:
         for packet in run.packets:
-            order_acked(desk, parse_order_ack(packet))
+            told = parse_order_ack(packet)
+            if believes_order_ack(desk, peer, told):
+                order_acked(desk, told)
     elif run.kind == FINAL_ACK:
         for packet in run.packets:
             ack = parse_final_ack(packet)
-            if not settled_by(desk, ack):
+            if believes_final_ack(desk, peer, ack) and not settled_by(desk, ack):
                 final_acked(desk, ack)
     elif run.kind == SETTLING:
         settling(desk, peer, run)
@@ -90,6 +106,13 @@ def arrived(desk: Desk, item: Arrived) -> None:
         _plain(desk, _unheard(desk, run))
     if run.recoverable or peer.http:
         desk.act(Persisted(item.session, len(run.packets)))
+
+
+def meet_routers(desk: Desk) -> None:
+    """Ask who the routers are that were never met: a message that was refused comes again."""
+    for outgoing in unknown_routers(desk):
+        if not (outgoing.session or outgoing.connecting or outgoing.retry_us):
+            connect(desk, outgoing)
 
 
 def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
@@ -165,6 +188,9 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     progress = desk.state.progress.get((run.source, key))
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     count = len(run.packets)
+    if run.stream > stream and from_the_future(desk, run.stream):
+        disbelieve(desk, peer, FUTURE, source=guid_text(run.source), stream=f"{run.stream:#018x}")
+        return True
     judgment = judge(
         stream=stream, last=last, arrived=run.stream, number=run.first_number,
         previous=run.first_previous, count=count,

@@ -7,6 +7,7 @@ so that a change without a record cannot be written (house idea 2).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -188,7 +189,6 @@ class Desk:
         self.position = 0
         self.now = Now(0, 0)
         self.decision = Decision()
-        # what runs
         self.transactions: dict[tuple[int, int], Transaction] = {}
         self.branches: dict[Xid, Transaction] = {}
         """Transactions that are branches: at work, suspended, ended or prepared."""
@@ -216,6 +216,7 @@ class Desk:
         self.emptied: dict[int, None] = {}
         """Numbers of subqueues that may have become empty, or unused."""
         self.peers: dict[int, Peer] = {}
+        self.disbelieved: Counter[str] = Counter()  # see core/trust.py
         self.sessions_of: dict[bytes, set[int]] = {}
         self.fences = Fences()
         self.targets: dict[str, tuple[Target, ...]] = {}

@@ -24,7 +24,9 @@ from onceq.core.holders import Outgoing, Peer
 from onceq.core.outgoing import connect, held
 from onceq.core.records import Advance, Change, Move, Op
 from onceq.core.state import ACKS_OWED
+from onceq.core.trust import FORGED, FUTURE, disbelieve, from_the_future, serves
 from onceq.model.classes import MessageClass
+from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX, NOTES_MAX, STREAMS_MAX
 from onceq.model.names import Kind
 from onceq.packet.acks import FinalAck
@@ -44,7 +46,7 @@ def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
         if isinstance(said, Inquiry):
             _answer(desk, peer, said)
         else:
-            _settle(desk, said)
+            _settle(desk, peer, said)
 
 
 # ---- the sender ----------------------------------------------------------------------------
@@ -109,12 +111,16 @@ def _note(desk: Desk, peer: Peer, packet: bytes) -> None:
         desk.act(Ready(peer.session))
 
 
-def _settle(desk: Desk, told: list[Memory]) -> None:
+def _settle(desk: Desk, peer: Peer, told: list[Memory]) -> None:
     doubts = desk.state.doubts
     change = Change(desk.now.wall_s)
     concerned: set[int] = set()
     for memory in told:
         for number, doubt in doubts.of_stream(memory.stream):
+            holder = desk.state.holders.get(doubt.outgoing)
+            if isinstance(holder, Outgoing) and not serves(desk, peer, holder, peer.peer):
+                disbelieve(desk, peer, FORGED, queue=str(holder.name))
+                continue
             concerned.add(doubt.outgoing)
             arrived = memory.arrived(number)
             if arrived is not None and not doubt.arrived:
@@ -165,6 +171,9 @@ def _answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
         if progress is None and len(state.progress) >= STREAMS_MAX:
             continue
         here, last = (progress.stream, progress.last) if progress is not None else (0, 0)
+        if stream > here and from_the_future(desk, stream):
+            disbelieve(desk, peer, FUTURE, source=guid_text(peer.peer), stream=f"{stream:#018x}")
+            continue
         if live_from and (stream > here or (stream == here and live_from - 1 > last)):
             change = Change(desk.now.wall_s)
             change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))

@@ -16,7 +16,7 @@ from onceq.core.space import Space
 from onceq.core.wants import NOBODY, Wants
 from onceq.model.connection import ConnectionStatus
 from onceq.model.limits import CONNECTION_HISTORY_MAX
-from onceq.model.names import FormatName
+from onceq.model.names import FormatName, Kind
 from onceq.model.queue import QueueProperties
 
 TRANSACTIONAL_LANE = 8
@@ -196,6 +196,8 @@ class Outgoing(Holder):
         "plain_sent",
         "retry_us",
         "sent",
+        "served_before",
+        "served_from",
         "session",
         "stream",
         "trouble",
@@ -210,6 +212,10 @@ class Outgoing(Holder):
         self.old: dict[int, int] = {}
         self.also: dict[str, str] = {}
         self.paused_s = 0
+        self.served_from = 0
+        """Of what stands behind this counter the manager that answers now may tell."""
+        self.served_before: tuple[tuple[bytes, int, int], ...] = ()
+        """Managers that answered before: GUID, first counter, and the one behind the last."""
         # of the running process
         self.last_ack = (0, 0)
         self.last_ack_s = 0
@@ -232,6 +238,17 @@ class Outgoing(Holder):
     def over_http(self) -> bool:
         """Whether it is reached over HTTP."""
         return self.name.protocol.startswith("HTTP")
+
+    @property
+    def bound_name(self) -> str:
+        """The name under which its manager is bound (``core/bindings.py``); "" where the format
+        name has the GUID of its manager, or nobody proves who he is."""
+        name = self.name
+        if name.kind is Kind.PUBLIC:
+            return f"public:{name.guid.hex()}"
+        if name.kind is not Kind.DIRECT or self.over_http:
+            return ""
+        return f"{name.protocol}:{name.host}".casefold()
 
     @property
     def ordered_lane(self) -> Lane:

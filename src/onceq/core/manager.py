@@ -263,6 +263,7 @@ class Manager:
             waiting.ever_sent = waiting.ordered_lane.next - 1
             outgoing.stir(desk, waiting)
             doubts.inquire(desk, waiting)
+        arrival.meet_routers(desk)
 
     def snapshot(self) -> list[Buffer]:
         """The durable state, for a checkpoint that covers every record before ``position``."""

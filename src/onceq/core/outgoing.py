@@ -19,6 +19,7 @@ from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
 from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Move, Op
 from onceq.core.resolve import computer_of
 from onceq.core.state import JOURNAL
+from onceq.core.trust import bind
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
@@ -80,6 +81,7 @@ def _connect_public(desk: Desk, outgoing: Outgoing) -> None:
     if computer is None:
         return
     for session in sorted(desk.sessions_of.get(computer.guid, ())):
+        bind(desk, outgoing, desk.peers[session])
         attach(desk, outgoing, desk.peers[session])
         return
     outgoing.connecting = True

@@ -19,6 +19,7 @@ from onceq.core.ending import gave_up
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.outgoing import attach, delivered, lost
+from onceq.core.trust import bind
 from onceq.model.classes import MessageClass
 
 
@@ -35,6 +36,7 @@ def opened(desk: Desk, item: SessionOpened) -> None:
     desk.peers[item.session] = peer
     desk.sessions_of.setdefault(item.peer, set()).add(item.session)
     if isinstance(outgoing, Outgoing):
+        bind(desk, outgoing, peer)
         attach(desk, outgoing, peer)
     for waiting in desk.by_guid.get(item.peer, ()):
         if not waiting.session and waiting is not outgoing:

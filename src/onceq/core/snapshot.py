@@ -13,7 +13,7 @@ from typing import Any
 
 from onceq.core import restored
 from onceq.core.chunk import Chunk
-from onceq.core.holders import Progress
+from onceq.core.holders import Outgoing, Progress
 from onceq.core.properties import dump_properties, restore_properties
 from onceq.core.state import State
 from onceq.core.wants import Wanting, Wants
@@ -73,6 +73,12 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             for o in state.outgoing.values()
         ],
         "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
+        "bound": state.bindings.dump(),
+        "served": [
+            [o.number, o.served_from, [[g.hex(), a, b] for g, a, b in o.served_before]]
+            for o in state.outgoing.values()
+            if o.served_from or o.served_before
+        ],
         "progress": [
             [
                 p.source.hex(),
@@ -121,6 +127,12 @@ def restore(state: State, checkpoint: bytes) -> None:
         outgoing.old = dict(map(tuple, old))
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
+    state.bindings.load(head.get("bound", ()))
+    for number, first, before in head.get("served", ()):
+        served = state.holders[number]
+        assert isinstance(served, Outgoing)
+        served.served_from = first
+        served.served_before = tuple((bytes.fromhex(g), a, b) for g, a, b in before)
     for number, name in head.get("aliases", ()):
         state.join_outgoing(number, name)
     (state.next_number, state.next_message, state.next_ordinal,

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+from onceq.core.bindings import Binding, Bindings, hand_over
 from onceq.core.branch_table import Branch, Branches
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.doubt_table import Doubt, Doubts, Memories
@@ -82,6 +84,7 @@ class State:
         """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
         self.streams: dict[int, Outgoing] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
+        self.bindings = Bindings()
         self.outcomes = Outcomes()
         self.doubts = Doubts()
         self.memories = Memories()
@@ -356,6 +359,10 @@ class State:
             self.join_outgoing(values["number"], values["name"])
         elif setup.what == "drop-outgoing":
             self.drop_outgoing(values["number"])
+        elif setup.what == "bound":
+            self._bind(values)
+        elif setup.what == "unbound":
+            self.bindings.forget(values["name"])
         elif setup.what == "offline":
             self.offline_s = values["since_s"]
         elif setup.what == "pause":
@@ -443,6 +450,17 @@ class State:
             del before.also[element.key()]
         self.aliases[element.key()] = outgoing
         outgoing.also[element.key()] = name
+
+    def _bind(self, values: dict[str, Any]) -> None:
+        """Somebody answers under a name from now on."""
+        name, guid = values["name"], bytes.fromhex(values["guid"])
+        by_hand = values.get("by_hand", False)
+        before = self.bindings.bind(name, Binding(guid, values["since_s"], by_hand))
+        sent = dict(values.get("sent", ()))
+        if before and before != guid:
+            for outgoing in self.outgoing.values():
+                if outgoing.bound_name == name:
+                    hand_over(outgoing, before, sent.get(outgoing.number))
 
     def outgoing_of(self, key: str) -> Outgoing | None:
         """The outgoing queue that messages under a name have gone to; None: none was sent."""

@@ -33,7 +33,10 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """A queue manager at a glance."""
+    """A queue manager at a glance.
+
+    ``disbelieved``: what peers said since the start that does not count, and how often.
+    """
 
     name: str
     id: str
@@ -53,6 +56,7 @@ class StatusView:
     offline_since: int
     restored: Restored | None
     """The restore that this manager comes from."""
+    disbelieved: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +266,7 @@ def status(desk: Desk) -> StatusView:
         transactional_dead_letters=len(state.holders[1]),
         offline_since=state.offline_s,
         restored=state.restored,
+        disbelieved=dict(desk.disbelieved),
     )
 
 

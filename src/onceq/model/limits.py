@@ -173,6 +173,19 @@ QUEUES_MAX: Final = 100_000
 OUTGOING_QUEUES_MAX: Final = 100_000
 """Outgoing queues of one queue manager (plan: 10^5 streams)."""
 
+BOUND_NAMES_MAX: Final = 100_000
+"""Names of other managers of which it is remembered who answers under them: each was connected to,
+for an outgoing queue."""
+
+OWNERS_MAX: Final = 4
+"""Managers that have answered for one outgoing queue, one after another, and may still tell of
+what they were given."""
+
+STREAM_AHEAD_S_MAX: Final = 2 * 86_400
+"""A message stream that claims to have begun later than this from now (two days) is refused: the
+clocks of managers differ by hours where time zones are set wrongly, and everything a sender began
+at its true time would be stale until then."""
+
 OUTGOING_NAMES_MAX: Final = 200_000
 """Further names of outgoing queues that are remembered: two more for each destination."""
 

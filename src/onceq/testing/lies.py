@@ -1,0 +1,87 @@
+"""Well-formed packets that say what is not so: for a peer that lies, in tests and in ``make liar``.
+
+Nothing here is malformed; what is wrong is who says it. Used by the simulator, by the foreign peer
+of the conformance tests, and by ``tools/liar.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceq.model.classes import MessageClass
+from onceq.model.identity import NO_GUID
+from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.run import Run
+from onceq.packet.acks import final_ack, order_ack
+from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
+from onceq.packet.encode import encode_run
+from onceq.packet.settle import Inquiry, Memory, inquiry, settlement
+from onceq.packet.templates import template
+
+MESSAGE = 0x4000_0000
+"""Message numbers of what is made here begin at this."""
+
+
+def messages(
+    source: bytes, to: str, bodies: Sequence[bytes], *, stream: int = 0, number: int = 1,
+    sent_s: int, admin: str = "", manager: bytes = NO_GUID, queue_number: int = 0,
+    dead_letter: bool = False,
+) -> bytes:  # fmt: skip
+    """User messages of a manager, one run; of a stream if there is one.
+
+    Args:
+        to: Direct name without "DIRECT="; "" for the queue ``queue_number`` of ``manager``.
+        admin: Direct name of an administration queue that shall hear everything.
+    """
+    destination = Address(DIRECT, direct=to) if to else Address(ON_DESTINATION, number=queue_number)
+    made = template(
+        source=source,
+        destination=destination,
+        destination_manager=manager,
+        admin=Address(DIRECT, direct=admin) if admin else NOWHERE,
+        properties=Properties(
+            delivery=Delivery.RECOVERABLE,
+            acknowledge=Acknowledge(15) if admin else Acknowledge.NONE,
+            journal=Journal.DEADLETTER if dead_letter else Journal.NONE,
+        ),
+        sent_time=sent_s,
+        transactional=bool(stream),
+    )
+    packets = encode_run(
+        made, Run.of(list(bodies)), first_message=MESSAGE + number, stream=stream,
+        first_number=number if stream else 0, transaction=1 if stream else 0, first=True, last=True,
+    )  # fmt: skip
+    return bytes(packets.data)
+
+
+def acknowledged(acker: bytes, to: bytes, stream: int, number: int, *, sent_s: int) -> bytes:
+    """An order acknowledgment."""
+    return order_ack(
+        own=acker, own_message=MESSAGE, sent_time=sent_s, address="", destination_manager=to,
+        stream=stream, number=number,
+    )  # fmt: skip
+
+
+def ended(
+    acker: bytes, to: bytes, stream: int, number: int, *, sent_s: int,
+    reason: int = MessageClass.ACK_RECEIVE, message: int = 1,
+) -> bytes:  # fmt: skip
+    """A final acknowledgment."""
+    return final_ack(
+        own=acker, own_message=MESSAGE, sent_time=sent_s, destination_manager=to,
+        message_class=reason, stream=stream, number=number, previous=number - 1, source=to,
+        message=message,
+    )  # fmt: skip
+
+
+def asked(asker: bytes, to: bytes, queue: str, stream: int, live: int, *, sent_s: int) -> bytes:
+    """An inquiry: nothing before ``live`` will ever come in that stream."""
+    said = Inquiry(Address(DIRECT, direct=queue), ((stream, live),))
+    return inquiry(said, own=asker, own_message=MESSAGE, sent_time=sent_s, destination_manager=to)
+
+
+def settled(acker: bytes, to: bytes, stream: int, last: int, *, sent_s: int) -> bytes:
+    """A settlement: nothing up to ``last`` has arrived in that stream."""
+    told = [Memory(stream, 1, last, True, ((1, last),))]
+    return settlement(told, own=acker, own_message=MESSAGE, sent_time=sent_s,
+                      destination_manager=to)  # fmt: skip

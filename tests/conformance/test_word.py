@@ -1,0 +1,277 @@
+"""Whose word counts: acknowledgments, messages and streams of peers that say what is not so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceq.model.classes import MessageClass
+from onceq.model.identity import guid_text
+from onceq.model.message import Journal
+from onceq.testing import lies
+from tests.conformance.foreign import STRANGER, Foreign
+from tests.conformance.world import START_S, World, Worlds, fast
+
+pytestmark = pytest.mark.inside("a stranger's packets are made in the test")
+Q = r"DIRECT=OS:B\private$\q"
+TO_B = r"OS:B\private$\q"
+LOCAL = r"private$\q"
+DEAD = "SYSTEM$;DEADXACT"
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    made = worlds("A", "B")
+    made["B"].create("q")
+    return made
+
+
+def now_s(world: World) -> int:
+    return START_S + world.now_us // 1_000_000
+
+
+def cut_off(world: World, *bodies: bytes, **more: Any) -> Any:
+    """A has transmitted these to B, and then the line went; what it knows of them."""
+    world.link("A", "B").policy = lambda p: []
+    world["A"].once(Q, *bodies, **more)
+    world.run(1)
+    world.cut("A", "B")
+    world.link("A", "B").policy = lambda p: [(0, p)]
+    world.run(1)
+    (view,) = world["A"].look("outgoing")
+    assert view.messages == len(bodies)
+    return view
+
+
+def waiting(world: World) -> int:
+    return int(world["A"].look("outgoing-queue", Q).messages)
+
+
+def disbelieved(world: World, name: str = "A") -> int:
+    engine = world[name].engine
+    assert engine is not None
+    return sum(engine.manager._desk.disbelieved.values())
+
+
+# ---- acknowledgments ---------------------------------------------------------------------------
+
+
+def test_a_strangers_order_acknowledgment_lets_nothing_go(world: World) -> None:
+    view = cut_off(world, b"1", b"2")
+    a, b = (world[name].identity.guid for name in "AB")
+    stranger = Foreign(world).call(world["A"])
+    stranger.say(lies.acknowledged(STRANGER, a, view.stream, 2, sent_s=now_s(world)))
+    assert waiting(world) == 2
+    assert disbelieved(world) == 1
+    stranger.say(lies.acknowledged(b, a, view.stream, 2, sent_s=now_s(world)))
+    assert waiting(world) == 2, "a claim in the packet is no better than one in the session"
+    assert disbelieved(world) == 2
+    world.mend("A", "B")
+    world.run(40)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2"]
+
+
+def test_a_strangers_final_acknowledgment_ends_nothing(world: World) -> None:
+    view = cut_off(world, b"1", b"2", journal=Journal.DEADLETTER)
+    a = world["A"].identity.guid
+    stranger = Foreign(world).call(world["A"])
+    for reason in (MessageClass.ACK_RECEIVE, MessageClass.NACK_QUEUE_PURGED):
+        stranger.say(
+            lies.ended(STRANGER, a, view.stream, 1, sent_s=now_s(world), reason=reason),
+            recoverable=1,
+        )
+    assert waiting(world) == 2
+    assert world["A"].bodies(DEAD) == []
+    assert disbelieved(world) == 2
+    world.mend("A", "B")
+    world.run(40)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2"]
+
+
+def test_who_serves_a_queue_is_known_after_a_restart(world: World) -> None:
+    """An acknowledgment may come on another session, before this manager has connected again."""
+    view = cut_off(world, b"1")
+    world["A"].kill()
+    world["A"].start()
+    world.run(0.5)
+    a, b = (world[name].identity.guid for name in "AB")
+    assert world["A"].look("outgoing-queue", Q).peer == ""
+    stranger = Foreign(world).call(world["A"])
+    stranger.say(lies.acknowledged(STRANGER, a, view.stream, 1, sent_s=now_s(world)))
+    assert waiting(world) == 1
+    other = Foreign(world, b, address=world["B"].address).call(world["A"])
+    other.say(lies.acknowledged(b, a, view.stream, 1, sent_s=now_s(world)))
+    assert waiting(world) == 0
+
+
+def test_who_serves_a_queue_is_known_after_a_checkpoint(world: World) -> None:
+    view = cut_off(world, b"1")
+    engine = world["A"].engine
+    assert engine is not None
+    again = type(engine.manager)(world["A"].identity, world["A"].settings)
+    image = b"".join(map(bytes, engine.manager.snapshot()))
+    again.recover(world.now(), image, [], engine.manager.position)
+    assert again.state.bindings.guid_of("os:b") == world["B"].identity.guid
+    assert view.stream in again.state.streams
+
+
+def test_an_acknowledgment_of_what_was_never_transmitted(world: World) -> None:
+    a, b = (world[name].identity.guid for name in "AB")
+    world["A"].once(Q, b"0")
+    world.run(2)
+    world.cut("A", "B")
+    world.run(1)
+    world["A"].once(Q, b"1", b"2")
+    view = world["A"].look("outgoing-queue", Q)
+    liar = Foreign(world, b, address=world["B"].address).call(world["A"])
+    for number in (1, 2, 3, 4_000_000_000):
+        said = lies.ended(b, a, view.stream, number, sent_s=now_s(world))
+        liar.say(said, recoverable=1)
+        liar.say(lies.acknowledged(b, a, view.stream, number, sent_s=now_s(world)))
+    assert waiting(world) == 2
+    assert disbelieved(world) == 8
+
+
+def test_a_stranger_settles_no_doubt(world: World) -> None:
+    view = cut_off(world, b"1", journal=Journal.DEADLETTER, time_to_reach_queue=5)
+    world.run(10)
+    assert world["A"].look("outgoing-queue", Q).in_doubt == 1
+    a = world["A"].identity.guid
+    stranger = Foreign(world).call(world["A"])
+    stranger.say(lies.settled(STRANGER, a, view.stream, 1, sent_s=now_s(world)))
+    stranger.say(lies.ended(STRANGER, a, view.stream, 1, sent_s=now_s(world)), recoverable=1)
+    assert world["A"].look("outgoing-queue", Q).in_doubt == 1
+    assert disbelieved(world) == 2
+    (dead,) = world["A"].messages(DEAD)
+    assert dead.message_class == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+    world.mend("A", "B")
+    world.run(60)
+    assert world["A"].look("outgoing-queue", Q).in_doubt == 0
+
+
+def test_what_a_manager_was_given_it_may_tell_of_after_another_has_its_name(
+    world: World,
+) -> None:
+    """B moves to another computer with a new identity; the old one is still being emptied."""
+    world["A"].once(Q, b"1", journal=Journal.JOURNAL)
+    world.run(2)
+    assert world["A"].look("outgoing-queue", Q).awaiting_final == 1
+    old = world["B"].identity.guid
+    view = world["A"].look("outgoing-queue", Q)
+    world.cut("A", "B")
+    new = Foreign(world, b"new B".ljust(16, b"\3"), address="10.0.0.77")
+    world.foreigners["b"] = new
+    world["A"].once(Q, b"2")
+    world.run(5)
+    assert len(new.bodies()) == 1
+    now = world["A"].look("outgoing-queue", Q)
+    a = world["A"].identity.guid
+    # The new one knows nothing of the first message, the old one nothing of the second.
+    new.say(lies.ended(new.guid, a, view.stream, 1, sent_s=now_s(world)), recoverable=1)
+    assert world["A"].look("outgoing-queue", Q).awaiting_final == 1
+    late = Foreign(world, old, address=world["B"].address).call(world["A"])
+    late.say(lies.acknowledged(old, a, now.stream, now.next_number - 1, sent_s=now_s(world)))
+    assert waiting(world) == 2
+    late.say(lies.ended(old, a, view.stream, 1, sent_s=now_s(world)), recoverable=1)
+    assert world["A"].look("outgoing-queue", Q).awaiting_final == 0
+    new.say(lies.acknowledged(new.guid, a, now.stream, now.next_number - 1, sent_s=now_s(world)))
+    assert waiting(world) == 0
+
+
+# ---- messages under another identity ---------------------------------------------------------
+
+
+def test_messages_of_another_manager_are_refused(world: World) -> None:
+    a = world["A"].identity.guid
+    world["A"].once(Q, b"1")
+    world.run(2)
+    (before,) = world["B"].look("streams")
+    stranger = Foreign(world).call(world["B"])
+    stream = before.stream + (1 << 32)
+    stranger.say(
+        lies.messages(a, TO_B, [b"forged"], stream=stream, sent_s=now_s(world)), recoverable=1
+    )
+    world.run(1)
+    assert stranger.closed
+    assert disbelieved(world, "B") == 1
+    stranger.call(world["B"])
+    stranger.say(lies.messages(a, TO_B, [b"forged"], sent_s=now_s(world)), recoverable=1)
+    world.run(1)
+    (after,) = world["B"].look("streams")
+    assert (after.stream, after.number) == (before.stream, before.number)
+    world["A"].once(Q, b"2")
+    world.run(2)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2"]
+
+
+def test_a_router_is_met_before_it_is_believed(worlds: Worlds) -> None:
+    """Who says that it is the router may be anybody; its name says where to ask."""
+    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+    a, b = world["A"].identity.guid, world["B"]
+    b.create("q")
+    b.kill()
+    b.routes[a] = "R"
+    b.start()
+    stranger = Foreign(world).call(b)
+    stranger.say(lies.messages(a, TO_B, [b"forged"], sent_s=now_s(world)), recoverable=1)
+    world.run(3)
+    assert stranger.closed
+    stranger.call(b)
+    stranger.say(
+        lies.messages(a, TO_B, [b"forged"], stream=START_S << 32, sent_s=now_s(world)),
+        recoverable=1,
+    )
+    world.run(1)
+    assert b.look("streams") == ()
+    assert b.engine is not None
+    assert b.engine.manager.state.bindings.guid_of("os:r") == world["R"].identity.guid
+
+
+# ---- streams of the future ---------------------------------------------------------------------
+
+
+def test_a_stream_from_the_future_is_never_recorded(world: World) -> None:
+    a, b = (world[name].identity.guid for name in "AB")
+    world["A"].once(Q, b"1")
+    world.run(2)
+    liar = Foreign(world, a, address=world["A"].address).call(world["B"])
+    for stamp in ((1 << 31) - 1, now_s(world) + 3 * 86_400):
+        liar.say(
+            lies.messages(a, TO_B, [b"x"], stream=stamp << 32 | 1, sent_s=now_s(world)),
+            recoverable=1,
+        )
+        liar.say(lies.asked(a, b, TO_B, stamp << 32 | 1, 7, sent_s=now_s(world)))
+    assert disbelieved(world, "B") == 4
+    world["A"].once(Q, b"2")
+    world.run(40)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2"]
+
+
+def test_a_stream_of_tomorrow_is_taken(world: World) -> None:
+    """The clock of another manager may be wrong by hours."""
+    guid = b"far east".ljust(16, b"\5")
+    peer = Foreign(world, guid).call(world["B"])
+    stream = now_s(world) + 86_400 << 32 | 1
+    peer.say(lies.messages(guid, TO_B, [b"x"], stream=stream, sent_s=now_s(world)), recoverable=1)
+    world.run(1)
+    assert world["B"].bodies(LOCAL) == [b"x"]
+
+
+def test_who_lies_is_told_of_once_an_hour(world: World) -> None:
+    view = cut_off(world, b"1")
+    engine = world["A"].engine
+    assert engine is not None
+    told: list[Any] = []
+    original = engine.manager._desk.act
+    engine.manager._desk.act = lambda action: (told.append(action), original(action))[1]  # type: ignore[method-assign]
+    a = world["A"].identity.guid
+    stranger = Foreign(world).call(world["A"])
+    for _ in range(50):
+        said = lies.acknowledged(STRANGER, a, view.stream, 1, sent_s=now_s(world))
+        stranger.say(said)
+    notices = [one for one in told if type(one).__name__ == "Notice"]
+    assert len(notices) == 1
+    assert notices[0].values["peer"] == guid_text(STRANGER)
+    assert notices[0].values["address"] == "10.9.9.9"
+    assert disbelieved(world) == 50

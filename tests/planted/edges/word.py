@@ -1,0 +1,113 @@
+"""Planted mistakes about whose word counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.planted.planted import Planted
+
+WORD = "tests/conformance/test_word.py::"
+
+
+def _anybody_acknowledges(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import trust
+
+    patch.setattr(trust, "serves", lambda *_: True)
+
+
+def _claims_are_believed(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import arrival
+
+    patch.setattr(arrival, "speaks_for", lambda *_: "")
+
+
+def _numbers_never_transmitted(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import trust
+
+    patch.setattr(trust, "_possible", lambda *_: True)
+
+
+def _bindings_forgotten(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.bindings import Bindings
+
+    patch.setattr(Bindings, "dump", lambda self: [])
+
+
+def _the_one_before_may_tell_of_all(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import state
+
+    original = state.hand_over
+
+    def hand_over(outgoing: object, before: bytes, sent: int | None) -> None:
+        original(outgoing, before, (1 << 40))  # type: ignore[arg-type]
+
+    patch.setattr(state, "hand_over", hand_over)
+
+
+def _the_new_one_may_tell_of_what_was(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import state
+
+    patch.setattr(state, "hand_over", lambda *_: None)
+
+
+def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import arrival
+
+    patch.setattr(arrival, "from_the_future", lambda *_: False)
+
+
+def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import doubts
+
+    patch.setattr(doubts, "from_the_future", lambda *_: False)
+
+
+def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.bindings import Bindings
+
+    original = Bindings.guid_of
+
+    def guid_of(self: Bindings, name: str) -> bytes:
+        return original(self, name) or b"stranger".ljust(16, b"\7")
+
+    patch.setattr(Bindings, "guid_of", guid_of)
+
+
+PLANTED = (
+    Planted(
+        "anybody-acknowledges", _anybody_acknowledges,
+        WORD + "test_a_strangers_order_acknowledgment_lets_nothing_go",
+    ),
+    Planted(
+        "messages-under-any-guid", _claims_are_believed,
+        WORD + "test_messages_of_another_manager_are_refused",
+    ),
+    Planted(
+        "numbers-never-transmitted", _numbers_never_transmitted,
+        WORD + "test_an_acknowledgment_of_what_was_never_transmitted",
+    ),
+    Planted(
+        "who-serves-is-not-in-the-checkpoint", _bindings_forgotten,
+        WORD + "test_who_serves_a_queue_is_known_after_a_checkpoint",
+    ),
+    Planted(
+        "the-manager-before-tells-of-everything", _the_one_before_may_tell_of_all,
+        WORD + "test_what_a_manager_was_given_it_may_tell_of_after_another_has_its_name",
+    ),
+    Planted(
+        "the-manager-behind-tells-of-everything", _the_new_one_may_tell_of_what_was,
+        WORD + "test_what_a_manager_was_given_it_may_tell_of_after_another_has_its_name",
+    ),
+    Planted(
+        "streams-from-the-future", _a_future_is_accepted,
+        WORD + "test_a_stream_from_the_future_is_never_recorded",
+    ),
+    Planted(
+        "inquiries-from-the-future", _a_future_is_noted_of_an_inquiry,
+        WORD + "test_a_stream_from_the_future_is_never_recorded",
+    ),
+    Planted(
+        "whoever-comes-first-is-the-router", _whoever_comes_first_is_the_router,
+        WORD + "test_a_router_is_met_before_it_is_believed",
+    ),
+)  # fmt: skip
