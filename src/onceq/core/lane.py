@@ -152,6 +152,9 @@ class Lane:
         assert counter >= self.next, "counters only grow"
         assert counter & (CHUNK - 1) == 0, "a gap ends at the beginning of a chunk"
         self.next = counter
+        if not len(self):
+            # Or what is taken out behind the gap would seem to have something before it.
+            self.head = self.cursor = counter
 
     # ---- looking ------------------------------------------------------------------------
 

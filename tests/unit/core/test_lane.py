@@ -118,3 +118,14 @@ def test_against_a_list(seed: int) -> None:
 
 def flat(ranges: list[Range]) -> list[int]:
     return [first + offset for first, count in ranges for offset in range(count)]
+
+
+def test_behind_a_gap_nothing_seems_to_stand_before() -> None:
+    """Whoever replays all records sees the same head as who was restored from a checkpoint."""
+    made = lane((100, [10, 20]))
+    made.remove(1, 2)
+    made.skip_to(CHUNK)
+    made.append(200, array("I", [5]), arrived=7)
+    assert made.head == CHUNK
+    made.remove(CHUNK, 1)
+    assert made.head == made.next == CHUNK + 1
