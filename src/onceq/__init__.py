@@ -17,7 +17,7 @@ from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.tracking import Ending, Tracked
 from onceq.client.whole import SenderTransaction
-from onceq.errors import InDoubt, OnceqError, ReceiveTimeout
+from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
@@ -42,7 +42,9 @@ __all__ = [
     "QueueManager",
     "ReceiveTimeout",
     "RestoreReport",
+    "SendFailed",
     "SenderTransaction",
+    "ServiceNotAvailable",
     "Settings",
     "Tracked",
     "Transaction",

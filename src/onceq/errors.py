@@ -11,7 +11,10 @@ LONG: one table of errors, with cause and cure of each, is read in one place.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_SHOWN_CHARS: Final = 200
+"""Of a destination in a text; names with many elements are long."""
 
 
 class OnceqError(Exception):
@@ -408,6 +411,16 @@ class RolledBack(Refused):
     cure = "Do the whole transaction again; the text says why it failed."
 
 
+class SendFailed(RolledBack):
+    """A send of this transaction was refused, so that nothing of the transaction happened."""
+
+    code = "send-failed"
+    cure = (
+        "The text names the send and says why it was refused. Mend that (room in the queue or on "
+        "the disk, a smaller transaction), then do the whole transaction again."
+    )
+
+
 class RolledBackByTime(RolledBack):
     """The branch was left alone for too long, and was rolled back (XA_RBTIMEOUT)."""
 
@@ -646,6 +659,25 @@ class NewerFormat(StorageFailure):
 
     code = "newer-format"
     cure = "Use the onceq that wrote the store, or a newer one."
+
+
+def dooms(error: OnceqError) -> bool:
+    """Whether a send that is refused so dooms its transaction: it is not the call that is wrong.
+
+    A body that is too large always is; whoever sends it may go on, and send it in parts.
+    """
+    return isinstance(error, Refused) and not isinstance(error, BodyTooLarge)
+
+
+def send_failed(destination: str, error: OnceqError) -> SendFailed:
+    """What the commit of a transaction says after a send in it was refused."""
+    if isinstance(error, SendFailed):
+        return error
+    to = destination if len(destination) <= _SHOWN_CHARS else destination[:_SHOWN_CHARS] + "..."
+    return SendFailed(
+        f"nothing of this transaction happened, because its send to {to} was refused "
+        f"({error.code}): {error.text}"
+    )
 
 
 def every() -> dict[str, type[OnceqError]]:

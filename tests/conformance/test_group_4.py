@@ -12,6 +12,9 @@ from onceq.errors import (
     OnceqError,
     QueueExists,
     QueueNotFound,
+    SendFailed,
+    StorageReserve,
+    TransactionOver,
     UnsupportedAccessMode,
     UnsupportedFormatName,
     UnsupportedOperation,
@@ -19,6 +22,7 @@ from onceq.errors import (
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.xid import Xid
 from tests.conformance.world import Node, World, Worlds
 
 Q1, Q2, Q3 = (rf"DIRECT=OS:{name}\private$\q" for name in "BCD")
@@ -79,10 +83,50 @@ def test_case_071_one_that_cannot_take_it_stops_all(worlds: Worlds) -> None:
     a.send(tx, Q1, b"before")
     with pytest.raises(InsufficientResources):
         a.send(tx, f"{Q1},DIRECT=OS:A\\private$\\small,{Q2}", b"x" * 2048)
-    a.abort(tx)
+    with pytest.raises(SendFailed, match="small"):
+        a.send(tx, Q2, b"behind")
+    with pytest.raises(SendFailed, match=r"small.*quota"):
+        a.commit(tx)
+    with pytest.raises(TransactionOver):
+        a.abort(tx)
     world.run(5)
     assert everywhere(world) == [[], [], []]
     assert a.bodies(r"private$\small") == []
+
+
+@pytest.mark.inside("the disk is said to be nearly full")
+@pytest.mark.parametrize("branch", [False, True], ids=["transaction", "branch"])
+def test_a_send_refused_for_the_disk_dooms_its_transaction(worlds: Worlds, branch: bool) -> None:
+    """S0, FN-15: also when the disk has room again, and other sends went well."""
+    a = worlds("A")["A"]
+    a.create("one")
+    a.create("two")
+    xid = Xid(7, b"doomed", b"")
+    tx = a.start_branch(xid) if branch else a.begin()
+    a.send(tx, r"private$\one", b"before")
+    a.engine.submit(inputs.Space(low=True))
+    with pytest.raises(StorageReserve):
+        a.send(tx, r"private$\two", b"refused")
+    a.engine.submit(inputs.Space(low=False))
+    with pytest.raises(SendFailed, match=r"two.*storage-reserve"):
+        a.send(tx, r"private$\one", b"behind")
+    with pytest.raises(SendFailed, match=r"two.*storage-reserve"):
+        a.prepare(xid, tx) if branch else a.commit(tx)
+    assert a.bodies(r"private$\one") == []
+    assert not a.look("transactions"), "it is over"
+    assert not a.look("branches")
+
+
+def test_a_send_that_is_wrong_in_itself_dooms_nothing(world: World) -> None:
+    a = world["A"]
+    tx = a.begin()
+    a.send(tx, Q1, b"before")
+    with pytest.raises(IllegalFormatName):
+        a.send(tx, rf"{Q2},{Q3};JOURNAL", b"wrong")
+    a.send(tx, Q1, b"behind")
+    a.commit(tx)
+    world.run(5)
+    assert world["B"].bodies(LOCAL) == [b"before", b"behind"]
 
 
 def test_case_072_a_mix_of_kinds(world: World) -> None:

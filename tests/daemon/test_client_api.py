@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import onceq
 from onceq import aio, errors
+from onceq.model.xid import Xid
 from tests.daemon.applications import KINDS, client
 from tests.scratch import scratch
 
@@ -282,23 +284,102 @@ def test_a_range_is_removed_without_its_bytes(qm: Any) -> None:
     assert bodies(qm) == [b"0", b"4"]
 
 
-def test_a_refused_commit_can_be_mended(qm: Any) -> None:
-    """The unit stays as it was: nothing of it is forgotten."""
-    qm.create_queue("private$/tight", transactional=True, quota_kb=1, exist_ok=True)
+@pytest.fixture
+def tight(qm: Any) -> Iterator[str]:
+    """A queue that takes one small message."""
+    name = "private$/tight"
+    qm.create_queue(name, transactional=True, quota_kb=1)
+    yield name
+    qm.delete_queue(name)
+
+
+def _gathered(tx: Any, tight: str) -> None:
+    """Refused by the commit: these calls ask nothing of the manager."""
+    tx.send(tight, b"1")
+    tx.send(tight, b"x" * 1_000)
+
+
+def _shipped(tx: Any, tight: str) -> None:
+    """Refused when it is shipped ahead, by a later call; whoever called that takes no notice."""
+    tx.send(tight, b"x" * 1_100)
+    with contextlib.suppress(errors.OnceqError):
+        tx.send_many(T, [bytes(60_000)] * 80)
+
+
+def _apart(tx: Any, tight: str) -> None:
+    """Refused by its own call, which sends several frames."""
+    with pytest.raises(errors.InsufficientResources):
+        tx.send_many(tight, [bytes(60_000)] * 80)
+
+
+def _alone(tx: Any, tight: str) -> None:
+    """Refused by its own call, which sends one large message."""
+    with pytest.raises(errors.InsufficientResources):
+        tx.send(tight, bytes((4 << 20) - 2_000))
+
+
+def _copies(tx: Any, tight: str) -> None:
+    """One of several copies does not fit."""
+    with contextlib.suppress(errors.InsufficientResources):
+        tx.send(r"DIRECT=OS:.\private$\orders,DIRECT=OS:.\private$\tight", b"x" * 1_100)
+
+
+REFUSALS = (_gathered, _shipped, _apart, _alone, _copies)
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+@pytest.mark.parametrize("began", [False, True], ids=["sends only", "received before"])
+def test_a_send_that_was_refused_dooms_its_transaction(
+    qm: Any, tight: str, refused: Callable[[Any, str], None], began: bool
+) -> None:
+    """S0, FN-15: the commit says so and does nothing, in every way that sends take."""
+    qm.send(T, b"there", transactional=True)
+    tx = qm.transaction()
+    if began:
+        assert tx.receive(T, timeout=NOW).body == b"there"
+    tx.send(T, b"before")
+    refused(tx, tight)
+    with contextlib.suppress(errors.OnceqError):
+        tx.send(T, b"behind")
+    with pytest.raises(errors.SendFailed, match=r"tight.*quota-exceeded"):
+        tx.commit()
+    with pytest.raises(errors.TransactionOver, match="a send in it was refused"):
+        tx.commit()
+    assert not qm.transactions(), "it was undone, not left open"
+    assert bodies(qm) == [b"there"]
+    assert bodies(qm, tight) == []
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_a_branch_with_a_refused_send_votes_against(
+    qm: Any, tight: str, refused: Callable[[Any, str], None]
+) -> None:
+    branch = qm.branch(Xid(7, b"doomed", refused.__name__.encode()))
+    branch.send(T, b"before")
+    refused(branch, tight)
+    with pytest.raises(errors.SendFailed, match="tight"):
+        branch.prepare()
+    assert not qm.branches()
+    assert not qm.transactions()
+    assert bodies(qm) == bodies(qm, tight) == []
+
+
+def test_the_end_of_a_block_says_that_a_send_was_refused(qm: Any, tight: str) -> None:
+    with pytest.raises(errors.SendFailed, match="tight"), qm.transaction() as tx:
+        tx.send(T, b"before")
+        _apart(tx, tight)
+    assert bodies(qm) == []
+
+
+def test_a_gathered_send_that_is_wrong_in_itself_is_found_by_the_commit(qm: Any) -> None:
     tx = qm.transaction()
     tx.send(T, b"1")
-    tx.send("private$/tight", b"x" * 600)
-    tx.send("private$/tight", b"x" * 600)
-    qm.send("private$/tight", b"x" * 500, transactional=True)
-    with pytest.raises(errors.InsufficientResources):
+    tx.send(T, b"2", journal=1, dead_letter_queue=r"private$\nowhere")
+    with pytest.raises(errors.BadDeadLetterQueue, match="nowhere"):
+        tx.commit()
+    with pytest.raises(errors.TransactionOver):
         tx.commit()
     assert bodies(qm) == []
-    qm.delete_queue("private$/tight")
-    qm.create_queue("private$/tight", transactional=True)
-    tx.commit()
-    assert bodies(qm) == [b"1"]
-    assert len(bodies(qm, "private$/tight")) == 2
-    qm.delete_queue("private$/tight")
 
 
 def test_a_wrong_name_is_refused_when_it_is_first_used(qm: Any) -> None:

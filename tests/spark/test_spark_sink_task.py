@@ -12,7 +12,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: pip install onceq[spark]")
 
 import onceq  # noqa: E402
-from onceq.errors import InsufficientResources, QueueNotFound, RolledBack  # noqa: E402
+from onceq.errors import QueueNotFound, RolledBack, SendFailed  # noqa: E402
 from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
 from onceq.spark import sink_task  # noqa: E402
 from onceq.spark.sink_options import parse_sink  # noqa: E402
@@ -97,7 +97,7 @@ def test_what_is_not_the_rows_fault_fails_it_also_with_an_error_queue(
 ) -> None:
     qm.create_queue(r"private$\e", transactional=True)
     qm.create_queue(r"private$\full", transactional=True, quota_kb=1)
-    with pytest.raises(InsufficientResources, match="make batches smaller"):
+    with pytest.raises(SendFailed, match=r"quota-exceeded.*make batches smaller"):
         task(qm, queue=r"private$\full", errorQueue=r"private$\e").run(batches(b"x" * 5_000))
     assert qm.queue(r"private$\e")["messages"] == 0
     with pytest.raises(QueueNotFound, match="row 5 of partition 3"):

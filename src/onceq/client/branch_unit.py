@@ -20,7 +20,9 @@ from onceq.errors import (
     InDoubt,
     LinkLost,
     OnceqError,
+    ServiceNotAvailable,
     StorageFailure,
+    TransactionOver,
     UnknownBranch,
 )
 from onceq.model.branch import Decision, Join, Leave, Vote
@@ -79,6 +81,8 @@ class BranchUnit(Unit):
     def end(self, how: Leave = Leave.SUCCESS) -> Plan:
         """Dissociate it; what was gathered is shipped first."""
         self.check_open()
+        if self.doomed is not None:
+            how = Leave.FAIL  # The manager may know nothing of a send that was wrong in itself.
         if self._items and how is not Leave.FAIL:
             yield from self._ship()
         yield from self.guard(verb("end", self.xid, transaction=self.number, how=how))
@@ -86,12 +90,25 @@ class BranchUnit(Unit):
         self._clear()
 
     def prepare(self) -> Plan:
-        """Send what was gathered, and promise both outcomes; returns a Vote."""
+        """Send what was gathered, and promise both outcomes; returns a Vote.
+
+        Raises:
+            SendFailed: A send was refused, here or before; the branch was rolled back.
+        """
         self.check_open()
+        if self.doomed is not None:
+            yield from self._end_doomed()
         items, runs = self._offer()
         xid = self.xid
         head = frames.PrepareHead(self.number, xid.format_id, xid.gtrid, xid.bqual, items)
-        self.vote = Vote((yield from self.guard(_one(Request(Code.PREPARE, head, runs)))))
+        try:
+            vote = yield from self.guard(_one(Request(Code.PREPARE, head, runs)))
+        except (TransactionOver, ServiceNotAvailable):
+            raise
+        except OnceqError as error:
+            yield from self._end_refused(items, error)
+            raise
+        self.vote = Vote(vote)
         self.over = f"{self.vote.value}: its coordinator goes on"
         self._clear()
         return self.vote
@@ -135,7 +152,7 @@ class Deciding:
     def enlist(self, partner: str) -> Plan:
         """Tell the manager of a partner, before that does anything; returns its branch."""
         unit = self._unit
-        unit.check_open()
+        unit.check_sound()
         gtrid = self.gtrid or make_gtrid(unit.session.source, unit.session.next_global())
         yield from unit.begin()
         head = frames.DecideHead("enlist", unit.number, gtrid, partner)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, cast, overload
 
 from onceq.client import plans
+from onceq.client.batches import send_many
 from onceq.client.bodies import Body
 from onceq.client.branches import Branching
 from onceq.client.current import current
@@ -27,7 +28,6 @@ from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.tracking import Tracked, Tracking, copies, wishes
-from onceq.client.unit import send_many
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Message

@@ -194,12 +194,16 @@ class Transaction(Taking):
         if not len(self._partners):
             return cast(MessageIds, self._run(self._unit.commit(retaining=retaining)))
         self._unit.check_open()
+        if self._unit.doomed is not None:
+            self._partners.rollback()
+            return cast(MessageIds, self._run(self._unit.commit()))
         steps = committing(len(self._partners), idle=self._unit.idle)
         try:
             made = carry_out(steps, self._partners, self._home)
         except RolledBack:
             self._partners.open = False
-            self.abort()
+            if not self._unit.over:
+                self.abort()
             raise
         except BaseException:
             if self._unit.decided or self._unit.idle:

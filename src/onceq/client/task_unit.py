@@ -153,12 +153,16 @@ class AsyncTransaction(AsyncTaking):
         if not len(self._partners):
             return cast(MessageIds, await self._run(self._unit.commit(retaining=retaining)))
         self._unit.check_open()
+        if self._unit.doomed is not None:
+            await self._partners.rollback_async()
+            return cast(MessageIds, await self._run(self._unit.commit()))
         steps = committing(len(self._partners), idle=self._unit.idle)
         try:
             made = await carry_out_async(steps, self._partners, self._home)
         except RolledBack:
             self._partners.open = False
-            await self.abort()
+            if not self._unit.over:
+                await self.abort()
             raise
         except BaseException:
             if self._unit.decided or self._unit.idle:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Literal, cast, overload
 
 from onceq.client import plans
+from onceq.client.batches import send_many
 from onceq.client.bodies import Body
 from onceq.client.current import current
 from onceq.client.cursors import AsyncCursor
@@ -25,7 +26,6 @@ from onceq.client.task_branches import AsyncBranching
 from onceq.client.task_recovering import AsyncRecovering
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.tracking import AsyncTracked, AsyncTracking, copies, wishes
-from onceq.client.unit import send_many
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Message

@@ -31,9 +31,12 @@ from onceq.errors import (
     InvalidParameter,
     NotSupported,
     OnceqError,
+    SendFailed,
     ServiceNotAvailable,
     TransactionOver,
     TransactionUsage,
+    dooms,
+    send_failed,
 )
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
@@ -57,6 +60,7 @@ class Unit:
     Attributes:
         begun: Whether the manager knows of it.
         over: "" while it is open; else what became of it.
+        doomed: The send that was refused, if one was: it can only be aborted.
         id: Of its commit, once that was tried.
         sent: Identifiers of its messages, after the commit.
     """
@@ -66,6 +70,7 @@ class Unit:
         self.number = session.next_transaction()
         self.begun = False
         self.over = ""
+        self.doomed: SendFailed | None = None
         self.id: TransactionId | None = None
         self.sent: MessageIds | None = None
         self._from: dict[str, list[array[int]]] = {}
@@ -87,6 +92,17 @@ class Unit:
         """Raises TransactionOver if it is not."""
         if self.over:
             raise TransactionOver(f"this transaction is over: it was {self.over}")
+
+    def check_sound(self) -> None:
+        """The same; raises SendFailed if there is nothing left but to abort it."""
+        self.check_open()
+        if self.doomed is not None:
+            raise self.doomed
+
+    def _refused(self, destination: str, error: OnceqError) -> SendFailed:
+        """A send was refused, and its transaction with it; the manager says the same."""
+        self.doomed = send_failed(destination, error)
+        return self.doomed
 
     def lost(self) -> TransactionOver:
         """Its connection is gone, and with it whatever it had done."""
@@ -122,7 +138,8 @@ class Unit:
     # ---- sending --------------------------------------------------------------------------
 
     def send(self, destination: str, bodies: Iterable[Body], values: dict[str, Any]) -> Plan:
-        """Add messages; if this raises anything else than TransactionOver, none was added."""
+        """Add messages. If this raises none was added, and if not because of the call itself
+        (a wrong name or property) the transaction is doomed: its commit says so (S0)."""
         more = self.offer(destination, bodies, values)
         if more is not None:
             yield from more
@@ -131,7 +148,7 @@ class Unit:
         self, destination: str, bodies: Iterable[Body], values: dict[str, Any]
     ) -> Plan | None:
         """The same, done at once if that asks nothing of the manager; else what is still to do."""
-        self.check_open()
+        self.check_sound()
         if not isinstance(destination, str):
             raise InvalidParameter(f"a destination is a name, not {destination!r}")
         run = run_of(bodies)
@@ -162,6 +179,13 @@ class Unit:
         elif len(run):
             self._gather(destination, values, run, own, size)
 
+    def add_apart(
+        self, destination: str, run: Run, values: dict[str, Any], own: Run | None
+    ) -> Plan:
+        """Add messages to a unit in which nothing is gathered, and ship them at once."""
+        yield from self.guard(know_destination(self.session, destination))
+        yield from self._ship_apart(destination, values, run, own)
+
     def _gather(
         self, destination: str, values: dict[str, Any], run: Run, own: Run | None, size: int
     ) -> None:
@@ -185,17 +209,18 @@ class Unit:
         self._items, self._bytes, self._messages = [], 0, 0
 
     def _ship(self) -> Plan:
-        """Send ahead what was gathered. These calls have succeeded, so a refusal ends it all."""
+        """Send ahead what was gathered. These calls have succeeded, so that whatever is wrong with
+        one of them dooms the transaction."""
         items, runs = self._offer()
         yield from self.begin()
-        request = Request(Code.SEND, frames.SendHead(self.number, items), runs)
         try:
-            yield from self.guard(_single(request))
-        except TransactionOver:
+            yield from self._sending(frames.SendHead(self.number, items), runs)
+        except (TransactionOver, SendFailed, ServiceNotAvailable):
             raise
         except OnceqError as error:
-            self.over = f"aborted, because something that it had sent was refused: {error.text}"
-            yield from self._undo()
+            doomed = self._refused(_named(items), error)
+            if dooms(error):
+                raise doomed from error
             raise
         self._clear()
 
@@ -206,17 +231,26 @@ class Unit:
         yield from self.begin()
         for index, (part, heads) in enumerate(parts(run, own)):
             item, runs = framed(destination, values, part, heads)
-            request = Request(Code.SEND, frames.SendHead(self.number, [item]), runs)
             try:
-                yield from self.guard(_single(request))
-            except TransactionOver:
+                yield from self._sending(frames.SendHead(self.number, [item]), runs)
+            except (TransactionOver, SendFailed, ServiceNotAvailable):
                 raise
             except OnceqError as error:
-                if index:
-                    self.over = f"aborted, because a part of a batch was refused: {error.text}"
-                    yield from self._undo()
+                if index or dooms(error):  # A part of the call was taken, or could be no more.
+                    self._refused(destination, error)
                 raise
             self.total += len(part)
+
+    def _sending(self, head: frames.SendHead, runs: list[Run]) -> Plan:
+        """One frame of sends; interrupted, it leaves the transaction without nobody knows what."""
+        try:
+            yield from self.guard(_single(Request(Code.SEND, head, runs)))
+        except (OnceqError, GeneratorExit):
+            raise
+        except BaseException:
+            self.over = "aborted, because a send in it was given up while it waited"
+            yield from self._undo()
+            raise
 
     # ---- receiving ------------------------------------------------------------------------
 
@@ -229,7 +263,7 @@ class Unit:
         A receive that is interrupted (a cancelled task) aborts the transaction: it may have taken
         messages that nobody has seen, and a commit would remove them.
         """
-        self.check_open()
+        self.check_sound()
         yield from self.begin()
         if count == 1:
             asked = chosen(
@@ -247,7 +281,7 @@ class Unit:
         self, queue: str, *, timeout: float | None, deadline: float | None, incomplete: str
     ) -> Plan:
         """Take all messages of one transaction of a sender."""
-        self.check_open()
+        self.check_sound()
         yield from self.begin()
         asked = receive_transaction(
             self.session, queue, self.number, timeout=timeout, deadline=deadline,
@@ -270,7 +304,7 @@ class Unit:
 
     def reject(self, message: Message, queue: str | None) -> Plan:
         """Refuse a message that was received here."""
-        self.check_open()
+        self.check_sound()
         name = self._queue_of(message.lookup_id) if queue is None else queue
         yield from self.begin()
         head = frames.RejectHead(name, self.number, [message.lookup_id], False)
@@ -278,7 +312,7 @@ class Unit:
 
     def move(self, message: Message | int, to: str, queue: str | None) -> Plan:
         """Move a message with the commit."""
-        self.check_open()
+        self.check_sound()
         lookup = message if isinstance(message, int) else message.lookup_id
         name = self._queue_of(lookup) if queue is None else queue
         self._worked = True
@@ -299,7 +333,7 @@ class Unit:
 
     def remove(self, queue: str, first: int, last: int) -> Plan:
         """Take a range that was peeked before, without its bytes."""
-        self.check_open()
+        self.check_sound()
         self._worked = True
         yield from self.begin()
         head = frames.RemoveHead(queue, self.number, first, last)
@@ -312,10 +346,16 @@ class Unit:
     # ---- the end --------------------------------------------------------------------------
 
     def commit(self, *, retaining: bool = False) -> Plan:
-        """Make all of it happen. If it is refused the unit stays as it was."""
+        """Make all of it happen.
+
+        Raises:
+            SendFailed: A send was refused, here or before; the transaction was undone.
+        """
         self.check_open()
         if retaining:
             raise NotSupported("an internal transaction cannot be retained")
+        if self.doomed is not None:
+            yield from self._end_doomed()
         self.id = self.session.next_commit()
         items, runs = self._offer()
         number = self.number if self.begun else 0
@@ -328,7 +368,10 @@ class Unit:
         except InDoubt:
             self.over = "in doubt"
             raise
-        except (OnceqError, GeneratorExit):
+        except (TransactionOver, GeneratorExit):
+            raise
+        except OnceqError as error:
+            yield from self._end_refused(items, error)
             raise
         except BaseException:
             self.over = "in doubt, because its commit was given up while it waited"
@@ -337,6 +380,33 @@ class Unit:
         self._clear()
         self.sent = MessageIds(self.session.source, sent.first_message, sent.messages)
         return self.sent
+
+    def _end_refused(self, items: list[frames.Item], error: OnceqError) -> Plan:
+        """The end was refused: if because of a send in it, abort it and say so.
+
+        What came along were sends whose calls had succeeded, so that it does not matter what is
+        wrong with them. Of what the manager knows (``begun``) it says itself what has doomed it;
+        any other limit is none of a send's.
+
+        Raises:
+            OnceqError: SendFailed, or the send's own mistake.
+        """
+        if isinstance(error, SendFailed):
+            self.doomed = error
+        elif items and not (self.begun and dooms(error)):
+            self._refused(_named(items), error)
+        if self.doomed is not None:
+            yield from self._end_doomed(error)
+
+    def _end_doomed(self, error: OnceqError | None = None) -> Plan:
+        """Abort it, and raise why."""
+        assert self.doomed is not None
+        self.over = "aborted, because a send in it was refused"
+        self._clear()
+        yield from self._undo()
+        if error is None or dooms(error):
+            raise self.doomed from error
+        raise error
 
     def drop(self) -> None:
         """Undo all of it, where the manager knows nothing of it or cannot be told."""
@@ -356,32 +426,7 @@ def _single(request: Request) -> Plan:
     return (yield request)
 
 
-def send_many(
-    session: Session, destination: str, bodies: Iterable[Body], *, transactional: bool,
-    values: dict[str, Any],
-) -> Plan:  # fmt: skip
-    """Send a batch at once: as it is, or as one transaction of its own."""
-    if not isinstance(destination, str):
-        raise InvalidParameter(f"a destination is a name, not {destination!r}")
-    run = run_of(bodies)
-    values, own = parted(values, len(run))
-    pieces = list(parts(run, own)) if len(run) else []
-    if transactional and len(pieces) > 1:
-        unit = Unit(session)
-        try:
-            yield from unit.add(destination, run, values, own)
-            return (yield from unit.commit())
-        except OnceqError:
-            if not unit.over:
-                yield from unit.abort()
-            raise
-    ids = MessageIds(session.source)
-    for piece, heads in pieces:
-        item, runs = framed(destination, values, piece, heads)
-        if transactional:
-            id = session.next_commit()
-            sent = yield from plans.commit(session, 0, [item], runs, id)
-        else:
-            sent = yield Request(Code.SEND, frames.SendHead(0, [item]), runs)
-        ids.add(sent.first_message, sent.messages)
-    return ids
+def _named(items: list[frames.Item]) -> str:
+    """Where gathered sends go, for an error of one of them: the queue manager names it better."""
+    names = dict.fromkeys(item.destination for item in items)
+    return next(iter(names)) if len(names) == 1 else "one of " + ", ".join(names)

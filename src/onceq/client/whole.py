@@ -27,6 +27,12 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 POLICIES: Final = ("wait", "give", "dead-letter")
+Key = tuple[bytes, int, int]
+"""Source, stream and number: what the messages of one transaction to one queue have in common.
+
+The number alone comes round after 2^20 transactions, and at once where a sender begins to count
+anew after a restart; but then it begins a new stream as well (EOD-12).
+"""
 LOOK_AGAIN_S: Final = 5.0
 """What was held by another transaction may be free again after this time."""
 
@@ -36,19 +42,20 @@ class SenderTransaction(Batch):
 
     Attributes:
         source: GUID of the sending queue manager.
-        transaction: Its number there (20 bits, wraps: not a durable key, SND-11).
+        stream: The message stream that they came in; 0: they were sent on this computer.
+        transaction: Its number there (20 bits, wraps, and may begin anew with a stream: not a
+            durable key, SND-11).
         complete: Whether all of them are here.
     """
 
-    __slots__ = ("complete", "source", "transaction")
+    __slots__ = ("complete", "source", "stream", "transaction")
 
-    def __init__(self, batch: Batch, source: bytes, transaction: int, *, complete: bool) -> None:
+    def __init__(self, batch: Batch, key: Key, *, complete: bool) -> None:
         super().__init__(
             batch.run, batch.lookup_ids, array("I", batch.arrived_times),
             array("I", batch.abort_counts), batch.moves,
         )  # fmt: skip
-        self.source = source
-        self.transaction = transaction
+        self.source, self.stream, self.transaction = key
         self.complete = complete
 
     def __repr__(self) -> str:
@@ -60,8 +67,7 @@ class SenderTransaction(Batch):
 class _Members:
     """What is there of one transaction."""
 
-    source: bytes
-    transaction: int
+    key: Key
     arrived: int
     lookups: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -92,7 +98,7 @@ class _Survey:
     """What is known of a queue, from its front to where it was looked at."""
 
     def __init__(self) -> None:
-        self.open: dict[tuple[bytes, int], _Members] = {}
+        self.open: dict[Key, _Members] = {}
         self.done: list[_Members] = []
         self.after = 0
 
@@ -102,10 +108,10 @@ class _Survey:
             batch.lookup_ids, batch.arrived_times, batch.run, strict=True
         ):
             head = Head.unpack(raw)
-            key = (head.source, head.transaction)
+            key = (head.source, head.stream, head.transaction)
             if head.first and key in self.open:
                 self.done.append(self.open.pop(key))  # Its number has come round again.
-            members = self.open.setdefault(key, _Members(*key, arrived))
+            members = self.open.setdefault(key, _Members(key, arrived))
             members.lookups.append(lookup)
             members.numbers.append(head.number)
             members.first |= head.first
@@ -220,7 +226,7 @@ def _take(queue: str, transaction: int, members: _Members, *, complete: bool) ->
         if not wanted:
             break
     whole = _only(parts, set(members.lookups))
-    return SenderTransaction(whole, members.source, members.transaction, complete=complete)
+    return SenderTransaction(whole, members.key, complete=complete)
 
 
 def _only(parts: list[Batch], wanted: set[int]) -> Batch:

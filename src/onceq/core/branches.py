@@ -46,6 +46,7 @@ from onceq.errors import (
     DuplicateBranch,
     EnlistRefused,
     NoCoordinator,
+    OnceqError,
     RolledBack,
     RolledBackByHand,
     UnknownBranch,
@@ -135,12 +136,13 @@ def prepare(desk: Desk, item: PrepareBranch) -> None:
     if not (at_work or tx.phase is Phase.ENDED) or (item.items and not at_work):
         raise BranchState(f"branch {item.xid} is {tx.phase.value}: it cannot be prepared")
     if item.items:
-        before = tx.bytes
-        tx.sends += prepared_all(desk, item.items, tx)
-        desk.open_bytes += tx.bytes - before
+        _last_sends(desk, item, tx)
     if at_work:
         del desk.transactions[tx.owner, tx.number]
         tx.phase = Phase.ENDED
+    if tx.doomed is not None:
+        undo(desk, tx)
+        raise tx.doomed
     if tx.failed:
         undo(desk, tx)
         raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
@@ -168,6 +170,17 @@ def prepare(desk: Desk, item: PrepareBranch) -> None:
     tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, desk.now.mono_us
     undecided.watch(desk, tx)
     desk.answer(item.owner, item.request, Vote.PREPARED)
+
+
+def _last_sends(desk: Desk, item: PrepareBranch, tx: Transaction) -> None:
+    """What a prepare brings along; a refusal that dooms the branch is told by its vote."""
+    before = tx.bytes
+    try:
+        tx.sends += prepared_all(desk, item.items, tx)
+    except OnceqError:
+        if tx.doomed is None:
+            raise
+    desk.open_bytes += tx.bytes - before
 
 
 def restore(desk: Desk) -> None:
@@ -203,6 +216,9 @@ def commit(desk: Desk, item: CommitBranch) -> None:
     if tx.phase is Phase.ENDED:
         if not item.one_phase:
             raise BranchState(f"branch {item.xid} is not prepared")
+        if tx.doomed is not None:
+            undo(desk, tx)
+            raise tx.doomed
         if tx.failed:
             undo(desk, tx)
             raise RolledBack(f"branch {item.xid} had failed, and was rolled back")

@@ -39,8 +39,9 @@ class EndBranch:
 class PrepareBranch:
     """Promise to be able to commit and to roll back (xa_prepare). Answer: ``Vote``, once durable.
 
-    A branch that failed, or cannot be promised, is rolled back: the answer is RolledBack. If an
-    item is refused nothing happens: the answer is the error and the branch stays as it was.
+    A branch that failed, or cannot be promised, is rolled back: the answer is RolledBack; after a
+    send that was refused because of the state of things it is SendFailed. If an item is wrong in
+    itself nothing happens: the answer is the error and the branch stays as it was.
 
     Attributes:
         transaction: Under which the owner is at work in it, to be ended first; 0: it has ended.

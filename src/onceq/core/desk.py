@@ -20,7 +20,7 @@ from onceq.core.inputs import Receive, SendItem
 from onceq.core.outcomes import Fences
 from onceq.core.records import Change, Move, Op, Setup
 from onceq.core.state import Identity, State
-from onceq.errors import OnceqError
+from onceq.errors import OnceqError, SendFailed
 from onceq.model.branch import Phase
 from onceq.model.directory import Snapshot
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, RETURN_ADDRESSES_MAX, Settings
@@ -143,6 +143,7 @@ class Transaction:
         targets: Numbers of the queues to which it moves messages.
         xid: The branch that it is; None: it is this manager's own.
         failed: It can only be rolled back.
+        doomed: The send that was refused, if one was: its commit does nothing and says so.
         branch: Number of the durable branch, once it is prepared.
         gtrid: Of the external transaction that its commit decides; empty: it decides for itself.
         partners: Who is to be told of that decision.
@@ -162,6 +163,7 @@ class Transaction:
     xid: Xid | None = None
     phase: Phase = Phase.ACTIVE
     failed: bool = False
+    doomed: SendFailed | None = None
     branch: int = 0
     partners: tuple[str, ...] = ()
     used_us: int = 0

@@ -93,8 +93,10 @@ class Send:
 class Commit:
     """Add the items, then commit. Answer: ``Sent``, once durable.
 
-    Transaction 0 commits the items alone, as one transaction. If an item is refused nothing
-    happens: the answer is the error and the transaction stays open as it was.
+    Transaction 0 commits the items alone, as one transaction. If an item is wrong in itself
+    nothing happens: the answer is the error and the transaction stays open as it was. If a send
+    of the transaction was refused because of the state of things (``prepared_all``), now or
+    before, the transaction is undone: the answer is SendFailed.
 
     Attributes:
         id: Under which the outcome can be asked for; its number rises with each commit of the

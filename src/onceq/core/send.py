@@ -28,7 +28,7 @@ from onceq.core.resolve import destinations
 from onceq.core.state import JOURNAL
 from onceq.core.tracing import trace_queue
 from onceq.core.wishes import flags_of, graves_of, heard, lane_of, refused
-from onceq.errors import OnceqError, StorageReserve
+from onceq.errors import OnceqError, StorageReserve, dooms, send_failed
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
@@ -329,7 +329,13 @@ def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None
     """Prepare several batches, all or none; on an error everything is as before.
 
     What they need in queues of this manager is promised until ``desk.promise`` takes it back.
+
+    A send that is refused because of the state of things (a quota, the disk, a directory that
+    cannot be read) dooms its transaction: whoever does not look at the answer must not commit the
+    rest (S0, FN-15). One that is wrong in itself adds nothing, and the transaction goes on.
     """
+    if tx is not None and tx.doomed is not None:
+        raise tx.doomed
     before = (tx.bytes, tx.messages, tx.lifetimes) if tx is not None else (0, 0, None)
     made: list[Prepared] = []
     try:
@@ -340,9 +346,11 @@ def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None
                 tx.messages += len(item.bodies)
             made.append(p)
             desk.promise((p,), 1)
-    except OnceqError:
+    except OnceqError as error:
         desk.promise(made, -1)
         if tx is not None:
             tx.bytes, tx.messages, tx.lifetimes = before
+            if dooms(error):
+                tx.doomed = send_failed(items[len(made)].destination, error)
         raise
     return made

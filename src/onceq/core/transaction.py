@@ -123,7 +123,7 @@ def commit(desk: Desk, item: Commit) -> None:
         if tx.xid is not None:
             raise BranchState("a branch of an external transaction is committed by who began that")
         before = tx.bytes
-        sends = tx.sends + (prepared_all(desk, item.items, tx) if item.items else [])
+        sends = tx.sends + _last_sends(desk, item, tx)
         desk.open_bytes -= before
         if sends:
             desk.promise(sends, -1)
@@ -143,6 +143,23 @@ def commit(desk: Desk, item: Commit) -> None:
     result = take_effect(build, sends, receives)
     build.record()
     desk.answer(item.owner, item.request, result)
+
+
+def _last_sends(desk: Desk, item: Commit, tx: Transaction) -> list[Prepared]:
+    """What a commit brings along, prepared. If a send was refused, now or before, and not because
+    it was wrong in itself, the transaction is undone instead.
+
+    Raises:
+        SendFailed: It was.
+    """
+    try:
+        made = prepared_all(desk, item.items, tx)
+    except OnceqError:
+        if tx.doomed is None:
+            raise
+        undo(desk, tx)
+        raise tx.doomed from None
+    return made
 
 
 def take_effect(build: ChangeBuilder, sends: list[Prepared], receives: list[Held]) -> Sent:

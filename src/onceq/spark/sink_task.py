@@ -31,6 +31,7 @@ from onceq.errors import (
     OnceqError,
     Refused,
     RolledBack,
+    SendFailed,
     ServiceNotAvailable,
     StorageReserve,
     TransactionOver,
@@ -196,11 +197,14 @@ class _Task:
             self._branch.send_many(destination, part, **values)
         except _FULL as error:
             raise _overfull(error) from error
-        except (*_PASSING, *_LOST):
-            raise
         except OnceqError as error:
-            # The client library ships several pieces at once.
-            raise self._row_error(error, piece, destination, upto=True) from error
+            # The client library ships several pieces at once, and says so.
+            why = error.__cause__ if isinstance(error, SendFailed) else error
+            if isinstance(why, _FULL):
+                raise _overfull(error) from error
+            if not isinstance(why, OnceqError) or isinstance(why, (*_PASSING, *_LOST)):
+                raise
+            raise self._row_error(why, piece, destination, upto=True) from error
         self._messages += count
         self._bytes += size
 
@@ -216,7 +220,7 @@ class _Task:
         branch, self._branch = self._branch, None
         try:
             vote = branch.prepare()
-        except _FULL as error:
+        except (*_FULL, SendFailed) as error:
             raise _overfull(error) from error
         if vote is Vote.PREPARED:
             self._prepared.append(branch.xid)

@@ -21,7 +21,7 @@ from onceq.core.branching import (
 )
 from onceq.core.decision import Outcome, Sent
 from onceq.core.inputs import Input, Send
-from onceq.errors import OnceqError, UnknownBranch
+from onceq.errors import OnceqError, RolledBack, UnknownBranch
 from onceq.model.branch import Leave, Vote
 from onceq.model.xid import Xid
 from onceq.testing import marks
@@ -123,9 +123,13 @@ class Branching:
 
         at = number
         answer = yield Ask(lambda o, r: PrepareBranch(o, r, xid, at), going)
-        if answer is Vote.PREPARED:
+        if answer is Vote.PREPARED and not unit.doomed:
             return True
-        if answer is not Vote.READ_ONLY or unit.sends or unit.takes:
+        if unit.doomed and isinstance(answer, RolledBack):
+            self.world.marks[marks.DOOMED] += 1
+            self.ledger.aborted(unit)
+            return False
+        if answer is not Vote.READ_ONLY or unit.sends or unit.takes or unit.doomed:
             self.world.wrong(f"I20: a branch with work was not prepared: {answer!r}")
         unit.status = Status.ABORTED
         return False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from onceq.core.branching import CommitGroup, PrepareBranch, RollbackGroup, StartBranch
 from onceq.core.decision import Grouped, Outcome
 from onceq.core.inputs import Input, Send
-from onceq.errors import GroupIncomplete, OnceqError
+from onceq.errors import GroupIncomplete, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.limits import Settings
 from onceq.model.xid import Xid, group_prefix, group_xid
@@ -112,9 +112,13 @@ class Grouping:
             if isinstance(answer, OnceqError):
                 self.workload.refused(answer, messages)
         answer = yield Ask(lambda o, r: PrepareBranch(o, r, xid, number))
-        if answer is Vote.PREPARED:
+        if answer is Vote.PREPARED and not unit.doomed:
             return True
-        if answer is not Vote.READ_ONLY or unit.sends:
+        if unit.doomed and isinstance(answer, RolledBack):
+            self.world.marks[marks.DOOMED] += 1
+            self.ledger.aborted(unit)
+            return False
+        if answer is not Vote.READ_ONLY or unit.sends or unit.doomed:
             self.world.wrong(f"I20: a branch with work was not prepared: {answer!r}")
         unit.status = Status.ABORTED
         return False

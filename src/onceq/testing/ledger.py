@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Outcome
+from onceq.errors import OnceqError, dooms
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.packet.decode import decode
@@ -114,6 +115,8 @@ class Unit:
     """Something it took was seen again: it must not have committed."""
     vague: bool = False
     """Its commit was asked for more than once: its place among others is not known."""
+    doomed: bool = False
+    """A send of it was refused, and not because it was wrong in itself: it must not commit."""
     told: Outcome | None = None
     id: TransactionId | None = None
 
@@ -194,12 +197,13 @@ class Ledger:
         self.messages[uid] = message
         return message
 
-    def refuse(self, messages: list[Message]) -> None:
-        """A send was refused: nothing of it may ever be seen."""
+    def refuse(self, error: OnceqError, messages: list[Message]) -> None:
+        """A send was refused: nothing of it may ever be seen, nor (S0) of its unit of work."""
         for message in messages:
             message.refused = True
             if message.unit is not None:
                 message.unit.sends.remove(message)
+                message.unit.doomed = message.unit.doomed or dooms(error)
 
     def unit(self, node: int) -> Unit:
         """A unit of work begins."""
@@ -215,6 +219,8 @@ class Ledger:
     def committed(self, unit: Unit) -> None:
         """It is done."""
         unit.status = Status.COMMITTED
+        if unit.doomed:
+            self.world.wrong("S0: a unit of work is committed although a send in it was refused")
         if unit.returned:
             self.world.wrong("I3a: a commit is done, though what it took was seen again")
         for place, lookup, uid in unit.takes:

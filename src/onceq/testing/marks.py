@@ -28,6 +28,7 @@ LEFT_STREAM = "acknowledgment for a left stream ignored"
 CHECKPOINT_CUT = "checkpoint interrupted"
 RESERVE = "reserve reached"
 QUOTA = "quota refusal"
+DOOMED = "commit refused after a refused send"
 RECOVERY_CUT = "crash during recovery"
 SYNC_FAILED = "sync failed"
 ACKED = "positive acknowledgment message"
@@ -62,7 +63,7 @@ REPLAYED = "recovery compared with all records since the beginning"
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
-    RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
+    DOOMED, RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
     JOURNALED, OWN_HEADERS, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
     PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,

@@ -17,6 +17,7 @@ from onceq.errors import (
     InsufficientResources,
     NoDirectory,
     OnceqError,
+    SendFailed,
     StorageReserve,
     TransactionOver,
 )
@@ -192,7 +193,7 @@ class Workload:
             self.world.marks[marks.OFFLINE] += 1
         elif isinstance(error, InsufficientResources):
             self.world.marks[marks.QUOTA] += 1
-        self.ledger.refuse(messages)
+        self.ledger.refuse(error, messages)
 
     def _id(self, app: App) -> TransactionId:
         """An identifier for the next commit."""
@@ -294,7 +295,9 @@ class Workload:
         if isinstance(answer, OnceqError):
             self.refused(answer, [message for _, messages in items for message in messages])
             unit.status = Status.OPEN
-            if number:
+            if isinstance(answer, SendFailed):
+                self.world.marks[marks.DOOMED] += 1
+            elif number:
                 yield Ask(lambda owner, request: Abort(owner, request, number))
             self.ledger.aborted(unit)
         else:
@@ -428,7 +431,7 @@ class Workload:
             answer = yield Ask(_send(0, (item,)))
         except Lost as lost:
             if not lost.asked:
-                self.ledger.refuse(messages)
+                self.ledger.refuse(OnceqError("it was lost before it was sent"), messages)
             return
         if isinstance(answer, OnceqError):
             self.refused(answer, messages)

@@ -9,20 +9,24 @@ from typing import Any
 import pytest
 
 from onceq.client import bodies, unit
+from onceq.client.batches import send_many
 from onceq.client.link import Greeting, Request
 from onceq.client.plans import Plan, outcome, receive_many, wait_ms
 from onceq.client.results import Batch
 from onceq.client.session import Session
-from onceq.client.unit import Unit, send_many
+from onceq.client.unit import Unit
 from onceq.errors import (
     BodyTooLarge,
+    IllegalFormatName,
     InDoubt,
     InsufficientResources,
     InvalidParameter,
     LabelTooLong,
     LinkLost,
     NotSupported,
+    OnceqError,
     QueueNotFound,
+    SendFailed,
     ServiceNotAvailable,
     StorageFailure,
     TransactionOver,
@@ -138,20 +142,38 @@ def test_names_are_checked_once(script: Script, session: Session) -> None:
     assert script.sent == [("good", b"1")]
 
 
-def test_a_commit_that_is_refused_leaves_the_unit_as_it_was(
-    script: Script, session: Session
-) -> None:
+def test_a_refused_commit_is_over_and_names_the_send(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1", b"2"], {}))
     script.will(Code.COMMIT, InsufficientResources("quota"))
+    with pytest.raises(SendFailed, match=r"send to .*q was refused .*quota"):
+        script.run(work.commit())
+    assert "a send in it was refused" in work.over
+    with pytest.raises(TransactionOver):
+        script.run(work.send(Q, [b"3"], {}))
+    assert not script.sent
+
+
+def test_a_mistake_that_the_commit_finds_ends_it_too(script: Script, session: Session) -> None:
+    """The calls of these sends had succeeded, so that nobody could leave one of them out."""
+    work = Unit(session)
+    script.run(work.send(Q, [b"1"], {}))
+    script.will(Code.COMMIT, QueueNotFound("it was deleted"))
+    with pytest.raises(QueueNotFound):
+        script.run(work.commit())
+    with pytest.raises(TransactionOver, match="a send in it was refused"):
+        script.run(work.commit())
+    assert not script.sent
+
+
+def test_a_refused_begin_is_no_fault_of_a_send(script: Script, session: Session) -> None:
+    work = Unit(session)
+    script.run(work.send(Q, [b"1"], {}))
+    script.run(work.remove(Q, 1, 2))
+    script.will(Code.COMMIT, InsufficientResources("16384 transactions are open already"))
     with pytest.raises(InsufficientResources):
         script.run(work.commit())
-    assert work.over == ""
-    script.run(work.send(Q, [b"3"], {}))
-    script.run(work.commit())
-    assert script.sent == [(Q, b"1"), (Q, b"2"), (Q, b"3")]
-    assert work.id is not None
-    assert work.id.number == 2
+    assert not work.over
 
 
 @pytest.mark.usefixtures("small")
@@ -185,11 +207,11 @@ def test_a_large_batch_goes_in_parts(script: Script, session: Session, batch: in
 
 
 @pytest.mark.usefixtures("small")
-def test_a_call_that_is_refused_adds_nothing(script: Script, session: Session) -> None:
+def test_a_call_that_is_wrong_adds_nothing(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.SEND, None, InsufficientResources())
-    with pytest.raises(InsufficientResources):
+    script.will(Code.SEND, None, IllegalFormatName())
+    with pytest.raises(IllegalFormatName):
         script.run(work.send(Q, [b"x" * 2_000], {}))
     assert work.over == ""
     script.run(work.send(Q, [b"2"], {}))
@@ -198,29 +220,62 @@ def test_a_call_that_is_refused_adds_nothing(script: Script, session: Session) -
 
 
 @pytest.mark.usefixtures("small")
+def test_a_call_that_is_refused_dooms_the_transaction(script: Script, session: Session) -> None:
+    work = Unit(session)
+    script.run(work.send(Q, [b"1"], {}))
+    script.will(Code.SEND, None, InsufficientResources("full"))
+    with pytest.raises(InsufficientResources):
+        script.run(work.send(Q, [b"x" * 2_000], {}))
+    with pytest.raises(SendFailed, match="full"):
+        script.run(work.send(Q, [b"2"], {}))
+    with pytest.raises(SendFailed, match="full"):
+        script.run(work.receive(Q, count=1, timeout=0))
+    with pytest.raises(SendFailed, match="full"):
+        script.run(work.commit())
+    assert script.codes()[-1] == "ABORT"
+    assert not script.sent
+
+
+@pytest.mark.usefixtures("small")
 def test_what_was_accepted_is_never_left_out(script: Script, session: Session) -> None:
-    """An earlier send that the manager refuses when it is shipped ends the transaction."""
+    """An earlier send that the manager refuses when it is shipped dooms the transaction."""
     work = Unit(session)
     script.run(work.send(Q, [b"1" * 500], {}))
     script.will(Code.SEND, InsufficientResources("quota"))
-    with pytest.raises(InsufficientResources):
+    with pytest.raises(SendFailed, match="quota"):
         script.run(work.send(Q, [b"2" * 600], {}))
+    with pytest.raises(SendFailed, match="quota"):
+        script.run(work.commit())
     assert script.codes()[-1] == "ABORT"
-    assert "refused: quota" in work.over
-    with pytest.raises(TransactionOver, match="quota"):
+    with pytest.raises(TransactionOver):
         script.run(work.commit())
     assert not script.sent
 
 
 @pytest.mark.usefixtures("small")
-def test_half_a_batch_is_never_committed(script: Script, session: Session) -> None:
+@pytest.mark.parametrize("why", [InsufficientResources("some"), IllegalFormatName("some")])
+def test_half_a_batch_is_never_committed(script: Script, session: Session, why: OnceqError) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"known"], {}))
-    script.will(Code.SEND, None, None, InsufficientResources())
-    with pytest.raises(InsufficientResources):
+    script.will(Code.SEND, None, None, why)
+    with pytest.raises(type(why)):
         script.run(work.send(Q, [b"x" * 400] * 5, {}))
-    with pytest.raises(TransactionOver):
+    with pytest.raises(SendFailed, match="some"):
         script.run(work.commit())
+    assert script.codes()[-1] == "ABORT"
+
+
+@pytest.mark.usefixtures("small")
+def test_a_send_that_is_given_up_while_it_waits_ends_the_transaction(
+    script: Script, session: Session
+) -> None:
+    """Nobody knows whether the manager has it: a commit would send it twice, or not at all."""
+    work = Unit(session)
+    script.run(work.send(Q, [b"1" * 500], {}))
+    script.will(Code.SEND, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        script.run(work.send(Q, [b"2" * 600], {}))
+    assert "given up" in work.over
     assert script.codes()[-1] == "ABORT"
 
 

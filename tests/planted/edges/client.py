@@ -1,0 +1,74 @@
+"""Mistakes at the edge between applications and their queue manager."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from onceq import errors
+from onceq.client import unit as unit_module
+from onceq.client import whole
+from onceq.core import send, transaction
+from onceq.packet.heads import Head
+from tests.planted.planted import SIM, Planted
+
+
+def _nothing_dooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send, "dooms", lambda error: False)
+
+
+def _only_quotas_doom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Storage and directory are forgotten, in the manager and in the client."""
+
+    def dooms(error: errors.OnceqError) -> bool:
+        return isinstance(error, errors.InsufficientResources)
+
+    monkeypatch.setattr(send, "dooms", dooms)
+    monkeypatch.setattr(unit_module, "dooms", dooms)
+
+
+def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a commit brings along and is refused is left out, and the rest is committed."""
+    prepared_all = transaction.prepared_all
+
+    def last_sends(desk, item, tx):  # type: ignore[no-untyped-def]
+        try:
+            return prepared_all(desk, item.items, tx)
+        except errors.Refused:
+            return []
+
+    monkeypatch.setattr(transaction, "_last_sends", last_sends)
+
+
+def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of a sender's transaction has no stream."""
+    unpack = Head.unpack
+
+    def without(raw: Any) -> Head:
+        head = unpack(raw)
+        return replace(head, stream=0)
+
+    monkeypatch.setattr(whole, "Head", SimpleNamespace(unpack=without))
+
+
+PLANTED = (
+    Planted("a-refused-send-dooms-nothing", _nothing_dooms, SIM),
+    Planted(
+        "the-reserve-dooms-nothing",
+        _only_quotas_doom,
+        "tests/conformance/test_group_4.py::test_a_send_refused_for_the_disk_dooms_its_transaction",
+    ),
+    Planted(
+        "a-refused-last-send-is-left-out",
+        _last_sends_are_left_out,
+        "tests/daemon/test_client_api.py::test_a_send_that_was_refused_dooms_its_transaction",
+    ),
+    Planted(
+        "transactions-of-two-streams-are-one",
+        _streams_are_one,
+        "tests/property/test_whole.py::test_what_is_complete_is_one_transaction_and_all_of_it",
+    ),
+)
