@@ -310,6 +310,11 @@ class Manager:
             soonest = at if soonest is None else min(soonest, at)
         return soonest
 
+    def acquainted(self) -> set[bytes]:
+        """The managers (by GUID) that messages came from, and those that messages go to."""
+        sources = {source for source, _ in self._desk.state.progress}
+        return sources.union(self._desk.by_guid)
+
     def owed(self, bytes_max: int) -> views.Live | None:
         """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
         return acknowledge.owed(self._desk, bytes_max)

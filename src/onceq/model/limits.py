@@ -247,7 +247,49 @@ CONNECTION_HISTORY_MAX: Final = 16
 """Attempts to connect that an outgoing queue remembers; the oldest go first (Q-10)."""
 
 CONNECTIONS_MAX: Final = 4_096
-"""Accepted connections of clients, and as many of peers."""
+"""Accepted connections of peers, as many of applications over TCP, of applications of this
+computer, and made ones. Cut to what the process's limit of open files leaves."""
+
+EMBEDDED_CONNECTIONS_MAX: Final = 256
+"""Connections of a queue manager inside an application: the descriptors are the application's."""
+
+HANDSHAKES_MAX: Final = 1_024
+"""Connections that have not said who they are; above, the oldest of the address that has most goes:
+a stranger who opens many displaces himself, not a peer who is about to speak."""
+
+ADDRESS_HANDSHAKES_MAX: Final = 64
+"""Of these, connections of one address. Not counted on loopback, where all managers and
+applications of a computer have one address."""
+
+ADDRESS_CONNECTIONS_MAX: Final = 512
+"""Connections of one address that is not known (no manager that messages were exchanged with, nor
+configured): a house behind one address, or a computer with many applications. Not on loopback."""
+
+KNOWN_PEERS_MAX: Final = 10_000
+"""GUIDs and addresses of managers that messages were exchanged with, which go before strangers; the
+longest unused are forgotten."""
+
+DESCRIPTORS_RESERVED: Final = 256
+"""Descriptors that connections from elsewhere leave to the store (one for each 16 MiB), the local
+socket, databases and history; less where the limit of open files is below 1,024: a quarter."""
+
+DESCRIPTORS_LOCAL: Final = 64
+"""Of these, descriptors that applications of this computer may use at their socket."""
+
+SPARE_DESCRIPTORS: Final = 16
+"""Descriptors held ready for the store, whatever else the process opens."""
+
+ACCEPTS_AT_ONCE: Final = 64
+"""Connections accepted in one turn of the loop: what those who are there have sent comes next."""
+
+ACCEPT_PAUSE_S: Final = 0.5
+"""Nobody is accepted for so long when the system has no descriptor or memory for it (seconds)."""
+
+LOG_LINES_AT_ONCE: Final = 20
+"""Lines of one kind that others can cause, written within LOG_RATE_S; the rest is counted."""
+
+LOG_RATE_S: Final = 60
+"""A line with their number is written at most so often (seconds)."""
 
 HISTORY_ROWS_MAX: Final = 200_000
 """Rows of one file of a history; they stand in memory until it is written."""
@@ -263,8 +305,15 @@ HISTORY_UNWRITTEN_BYTES_MAX: Final = 64 << 20
 """Files of a history that wait for a disk that fails: more than the log between two checkpoints
 comes to. Above, the oldest go."""
 
-HANDSHAKE_S_MAX: Final = 60
-"""A connection that has not finished its set-up by then is closed."""
+HANDSHAKE_S_MAX: Final = 5
+"""A connection from elsewhere that has not said who it is by then is closed (seconds)."""
+
+HANDSHAKE_BYTES_MAX: Final = 16 << 10
+"""And so is one that has sent more than this before."""
+
+LOCAL_HANDSHAKE_S_MAX: Final = 60
+"""An application of this computer may take longer (seconds): only its own user may open the
+socket."""
 
 
 @dataclass(frozen=True, slots=True)

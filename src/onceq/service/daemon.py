@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import logging
 import os
-import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -19,8 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from onceq.errors import OnceqError, StorageFailure
-from onceq.model.limits import CONNECTIONS_MAX
-from onceq.service import web
+from onceq.service import descriptors, web
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
 from onceq.service.directory import directory_of, manager_of
@@ -63,8 +61,9 @@ class Daemon:
         self._clock = clock or SystemClock()
         self._recovering = Recovering(self._clock, self._ask, configuration.databases)
         self._network = AsyncNetwork(
-            loop, self, configuration.peers, configuration.http_authorities
-        )
+            loop, self, configuration.peers, configuration.http_authorities,
+            budget=descriptors.own_process(),
+        )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self.engine = Engine(
             manager=manager_of(store, configuration),
@@ -80,7 +79,7 @@ class Daemon:
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
         )
-        self._network.engine = self.engine
+        self._network.attach(self.engine)
         self._scheduled = False
         self._done_us = 0
         self._dialogue = False
@@ -194,7 +193,6 @@ class Daemon:
 
     async def start(self) -> None:
         """Recover and listen; raises PortInUse, ConfigurationError, StorageFailure."""
-        _allow_files()
         configuration = self._configuration
         name = self.engine.manager.identity.name
         self.engine.http = web.names_of(configuration, name, configuration.http_listen)
@@ -270,15 +268,6 @@ class Daemon:
         """Give back what a daemon holds that never came to ``serve``, or has left it."""
         self._network.stop_listening()
         self._upkeep.shutdown()
-
-
-def _allow_files() -> None:
-    """Raise the process's own limit of open files to what the connections may need."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4 * CONNECTIONS_MAX
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def notify(state: str) -> None:

@@ -19,6 +19,7 @@ from onceq.service.config import FILE, Configuration
 from onceq.store.files import RealFiles
 from onceq.store.identification import STORE_FILE
 from onceq.store.log import LogStore
+from onceq.store.spares import SPARES
 
 
 def default_name() -> str:
@@ -53,6 +54,7 @@ def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
     identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()), now_s)
     if os.path.exists(os.path.join(path, STORE_FILE)):
         raise StoreExists(f"{path} holds a queue manager already; choose another directory")
+    SPARES.refill()
     files = RealFiles()
     files.make_directory(path)
     if configuration:
@@ -89,6 +91,7 @@ def _write_configuration(name: str, text: str) -> None:
 
 def open_store(path: str) -> LogStore:
     """Open the store of a directory; raises NotAStore, StoreLocked, DamagedRecord, NewerFormat."""
+    SPARES.refill()
     return LogStore.open(path, RealFiles(), aside=True)
 
 

@@ -32,7 +32,7 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.run import Run
-from onceq.service import web
+from onceq.service import descriptors, web
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
@@ -85,8 +85,9 @@ class EmbeddedHost:
         self._recovering = Recovering(self._clock, self.call, configuration.databases)
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(
-            self._loop, self, configuration.peers, configuration.http_authorities
-        )
+            self._loop, self, configuration.peers, configuration.http_authorities,
+            budget=descriptors.shared_process(),
+        )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._pumping = threading.Lock()
         self._visitor = False
@@ -106,7 +107,7 @@ class EmbeddedHost:
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
         )
-        self._network.engine = self.engine
+        self._network.attach(self.engine)
         self._answers: dict[int, Callback] = {}
         self._numbers = iter(range(1, 1 << 62))
         self._owner = self.engine.owner(self._answer)

@@ -52,9 +52,9 @@ from onceq.packet.decode import set_class
 from onceq.service.clock import Clock
 from onceq.service.history import History
 from onceq.service.holding import Holding
-from onceq.service.logs import event
 from onceq.service.naming import Naming
 from onceq.service.picking import picked, wants_bytes
+from onceq.service.rates import Rates
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
 from onceq.store.contract import Recovered, Store
@@ -151,6 +151,7 @@ class Engine:
         self.pumping = False
         self.stopped = False
         self._behind = False
+        self.rates = Rates(clock)
         self.sessions = Sessions(self, network)
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
@@ -163,7 +164,7 @@ class Engine:
             Persisted: self.sessions.persisted,
             Declined: self.sessions.declined,
             CloseSession: self.sessions.close,
-            Notice: _notice,
+            Notice: self._notice,
             Register: self.naming.register,
             Rewrite: self.naming.rewrite,
             Observed: self._observe,
@@ -188,6 +189,7 @@ class Engine:
             self.clock.read(), found.checkpoint, self.store.records(), self.store.position
         )
         self.settle([decision])
+        self.sessions.known.remember(self.manager.acquainted())
         self.naming.look(self.clock.read())
         self._catch_up()
         self._upkeep.started()
@@ -202,6 +204,7 @@ class Engine:
         while self._inbox and not self.stopped:
             self.pump()
         self.sessions.close_all("this queue manager stops")
+        self.rates.tell(all_of_it=True)
         if not self.stopped:
             self.stopped = True
             self._upkeep.stop()
@@ -435,6 +438,6 @@ class Engine:
         """A connection can take bytes again."""
         self.sessions.writable(session)
 
-
-def _notice(action: Notice) -> None:
-    event(action.what, level=logging.WARNING, **action.values)
+    def _notice(self, action: Notice) -> None:
+        """Some of these can be caused by anybody, so they are rates."""
+        self.rates.note(action.what, action.values, level=logging.WARNING)

@@ -4,7 +4,7 @@ Other managers and applications over TCP, applications over a Unix socket. What 
 with the engine goes through a *gate*, because the engine may belong to other threads (embedded)
 or to this loop alone (daemon).
 
-Upholds: I24 (connections are counted, and those above the limit are turned away).
+Upholds: I24 (connections are counted, and those above the limits are turned away).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import os
 import socket
 import ssl
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,11 +25,15 @@ from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.http import DEFAULT_PORTS
 from onceq.model.identity import guid_text
-from onceq.model.limits import CONNECTIONS_MAX
+from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
 from onceq.service import web
+from onceq.service.admission import LOCAL, Admission, Kind
 from onceq.service.config import split_address
-from onceq.service.logs import event
+from onceq.service.descriptors import Budget
+from onceq.service.listening import Listener, addresses, bound
+from onceq.service.reasons import said, status_of
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
+from onceq.store.spares import SPARES
 
 if TYPE_CHECKING:
     from onceq.service.engine import Engine
@@ -41,8 +45,6 @@ __all__ = ["AsyncNetwork", "Gate", "split_address"]
 PORT = 1801
 CONNECT_S_MAX = 10.0
 """A connection that is not there by then counts as failed."""
-BACKLOG = 1_024
-"""Connections that may wait to be accepted."""
 SOCKET_PATH_BYTES_MAX = 107
 """The system's limit for the path of a Unix socket."""
 
@@ -66,10 +68,13 @@ class AsyncNetwork:
         gate: Gate,
         peers: Mapping[str, str],
         authorities: str = "",
+        *,
+        budget: Budget,
     ) -> None:
         """Prepare.
 
         Args:
+            budget: How many connections there may be.
             peers: Address book: computer name, address or GUID (any case), or ``http://host``, to
                 "host:port".
             authorities: File of certificates against which HTTPS servers are checked.
@@ -78,16 +83,23 @@ class AsyncNetwork:
         self.gate = gate
         self.engine: Engine
         self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
+        self._hosts = {split_address(where, PORT)[0] for where in peers.values()}
         self._authorities = authorities
         self._known: dict[str, str] = {}
         """What the directory says of where queue managers take connections."""
-        self._servers: list[asyncio.AbstractServer] = []
+        self._listeners: list[Listener] = []
         self._open: dict[Wire, None] = {}
-        self._accepted: Counter[str] = Counter()
-        self._full: set[str] = set()
+        self.admission = Admission(budget, self._known_address)
         self._to_write: deque[Wire] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty: asyncio.Event | None = None
+        self._tell: asyncio.TimerHandle | None = None
+
+    def attach(self, engine: Engine) -> None:
+        """Work for an engine."""
+        self.engine = engine
+        engine.rates.later = self._tell_later
+        SPARES.call_when_short(self._short)
 
     # ---- for wires --------------------------------------------------------------------------
 
@@ -131,30 +143,68 @@ class AsyncNetwork:
             self._to_write.popleft().flush()
 
     def admit(self, wire: Wire) -> bool:
-        """Count a connection that was accepted; False if there are too many of its kind."""
-        if self.engine.stopped:
-            return False
-        if not (isinstance(wire, PeerWire) and wire.outgoing):
-            if self._accepted[wire.kind] >= CONNECTIONS_MAX:
-                if wire.kind not in self._full:
-                    self._full.add(wire.kind)
-                    event(
-                        "too many connections: turned away", level=logging.WARNING,
-                        of=wire.kind, most=CONNECTIONS_MAX,
-                    )  # fmt: skip
+        """A connection is there; False if it must not stay."""
+        place = wire.place
+        if place is None:
+            found = self.admission.enter(wire.kind, LOCAL, 0, wire.abort)
+            if isinstance(found, str):
                 return False
-            self._accepted[wire.kind] += 1
+            place = wire.place = found
+        if self.engine.stopped or wire.unwanted:
+            self.admission.leave(place)
+            return False
         self._open[wire] = None
         return True
 
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""
         del self._open[wire]
-        if not (isinstance(wire, PeerWire) and wire.outgoing):
-            self._accepted[wire.kind] -= 1
-            self._full.discard(wire.kind)
+        assert wire.place is not None, "it was admitted"
+        self.admission.leave(wire.place)
         if self._empty is not None and not self._open:
             self._empty.set()
+
+    def spoken(self, wire: Wire, *, known: bool) -> None:
+        """The other side has said who it is; it may have no place."""
+        if wire.place is not None:
+            reason = self.admission.speaks(wire.place, known=known)
+            if reason:
+                self.turn_away(wire, reason)
+
+    def turn_away(self, wire: Wire, reason: str) -> None:
+        """A connection cannot stay."""
+        if not (wire.seen and isinstance(wire, PeerWire)):  # of those the session tells
+            self._turned_away(wire.kind, wire.place.address if wire.place else "", reason)
+        wire.refuse(reason)
+
+    def _turned_away(self, kind: Kind, address: str, reason: str) -> None:
+        self.engine.rates.event(
+            "connection turned away", level=logging.WARNING, of=kind.value, kind=kind.value,
+            address=address, reason=reason,
+        )  # fmt: skip
+
+    def _short(self) -> None:
+        """A spare descriptor was used up, in whatever thread: connections make room."""
+        self.in_loop(self._relieve)
+
+    def _relieve(self) -> None:
+        cut = sum(self.admission.relieve() for _ in range(SPARE_DESCRIPTORS))
+        self.engine.rates.event(
+            "file descriptors are short", level=logging.WARNING, spares_left=len(SPARES),
+            connections_cut=cut,
+        )  # fmt: skip
+
+    def _tell_later(self, seconds: float) -> None:
+        """Lines about others were left out, in whatever thread: their number is told in time."""
+        self.in_loop(lambda: self._tell_in(seconds))
+
+    def _tell_in(self, seconds: float) -> None:
+        if self._tell is None:
+            self._tell = self.loop.call_later(seconds, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._tell = None
+        self.use(None, self.engine.rates.tell)
 
     # ---- listening --------------------------------------------------------------------------
 
@@ -178,19 +228,18 @@ class AsyncNetwork:
         context: ssl.SSLContext | None = None,
     ) -> str:  # fmt: skip
         try:
-            server = await self.loop.create_server(
-                factory, host, port, backlog=BACKLOG, ssl=context
-            )
+            listeners = [
+                self._listener(bound(family, address), factory, context)
+                for family, address in await addresses(self.loop, host, port)
+            ]
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUse(
                     f"{host}:{port} is in use by another process; stop that one or choose "
                     "another address with 'listen'"
                 ) from error
-            raise ConfigurationError(f"cannot listen at {host}:{port}: {_said(error)}") from error
-        self._servers.append(server)
-        real = server.sockets[0].getsockname()
-        return f"[{real[0]}]:{real[1]}" if ":" in real[0] else f"{real[0]}:{real[1]}"
+            raise ConfigurationError(f"cannot listen at {host}:{port}: {said(error)}") from error
+        return listeners[0].where
 
     async def listen_socket(self, path: str) -> None:
         """Accept applications at a Unix socket that only its owner may use."""
@@ -203,22 +252,77 @@ class AsyncNetwork:
         try:
             if os.path.exists(path):
                 os.unlink(path)
-            server = await self.loop.create_unix_server(
-                lambda: ClientWire(self), path, backlog=BACKLOG
-            )
+            own = bound(socket.AF_UNIX, path)
+            self._listener(own, lambda: ClientWire(self, local=True), None)
         except OSError as error:
-            raise ConfigurationError(f"cannot make the socket {path}: {_said(error)}") from error
+            raise ConfigurationError(f"cannot make the socket {path}: {said(error)}") from error
         finally:
             os.umask(old)
-        self._servers.append(server)
+
+    def _listener(
+        self, own: socket.socket, factory: Callable[[], Wire], context: ssl.SSLContext | None
+    ) -> Listener:
+        def take(made: socket.socket, address: str) -> None:
+            self._take(made, address or LOCAL, factory(), context)
+
+        try:
+            listener = Listener(self.loop, own, take, self._accept_short)
+        except BaseException:
+            own.close()
+            raise
+        self._listeners.append(listener)
+        return listener
+
+    def _accept_short(self, error: OSError) -> None:
+        self.admission.relieve()
+        self.engine.rates.event(
+            "accepting pauses", level=logging.WARNING, reason=os.strerror(error.errno or 0).lower()
+        )
+
+    def _take(
+        self, made: socket.socket, address: str, wire: Wire, context: ssl.SSLContext | None
+    ) -> None:
+        """Let somebody in who was accepted, or turn him away before anything is made for him."""
+
+        found = self.admission.enter(wire.kind, address, made.fileno(), wire.make_room)
+        if isinstance(found, str):
+            made.close()
+            self._turned_away(wire.kind, address, found)
+            return
+        wire.place = found
+        wire.coming = self.loop.create_task(self._bring(made, wire, context))
+        self._tasks.add(wire.coming)
+        wire.coming.add_done_callback(lambda task: self._brought(task, made, wire))
+
+    async def _bring(self, made: socket.socket, wire: Wire, context: ssl.SSLContext | None) -> None:
+        """Set up an accepted connection: ``admit`` follows."""
+        wait_s = float(HANDSHAKE_S_MAX) if context is not None else None
+        await self.loop.connect_accepted_socket(
+            lambda: wire, made, ssl=context, ssl_handshake_timeout=wait_s
+        )
+
+    def _brought(self, task: asyncio.Task[None], made: socket.socket, wire: Wire) -> None:
+        """It is there, or it will never be."""
+        self._tasks.discard(task)
+        wire.coming = None
+        error = None if task.cancelled() else task.exception()
+        if (task.cancelled() or error is not None) and not wire.seen:
+            made.close()
+            assert wire.place is not None, "it was let in"
+            self.admission.leave(wire.place)
+            if isinstance(error, OSError):
+                self._turned_away(wire.kind, wire.place.address, said(error))
+            elif error is not None:
+                log.error("a mistake of ours in accepting a connection", exc_info=error)
 
     # ---- the end ------------------------------------------------------------------------------
 
     def stop_listening(self) -> None:
         """Accept nobody any more, and connect to nobody."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        SPARES.forget(self._short)
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
         for task in self._tasks:
             task.cancel()
 
@@ -254,6 +358,9 @@ class AsyncNetwork:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _known_address(self, address: str) -> bool:
+        return address in self._hosts or address in self.engine.sessions.known
+
     def learn(self, snapshot: Snapshot) -> None:
         """The directory says where queue managers are; the configured address book goes before."""
         self._known = {
@@ -277,11 +384,7 @@ class AsyncNetwork:
             )
             return
         address, port = split_address(where, PORT) if where is not None else (host, PORT)
-        try:
-            async with asyncio.timeout(CONNECT_S_MAX):
-                await self.loop.create_connection(lambda: PeerWire(self, outgoing), address, port)
-        except (OSError, TimeoutError, UnicodeError) as error:
-            self._failed(outgoing, f"{name} at {address}:{port}: {_said(error)}", _status(error))
+        await self._make(outgoing, name, address, port)
 
     async def _connecting_http(self, outgoing: int, protocol: str, host: str) -> None:
         if not web.available():
@@ -291,38 +394,35 @@ class AsyncNetwork:
         name, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
         where = self._peers.get(f"{protocol}://{host}".casefold())
         address, at = split_address(where, port) if where is not None else (name, port)
+        secure = name if protocol == "HTTPS" else None
+        await self._make(outgoing, host, address, at, secure=secure)
+
+    async def _make(
+        self, outgoing: int, name: str, address: str, port: int, *, secure: str | None = None
+    ) -> None:
+        """Make a connection; one that cannot be made is reported.
+
+        Args:
+            name: What the reason calls the other side.
+            secure: For TLS: whose certificate it must be.
+        """
+        wire = PeerWire(self, outgoing)
+        found = self.admission.enter(Kind.MADE, address, 0, wire.abort)
+        if isinstance(found, str):
+            self._failed(outgoing, f"{name}: {found}", ConnectionStatus.LOW_RESOURCES)
+            return
+        wire.place = found
         try:
-            context = web.client_context(self._authorities) if protocol == "HTTPS" else None
+            context = web.client_context(self._authorities) if secure else None
             async with asyncio.timeout(CONNECT_S_MAX):
                 await self.loop.create_connection(
-                    lambda: PeerWire(self, outgoing), address, at, ssl=context,
-                    server_hostname=name if context is not None else None,
-                )  # fmt: skip
+                    lambda: wire, address, port, ssl=context, server_hostname=secure
+                )
         except (OSError, TimeoutError, UnicodeError) as error:
-            self._failed(outgoing, f"{host} at {address}:{at}: {_said(error)}", _status(error))
+            self._failed(outgoing, f"{name} at {address}:{port}: {said(error)}", status_of(error))
+        finally:
+            if not wire.seen:
+                self.admission.leave(found)
 
     def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
         self.use(None, lambda: self.engine.connect_failed(outgoing, reason, status))
-
-
-def _status(error: Exception) -> ConnectionStatus:
-    """How an attempt to connect failed (Q-10)."""
-    if isinstance(error, ConnectionRefusedError):
-        return ConnectionStatus.REFUSED
-    if isinstance(error, (socket.gaierror, UnicodeError)):
-        return ConnectionStatus.NAME_RESOLUTION_FAILURE
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS):
-        return ConnectionStatus.LOW_RESOURCES
-    return ConnectionStatus.CONNECT_FAILURE
-
-
-def _said(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate cannot be trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS: {error.reason or error}"
-    if isinstance(error, OSError) and error.errno and error.errno > 0:
-        return os.strerror(error.errno).lower()
-    return str(error)

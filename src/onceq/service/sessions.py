@@ -29,7 +29,7 @@ from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet import layout
 from onceq.packet.decode import set_previous
-from onceq.service.logs import event
+from onceq.service.known import KnownPeers
 from onceq.wire.mqqb import session as protocol
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class _Link:
         told: Whether the core knows of the session.
         wants: Whether the core has something to transmit on it.
         armed: When its timer was last set to ring; 0: not at all.
+        peer: The GUID of the other side, once it is open.
+        exchanged: Whether messages went across it.
     """
 
     number: int
@@ -83,6 +85,8 @@ class _Link:
     told: bool = False
     wants: bool = False
     armed: int = 0
+    peer: bytes = NO_GUID
+    exchanged: bool = False
 
 
 @dataclass(slots=True)
@@ -100,6 +104,7 @@ class Sessions:
     _urls: dict[int, str] = field(default_factory=dict)
     _failures: dict[int, str] = field(default_factory=dict)
     _unpersisted: int = 0
+    known: KnownPeers = field(default_factory=KnownPeers)
 
     # ---- from the network -----------------------------------------------------------------
 
@@ -138,7 +143,7 @@ class Sessions:
         known = self._failures.get(outgoing) == reason
         self._failures[outgoing] = reason
         level = logging.DEBUG if known else logging.WARNING
-        event("peer not reached", level=level, outgoing=outgoing, reason=reason)
+        self.engine.rates.event("peer not reached", level=level, outgoing=outgoing, reason=reason)
         self.engine.submit(ConnectFailed(outgoing, reason, status))
 
     def _begin_http(self, connection: Connection, address: str, outgoing: int, url: str) -> int:
@@ -200,6 +205,23 @@ class Sessions:
             self._wanting[number] = None
             self.engine.nudge()
 
+    def spoken(self, number: int) -> bool:
+        """Whether the other side of a session has said who it is."""
+        link = self._links.get(number)
+        return link is not None and link.told
+
+    def is_known(self, number: int) -> bool:
+        """Whether messages were ever exchanged with the manager at the other side, or its address
+        was one of such a manager."""
+        link = self._links.get(number)
+        return link is not None and (link.peer in self.known or link.address in self.known)
+
+    def _exchanged(self, link: _Link) -> None:
+        """Messages went across: whoever comes from there is no stranger any more."""
+        if not link.exchanged:
+            link.exchanged = True
+            self.known.exchanged(link.address, *([link.peer] if link.peer != NO_GUID else ()))
+
     def _handle(self, link: _Link, events: Sequence[protocol.Event]) -> None:
         submit = self.engine.submit
         for happened in events:
@@ -209,6 +231,7 @@ class Sessions:
             elif isinstance(happened, protocol.Acked):
                 if link.wants:
                     self._wanting[link.number] = None
+                self._exchanged(link)
                 submit(
                     SessionAcked(
                         link.number, happened.messages, happened.recoverable, happened.refused
@@ -216,10 +239,12 @@ class Sessions:
                 )
             elif isinstance(happened, protocol.Opened):
                 link.told = True
+                link.peer = happened.peer_id
                 self._failures.pop(link.outgoing, None)
-                event(
-                    "session opened", session=link.number, peer=guid_text(happened.peer_id),
-                    address=link.address, outgoing=link.outgoing,
+                self.engine.rates.event(
+                    "session opened", of=self._of(link), session=link.number,
+                    peer=guid_text(happened.peer_id), address=link.address,
+                    outgoing=link.outgoing,
                 )  # fmt: skip
                 submit(
                     SessionOpened(
@@ -237,13 +262,23 @@ class Sessions:
         self._dirty.pop(link.number, None)
         link.session.close(reason)
         if link.told:
-            event("session closed", session=link.number, address=link.address, reason=reason)
+            self.engine.rates.event(
+                "session closed", of=self._of(link), session=link.number, address=link.address,
+                reason=reason,
+            )  # fmt: skip
             idle = link.session.idle(self.engine.clock.read().mono_us)
             self.engine.submit(SessionClosed(link.number, reason, idle))
         elif link.outgoing:
             self.connect_failed(link.outgoing, reason, ConnectionStatus.NOT_READY)
         else:
-            event("peer turned away", session=link.number, address=link.address, reason=reason)
+            self.engine.rates.event(
+                "peer turned away", session=link.number, address=link.address, reason=reason
+            )
+
+    def _of(self, link: _Link) -> str:
+        """Lines about known managers are not lost among those about strangers."""
+        known = link.outgoing or link.peer in self.known or link.address in self.known
+        return "known" if known else "strangers"
 
     # ---- from the core --------------------------------------------------------------------
 
@@ -265,6 +300,7 @@ class Sessions:
         """Messages received are durable."""
         link = self._links.get(action.session)
         if link is not None:
+            self._exchanged(link)
             link.session.persisted(action.recoverable, self.engine.clock.read().mono_us)
             self._answered(link)
 

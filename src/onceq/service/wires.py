@@ -15,10 +15,11 @@ import os
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
-from onceq.model.limits import HANDSHAKE_S_MAX
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOCAL_HANDSHAKE_S_MAX
 from onceq.model.run import Buffer
+from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 
 if TYPE_CHECKING:
@@ -42,10 +43,22 @@ KEEPALIVE = (
 class Wire(asyncio.Protocol):
     """What both kinds have in common: collected writing, and an end that comes."""
 
-    kind: ClassVar[str]
-
-    def __init__(self, network: AsyncNetwork) -> None:
+    def __init__(self, network: AsyncNetwork, kind: Kind) -> None:
         self._network = network
+        self.kind = kind
+        self.place: Place | None = None
+        """Where it is counted."""
+        self.coming: asyncio.Task[None] | None = None
+        """Sets it up."""
+        self.seen = False
+        """Whether it was ever there."""
+        self._refused = ""
+        self.unwanted = False
+        """Whether it is cut as soon as it is there."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._heard_bytes = 0
+        self.spoken = False
+        """Whether the other side has said who it is."""
         self._transport: asyncio.Transport | None = None
         self._pieces: deque[Buffer] = deque()
         self._queued_bytes = 0
@@ -88,14 +101,27 @@ class Wire(asyncio.Protocol):
             transport.close()
             self._network.loop.call_later(CLOSE_S_MAX, transport.abort)
 
+    def refuse(self, reason: str) -> None:
+        """Cut the connection, and let it be known why."""
+        self._refused = reason
+        self.abort()
+
     def abort(self) -> None:
         """Cut the connection; what was not sent is lost."""
         if self._transport is not None:
             self._transport.abort()
 
+    def make_room(self) -> None:
+        """Cut it, because others come and it has not said who it is."""
+        self.unwanted = True
+        if self.coming is not None and not self.seen:
+            self.coming.cancel()
+        self._network.turn_away(self, "it had not said who it is, and others came")
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
         own = cast(asyncio.Transport, transport)
+        self.seen = True
         if not self._network.admit(self):
             own.abort()
             return
@@ -112,12 +138,35 @@ class Wire(asyncio.Protocol):
         """The connection is there."""
         raise NotImplementedError
 
+    # ---- until it is known who this is ----------------------------------------------------
+
+    def _await_name(self, seconds: float) -> None:
+        self._deadline = self._network.loop.call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        self._network.turn_away(self, "it did not say in time who it is")
+
+    def _heard(self, size: int, *, spoken: bool, known: bool = False) -> None:
+        """So many bytes have come; once it has said who it is, nobody waits for that any more."""
+        self._heard_bytes += size
+        if spoken:
+            self.spoken = True
+            if self._deadline is not None:
+                self._deadline.cancel()
+            self._network.spoken(self, known=known)
+        elif self._deadline is not None and self._heard_bytes > HANDSHAKE_BYTES_MAX:
+            self._network.turn_away(self, "it sent much and did not say who it is")
+
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
+        if self._deadline is not None:
+            self._deadline.cancel()
         if self._transport is not None:
             self._transport = None
             self._network.dismiss(self)
-            self.end(f"connection lost: {exc}" if exc else "the other side closed the connection")
+            lost = f"connection lost: {exc}" if exc else "the other side closed the connection"
+            self.end(self._refused or lost)
 
     def end(self, reason: str) -> None:
         """The connection is gone."""
@@ -127,10 +176,8 @@ class Wire(asyncio.Protocol):
 class PeerWire(Wire):
     """A connection with another queue manager."""
 
-    kind = "peers"
-
     def __init__(self, network: AsyncNetwork, outgoing: int, *, http: bool = False) -> None:
-        super().__init__(network)
+        super().__init__(network, Kind.MADE if outgoing else Kind.PEER)
         self._http = http
         self.outgoing = outgoing
         """The outgoing queue that it was made for; 0: the other side has made it."""
@@ -170,10 +217,16 @@ class PeerWire(Wire):
                 self._session = engine.accepted(self, address)
 
         self._network.use(self, work)
+        if not self.outgoing and not self._http:
+            self._await_name(HANDSHAKE_S_MAX)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
         self._network.use(self, lambda: self._network.engine.data(self._session, data))
+        if not (self.spoken or self.outgoing):
+            sessions = self._network.engine.sessions
+            spoken = sessions.spoken(self._session)
+            self._heard(len(data), spoken=spoken, known=sessions.is_known(self._session))
 
     def pause_writing(self) -> None:
         """See asyncio."""
@@ -196,12 +249,9 @@ class PeerWire(Wire):
 class ClientWire(Wire):
     """A connection of an application; also the Transport of its ApiConnection."""
 
-    kind = "applications"
-
-    def __init__(self, network: AsyncNetwork) -> None:
-        super().__init__(network)
+    def __init__(self, network: AsyncNetwork, *, local: bool = False) -> None:
+        super().__init__(network, Kind.LOCAL_APPLICATION if local else Kind.APPLICATION)
         self.api: ApiConnection | None = None
-        self._deadline: asyncio.TimerHandle | None = None
         self._reading = True
 
     # ---- the transport, as an ApiConnection sees it -------------------------------------------
@@ -236,17 +286,16 @@ class ClientWire(Wire):
             )
 
         network.use(self, work)
-        self._deadline = network.loop.call_later(HANDSHAKE_S_MAX, self._too_late)
-
-    def _too_late(self) -> None:
-        if self.api is not None and not self.api.greeted:
-            self.abort()
+        local = self.kind is Kind.LOCAL_APPLICATION
+        self._await_name(LOCAL_HANDSHAKE_S_MAX if local else HANDSHAKE_S_MAX)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
         api = self.api
         if api is not None:
             self._network.use(self, lambda: api.data_received(data))
+            if not self.spoken:
+                self._heard(len(data), spoken=api.greeted)
 
     def pause_writing(self) -> None:
         """See asyncio. Called in the middle of a write: the engine may be in use just now."""
@@ -260,7 +309,5 @@ class ClientWire(Wire):
 
     def end(self, reason: str) -> None:
         """See Wire."""
-        if self._deadline is not None:
-            self._deadline.cancel()
         if self.api is not None:
             self._network.use(self, self.api.connection_lost)

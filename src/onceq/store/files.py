@@ -15,6 +15,7 @@ from typing import Protocol
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
 from onceq.model.run import Buffer
+from onceq.store.spares import SPARES
 
 IOV_MAX = 1_000
 """Pieces of one write; the kernel takes 1,024."""
@@ -78,7 +79,7 @@ class RealFiles:
         flags = (os.O_RDONLY if reading else os.O_RDWR) | os.O_CLOEXEC
         flags |= os.O_CREAT | os.O_EXCL if create else 0
         with _telling(f"opening {path}"):
-            return os.open(path, flags, 0o600)
+            return SPARES.use(lambda: os.open(path, flags, 0o600))
 
     def close(self, file: int) -> None:
         """See Files."""
@@ -139,8 +140,9 @@ class RealFiles:
 
     def sync_directory(self, path: str) -> None:
         """See Files."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         with _telling(f"opening {path}"):
-            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            directory = SPARES.use(lambda: os.open(path, flags))
         try:
             os.fsync(directory)
         except OSError as error:
@@ -168,7 +170,7 @@ class RealFiles:
         """See Files."""
         with _telling(f"listing {path}"):
             try:
-                return sorted(os.listdir(path))
+                return sorted(SPARES.use(lambda: os.listdir(path)))
             except FileNotFoundError:
                 return []
 

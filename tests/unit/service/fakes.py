@@ -105,6 +105,9 @@ class Script:
     def live(self, base: int, end: int) -> bool:
         return self.live_bytes(base, end) > 0
 
+    def acquainted(self) -> set[bytes]:
+        return set()
+
     def owed(self, bytes_max: int) -> None:
         return None
 

@@ -454,7 +454,7 @@ def test_a_port_in_use_is_said_and_everything_given_back(make: Make, tmp_path: P
         before = threading.active_count()
         with pytest.raises(PortInUse, match=where):
             EmbeddedHost(str(tmp_path / "x"), store, replace(QUIET, listen=where))
-        assert threading.active_count() == before
+        assert threading.active_count() <= before
         store.close()
     again = open_store(str(tmp_path / "x"))
     again.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,11 @@ import pytest
 
 from onceq.core.inputs import ConnectFailed, SessionOpened
 from onceq.errors import ConfigurationError, PortInUse
-from onceq.model.limits import Settings
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.run import Buffer
+from onceq.service import descriptors, listening, wires
 from onceq.service import network as network_module
-from onceq.service import wires
+from onceq.service.descriptors import Budget
 from onceq.service.network import AsyncNetwork
 from onceq.service.wires import HIGH_WATER_BYTES, PeerWire
 from onceq.wire.app import frames
@@ -25,16 +28,18 @@ from onceq.wire.app.frames import Code
 from onceq.wire.mqqb.session import Session
 from tests.unit.service.fakes import House
 
+BUDGET = descriptors.budget(4096, embedded=False)
+
 
 class Host:
     """A gate on one loop, with a scripted core behind it."""
 
-    def __init__(self, peers: dict[str, str] | None = None) -> None:
+    def __init__(self, peers: dict[str, str] | None = None, budget: Budget = BUDGET) -> None:
         self.loop = asyncio.get_running_loop()
-        self.network = AsyncNetwork(self.loop, self, peers or {})
+        self.network = AsyncNetwork(self.loop, self, peers or {}, budget=budget)
         self.house = House(settings=Settings(disk_reserve_bytes=0), said=self.network.say).start()
         self.house.engine.sessions.network = self.network
-        self.network.engine = self.house.engine
+        self.network.attach(self.house.engine)
         self.failures: list[BaseException] = []
 
     def run(self, work: Callable[[], None]) -> None:
@@ -125,7 +130,7 @@ def test_a_connection_that_takes_too_long_has_failed(monkeypatch: pytest.MonkeyP
     async def work() -> None:
         alpha = Host({"SLOW": "127.0.0.1:9"})
 
-        async def never(*_: Any) -> None:
+        async def never(*_: Any, **__: Any) -> None:
             await asyncio.Event().wait()
 
         monkeypatch.setattr(network_module, "CONNECT_S_MAX", 0.01)
@@ -183,50 +188,201 @@ def test_a_socket_path_that_the_system_cannot_take(tmp_path: Path) -> None:
     run(work)
 
 
-def test_connections_above_the_limit_are_turned_away_and_later_ones_let_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_applications_above_the_limit_are_turned_away_and_later_ones_let_in() -> None:
     async def work() -> None:
-        monkeypatch.setattr(network_module, "CONNECTIONS_MAX", 2)
-        host = Host()
-        where = await host.network.listen_peers("127.0.0.1:0")
-        clients = await host.network.listen_clients("127.0.0.1:0")
-        name, port = where.split(":")
-        first = [await asyncio.open_connection(name, int(port)) for _ in range(2)]
-        await until(lambda: len(host.network._open) == 2)
-        reader, writer = await asyncio.open_connection(name, int(port))
+        host = Host(budget=replace(BUDGET, applications=2))
+        where = (await host.network.listen_clients("127.0.0.1:0")).split(":")
+        first = [await greeted(where) for _ in range(2)]
+        reader, writer = await asyncio.open_connection(*where)
         assert await ended(reader)
         writer.close()
-        _, app = await asyncio.open_connection(*clients.split(":"))
-        await until(lambda: len(host.network._open) == 3)
-        host.network.connect(1, "TCP", "127.0.0.1", b"")
         first[0][1].close()
-        await until(lambda: len(host.network._open) == 2)
-        _, again = await asyncio.open_connection(name, int(port))
-        await until(lambda: len(host.network._open) == 3)
-        for one in (first[1][1], app, again):
+        await until(lambda: len(host.network._open) == 1)
+        _, again = await greeted(where)
+        assert len(host.network._open) == 2
+        for one in (first[1][1], again):
             one.close()
         await host.network.shut()
 
     run(work)
 
 
-def test_an_application_that_never_says_hello_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+async def greeted(where: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection of an application that has been welcomed."""
+    reader, writer = await asyncio.open_connection(*where)
+    hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "test"))
+    writer.writelines(list(map(bytes, hello)))
+    assert await reader.read(1)
+    return reader, writer
+
+
+async def talked(where: str, own_id: bytes) -> tuple[Session, asyncio.StreamWriter]:
+    """A session that another manager has opened."""
+    reader, writer = await asyncio.open_connection(*where.split(":"))
+    session = Session(initiator=True, own_id=own_id, settings=Settings(), now_us=0)
+    session.start()
+    writer.writelines(list(map(bytes, session.take_output())))
+    while not session.opened:
+        session.receive(await reader.read(1 << 16), 0)
+        writer.writelines(list(map(bytes, session.take_output())))
+    return session, writer
+
+
+def test_who_opens_many_and_says_nothing_displaces_himself() -> None:
+    """A peer that speaks is let in although thousands of connections came before it."""
+
+    async def work() -> None:
+        host = Host(budget=replace(BUDGET, handshakes=8))
+        where = await host.network.listen_peers("127.0.0.1:0")
+        silent = [await asyncio.open_connection(*where.split(":")) for _ in range(40)]
+        await until(lambda: host.network.admission._halves == 8)
+        _, peer = await talked(where, b"P" * 16)
+        await until(lambda: host.seen(SessionOpened))
+        for reader, _ in silent[:32]:
+            assert await ended(reader)
+        assert len(host.network._open) <= 9
+        for _, writer in [*silent, (None, peer)]:
+            writer.close()
+        await host.network.shut()
+
+    run(work)
+
+
+def test_a_stranger_who_speaks_takes_none_of_the_places_of_those_that_are_known() -> None:
+    async def work() -> None:
+        host = Host(budget=replace(BUDGET, strangers=1))
+        where = await host.network.listen_peers("127.0.0.1:0")
+        first = await talked(where, b"1" * 16)
+        _, second = await talked(where, b"2" * 16)
+        await until(lambda: len(host.network._open) == 1)
+        host.house.engine.sessions.known.exchanged(b"3" * 16)
+        _, third = await talked(where, b"3" * 16)
+        await until(lambda: len(host.network._open) == 2)
+        assert [item.peer[:1] for item in host.seen(SessionOpened)] == [b"1", b"2", b"3"]
+        for writer in (first[1], second, third):
+            writer.close()
+        await host.network.shut()
+
+    run(work)
+
+
+@pytest.mark.parametrize("kind", ["peers", "clients"])
+def test_who_does_not_say_who_he_is_is_cut(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     async def work() -> None:
         monkeypatch.setattr(wires, "HANDSHAKE_S_MAX", 0.02)
         host = Host()
-        where = await host.network.listen_clients("127.0.0.1:0")
+        listen = host.network.listen_peers if kind == "peers" else host.network.listen_clients
+        where = await listen("127.0.0.1:0")
         silent, _ = await asyncio.open_connection(*where.split(":"))
-        reader, writer = await asyncio.open_connection(*where.split(":"))
-        hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "test"))
-        writer.writelines(list(map(bytes, hello)))
-        assert await reader.read(1)
+        if kind == "peers":
+            _, writer = await talked(where, b"P" * 16)
+        else:
+            _, writer = await greeted(where.split(":"))
         assert await ended(silent)
         await until(lambda: len(host.network._open) == 1)
         writer.close()
         await host.network.shut()
 
     run(work)
+
+
+def test_who_sends_much_before_he_says_who_he_is_is_cut() -> None:
+    async def work() -> None:
+        host = Host()
+        where = await host.network.listen_clients("127.0.0.1:0")
+        reader, writer = await asyncio.open_connection(*where.split(":"))
+        # The beginning of a frame that would be large, and its hello never comes.
+        writer.write((1 << 25).to_bytes(4, "little") + bytes(HANDSHAKE_BYTES_MAX))
+        assert await ended(reader)
+        writer.close()
+        await host.network.shut()
+
+    run(work)
+
+
+def test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line, and the processor is free; who waits is accepted as soon as there is room."""
+
+    class Short(socket.socket):
+        tries = 0
+
+        def accept(self) -> Any:
+            Short.tries += 1
+            if Short.tries <= 3:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    def bound(family: int, address: Any) -> socket.socket:
+        own = Short(family, socket.SOCK_STREAM)
+        own.bind(address)
+        return own
+
+    async def work() -> None:
+        monkeypatch.setattr(network_module, "bound", bound)
+        monkeypatch.setattr(listening, "ACCEPT_PAUSE_S", 0.02)
+        host = Host()
+        where = await host.network.listen_clients("127.0.0.1:0")
+        _, writer = await greeted(where.split(":"))
+        writer.close()
+        await host.network.shut()
+
+    run(work)
+    assert Short.tries <= 6, "it did not try again and again"
+    assert [r.message for r in caplog.records if "accepting pauses" in r.message] == [
+        'accepting pauses: reason="too many open files"'
+    ] * 3
+
+
+def test_a_connection_that_ended_before_it_was_accepted_keeps_nobody_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Gone(socket.socket):
+        tries = 0
+
+        def accept(self) -> Any:
+            Gone.tries += 1
+            if Gone.tries == 1:
+                raise ConnectionAbortedError(errno.ECONNABORTED, "Software caused it")
+            return super().accept()
+
+    def bound(family: int, address: Any) -> socket.socket:
+        own = Gone(family, socket.SOCK_STREAM)
+        own.bind(address)
+        return own
+
+    async def work() -> None:
+        monkeypatch.setattr(network_module, "bound", bound)
+        host = Host()
+        where = await host.network.listen_clients("127.0.0.1:0")
+        _, writer = await greeted(where.split(":"))
+        writer.close()
+        await host.network.shut()
+
+    run(work)
+
+
+def test_lines_that_strangers_cause_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "onceq")
+
+    async def work() -> None:
+        host = Host()
+        where = (await host.network.listen_peers("127.0.0.1:0")).split(":")
+        for _ in range(3 * LOG_LINES_AT_ONCE):
+            reader, writer = await asyncio.open_connection(*where)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(600))
+            assert await ended(reader)
+            writer.close()
+        await until(lambda: not host.network._open)
+        assert host.network._tell is not None, "somebody sees to it that the number is told"
+        await host.network.shut()
+        host.house.engine.stop()
+
+    run(work)
+    lines = [r.message for r in caplog.records if "turned away" in r.message]
+    assert len(lines) == LOG_LINES_AT_ONCE + 1
+    assert f"peer turned away, more of these: count={2 * LOG_LINES_AT_ONCE}" in lines[-1]
 
 
 class Sink(asyncio.Transport):

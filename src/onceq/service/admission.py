@@ -1,0 +1,185 @@
+"""Who is let in: connections are counted by kind, by address, and by whether they have spoken.
+
+A connection that has not said who it is costs a stranger nothing, so those are few, and above
+their number the oldest goes, of the address that has most of them: whoever opens thousands
+displaces himself. One that has is counted as known or as a stranger; strangers get half of the
+places, so that managers which messages were exchanged with find one. The descriptors of the store
+and of the local socket are nobody else's (``descriptors.py``).
+
+Everything here is counting; sockets are the caller's matter.
+
+Upholds: I24.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from enum import Enum
+
+from onceq.model.limits import ADDRESS_CONNECTIONS_MAX, ADDRESS_HANDSHAKES_MAX
+from onceq.service.descriptors import Budget
+
+LOCAL = "local"
+"""In place of an address: at the Unix socket."""
+SHORT_OF_DESCRIPTORS = "this process has too many files open"
+
+
+class Kind(Enum):
+    """What connects, or is connected to."""
+
+    PEER = "peers"
+    APPLICATION = "applications"
+    LOCAL_APPLICATION = "local_applications"
+    MADE = "made"
+
+
+class Place:
+    """One connection that was let in.
+
+    Attributes:
+        cut: Ends it at once.
+        opened: Whether it has said who it is.
+        stranger: Whether it takes one of the places of strangers.
+    """
+
+    __slots__ = ("address", "cut", "gone", "kind", "opened", "stranger")
+
+    def __init__(self, kind: Kind, address: str, cut: Callable[[], None]) -> None:
+        self.kind = kind
+        self.address = address
+        self.cut = cut
+        self.opened = False
+        self.stranger = False
+        self.gone = False
+
+
+class Admission:
+    """All connections of one queue manager."""
+
+    def __init__(
+        self, budget: Budget, known: Callable[[str], bool] = lambda address: False
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            known: Whether an address is that of a manager which messages were exchanged with, or
+                which is configured.
+        """
+        self.budget = budget
+        self._known = known
+        self._count: Counter[Kind] = Counter()
+        self._of_address: Counter[str] = Counter()
+        self._strangers = 0
+        self._half: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
+        """Connections that have not said who they are, by address, the oldest first."""
+        self._halves = 0
+
+    def enter(self, kind: Kind, address: str, number: int, cut: Callable[[], None]) -> Place | str:
+        """Let a connection in, or say why not; another one may be cut for it.
+
+        Args:
+            number: Its descriptor.
+            cut: Ends it later, if it has to make room.
+        """
+        limits = self.budget
+        here = kind is Kind.LOCAL_APPLICATION
+        if number >= (limits.local if here else limits.far) and not self.relieve():
+            return SHORT_OF_DESCRIPTORS
+        most = getattr(limits, kind.value)
+        if self._count[kind] >= most and not (kind is Kind.PEER and self._cut_half(kind)):
+            return f"there are {most} such connections already"
+        if not here and kind is not Kind.MADE and not _loopback(address):
+            if self._of_address[address] >= ADDRESS_CONNECTIONS_MAX and not self._known(address):
+                return f"this address has {ADDRESS_CONNECTIONS_MAX} connections already"
+            if len(self._half.get(address, ())) >= ADDRESS_HANDSHAKES_MAX:
+                self._cut_oldest(address)
+        place = Place(kind, address, cut)
+        self._count[kind] += 1
+        self._of_address[address] += 1
+        if kind is Kind.MADE or here:
+            place.opened = True
+        else:
+            if self._halves >= limits.handshakes:
+                self.relieve()
+            self._half.setdefault(address, OrderedDict())[place] = None
+            self._halves += 1
+        return place
+
+    def speaks(self, place: Place, *, known: bool) -> str:
+        """It has said who it is; returns why it cannot stay, or "".
+
+        Args:
+            known: Whether messages were exchanged with whoever it says it is.
+        """
+        if place.opened:
+            return ""
+        place.opened = True
+        self._forget_half(place)
+        if place.kind is Kind.PEER and not known and not self._known(place.address):
+            if self._strangers >= self.budget.strangers:
+                return f"there are {self.budget.strangers} connections of strangers already"
+            place.stranger = True
+            self._strangers += 1
+        return ""
+
+    def leave(self, place: Place) -> None:
+        """It is gone; it does not matter how often that is said."""
+        if place.gone:
+            return
+        place.gone = True
+        self._count[place.kind] -= 1
+        self._of_address[place.address] -= 1
+        if not self._of_address[place.address]:
+            del self._of_address[place.address]
+        self._strangers -= place.stranger
+        if not place.opened:
+            self._forget_half(place)
+
+    def relieve(self) -> bool:
+        """Cut the oldest connection that has not said who it is; False if there is none.
+
+        Of the address that has most of them: whoever opens many pays for it.
+        """
+        if not self._half:
+            return False
+        self._cut_oldest(max(self._half, key=lambda address: len(self._half[address])))
+        return True
+
+    def _cut_half(self, kind: Kind) -> bool:
+        crowded = max(
+            self._half,
+            key=lambda address: sum(place.kind is kind for place in self._half[address]),
+            default=None,
+        )
+        if crowded is None:
+            return False
+        for place in self._half[crowded]:
+            if place.kind is kind:
+                self._cut(place)
+                return True
+        return False
+
+    def _cut_oldest(self, address: str) -> None:
+        self._cut(next(iter(self._half[address])))
+
+    def _cut(self, place: Place) -> None:
+        """It leaves its place among those that have not spoken now, and all others when it ends."""
+        self._forget_half(place)
+        place.opened = True
+        place.cut()
+
+    def _forget_half(self, place: Place) -> None:
+        of_address = self._half.get(place.address)
+        if of_address is not None and of_address.pop(place, 0) is None:
+            self._halves -= 1
+            if not of_address:
+                del self._half[place.address]
+
+
+def _loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,37 @@
+"""Managers that messages were exchanged with: they go before strangers.
+
+By GUID, and by the address they had then. The least recent ones are forgotten; those that the
+durable state knows are taken up again at each start.
+
+Upholds: I24.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from onceq.model.limits import KNOWN_PEERS_MAX
+
+
+class KnownPeers:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes | str, None] = OrderedDict()
+
+    def __contains__(self, who: bytes | str) -> bool:
+        return who in self._known
+
+    def exchanged(self, *who: bytes | str) -> None:
+        """Messages went to, or came from, this GUID or address."""
+        for one in who:
+            self._known[one] = None
+            self._known.move_to_end(one)
+        while len(self._known) > KNOWN_PEERS_MAX:
+            self._known.popitem(last=False)
+
+    def remember(self, guids: Iterable[bytes]) -> None:
+        """Take up what is known from an earlier life."""
+        for guid in guids:
+            self.exchanged(guid)

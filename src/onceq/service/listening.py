@@ -1,0 +1,121 @@
+"""Listening sockets that know when to stop accepting.
+
+The loop's own servers try again at once, for every connection that waits, when the system has no
+descriptor left, and write a line each time: a processor and a disk are busy with saying so. Here
+accepting pauses, and goes on when there may be room again. Who connects is looked at before
+anything is made for him.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from onceq.model.limits import ACCEPT_PAUSE_S, ACCEPTS_AT_ONCE
+
+BACKLOG = 1_024
+"""Connections that may wait to be accepted."""
+_OVER = frozenset((errno.EBADF, errno.EINVAL, errno.ENOTSOCK))
+"""The socket was closed meanwhile."""
+
+Take = Callable[[socket.socket, str], None]
+"""Takes a connection and the address of its other side."""
+
+
+class Listener:
+    """Accepts at one socket, on one loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        own: socket.socket,
+        take: Take,
+        short: Callable[[OSError], None],
+    ) -> None:
+        """Begin.
+
+        Args:
+            own: Bound; it belongs to the listener now.
+            take: Gets each connection.
+            short: Told when the system has no room for another one; accepting pauses then.
+        """
+        self._loop = loop
+        self._socket = own
+        self._take = take
+        self._short = short
+        self._pause: asyncio.TimerHandle | None = None
+        own.setblocking(False)
+        own.listen(BACKLOG)
+        loop.add_reader(own.fileno(), self._ready)
+
+    @property
+    def where(self) -> str:
+        """The address, with its real port."""
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        if self._socket.fileno() < 0:
+            return
+        if self._pause is None:
+            self._loop.remove_reader(self._socket.fileno())
+        else:
+            self._pause.cancel()
+        self._socket.close()
+
+    def _ready(self) -> None:
+        """Somebody waits: take a few, so that those who are there have their turn as well."""
+        for _ in range(ACCEPTS_AT_ONCE):
+            try:
+                made, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionError:
+                continue  # gone before it was accepted
+            except OSError as error:
+                if error.errno not in _OVER:
+                    self._brake(error)
+                return
+            made.setblocking(False)
+            self._take(made, str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else "")
+            if self._socket.fileno() < 0:
+                return
+
+    def _brake(self, error: OSError) -> None:
+        """Whoever waits goes on waiting."""
+        self._loop.remove_reader(self._socket.fileno())
+        self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._go_on)
+        self._short(error)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._socket.fileno(), self._ready)
+
+
+async def addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[tuple[int, Any]]:
+    """Where to listen: family and address, each once; raises OSError."""
+    try:
+        # An address needs no thread that looks it up.
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+
+
+def bound(family: int, address: Any) -> socket.socket:
+    """A socket at an address; raises OSError."""
+    own = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family != socket.AF_UNIX:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        own.bind(address)
+    except OSError:
+        own.close()
+        raise
+    return own

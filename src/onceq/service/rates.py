@@ -1,0 +1,97 @@
+"""Log lines that others can cause: the first ones as they are, then their number.
+
+Whoever can make a queue manager write a line can make it write a million, and fill the disk that
+its messages need. Of each kind of event LOG_LINES_AT_ONCE are written in an interval; those above
+are counted, and told in one line at its end.
+
+Upholds: I24.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from onceq.model.limits import LOG_LINES_AT_ONCE, LOG_RATE_S
+from onceq.service.clock import Clock
+from onceq.service.logs import event
+
+SECOND = 1_000_000
+
+
+class _Kind:
+    """What was written and counted of one kind since ``begun_us``."""
+
+    __slots__ = ("begun_us", "left_out", "level", "values", "written")
+
+    def __init__(self, begun_us: int) -> None:
+        self.begun_us = begun_us
+        self.written = 0
+        self.left_out = 0
+        self.level = logging.INFO
+        self.values: dict[str, object] = {}
+
+
+class Rates:
+    """See the module. One thread at a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self.later: Callable[[float], None] | None = None
+        """Sees to ``tell`` after so many seconds: called when the first line is left out."""
+
+    def event(
+        self, what: str, *, level: int = logging.INFO, of: str = "", **values: object
+    ) -> None:
+        """Log one event, or count it.
+
+        Args:
+            what: The kind of event, in the same words every time.
+            of: Counted apart from others of the same kind.
+            values: What it was about.
+        """
+        self.note(what, values, level=level, of=of)
+
+    def note(
+        self, what: str, values: Mapping[str, object], *, level: int = logging.INFO, of: str = ""
+    ) -> None:
+        """The same, with what it was about as a map."""
+        now_us = self._clock.read().mono_us
+        kind = self._kinds.get((what, of))
+        if kind is None or now_us - kind.begun_us >= LOG_RATE_S * SECOND:
+            if kind is not None:
+                _tell(what, kind, now_us)
+            kind = self._kinds[what, of] = _Kind(now_us)
+        if kind.written < LOG_LINES_AT_ONCE:
+            kind.written += 1
+            event(what, level=level, **values)
+            return
+        if not kind.left_out and self.later is not None:
+            self.later(float(LOG_RATE_S))
+        kind.left_out += 1
+        kind.level = max(kind.level, level)
+        kind.values = dict(values)
+
+    def tell(self, *, all_of_it: bool = False) -> None:
+        """Write the numbers of intervals that are over.
+
+        Args:
+            all_of_it: Also of those that are not.
+        """
+        now_us = self._clock.read().mono_us
+        for (what, of), kind in list(self._kinds.items()):
+            if all_of_it or now_us - kind.begun_us >= LOG_RATE_S * SECOND:
+                del self._kinds[what, of]
+                _tell(what, kind, now_us)
+            elif kind.left_out and self.later is not None:
+                self.later(LOG_RATE_S - (now_us - kind.begun_us) / SECOND)
+
+
+def _tell(what: str, kind: _Kind, now_us: int) -> None:
+    if kind.left_out:
+        event(
+            f"{what}, more of these", level=kind.level, count=kind.left_out,
+            seconds=(now_us - kind.begun_us) // SECOND,
+            **{f"last_{name}": value for name, value in kind.values.items()},
+        )  # fmt: skip
