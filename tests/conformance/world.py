@@ -24,7 +24,8 @@ from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
 from onceq.model.time import Now
-from onceq.service.engine import Delivered, Engine
+from onceq.service.delivered import Delivered
+from onceq.service.engine import Engine
 from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles

@@ -25,7 +25,8 @@ from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.time import Now
 from onceq.model.xid import Xid, group_prefix, group_xid
-from onceq.service.engine import Delivered, Engine
+from onceq.service.delivered import Delivered
+from onceq.service.engine import Engine
 from onceq.store.log import LogStore
 from onceq.testing.disk import PowerCut, SimFiles
 

@@ -115,6 +115,7 @@ class Transport:
         self.parser = frames.Parser()
         self.sent: list[tuple[int, int, bytes, bytes]] = []
         self.closed = False
+        self.unread_bytes = 0
 
     def writelines(self, pieces: Sequence[Buffer], /) -> None:
         for request, code, head, data in self.parser.feed(b"".join(pieces)):
@@ -126,6 +127,9 @@ class Transport:
 
     def reading_changed(self) -> None:
         """Read on: the fuzzer pays no heed."""
+
+    def refuse(self, reason: str) -> None:
+        raise AssertionError(f"it reads everything at once: {reason}")
 
 
 # ---- bytes -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from onceq.client.results import Batch
 from onceq.core.decision import Opened, Sent
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
 from onceq.service.api import opened_head, plain
-from onceq.service.engine import Delivered
+from onceq.service.delivered import Delivered
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 

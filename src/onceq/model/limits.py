@@ -112,8 +112,19 @@ CLIENT_UNANSWERED_MAX: Final = 4_096
 CLIENT_RECEIVES_MAX: Final = 1_024
 """Receives and peeks under way on one connection of an application."""
 
-CLIENT_ANSWERS_BYTES_MAX: Final = 256 << 20
-"""Packets of the answers to them, shared evenly (at least one message is always given)."""
+CLIENT_ANSWERS_BYTES_MAX: Final = 32 << 20
+"""Packets of the answers to them that one application has not read, or is about to be given."""
+
+ANSWERS_BYTES_MAX: Final = 256 << 20
+"""The same over all applications. Room is asked for before an answer is built; one application gets
+at most an eighth of what is left, and who finds none waits for his turn."""
+
+ANSWERS_TURN_BYTES: Final = 64 << 20
+"""Large answers that one turn builds, for all applications: others wait no longer behind them."""
+
+CLIENT_STALLED_S_MAX: Final = 60
+"""An application that has read none of its answers for so long (seconds) is cut while others wait
+for the memory that they take."""
 
 CLIENT_PEEKS_MAX: Final = 64
 """Of these, peeks that wait: one message answers them all, and each answer is a copy of it."""

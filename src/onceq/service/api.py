@@ -3,9 +3,10 @@
 An ``ApiConnection`` knows bytes and frames, not sockets. An application that asks faster than it
 is answered, or does not read its answers, is read no further (back-pressure), and its receives
 wait no longer but begin anew when it reads again: neither what it has asked nor what it is to be
-told gathers here without a bound. One that is lost takes its open transactions with it. Any
-malformed frame ends the connection; what came whole before it stands, and nothing of it has
-happened.
+told gathers here without a bound; and room for messages is asked for before they are fetched,
+from a budget of all applications (``answers.py``). One that is lost takes its open transactions
+with it. Any malformed frame ends the connection; what came whole before it stands, and nothing of
+it has happened.
 
 Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 """
@@ -15,10 +16,11 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final, Protocol
 
-from onceq.core.decision import Opened, Sent
+from onceq.core.decision import Handed, Opened, Sent
 from onceq.core.inputs import CancelReceive, Receive
 from onceq.errors import (
     InsufficientResources,
@@ -29,25 +31,20 @@ from onceq.errors import (
     UnsupportedOperation,
 )
 from onceq.model.limits import (
-    CLIENT_ANSWERS_BYTES_MAX,
     CLIENT_FRAME_BYTES_MAX,
     CLIENT_PEEKS_MAX,
     CLIENT_RECEIVES_MAX,
     CLIENT_UNANSWERED_BYTES_MAX,
     CLIENT_UNANSWERED_MAX,
     PACKET_BYTES_MAX,
-    RECEIVE_BYTES_MAX,
 )
 from onceq.model.run import Buffer
-from onceq.service.engine import Delivered, Engine
+from onceq.service.delivered import Delivered
+from onceq.service.engine import Engine
 from onceq.service.requests import split_items, to_input
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
-TURN_RECEIVES_MAX: Final = 32
-"""Receives of one application that one pump may answer; the rest of what it asked comes after."""
-MARK: Final = 1 << 32
-"""Request number of our own, no application's: asked last in a pump, to hear of its end."""
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
 _HELLO = int(Code.HELLO)
@@ -128,6 +125,13 @@ class Transport(Protocol):
     def reading_changed(self) -> None:
         """Take bytes in, or take none, as the connection's ``full`` says now."""
 
+    @property
+    def unread_bytes(self) -> int:
+        """What was said and not taken by the other side."""
+
+    def refuse(self, reason: str) -> None:
+        """Cut the connection."""
+
 
 class ApiConnection:
     """One application on one connection."""
@@ -151,7 +155,7 @@ class ApiConnection:
         self._transport = transport
         self._random = random
         self._parser = frames.Parser()
-        self._owner = engine.owner(self._answer)
+        self._owner = engine.owner(self._answer, self._takes)
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0
@@ -162,8 +166,7 @@ class ApiConnection:
         self._parked: list[int] = []
         """And of these, the ones that the engine has let go."""
         self._pending: deque[tuple[int, int, memoryview, memoryview]] = deque()
-        self._turn = 0
-        self._stalled = False
+        self._starved = False
         self._blocked = False
         self._gone = False
         self.full = False
@@ -185,7 +188,9 @@ class ApiConnection:
     def _work(self) -> None:
         """Take on what has come, unless the answers to what came before are not out yet."""
         try:
-            while self._pending and not (self._stalled or self._blocked):
+            while self._parked and not (self._starved or self._blocked):
+                self._resume(self._parked.pop())
+            while self._pending and not (self._starved or self._blocked):
                 self._request(*self._pending.popleft())
         except OnceqError as error:
             self._refuse(error)
@@ -205,6 +210,9 @@ class ApiConnection:
         if request in self._asked or (not request and code not in _QUIET):
             raise MalformedPacket(f"request number {request} is in use, or zero")
         runs = split_items(head.items, rest) if sends else []
+        if code in _RECEIVES and not self._room(request, head):
+            self._pending.appendleft((request, code, raw, rest))
+            return
         if request:
             size = len(raw) + len(rest)
             self._asked[request] = (code, size)
@@ -228,14 +236,47 @@ class ApiConnection:
         if isinstance(item, Receive) and item.wait_until_us:
             self._waits[request] = item
         self._engine.submit(item)
-        if code in _RECEIVES:
-            self._turn += 1
-            if self._turn >= TURN_RECEIVES_MAX:
-                self._stalled = True
-                self._engine.submit(CancelReceive(self._owner, MARK, 0))
+
+    def _room(self, request: int, head: frames.ReceiveHead | frames.FetchHead) -> bool:
+        """Ask for room for the answer; without it everything that follows waits as well."""
+        wanted = max(head.bytes_max, 1)
+        if isinstance(head, frames.ReceiveHead) and head.peek and head.wait_ms:
+            wanted = min(wanted, PACKET_BYTES_MAX)
+        granted = self._engine.answers.ask(self, request, wanted)
+        self._starved = not granted
+        head.bytes_max = min(wanted, granted)
+        return bool(granted)
+
+    def _resume(self, request: int) -> None:
+        """Let a receive wait again that was taken back."""
+        item = self._waits[request]
+        granted = self._engine.answers.ask(self, request, item.bytes_max)
+        self._starved = not granted
+        if granted:
+            self._engine.submit(replace(item, bytes_max=min(item.bytes_max, granted)))
+        else:
+            self._parked.append(request)
+
+    def _takes(self, request: int, handed: Handed) -> bool:
+        """Whether messages are fetched for a request; a peek that cannot be answered begins anew.
+
+        What a receive has taken out is handed out in any case.
+        """
+        item = self._waits.get(request)
+        if item is None or not item.peek or self._gone:
+            return True
+        answers = self._engine.answers
+        if request not in self._withdrawn and answers.takes(self, request, sum(handed.lengths)):
+            return True
+        self._withdrawn.discard(request)
+        self._parked.append(request)
+        if not self._blocked:
+            self._starved = True
+            answers.stand(self)
+        return False
 
     def _bound(self, head: frames.ReceiveHead | frames.FetchHead) -> None:
-        """Share what the answers to all receives under way may hold; raises when they are many.
+        """Raises when many receives are under way.
 
         Receives do not count towards the requests at which reading stops: they may wait for what
         a later request of the same application brings.
@@ -245,14 +286,11 @@ class ApiConnection:
             raise InsufficientResources(
                 f"{CLIENT_RECEIVES_MAX} receives are under way on this connection"
             )
-        fair = min(CLIENT_ANSWERS_BYTES_MAX // self._receives, RECEIVE_BYTES_MAX)
-        if isinstance(head, frames.ReceiveHead) and head.peek and head.wait_ms:
-            if sum([item.peek for item in self._waits.values()]) >= CLIENT_PEEKS_MAX:
-                raise InsufficientResources(
-                    f"{CLIENT_PEEKS_MAX} peeks wait on this connection; use another one for more"
-                )
-            fair = min(fair, PACKET_BYTES_MAX)
-        head.bytes_max = min(head.bytes_max, fair)
+        waits = isinstance(head, frames.ReceiveHead) and head.peek and head.wait_ms
+        if waits and sum([item.peek for item in self._waits.values()]) >= CLIENT_PEEKS_MAX:
+            raise InsufficientResources(
+                f"{CLIENT_PEEKS_MAX} peeks wait on this connection; use another one for more"
+            )
 
     def _hello(self, request: int, head: frames.Hello) -> None:
         if head.version != frames.VERSION:
@@ -276,26 +314,20 @@ class ApiConnection:
         self.connection_lost()
 
     def _answer(self, request: int, result: object) -> None:
-        if request == MARK:
-            # Every receive before the mark was answered, or waits and holds nothing.
-            self._stalled = False
-            self._turn = 0
-            if not self._gone:
-                self._work()
-            return
         if self._withdrawn and request in self._withdrawn:
             self._withdrawn.discard(request)
             if isinstance(result, OperationCancelled) and not self._gone:
-                if self._blocked:
-                    self._parked.append(request)
-                else:
-                    self._engine.submit(self._waits[request])
+                self._parked.append(request)
+                self._work()
                 return
         code, size = self._asked.pop(request)
         self._bytes -= size
         self._waits.pop(request, None)
         if code in _RECEIVES:
             self._receives -= 1
+            given = isinstance(result, Delivered) and not self._gone
+            size = len(result.run.data) if given and isinstance(result, Delivered) else 0
+            self._engine.answers.built(self, request, size, self._now_us())
         if not self._gone:
             self._transport.writelines(answer_frame(request, code, result))
             self._throttle()
@@ -303,7 +335,7 @@ class ApiConnection:
     def _throttle(self) -> None:
         full = (
             self._blocked
-            or self._stalled
+            or self._starved
             or self._bytes > CLIENT_UNANSWERED_BYTES_MAX
             or len(self._asked) - self._receives > CLIENT_UNANSWERED_MAX
         )
@@ -324,10 +356,27 @@ class ApiConnection:
         """It reads again."""
         self._blocked = False
         if not self._gone:
-            parked, self._parked = self._parked, []
-            for request in parked:
-                self._engine.submit(self._waits[request])
+            self._engine.answers.read(self, self._now_us())
+            self.go_on()
+            self._engine.answers.wake()
+
+    @property
+    def unread_bytes(self) -> int:
+        """See Asker."""
+        return self._transport.unread_bytes
+
+    def go_on(self) -> None:
+        """See Asker."""
+        self._starved = False
+        if not self._gone:
             self._work()
+
+    def cut(self, reason: str) -> None:
+        """See Asker."""
+        self._transport.refuse(reason)
+
+    def _now_us(self) -> int:
+        return self._engine.clock.read().mono_us
 
     def stop(self) -> None:
         """This manager stops in order: receives that still wait are answered so."""
@@ -347,4 +396,5 @@ class ApiConnection:
             self._waits.clear()
             self._withdrawn.clear()
             self._parked.clear()
+            self._engine.answers.gone(self)
             self._engine.owner_gone(self._owner)

@@ -15,11 +15,9 @@ Upholds: I1, I9 (by the order of persisting and acting).
 from __future__ import annotations
 
 import logging
-from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from onceq.core.decision import (
@@ -47,13 +45,13 @@ from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames
 from onceq.model.limits import Settings
-from onceq.model.run import Buffer, Run, starts_of
-from onceq.packet.decode import set_class
+from onceq.model.run import Buffer, Run
+from onceq.service.answers import Answers
 from onceq.service.clock import Clock
+from onceq.service.delivered import delivered
 from onceq.service.history import History
 from onceq.service.holding import Holding
 from onceq.service.naming import Naming
-from onceq.service.picking import picked, wants_bytes
 from onceq.service.rates import Rates
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
@@ -66,6 +64,8 @@ OWED_BYTES = 4 << 20
 
 AnswerTo = Callable[[int, object], None]
 """Takes a request number and its result; an OnceqError instance is to be raised."""
+Takes = Callable[[int, Handed], bool]
+"""Says whether messages may be fetched for a request."""
 
 
 class OpenStore(Store, Protocol):
@@ -81,25 +81,6 @@ class Background(Protocol):
 
     def __call__(self, work: Callable[[], T]) -> Future[T]:
         """Begin ``work`` in another thread, and see to a pump when it is done."""
-
-
-@dataclass(slots=True)
-class Delivered:
-    """Messages received or peeked, with their bytes.
-
-    Attributes:
-        run: Their packets.
-        lookups, arrived, aborts: One number for each.
-        moves: (index, count, second of the last) of those that were moved between subqueues.
-        scanned: Of a search: the lookup identifier up to which it has come; else 0.
-    """
-
-    run: Run
-    lookups: array[int]
-    arrived: array[int]
-    aborts: array[int]
-    moves: tuple[tuple[int, int, int], ...] = ()
-    scanned: int = 0
 
 
 class Engine:
@@ -147,6 +128,8 @@ class Engine:
         self._said = said
         self._inbox: deque[Input] = deque()
         self._owners: dict[int, AnswerTo] = {}
+        self._asking: dict[int, Takes] = {}
+        self.answers = Answers()
         self._next_owner = 1
         self.pumping = False
         self.stopped = False
@@ -212,15 +195,23 @@ class Engine:
 
     # ---- applications ---------------------------------------------------------------------
 
-    def owner(self, answer: AnswerTo) -> int:
-        """Register an application; its answers go to ``answer``, in the thread that pumps."""
+    def owner(self, answer: AnswerTo, takes: Takes | None = None) -> int:
+        """Register an application; its answers go to ``answer``, in the thread that pumps.
+
+        Args:
+            takes: Asked, before messages that were found for a request are fetched, whether the
+                application takes so many bytes. If not, it has put the request off itself.
+        """
         owner = self._next_owner
         self._next_owner += 1
         self._owners[owner] = answer
+        if takes is not None:
+            self._asking[owner] = takes
         return owner
 
     def owner_gone(self, owner: int) -> None:
         """An application is lost or has left."""
+        self._asking.pop(owner, None)
         if self._owners.pop(owner, None) is not None:
             self.holding.gone(owner)
             self.submit(OwnerGone(owner))
@@ -248,6 +239,7 @@ class Engine:
             return False
         inbox = self._inbox
         items = [inbox.popleft() for _ in range(len(inbox))]
+        self.answers.begin()
         self.pumping = True
         try:
             now = self.clock.read()
@@ -255,6 +247,7 @@ class Engine:
             if self.naming.look_us <= now.mono_us or self.naming.asked(items):
                 self.naming.look(now)
             self.settle([step(now, item) for item in items])
+            self.answers.end()
             self.sessions.drain(now)
             if self._said is not None:
                 self._said()
@@ -333,37 +326,15 @@ class Engine:
             return
         result = action.result
         if isinstance(result, Handed):
-            result = self.delivered(result)
+            takes = self._asking.get(action.owner)
+            if takes is not None and not takes(action.request, result):
+                return
+            result = delivered(result, self.fetch)
         to(action.request, result)
 
     def _observe(self, action: Observed) -> None:
         if self.history is not None:
             self.history.observe(self.store.position, self.clock.read().wall_us, action)
-
-    def delivered(self, handed: Handed) -> Delivered:
-        """Fetch the bytes of messages, if any of them are wanted."""
-        wanted = handed.pick is None or wants_bytes(handed.pick)
-        data = self.fetch(handed.pieces) if wanted else b""
-        if handed.classes and wanted:
-            changed = bytearray(data)
-            starts = list(starts_of(handed.lengths))
-            for index, value in handed.classes:
-                set_class(changed, starts[index], handed.lengths[index], value)
-            data = bytes(changed)
-        if handed.pick is None:
-            return Delivered(
-                Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts,
-                handed.moves,
-            )  # fmt: skip
-        run, part, scanned = picked(handed, data)
-        moves = tuple(
-            (index - part.start, count, last)
-            for index, count, last in handed.moves
-            if part.start is not None and part.start <= index < part.stop
-        )
-        return Delivered(
-            run, handed.lookups[part], handed.arrived[part], handed.aborts[part], moves, scanned
-        )
 
     def fetch(self, pieces: Sequence[Piece]) -> Buffer:
         """Bytes from the log or from the core, joined."""

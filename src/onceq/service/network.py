@@ -99,6 +99,7 @@ class AsyncNetwork:
         """Work for an engine."""
         self.engine = engine
         engine.rates.later = self._tell_later
+        engine.answers.later = self._look_later
         SPARES.call_when_short(self._short)
 
     # ---- for wires --------------------------------------------------------------------------
@@ -205,6 +206,19 @@ class AsyncNetwork:
     def _tell_now(self) -> None:
         self._tell = None
         self.use(None, self.engine.rates.tell)
+
+    def _look_later(self, seconds: float) -> None:
+        """Applications wait for the memory of answers, in whatever thread: look who has read."""
+
+        def arm() -> None:
+            self.loop.call_later(seconds, self._look)
+
+        self.in_loop(arm)
+
+    def _look(self) -> None:
+        engine = self.engine
+        if not engine.stopped:
+            self.use(None, lambda: engine.answers.look(engine.clock.read().mono_us))
 
     # ---- listening --------------------------------------------------------------------------
 

@@ -260,6 +260,12 @@ class ClientWire(Wire):
         """See Transport."""
         self.write(pieces)
 
+    @property
+    def unread_bytes(self) -> int:
+        """See Transport."""
+        own = self._transport
+        return self.queued_bytes + (own.get_write_buffer_size() if own is not None else 0)
+
     def reading_changed(self) -> None:
         """See Transport."""
         self._network.in_loop(self._throttle)

@@ -26,7 +26,7 @@ from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.own import own_headers
-from onceq.service.engine import Delivered
+from onceq.service.delivered import Delivered
 from onceq.testing import forgetful, marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.branches import Branching

@@ -33,9 +33,9 @@ from onceq.model.limits import Settings
 from onceq.model.run import Run
 from onceq.service import embedded
 from onceq.service.config import Configuration
+from onceq.service.delivered import Delivered
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
-from onceq.service.engine import Delivered
 from onceq.service.wires import PeerWire
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code

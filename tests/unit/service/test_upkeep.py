@@ -22,7 +22,8 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run
 from onceq.service import upkeep
-from onceq.service.engine import Delivered, Engine
+from onceq.service.delivered import Delivered
+from onceq.service.engine import Engine
 from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore

@@ -16,10 +16,15 @@ from onceq.model import limits
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.model.time import Now
 from onceq.service import api
+from onceq.service.answers import Answers
 from onceq.service.api import ApiConnection
-from onceq.service.engine import Delivered, Engine
+from onceq.service.delivered import Delivered
+from onceq.service.engine import Engine, Takes
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+
+AT_ONCE = limits.CLIENT_ANSWERS_BYTES_MAX // limits.PACKET_BYTES_MAX
+"""Receives of one application that one pump may answer."""
 
 
 class FakeEngine:
@@ -33,10 +38,16 @@ class FakeEngine:
         identity = SimpleNamespace(name="ALPHA", guid=bytes(range(16)))
         self.manager = SimpleNamespace(identity=identity)
         self.settings = limits.Settings(outcome_age_s=77)
+        self.answers = Answers()
 
-    def owner(self, answer: Callable[[int, object], None]) -> int:
-        self.answer = answer
+    def owner(self, answer: Callable[[int, object], None], takes: Takes) -> int:
+        self.answer, self.takes = answer, takes
         return 5
+
+    def turn(self) -> None:
+        """A pump that finds nothing for those who wait."""
+        self.answers.begin()
+        self.answers.end()
 
     def owner_gone(self, owner: int) -> None:
         self.gone.append(owner)
@@ -53,6 +64,8 @@ class FakeTransport:
         self.closed = False
         self.changes = 0
         self.sent: list[tuple[int, int, Any]] = []
+        self.unread_bytes = 0
+        self.refused = ""
 
     def writelines(self, pieces: Sequence[Buffer], /) -> None:
         for request, code, head, _ in self.parser.feed(b"".join(pieces)):
@@ -63,6 +76,9 @@ class FakeTransport:
 
     def reading_changed(self) -> None:
         self.changes += 1
+
+    def refuse(self, reason: str) -> None:
+        self.refused = reason
 
 
 class Talk:
@@ -244,6 +260,7 @@ def test_receives_that_wait_do_not_stop_the_reading(monkeypatch: pytest.MonkeyPa
     talk = Talk()
     for request in range(2, 12):
         talk.receive(request)
+        end_of_pump(talk)
     assert not talk.api.full
 
 
@@ -253,18 +270,6 @@ def test_an_application_that_does_not_read_is_not_read() -> None:
     assert talk.api.full
     talk.api.resume_writing()
     assert not talk.api.full
-
-
-def test_receives_share_what_their_answers_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "CLIENT_ANSWERS_BYTES_MAX", 1_000)
-    talk = Talk()
-    for request in (2, 3, 4):
-        talk.receive(request)
-    assert [item.bytes_max for item in talk.engine.items] == [1_000, 500, 333]
-    talk.engine.answer(2, ReceiveTimeout())
-    talk.engine.answer(3, ReceiveTimeout())
-    talk.receive(5)
-    assert talk.engine.items[-1].bytes_max == 500
 
 
 def test_a_receive_asks_for_no_more_than_the_limit() -> None:
@@ -289,7 +294,7 @@ def test_one_pump_answers_a_few_receives_and_the_rest_comes_after() -> None:
     """A chunk of a thousand peeks must not fetch a thousand answers into memory at once."""
     talk = Talk()
     head = frames.ReceiveHead("q", 0, 1, 1, 0, True, 0, 0, 0)
-    count = 3 * api.TURN_RECEIVES_MAX
+    count = 3 * AT_ONCE
     chunk = b"".join(
         b"".join(frames.frame(n, Code.RECEIVE, head)) for n in range(2, 2 + count)
     ) + b"".join(frames.frame(2 + count, Code.LOOK, frames.LookHead("status", "")))
@@ -298,12 +303,14 @@ def test_one_pump_answers_a_few_receives_and_the_rest_comes_after() -> None:
     while talk.api.full:
         taken, talk.engine.items = talk.engine.items, []
         turns.append(len(taken))
-        assert taken[-1] == inputs.CancelReceive(5, api.MARK, 0)
+        talk.engine.answers.begin()
         for item in taken:
-            talk.engine.answer(item.request, None if item.request == api.MARK else ReceiveTimeout())
-    assert turns == [api.TURN_RECEIVES_MAX + 1] * 3
-    assert [type(item).__name__ for item in talk.engine.items] == ["Look"]
-    assert len(talk.transport.sent) == count
+            talk.engine.answer(item.request, ReceiveTimeout())
+        talk.engine.answers.end()
+    assert turns == [AT_ONCE] * 2
+    kinds = [type(item).__name__ for item in talk.engine.items]
+    assert kinds == ["Receive"] * AT_ONCE + ["Look"]
+    assert len(talk.transport.sent) == count - AT_ONCE
 
 
 def test_nothing_is_taken_on_while_the_application_does_not_read() -> None:
@@ -371,7 +378,7 @@ def asked_for(talk: Talk) -> list[inputs.Receive]:
 
 
 def end_of_pump(talk: Talk) -> None:
-    talk.engine.answer(api.MARK, None)
+    talk.engine.turn()
 
 
 def test_one_message_for_all_peeks_that_wait_is_copied_a_bounded_number_of_times() -> None:
@@ -381,13 +388,14 @@ def test_one_message_for_all_peeks_that_wait_is_copied_a_bounded_number_of_times
         end_of_pump(talk)
     waiting = asked_for(talk)
     assert len(waiting) == limits.CLIENT_PEEKS_MAX
-    most = sum(max(item.bytes_max, limits.PACKET_BYTES_MAX) for item in waiting)
-    assert most <= limits.CLIENT_ANSWERS_BYTES_MAX
+    assert all(item.bytes_max <= limits.PACKET_BYTES_MAX for item in waiting)
     refused = [sent for sent in talk.transport.sent if sent[1] & FAILED]
     assert len(refused) == limits.CLIENT_PEEKS_MAX
     assert {head[0] for _, _, head in refused} == {InsufficientResources.code}
+    end_of_pump(talk)
     peek(talk, 1_000, wait_ms=0)
     talk.receive(1_001)
+    end_of_pump(talk)
     assert len(asked_for(talk)) == limits.CLIENT_PEEKS_MAX + 2, "what does not wait is not meant"
     talk.engine.answer(2, ReceiveTimeout("none"))
     peek(talk, 1_002)
