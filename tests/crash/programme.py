@@ -1,28 +1,34 @@
 """Crash points times disk images of the store (testing P5): every operation, every legal image.
 
-A scenario is a short life of a store. Three ways to end it are tried:
+A scenario is a short life of a store. Four ways to end it are tried:
 
 * ``power``: the power goes before one of its disk operations. For each disk that may be found
   then, the store is checked, opened, held against what it had promised, opened again, used on.
 * ``again``: the same, and the power goes once more while the store is being recovered.
 * ``kill``: the process is killed before one of its operations and started again, and the power goes
   later. What the first process wrote may stand in the system's memory only.
+* ``lost``: the process is killed, and one of the store's files is removed, emptied or cut short:
+  what was promised is there, or the store is refused (``lost_files.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 
 from onceq.errors import OnceqError
 from onceq.store.log import LogStore
 from onceq.testing.disk import PowerCut, SimFiles
+from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.scenarios import SCENARIOS, onward, scenario
 
-WAYS = ("power", "again", "kill")
+WAYS = ("power", "again", "kill", "lost")
 IMAGES_IN_RECOVERY = 6
+LOST_MOST = 60
+"""Ways in which a file may be lost, at one point."""
 AT_ENDS = 10
 """So many times more images at the end of a scenario: what it leads up to."""
 
@@ -34,6 +40,7 @@ class Tally:
     points: int = 0
     images: int = 0
     torn: int = 0
+    refused: int = 0
     by_way: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 0))
 
     def count(self, way: str, torn_bytes: int) -> None:
@@ -125,6 +132,9 @@ def run(point: Point, most: int, tally: Tally, *, seed: int = 0) -> None:
         life = after_kill
     else:
         life, _ = lived(point.scenario, point.stop)
+    if point.way == "lost":
+        _lost(life, point, tally, most)
+        return
     for number, disk in enumerate(life.files.images(most, seed=seed)):
         try:
             if point.way == "again":
@@ -135,6 +145,21 @@ def run(point: Point, most: int, tally: Tally, *, seed: int = 0) -> None:
             raise Broken(
                 f"{point.scenario}, {point.way} before operation {point.stop}, image {number}: "
                 f"{error!r}\n  python tools/crash.py {point.arguments(most, seed)}"
+            ) from error
+
+
+def _lost(life: Life, point: Point, tally: Tally, most: int) -> None:
+    """Take one file after the other away from what a killed process left behind."""
+    if not life.existed:
+        return
+    for file, how, disk in islice(lost_files.mangled(lost_files.as_written(life.files)), most):
+        try:
+            tally.refused += lost_files.judge(life, disk)
+            tally.count("lost", 0)
+        except (AssertionError, OnceqError) as error:
+            raise Broken(
+                f"{point.scenario}, {file} {how} before operation {point.stop}: {error!r}\n"
+                f"  python tools/crash.py {point.arguments(most, 0)}"
             ) from error
 
 
@@ -177,6 +202,10 @@ def everything(images: int, *, seed: int = 0, tally: Tally | None = None) -> Tal
         if tally.by_way["kill"] >= images // 8:
             break
         _kill_some(point, 8, random, tally, seed)
+    for point in power:
+        if tally.by_way["lost"] >= images // 8:
+            break
+        run(Point(point.scenario, "lost", point.stop), LOST_MOST, tally)
     life = seed * 1_000_000
     while tally.images < images:
         life += 1
@@ -186,6 +215,7 @@ def everything(images: int, *, seed: int = 0, tally: Tally | None = None) -> Tal
         for point in random.sample(places, min(len(places), 2)):
             run(Point(point.scenario, "again", point.stop), 2, tally, seed=seed)
             _kill_some(point, 3, random, tally, seed)
+            run(Point(point.scenario, "lost", point.stop), LOST_MOST, tally)
     return tally
 
 

@@ -72,16 +72,15 @@ def _reclaim_syncs_no_names(patch: pytest.MonkeyPatch) -> None:
 
 
 def _identification_not_synced(patch: pytest.MonkeyPatch) -> None:
-    _without(patch, identification, "_replace", "sync")
+    _without(patch, identification, "replace_file", "sync")
 
 
 def _checksum_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     def parse(self: Framing, data: bytes, at: int, *, position: int) -> Frame | None:
-        end, epoch = self.claim(data, at, position=position)
-        if end == position or at + end - position > len(data):
+        frame = self.head(data, at, position=position)
+        if frame is None or at + frame.end - position > len(data):
             return None
-        size = int.from_bytes(data[at + 4 : at + 8], "little")
-        return Frame(position, size, int.from_bytes(data[at + 16 : at + 24], "little"), epoch)
+        return frame
 
     patch.setattr(Framing, "parse", parse)
 
@@ -150,19 +149,19 @@ def _torn_tail_is_damage(patch: pytest.MonkeyPatch) -> None:
 
 
 def _stale_segments_stay(patch: pytest.MonkeyPatch) -> None:
-    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> None:
+    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> Any:
         behind = [s for s in loaded.segments if s.base >= judged.end]
-        real(files, path, replace(judged, end=1 << 60), loaded)
         for segment in behind:
             loaded.segments.remove(segment)
+        return real(files, path, judged, loaded)
 
     real = recovery.tidy
     patch.setattr(recovery, "tidy", tidy)
 
 
 def _half_frame_stays(patch: pytest.MonkeyPatch) -> None:
-    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> None:
-        real(files, path, replace(judged, half_frame=False), loaded)
+    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> Any:
+        return real(files, path, replace(judged, half_frame=False), loaded)
 
     real = recovery.tidy
     patch.setattr(recovery, "tidy", tidy)

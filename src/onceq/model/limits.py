@@ -367,7 +367,8 @@ class Settings:
     checkpoint_log_bytes: int = 256 << 20
     """A checkpoint is made at the latest when this much log was written since the last one."""
     disk_reserve_bytes: int = 64 << 20
-    """Sends are refused while less than this is free, so that receiving and acknowledging go on."""
+    """Sends are refused while less than this is free, so that receiving and acknowledging go on; on
+    a small disk, a quarter of what it has for the store."""
     transaction_idle_s: int = 3_600
     """A transaction in which nothing happens for so long is rolled back (0: never), so that one
     that was forgotten keeps no messages locked; not while it waits for one, nor when prepared."""

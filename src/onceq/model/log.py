@@ -2,9 +2,10 @@
 
 The log is one endless sequence of frames. A *position* is a logical byte offset in it; it only
 grows and is never reused, however files come and go. A frame is a header of FRAME_HEADER bytes,
-the payload of one record, and padding to a multiple of FRAME_ALIGN. So the core, which knows the
-sizes of the records it decides on, knows where every message will lie before it is written, and
-the engine checks that the store agrees.
+the payload of one record, and padding to a multiple of FRAME_ALIGN; behind a payload of more than
+one block stands a checksum of each of its blocks. So the core, which knows the sizes of the
+records it decides on, knows where every message will lie before it is written, and the engine
+checks that the store agrees.
 """
 
 from __future__ import annotations
@@ -15,7 +16,29 @@ FRAME_HEADER = 32
 FRAME_ALIGN = 8
 """Frames begin at multiples of this many bytes."""
 
+BLOCK_BYTES = 4096
+"""Bytes of a payload that share a checksum (decision 0012 says why so many)."""
+
+CHECKSUM_BYTES = 4
+"""Bytes of the checksum of one block."""
+
+
+def padded(size: int) -> int:
+    """So many bytes and those up to the next multiple of FRAME_ALIGN."""
+    return (size + FRAME_ALIGN - 1) // FRAME_ALIGN * FRAME_ALIGN
+
+
+def blocks_of(payload_size: int) -> int:
+    """How many blocks of a payload have checksums of their own; 0 if the frame's covers it all."""
+    if payload_size <= BLOCK_BYTES:
+        return 0
+    return (payload_size + BLOCK_BYTES - 1) // BLOCK_BYTES
+
 
 def frame_size(payload_size: int) -> int:
     """Bytes that a record with this payload takes in the log."""
-    return FRAME_HEADER + (payload_size + FRAME_ALIGN - 1) // FRAME_ALIGN * FRAME_ALIGN
+    size = FRAME_HEADER + (payload_size + FRAME_ALIGN - 1) // FRAME_ALIGN * FRAME_ALIGN
+    if payload_size <= BLOCK_BYTES:
+        return size
+    blocks = (payload_size + BLOCK_BYTES - 1) // BLOCK_BYTES
+    return size + (blocks + 1) // 2 * FRAME_ALIGN

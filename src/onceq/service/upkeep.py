@@ -42,6 +42,10 @@ IDLE_LOG_BYTES = 16 << 20
 WASTED_BYTES = 32 << 20
 """... and segments that nothing needs any more, after which it is made for their sake alone: a
 drained queue writes little log and leaves much behind."""
+RESERVE_SHARE = 4
+"""The reserve is no more than one part in so many of what the disk has for this store..."""
+AGAIN_SHARE = 8
+"""... and sends are taken again when that, and one part in so many, are free."""
 SPARSE_SHARE = 4
 """A segment is emptied if less than one byte in so many is needed..."""
 SLACK_BYTES = 64 << 20
@@ -70,6 +74,12 @@ class OnDisk(Protocol):
 
     def prepare(self) -> bool:
         """See to it that a segment lies ready before the log needs it; does not wait for it."""
+
+    def note(self) -> None:
+        """Write down how far the log goes, without waiting for the disk."""
+
+    def room_bytes(self) -> int:
+        """What is free on the disk and what the store takes of it, together."""
 
     def trim(self) -> None:
         """Give back segments that lie ready beyond the reserve."""
@@ -151,11 +161,12 @@ class Upkeep:
             return False
         if position - self._covered >= IDLE_LOG_BYTES:
             return True
-        if self._engine.store.disk_bytes() < WASTED_BYTES:
+        wanted = 1 if self._low else WASTED_BYTES
+        if self._engine.store.disk_bytes() < wanted:
             return False
         old = self._engine.store.segments()[:-1]
         live = self._engine.manager.live
-        return sum(s.disk_bytes for s in old if not live(s.base, s.end)) >= WASTED_BYTES
+        return sum(s.disk_bytes for s in old if not live(s.base, s.end)) >= wanted
 
     # ---- space ------------------------------------------------------------------------------
 
@@ -167,15 +178,17 @@ class Upkeep:
         engine = self._engine
         self._looked_us = now.mono_us
         self._looked_at = engine.store.position
-        if not self._low and self._disk is not None:
-            self._disk.prepare()
-        reserve = engine.settings.disk_reserve_bytes
+        if self._disk is not None:
+            if not self._low:
+                self._disk.prepare()
+            self._disk.note()
+        reserve, enough = self._reserves()
         free = engine.store.free_bytes()
         if not self._low and free < reserve:
             self._low = True
             event("disk nearly full: sends are refused", level=logging.WARNING, free_bytes=free)
             engine.submit(Space(low=True))
-        elif self._low and free >= 2 * reserve:
+        elif self._low and free >= enough:
             self._low = False
             event("disk has room again", level=logging.WARNING, free_bytes=free)
             engine.submit(Space(low=False))
@@ -188,6 +201,18 @@ class Upkeep:
     def reclaim(self) -> None:
         """Give back the segments that nothing needs any more."""
         self._engine.store.reclaim(self._live)
+
+    def _reserves(self) -> tuple[int, int]:
+        """Free bytes below which sends are refused, and from which on they are taken again.
+
+        Both keep to what the disk has for this store: an empty store must have enough on any disk.
+        """
+        wanted = self._engine.settings.disk_reserve_bytes
+        if self._disk is None:
+            return wanted, 2 * wanted
+        room = self._disk.room_bytes()
+        reserve = min(wanted, room // RESERVE_SHARE)
+        return reserve, reserve + min(reserve, room // AGAIN_SHARE)
 
     # ---- the history --------------------------------------------------------------------------
 

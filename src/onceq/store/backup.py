@@ -29,7 +29,7 @@ from onceq.errors import (
     NoSpace,
     NotABackup,
 )
-from onceq.store import checkpoints, identification, recovery, scan
+from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.check import check
 from onceq.store.contract import Cut
 from onceq.store.files import Files
@@ -165,7 +165,11 @@ class Backup:
         who = identification.read_identification(files, target)
         closed = Closed(cut.position, cut.epoch)
         identification.write_closed(files, target, who.store_id, closed)
-        self._entries.append(_entry(files, target, identification.CLOSED_FILE))
+        beside = [identification.CLOSED_FILE]
+        if who.version >= identification.FORMAT:
+            self._promise(who.store_id)
+            beside += [promises.PROMISED_FILE, promises.KEPT_FILE]
+        self._entries += [_entry(files, target, name) for name in beside]
         manifest = Manifest(
             manager, id, cut.position, taken_s, cut.checkpoint, made_by,
             tuple(sorted(self._entries, key=lambda entry: entry.name)),
@@ -176,6 +180,16 @@ class Backup:
         files.unlink(os.path.join(target, UNFINISHED))
         files.sync_directory(target)
         return manifest
+
+    def _promise(self, store_id: bytes) -> None:
+        """Say in the copy how far it goes, and which segments it has."""
+        files, cut, target = self._files, self._cut, self.target
+        here = [segment for segment in cut.segments if segment[0] < cut.position]
+        base, _, size = here[-1] if here else (promises.NO_SEGMENT, 0, 0)
+        promise = promises.Promise(cut.position, base, size, cut.checkpoint)
+        promises.write_promised(files, target, store_id, promise)
+        kept = [(base, end) for base, end, _ in here if end <= cut.checkpoint]
+        promises.write_kept(files, target, store_id, cut.checkpoint, kept)
 
 
 @dataclass(frozen=True, slots=True)

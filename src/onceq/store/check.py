@@ -1,9 +1,10 @@
-"""Look through a store without changing it: what is in it, and the first thing that is wrong.
+"""Look through a store without changing it: what is in it, and what is wrong.
 
-For operators (``onceq qm check``) and for every crash test. It looks at every checksum: the files
-that say who the store is, the checkpoint, and all frames of all segments, also those before the
-checkpoint that recovery does not read. Meant for a store that nobody runs; while somebody does,
-files may come and go under it.
+For operators (``onceq qm check``) and for every crash test. It sees what a start sees, because it
+looks with the same function (``recovery.survey``): what that refuses is a ``problem``. Besides, it
+looks at every checksum of the segments before the checkpoint, which a start does not read: what is
+damaged there costs the messages that lie in it, and no more. Meant for a store that nobody runs;
+while somebody does, files may come and go under it.
 
 Upholds: I23.
 """
@@ -11,15 +12,16 @@ Upholds: I23.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onceq.errors import DamagedRecord
-from onceq.store import checkpoints, identification, scan
+from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.store import identification, recovery, scan
 from onceq.store.files import Files
 from onceq.store.framing import Framing
-from onceq.store.identification import Closed
-from onceq.store.scan import Found, Problem, Segment
+from onceq.store.verified import VerifiedLog
+
+LOOK_BYTES = 1 << 24
+"""Verified in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class CheckReport:
         torn_bytes: Bytes behind the last whole record that a start would cut; no problem.
         problem: What is wrong, where, what it means and what to do; "" if nothing is.
         problem_file, problem_offset: Where.
+        refused: A start refuses this store for that problem; else only messages are damaged.
+        damaged: All that is damaged before the checkpoint.
     """
 
     path: str
@@ -51,6 +55,8 @@ class CheckReport:
     problem: str = ""
     problem_file: str = ""
     problem_offset: int = 0
+    refused: bool = False
+    damaged: tuple[DamagedPiece, ...] = ()
 
 
 def check(path: str, files: Files) -> CheckReport:
@@ -64,22 +70,21 @@ def check(path: str, files: Files) -> CheckReport:
         who = identification.read_identification(files, path)
     except DamagedRecord as error:
         name = os.path.join(path, identification.STORE_FILE)
-        return CheckReport(path, b"", problem=error.text, problem_file=name)
-    names = files.names(path)
-    ready = sum(name.startswith("ready-") for name in names)
+        return CheckReport(path, b"", problem=error.text, problem_file=name, refused=True)
+    ready = sum(name.startswith("ready-") for name in files.names(path))
     loaded = scan.Loaded()
     try:
-        head, state = checkpoints.newest(files, path, who.store_id)
-        scan.load(files, path, who.store_id, head.position, loaded)
-        closed = identification.read_closed(files, path, who.store_id)
-        old, found = _look(files, Framing(who.store_id), loaded.segments, head, closed)
+        seen = recovery.survey(files, path, who, loaded)
+        old = _Old()
+        old.look(files, seen, loaded)
     except DamagedRecord as error:
         return CheckReport(path, who.store_id, who.created_s, ready_segments=ready,
-                           problem=error.text)  # fmt: skip
+                           problem=error.text, refused=True)  # fmt: skip
     finally:
         for segment in loaded.segments:
             files.close(segment.file)
-    problem = old.problem or found.problem
+    found, state = seen.found, seen.state
+    problem = found.problem or old.problem
     return CheckReport(
         path=path,
         store_id=who.store_id,
@@ -88,57 +93,52 @@ def check(path: str, files: Files) -> CheckReport:
         ready_segments=ready,
         records=old.frames + found.frames,
         record_bytes=old.frame_bytes + found.frame_bytes,
-        first_position=loaded.segments[0].base if loaded.segments else head.position,
+        first_position=loaded.segments[0].base if loaded.segments else seen.head.position,
         end_position=found.end,
-        checkpoint_position=head.position,
+        checkpoint_position=seen.head.position,
         checkpoint_bytes=len(state) if state is not None else 0,
         torn_bytes=found.torn_bytes,
         closed=found.clean,
         problem=problem.text if problem is not None else "",
         problem_file=problem.path if problem is not None else "",
         problem_offset=problem.offset if problem is not None else 0,
+        refused=found.problem is not None,
+        damaged=tuple(old.damaged),
     )
 
 
-def _look(
-    files: Files,
-    framing: Framing,
-    segments: Sequence[Segment],
-    head: checkpoints.Head,
-    closed: Closed,
-) -> tuple[Found, Found]:
-    """What lies before the checkpoint, and what lies behind it."""
-    old = Found(0, 0, 0)
-    scan.set_ends(segments, head.position, dict(head.segments))
-    for segment in segments:
-        if segment.base >= head.position:
-            break
-        _look_before(files, framing, segment, min(segment.end, head.position), old)
-        if old.problem is not None:
-            break
-    found = scan.frames(
-        files, framing, segments, covered=head.position, epoch=head.epoch, closed=closed
-    )
-    return old, found
+class _Old:
+    """What lies before the checkpoint: all of it was durable."""
 
+    def __init__(self) -> None:
+        self.frames = 0
+        self.frame_bytes = 0
+        self.damaged: list[DamagedPiece] = []
 
-def _look_before(files: Files, framing: Framing, segment: Segment, end: int, old: Found) -> None:
-    """One segment, up to its end or the checkpoint: all of it was durable."""
-    data = files.read(segment.file, 0, segment.size)
-    at = segment.base
-    while at < end:
-        frame = framing.parse(data, segment.offset(at), position=at)
-        if frame is None or frame.epoch < old.epoch or frame.end > end:
-            place = segment.offset(at)
-            old.problem = Problem(
-                segment.path,
-                place,
-                f"{segment.path} is damaged at byte {place} (log position {at}), before the "
-                "checkpoint: messages that still lie there are lost, the others are not; restore "
-                "a backup, or receive what can be received and purge the rest",
-            )
-            return
-        old.frames += 1
-        old.frame_bytes += frame.size
-        old.epoch = frame.epoch
-        at = frame.end
+    def look(self, files: Files, seen: recovery.Survey, loaded: scan.Loaded) -> None:
+        """Verify every record before the checkpoint."""
+        log = VerifiedLog(files, Framing(seen.who.store_id))
+        covered = seen.head.position
+        for segment in loaded.segments:
+            at, end = segment.base, min(segment.end, covered)
+            while at < end:
+                looked = log.look(segment, at, end, LOOK_BYTES)
+                at = looked.position
+                self.frames += looked.frames
+                self.frame_bytes += looked.payload_bytes
+                self.damaged += looked.damaged
+
+    @property
+    def problem(self) -> scan.Problem | None:
+        """The first damage in words."""
+        if not self.damaged:
+            return None
+        first = self.damaged[0]
+        more = f" (and {len(self.damaged) - 1} more places)" if len(self.damaged) > 1 else ""
+        return scan.Problem(
+            first.path,
+            first.offset,
+            f"{first.path} is damaged at byte {first.offset} (log position {first.address}){more}, "
+            "before the checkpoint: messages that lie there are set aside when the store is "
+            "started and looks at them, the others are not lost; 'onceq qm scrub' finds them all",
+        )

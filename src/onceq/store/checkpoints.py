@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.errors import DamagedRecord, NewerFormat, StorageFailure
+from onceq.errors import DamagedRecord, NewerFormat, NoSpace, StorageFailure
 from onceq.model.run import Buffer
 from onceq.store.checksum import crc32
 from onceq.store.files import Files
+from onceq.store.pool import Pool
 
 VERSION: Final = 1
 CHUNK: Final = 1 << 20
@@ -111,6 +112,28 @@ def write(files: Files, path: str, store_id: bytes, head: Head, state: Sequence[
         files.unlink(name)
         raise
     return name
+
+
+def write_with_reserve(
+    files: Files, path: str, store_id: bytes, pending: PendingCheckpoint, pool: Pool
+) -> None:
+    """Write a checkpoint; on a full disk with the space of ready segments, if they are enough.
+
+    Only a checkpoint lets segments go, so the reserve is well spent on one.
+
+    Raises:
+        NoSpace, StorageFailure: As ``write``.
+    """
+    try:
+        write(files, path, store_id, pending.head, pending.state)
+    except NoSpace:
+        needed = size_of(pending.state, len(pending.head.segments))
+        missing = needed - files.free_bytes(path)
+        count = (missing + pool.segment_bytes - 1) // pool.segment_bytes + 1
+        if count > len(pool):
+            raise
+        pool.sacrifice(count)
+        write(files, path, store_id, pending.head, pending.state)
 
 
 def _write_head(files: Files, file: int, store_id: bytes, head: Head, size: int) -> int:

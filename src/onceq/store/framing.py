@@ -6,6 +6,11 @@ A frame is 32 bytes of header, the payload, and padding to a multiple of 8 (``mo
 
 * ``checksum`` is CRC-32 over the rest of the header and the payload, begun with a value that
   comes from the store's identifier.
+* A payload larger than one block is followed by a table with a CRC-32 of each block, so that a
+  part of a large record can be verified without the rest, and a changed byte costs one block. Then
+  the highest bit of the size is set, and ``checksum`` covers the rest of the header and the table.
+  The checksum of a block begins with a value that comes from the store and the block's place: a
+  block that was written to a wrong place is not right there. Frames of format 1 have no tables.
 * ``place`` is the frame's own log position, XOR a mask that comes from the store's identifier. So
   a stale frame in a recycled file is never taken for a new one, a frame can be found quickly in a
   heap of bytes, and nobody who can put bytes into a message can put a frame into the log: the
@@ -24,12 +29,21 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from onceq.model.limits import RECORD_BYTES_MAX
-from onceq.model.log import FRAME_ALIGN, FRAME_HEADER, frame_size
+from onceq.model.log import (
+    BLOCK_BYTES,
+    CHECKSUM_BYTES,
+    FRAME_ALIGN,
+    FRAME_HEADER,
+    blocks_of,
+    padded,
+)
 from onceq.model.run import Buffer
 from onceq.store.checksum import crc32
 
@@ -38,6 +52,9 @@ _REST = struct.Struct("<IQQQ")
 """All of a header behind its checksum."""
 _CRC = struct.Struct("<I")
 _PADDING: Final = [bytes(n) for n in range(FRAME_ALIGN)]
+WITH_BLOCKS: Final = 1 << 31
+"""Bit of the size of a payload whose blocks have checksums of their own."""
+_START_MASK: Final = (1 << 31) - 1
 _WINDOW_BITS: Final = 24
 """Positions that agree in all but so many low bits are searched for in one go."""
 _TOP_AT: Final = 8 + _WINDOW_BITS // 8
@@ -53,17 +70,23 @@ assert _HEADER.size == FRAME_HEADER
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A whole frame that was read; ``size`` is that of its payload."""
+    """A frame; ``size`` is that of its payload, ``blocks`` how many of them have checksums."""
 
     position: int
     size: int
     synced: int
     epoch: int
+    blocks: int = 0
 
     @property
     def end(self) -> int:
         """Log position behind it."""
-        return self.position + frame_size(self.size)
+        return self.position + FRAME_HEADER + padded(self.size) + table_bytes(self.blocks)
+
+
+def table_bytes(blocks: int) -> int:
+    """What the checksums of so many blocks take in a frame."""
+    return padded(CHECKSUM_BYTES * blocks)
 
 
 @dataclass(slots=True)
@@ -94,28 +117,93 @@ class Framing:
     ) -> list[Buffer]:
         """The pieces of a frame, around those of its payload."""
         size = sum(map(len, payload))
+        padding = _PADDING[-size % FRAME_ALIGN]
+        if size > BLOCK_BYTES:
+            rest = _REST.pack(size | WITH_BLOCKS, position ^ self._mask, synced, epoch)
+            start = self._start(position)
+            table = _table(block_checksums([*payload, padding], start))
+            crc = crc32(table, crc32(rest, self._seed))
+            return [_CRC.pack(crc) + rest, *payload, padding + table]
         rest = _REST.pack(size, position ^ self._mask, synced, epoch)
         crc = crc32(rest, self._seed)
         for piece in payload:
             crc = crc32(piece, crc)
-        if size % FRAME_ALIGN:
-            return [_CRC.pack(crc) + rest, *payload, _PADDING[-size % FRAME_ALIGN]]
+        if padding:
+            return [_CRC.pack(crc) + rest, *payload, padding]
         return [_CRC.pack(crc) + rest, *payload]
+
+    def _start(self, position: int) -> int:
+        """What the checksum of a frame's first block begins with; the next with one more."""
+        return (self._seed ^ position // FRAME_ALIGN) & _START_MASK
+
+    def head(self, data: Buffer, at: int, *, position: int) -> Frame | None:
+        """What a header says that nobody vouches for; None if it is none for this position."""
+        if at + FRAME_HEADER > len(data):
+            return None
+        _, size, place, synced, epoch = _HEADER.unpack_from(data, at)
+        if place ^ self._mask != position or synced > position:
+            return None
+        plain = size & ~WITH_BLOCKS
+        if plain > RECORD_BYTES_MAX or (size != plain and plain <= BLOCK_BYTES):
+            return None
+        return Frame(position, plain, synced, epoch, blocks_of(plain) if size != plain else 0)
 
     def parse(self, data: Buffer, at: int, *, position: int) -> Frame | None:
         """The frame of a log position that begins at ``at`` in the data, if a whole one does."""
-        if at + FRAME_HEADER > len(data):
-            return None
-        crc, size, place, synced, epoch = _HEADER.unpack_from(data, at)
-        if place ^ self._mask != position:
-            return None
-        end = at + FRAME_HEADER + size
-        if size > RECORD_BYTES_MAX or end > len(data) or synced > position:
+        frame = self.head(data, at, position=position)
+        if frame is None or at + self._stored(frame) > len(data):
             return None
         with memoryview(data) as view:
-            if crc32(view[at + 4 : end], self._seed) != crc:
+            if not self._sealed(view, at, frame):
                 return None
-        return Frame(position, size, synced, epoch)
+            if frame.blocks and self.damaged(view[at : at + frame.end - position], frame):
+                return None
+        return frame
+
+    def _stored(self, frame: Frame) -> int:
+        """Bytes that must be there: all but padding at the end."""
+        if frame.blocks:
+            return frame.end - frame.position
+        return FRAME_HEADER + frame.size
+
+    def _sealed(self, view: memoryview, at: int, frame: Frame) -> bool:
+        """Whether the frame's own checksum is right."""
+        begin, end = at + 4, at + FRAME_HEADER
+        if frame.blocks:
+            table = end + padded(frame.size)
+            crc = crc32(view[begin:end], self._seed)
+            crc = crc32(view[table : table + table_bytes(frame.blocks)], crc)
+        else:
+            crc = crc32(view[begin : end + frame.size], self._seed)
+        return crc == int.from_bytes(view[at:begin], "little")
+
+    def damaged(self, whole: memoryview, frame: Frame) -> list[int]:
+        """Indexes of the blocks of a frame that are not what was written.
+
+        Args:
+            whole: The frame, from its header to its end.
+        """
+        table = FRAME_HEADER + padded(frame.size)
+        return self.wrong_blocks(
+            whole[FRAME_HEADER:table], whole[table:], frame.position, range(frame.blocks)
+        )
+
+    def wrong_blocks(self, data: Buffer, table: Buffer, position: int, blocks: range) -> list[int]:
+        """Those of some consecutive blocks of a frame that are not what was written.
+
+        Args:
+            data: Their bytes, padding at the end of the payload included.
+            table: The checksums of all blocks of the frame.
+        """
+        wanted = array("I", bytes(table[blocks.start * CHECKSUM_BYTES : blocks.stop * 4]))
+        if sys.byteorder == "big":
+            wanted.byteswap()
+        found = block_checksums([data], self._start(position) + blocks.start)
+        if found == wanted:
+            return []
+        both = min(len(found), len(wanted))
+        wrong = [at for at, crc, right in zip(blocks, found, wanted, strict=False) if crc != right]
+        return wrong + list(blocks[both:])
 
     def claim(self, data: Buffer, at: int, *, position: int) -> tuple[int, int]:
         """What a header says that nobody vouches for: (end of its frame, epoch).
@@ -123,11 +211,8 @@ class Framing:
         Returns:
             ``(position, 0)`` if these bytes do not even look like a header for this position.
         """
-        if at + FRAME_HEADER <= len(data):
-            _, size, place, synced, epoch = _HEADER.unpack_from(data, at)
-            if place ^ self._mask == position and size <= RECORD_BYTES_MAX and synced <= position:
-                return position + frame_size(size), epoch
-        return position, 0
+        frame = self.head(data, at, position=position)
+        return (position, 0) if frame is None else (frame.end, frame.epoch)
 
     def find(self, data: bytes, start: int, *, offset: int) -> Buried:
         """All frames that begin at or behind ``start`` and lie where they say.
@@ -162,6 +247,50 @@ class Framing:
         if end > position:
             found.claimed.append(epoch)
         return begin + 1
+
+
+def block_checksums(pieces: Sequence[Buffer], start: int) -> array[int]:
+    """A checksum of each block of bytes that lie in several pieces, the last block perhaps short.
+
+    Args:
+        start: What the first one begins with; the next with one more, and so on.
+    """
+    found = array("I")
+    crc, have = start, 0
+    for piece in pieces:
+        at, size = 0, len(piece)
+        with memoryview(piece) as view:
+            if have:
+                at = min(BLOCK_BYTES - have, size)
+                crc = crc32(view[:at], crc)
+                have += at
+                if have < BLOCK_BYTES:
+                    continue
+                found.append(crc)
+                have = 0
+            whole = at + (size - at) // BLOCK_BYTES * BLOCK_BYTES
+            first = start + len(found)
+            found.extend(
+                [
+                    crc32(view[place : place + BLOCK_BYTES], begin)
+                    for begin, place in enumerate(range(at, whole, BLOCK_BYTES), first)
+                ]
+            )
+            crc, have = start + len(found), size - whole
+            if have:
+                crc = crc32(view[whole:], crc)
+    if have:
+        found.append(crc)
+    return found
+
+
+def _table(checksums: array[int]) -> bytes:
+    """The checksums of blocks as they stand in a frame."""
+    if len(checksums) % 2:
+        checksums.append(0)
+    if sys.byteorder == "big":
+        checksums.byteswap()
+    return checksums.tobytes()
 
 
 def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:

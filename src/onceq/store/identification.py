@@ -1,6 +1,6 @@
 """The small files beside the log: whose store a directory is, and where it was closed in order.
 
-``STORE`` is written once, under another name, synced and renamed, so it is there whole or not at
+``STORE`` is written under another name, synced and renamed, so it is there whole or not at
 all; a directory without it is not a store. ``CLOSED`` is made the same way at every orderly stop.
 It is a promise like the ``synced`` of a frame: up to there everything was durable. So it is never
 taken away; once more was written it merely says less than the log itself.
@@ -13,14 +13,19 @@ from __future__ import annotations
 import os.path
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
+from onceq.model.run import Buffer
 from onceq.store.files import Files
 
-FORMAT: Final = 1
-"""Version of everything in a store directory."""
+FORMAT: Final = 2
+"""Version of everything in a store directory. In 1 large records had no checksums of their blocks,
+and nothing but the log said how far it went; such a store becomes one of 2 when it is opened."""
+FILE_VERSION: Final = 1
+"""Of the note of an orderly stop."""
 STORE_FILE: Final = "STORE"
 CLOSED_FILE: Final = "CLOSED"
 MANIFEST: Final = "BACKUP.json"
@@ -47,11 +52,13 @@ class Identification:
         store_id: 16 bytes that are in no other store, and that nobody outside knows.
         created_s: When it was made, in seconds of the wall clock; 0 if not said.
         identity: What the caller wants to know about it; opaque here.
+        version: Format of its directory.
     """
 
     store_id: bytes
     created_s: int = 0
     identity: bytes = b""
+    version: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +78,12 @@ NEVER_CLOSED: Final = Closed()
 def write_identification(files: Files, path: str, what: Identification) -> None:
     """Make the file that says who a store is; it appears whole or not at all."""
     assert len(what.store_id) == 16, "a store identifier has 16 bytes"
-    head = _STORE.pack(_STORE_MAGIC, FORMAT, what.store_id, what.created_s, len(what.identity))
+    head = _STORE.pack(
+        _STORE_MAGIC, what.version, what.store_id, what.created_s, len(what.identity)
+    )
     assert len(head) + len(what.identity) + _CRC.size <= STORE_BYTES_MAX
-    _replace(files, path, STORE_FILE, head + what.identity)
+    head += what.identity
+    replace_file(files, path, STORE_FILE, [head, _CRC.pack(zlib.crc32(head))])
 
 
 def read_identification(files: Files, path: str) -> Identification:
@@ -93,7 +103,7 @@ def read_identification(files: Files, path: str) -> Identification:
             f"{path} is not the directory of a queue manager (it has no file {STORE_FILE}); "
             "'onceq qm init' makes one"
         )
-    raw = _contents(files, name)
+    raw = contents(files, name)
     if len(raw) < _STORE.size + _CRC.size or raw[:8] != _STORE_MAGIC:
         raise NotAStore(f"{name} was not written by onceq")
     _, version, store_id, created_s, size = _STORE.unpack_from(raw)
@@ -104,7 +114,7 @@ def read_identification(files: Files, path: str) -> Identification:
     end = _STORE.size + size
     if raw[end:] != _CRC.pack(zlib.crc32(raw[:end])):
         raise DamagedRecord(f"{name} is damaged; restore it from a backup")
-    return Identification(store_id, created_s, raw[_STORE.size : end])
+    return Identification(store_id, created_s, raw[_STORE.size : end], version)
 
 
 def is_backup(files: Files, path: str) -> bool:
@@ -123,8 +133,8 @@ def refuse_backup(files: Files, path: str) -> None:
 
 def write_closed(files: Files, path: str, store_id: bytes, closed: Closed) -> None:
     """Note that the log was closed in order, and everything before its end is durable."""
-    head = _CLOSED.pack(_CLOSED_MAGIC, FORMAT, store_id, closed.end, closed.epoch)
-    _replace(files, path, CLOSED_FILE, head)
+    head = _CLOSED.pack(_CLOSED_MAGIC, FILE_VERSION, store_id, closed.end, closed.epoch)
+    replace_file(files, path, CLOSED_FILE, [head, _CRC.pack(zlib.crc32(head))])
 
 
 def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
@@ -135,24 +145,24 @@ def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
     name = os.path.join(path, CLOSED_FILE)
     if not files.exists(name):
         return NEVER_CLOSED
-    raw = _contents(files, name)
+    raw = contents(files, name)
     head = raw[: _CLOSED.size]
     if len(raw) != _CLOSED.size + _CRC.size or raw[_CLOSED.size :] != _CRC.pack(zlib.crc32(head)):
         return NEVER_CLOSED
     magic, version, owner, end, epoch = _CLOSED.unpack(head)
-    if magic != _CLOSED_MAGIC or version > FORMAT or owner != store_id:
+    if magic != _CLOSED_MAGIC or version > FILE_VERSION or owner != store_id:
         return NEVER_CLOSED
     return Closed(end, epoch)
 
 
-def _replace(files: Files, path: str, name: str, head: bytes) -> None:
-    """Give a small file new contents, with a checksum behind them, in one step."""
+def replace_file(files: Files, path: str, name: str, pieces: Sequence[Buffer]) -> None:
+    """Give a small file new contents in one step; they are durable when this returns."""
     new = os.path.join(path, name + ".new")
     if files.exists(new):
         files.unlink(new)
     file = files.open(new, create=True)
     try:
-        files.write(file, 0, [head, _CRC.pack(zlib.crc32(head))])
+        files.write(file, 0, pieces)
         files.sync(file)
     finally:
         files.close(file)
@@ -160,9 +170,10 @@ def _replace(files: Files, path: str, name: str, head: bytes) -> None:
     files.sync_directory(path)
 
 
-def _contents(files: Files, name: str) -> bytes:
+def contents(files: Files, name: str, most: int = STORE_BYTES_MAX) -> bytes:
+    """What stands in a small file."""
     file = files.open(name, reading=True)
     try:
-        return files.read(file, 0, STORE_BYTES_MAX)
+        return files.read(file, 0, min(files.size(file), most))
     finally:
         files.close(file)

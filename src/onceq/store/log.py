@@ -10,6 +10,8 @@ Files of a store directory (``docs/reference/formats/store.md``):
     STORE                     who it is, which format
     LOCK                      held by the one process that runs it
     CLOSED                    where the log ended at the last orderly stop
+    PROMISED                  how far the log goes at least, and which segment is its last
+    KEPT                      which segments before the checkpoint there still are
     log-<position>.seg        segment that begins at that log position (16 hex digits)
     ready-<n>.seg             segment for later use, already written once
     state-<position>.ckp      checkpoint that covers the log up to there
@@ -17,7 +19,7 @@ Files of a store directory (``docs/reference/formats/store.md``):
 Threads: one owner calls everything, with two exceptions. ``read`` and ``replay`` may be called from
 any thread, and so may the ``write`` of what ``checkpoint_begin`` gives.
 
-LONG: whatever changes the files of a running store is read in one place.
+LONG: the order of writes, syncs and renames that the promises rest on is read in one place.
 
 Upholds: I1 (as the contract says), I22, I23.
 """
@@ -26,7 +28,6 @@ from __future__ import annotations
 
 import contextlib
 import os.path
-import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
@@ -35,7 +36,7 @@ from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
-from onceq.store import checkpoints, identification, recovery, scan
+from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Cut, Recovered, SegmentUse
 from onceq.store.files import Files
@@ -47,9 +48,11 @@ from onceq.store.identification import (
     Identification,
     refuse_backup,
 )
-from onceq.store.pool import Pool, fill
+from onceq.store.pool import Pool, Preparing, fill
+from onceq.store.promises import LAZY_BYTES, Promise, Promised
 from onceq.store.recent import Recent
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
+from onceq.store.verified import VerifiedLog
 
 LOCK_FILE: Final = "LOCK"
 SEGMENT_BYTES: Final = 16 << 20
@@ -77,6 +80,9 @@ class LogStore:
         self._files = files
         self._segment_bytes = segment_bytes
         self._framing = Framing(b"")
+        self._verified = VerifiedLog(files, self._framing)
+        self._promised: Promised | None = None
+        self._fresh = False
         self._table: tuple[list[int], list[Segment]] = ([], [])
         self._pool = Pool(files, path, segment_bytes)
         self._recent = Recent(CACHE_BYTES)
@@ -90,7 +96,7 @@ class LogStore:
         self._dead: StorageFailure | None = None
         self._lock = -1
         self._aside = aside
-        self._preparing: threading.Thread | None = None
+        self._preparing = Preparing(self._pool)
         self._failed_aside: StorageFailure | None = None
         self._held: Cut | None = None
 
@@ -129,6 +135,7 @@ class LogStore:
             if any(n.startswith(("state-", "log-", RESTORING)) for n in files.names(path)):
                 raise StoreExists(f"{path} holds parts of a store; choose an empty directory")
             refuse_backup(files, path)
+            promises.write_promised(files, path, store_id, Promise())
             what = Identification(store_id, created_s, identity)
             identification.write_identification(files, path, what)
             store._recover()
@@ -163,13 +170,14 @@ class LogStore:
         loaded = Loaded()
         try:
             judged = recovery.judge(self._files, self.path, self._pool, loaded)
-            recovery.tidy(self._files, self.path, judged, loaded)
+            self._promised = recovery.tidy(self._files, self.path, judged, loaded)
         finally:
             self._table = ([s.base for s in loaded.segments], loaded.segments)
         self.store_id = judged.who.store_id
         self.identity, self.created_s = judged.who.identity, judged.who.created_s
         self.recovered = judged.recovered
         self._framing = Framing(self.store_id)
+        self._verified = VerifiedLog(self._files, self._framing)
         self._position = self._written = self._synced = self._opened_at = judged.end
         self._epoch = judged.epoch + 1
         self._checkpoint = judged.head
@@ -177,12 +185,14 @@ class LogStore:
 
     def abandon(self) -> None:
         """Let go of files and lock without closing in order, as a kill would."""
-        if self._preparing is not None:
-            self._preparing.join()
+        self._preparing.join()
         _, segments = self._table
         for segment in segments:
             self._files.close(segment.file)
         self._table = ([], [])
+        if self._promised is not None:
+            self._promised.close()
+            self._promised = None
         if self._lock >= 0:
             self._files.close(self._lock)
             self._lock = -1
@@ -201,12 +211,13 @@ class LogStore:
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """See the contract."""
-        return scan.records(self._files, self._table[1], self._checkpoint.position, self._opened_at)
+        covered = self._checkpoint.position
+        return scan.records(self._files, self._framing, self._table[1], covered, self._opened_at)
 
     def replay(self, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
         """Records between two frames that are durable and kept; from any thread, as ``read``."""
         assert end <= self._synced, "records that are not durable are nobody's business"
-        return scan.replay(self._files, lambda: self._table, start, end)
+        return scan.replay(self._files, self._framing, lambda: self._table, start, end)
 
     def append(self, payload: Sequence[Buffer]) -> int:
         """See the contract."""
@@ -232,7 +243,8 @@ class LogStore:
     def _roll(self, needed: int) -> None:
         """Go on in another segment, large enough for a frame of ``needed`` bytes.
 
-        Its header and its name are durable before a frame goes into it.
+        Its header, its size and its name are durable before a frame goes into it, and so is the
+        promise that it was begun.
         """
         self.flush()
         base = self._position
@@ -250,9 +262,13 @@ class LogStore:
             bases.append(base)
             if ready is None and size == self._segment_bytes:
                 fill(self._files, file, size)
-            self._files.write(file, 0, [scan.segment_header(self.store_id, base)])
+            elif ready is None:
+                self._files.write(file, size - 1, [b"\0"])
+            self._files.write(file, 0, [scan.segment_header(self.store_id, base, size)])
             self._files.sync(file)
             self._files.sync_directory(self.path)
+            self._note(segment=(base, size))
+            self._fresh = True
         except StorageFailure as error:
             self._die(error)
         if self._aside:
@@ -270,23 +286,12 @@ class LogStore:
         if not self._pool.wanting:
             return False
         if self._aside:
-            if self._preparing is None or not self._preparing.is_alive():
-                self._preparing = threading.Thread(
-                    target=self._prepare_aside, name="onceq segments", daemon=True
-                )
-                self._preparing.start()
+            self._preparing.begin()
             return False
         try:
             return self._pool.prepare()
         except StorageFailure as error:
             self._die(error)
-
-    def _prepare_aside(self) -> None:
-        try:
-            while self._pool.wanting and self._pool.prepare():
-                pass
-        except StorageFailure as error:
-            self._failed_aside = error
 
     def flush(self) -> None:
         """See the contract."""
@@ -309,10 +314,30 @@ class LogStore:
         try:
             for segment in self._unsynced:
                 self._files.sync(segment.file)
+            self._unsynced.clear()
+            self._synced = self._written
+            if self._fresh:
+                self._fresh = False
+                self._note()
+            elif self._promised and self._synced - self._promised.last.position >= LAZY_BYTES:
+                self.note()
         except StorageFailure as error:
             self._die(error)
-        self._unsynced.clear()
-        self._synced = self._written
+
+    def note(self) -> None:
+        """Write down how far was promised, without waiting for the disk; the owner does so now
+        and then, so that even a last segment of nothing but zeros is noticed."""
+        if self._promised is not None and self._synced > self._promised.last.position:
+            try:
+                self._note(durable=False)
+            except StorageFailure as error:
+                self._die(error)
+
+    def _note(
+        self, *, segment: tuple[int, int] | None = None, covered: int = 0, durable: bool = True
+    ) -> None:
+        assert self._promised is not None, "the store is open"
+        self._promised.note(self._synced, segment=segment, covered=covered, durable=durable)
 
     def read(self, address: int, size: int) -> Buffer:
         """See the contract."""
@@ -323,19 +348,12 @@ class LogStore:
         index = bisect_right(bases, address) - 1
         if index < 0 or address + size > segments[index].end:
             raise DamagedRecord(f"the log has no {size} bytes at position {address} any more")
-        segment = segments[index]
-        try:
-            found = self._files.read(segment.file, segment.offset(address), size)
-        except StorageFailure as error:
-            raise DamagedRecord(
-                f"{segment.path} cannot be read at byte {segment.offset(address)}: {error.text}"
-            ) from error
-        if len(found) != size:
-            raise DamagedRecord(
-                f"{segment.path} ends before byte {segment.offset(address) + size}: it was cut "
-                "short; restore a backup"
-            )
-        return found
+        return self._verified.read(segments[index], address, size) if size else b""
+
+    @property
+    def remembered(self) -> int:
+        """What was written from this address on is in memory, and is not read from the disk."""
+        return max(self._recent.first, self._opened_at)
 
     def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
         """See the contract."""
@@ -360,24 +378,13 @@ class LogStore:
 
     def _write_checkpoint(self, pending: PendingCheckpoint) -> None:
         try:
-            try:
-                self._write_state(pending)
-            except NoSpace:
-                # Only a checkpoint lets segments go, so the reserve is well spent on one.
-                needed = checkpoints.size_of(pending.state, len(pending.head.segments))
-                missing = needed - self._files.free_bytes(self.path)
-                count = (missing + self._segment_bytes - 1) // self._segment_bytes + 1
-                if count > len(self._pool):
-                    raise
-                self._pool.sacrifice(count)
-                self._write_state(pending)
+            checkpoints.write_with_reserve(
+                self._files, self.path, self.store_id, pending, self._pool
+            )
         except StorageFailure as error:
             if not isinstance(error, NoSpace):
                 self._failed_aside = error
             raise
-
-    def _write_state(self, pending: PendingCheckpoint) -> None:
-        checkpoints.write(self._files, self.path, self.store_id, pending.head, pending.state)
 
     def checkpoint_install(self, pending: PendingCheckpoint) -> None:
         """Last step: make a checkpoint that was written the one that counts."""
@@ -387,6 +394,7 @@ class LogStore:
         try:
             keep = self._held.checkpoint if self._held is not None else 0
             checkpoints.install(self._files, self.path, written, head.position, keep=keep)
+            self._note(covered=head.position)
         except StorageFailure as error:
             self._die(error)
         self._checkpoint = head
@@ -405,10 +413,16 @@ class LogStore:
         if not gone:
             return 0
         kept = [s for s in segments if s not in gone]
-        self._table = ([s.base for s in kept], kept)
         try:
+            pairs = [(s.base, s.end) for s in kept if s.end <= covered]
+            if not promises.tell_kept(
+                self._files, self.path, self.store_id, covered, pairs, self._pool
+            ):
+                return 0
+            self._table = ([s.base for s in kept], kept)
             for segment in gone:
                 self._files.close(segment.file)
+                self._verified.forget(segment.base, segment.end)
                 self._pool.retire(segment.path, segment.size)
             self._files.sync_directory(self.path)
         except StorageFailure as error:
@@ -446,6 +460,10 @@ class LogStore:
         left = max(segments[-1].limit - self._position, 0) if segments else 0
         return self._files.free_bytes(self.path) + self._pool.bytes + left
 
+    def room_bytes(self) -> int:
+        """What is free on the disk and what this store takes of it, together."""
+        return self._files.free_bytes(self.path) + self.disk_bytes()
+
     def disk_bytes(self) -> int:
         """See the contract."""
         return sum(s.size for s in self._table[1]) + self._pool.bytes + self._checkpoint_bytes
@@ -455,6 +473,7 @@ class LogStore:
         try:
             if self._dead is None and self._lock >= 0:
                 self.sync()
+                self._note()
                 with contextlib.suppress(NoSpace):  # everything is durable also without the note
                     closed = Closed(self._position, self._epoch)
                     identification.write_closed(self._files, self.path, self.store_id, closed)
@@ -462,7 +481,7 @@ class LogStore:
             self.abandon()
 
     def _alive(self) -> None:
-        self._dead = self._dead or self._failed_aside
+        self._dead = self._dead or self._failed_aside or self._preparing.failed
         if self._dead is not None:
             raise self._dead
         if self._lock < 0:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import itertools
 import os.path
 import re
+import threading
 from collections import deque
 from collections.abc import Collection
 from typing import Final
 
-from onceq.errors import NoSpace
+from onceq.errors import NoSpace, StorageFailure
 from onceq.store.files import Files
 from onceq.store.scan import SEGMENT_HEADER, base_of_header
 
@@ -36,7 +37,7 @@ class Pool:
     def __init__(self, files: Files, path: str, segment_bytes: int) -> None:
         self._files = files
         self._path = path
-        self._segment_bytes = segment_bytes
+        self.segment_bytes = segment_bytes
         self._ready: deque[str] = deque()
         self._numbers = itertools.count(1)
 
@@ -57,7 +58,7 @@ class Pool:
             path = os.path.join(self._path, name)
             file = self._files.open(path)
             try:
-                whole = self._files.size(file) == self._segment_bytes
+                whole = self._files.size(file) == self.segment_bytes
                 base = base_of_header(self._files.read(file, 0, SEGMENT_HEADER), store_id)
             finally:
                 self._files.close(file)
@@ -74,7 +75,7 @@ class Pool:
     @property
     def bytes(self) -> int:
         """Disk space that the pool holds."""
-        return len(self._ready) * self._segment_bytes
+        return len(self._ready) * self.segment_bytes
 
     @property
     def wanting(self) -> bool:
@@ -97,7 +98,7 @@ class Pool:
         Raises:
             StorageFailure: The disk failed in another way.
         """
-        if self._files.free_bytes(self._path) < self._segment_bytes:
+        if self._files.free_bytes(self._path) < self.segment_bytes:
             return False
         path = self._new_path()
         try:
@@ -105,7 +106,7 @@ class Pool:
         except NoSpace:
             return False
         try:
-            fill(self._files, file, self._segment_bytes)
+            fill(self._files, file, self.segment_bytes)
             self._files.sync(file)
         except NoSpace:
             self._files.unlink(path)
@@ -118,7 +119,7 @@ class Pool:
 
     def retire(self, path: str, size: int) -> None:
         """Keep an old segment for later, or remove it; the caller syncs the directory."""
-        if size != self._segment_bytes or len(self._ready) >= READY_MAX:
+        if size != self.segment_bytes or len(self._ready) >= READY_MAX:
             self._files.unlink(path)
             return
         ready = self._new_path()
@@ -143,6 +144,33 @@ class Pool:
             if path is not None:
                 self._files.unlink(path)
         self._files.sync_directory(self._path)
+
+
+class Preparing:
+    """Makes segments ready in a thread of its own, one thread at a time."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._thread: threading.Thread | None = None
+        self.failed: StorageFailure | None = None
+
+    def begin(self) -> None:
+        """Begin, unless it is under way."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, name="onceq segments", daemon=True)
+            self._thread.start()
+
+    def join(self) -> None:
+        """Wait until it is done."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while self._pool.wanting and self._pool.prepare():
+                pass
+        except StorageFailure as error:
+            self.failed = error
 
 
 def fill(files: Files, file: int, size: int) -> None:

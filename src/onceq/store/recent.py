@@ -22,6 +22,8 @@ class Recent:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._forgotten = 0
+        self.first = 0
+        """Everything that was added from this address on is remembered."""
         self._state: tuple[list[int], list[bytes | bytearray]] = ([], [])
 
     def add(self, address: int, payload: bytes | bytearray, *, written: int) -> None:
@@ -35,6 +37,7 @@ class Recent:
             self._bytes -= len(payloads[self._forgotten])
             payloads[self._forgotten] = b""
             self._forgotten += 1
+            self.first = places[self._forgotten]
         if self._forgotten > TRIM_AT and self._forgotten * 2 > len(places):
             self._state = (places[self._forgotten :], payloads[self._forgotten :])
             self._forgotten = 0

@@ -2,6 +2,10 @@
 
 Nothing is changed before the whole store was judged, so a store that is refused is left as it was
 found. A crash during the tidying is an ordinary crash: every step may have happened or not.
+``check`` looks with the same function, so it sees what a start sees.
+
+A store of format 1 becomes one of format 2 here: its promise is written down first, what it has
+kept second, its format last.
 
 Upholds: I22 (twice the same as once), I23.
 """
@@ -9,17 +13,70 @@ Upholds: I22 (twice the same as once), I23.
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onceq.errors import DamagedRecord
 from onceq.model.log import FRAME_HEADER
-from onceq.store import checkpoints, identification, scan
+from onceq.store import checkpoints, identification, promises, scan
 from onceq.store.contract import Recovered
 from onceq.store.files import Files
 from onceq.store.framing import Framing
-from onceq.store.identification import Identification
+from onceq.store.identification import FORMAT, Closed, Identification
 from onceq.store.pool import Pool
-from onceq.store.scan import Loaded
+from onceq.store.promises import NO_SEGMENT, Promise, Promised
+from onceq.store.scan import Found, Known, Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What lies in the directory of a store; it is damaged if ``found.problem`` says so.
+
+    Attributes:
+        state: Of the checkpoint; None if there is none.
+        promise: What PROMISED says; None in a store of format 1.
+    """
+
+    who: Identification
+    head: checkpoints.Head
+    state: bytes | None
+    closed: Closed
+    promise: Promise | None
+    found: Found
+
+
+def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Survey:
+    """Look at all that a start needs; segments are opened into ``loaded``.
+
+    Raises:
+        NewerFormat, DamagedRecord: It cannot be used.
+    """
+    head, state = checkpoints.newest(files, path, who.store_id)
+    closed = identification.read_closed(files, path, who.store_id)
+    promise, known = None, Known(who.store_id, head.position)
+    if who.version >= FORMAT:
+        promise = promises.read_promised(files, path, who.store_id)
+        if head.position < promise.covered:
+            missing = os.path.join(path, checkpoints.name_of(promise.covered))
+            raise DamagedRecord(
+                f"the checkpoint {missing} is missing: put it back, or restore a backup"
+            )
+        kept = promises.read_kept(files, path, who.store_id, head)
+        known = replace(
+            known, newest=promise.segment, newest_bytes=promise.segment_bytes,
+            kept=frozenset(base for base, _ in kept),
+        )  # fmt: skip
+    scan.load(files, path, known, loaded)
+    scan.set_ends(loaded.segments, head.position, dict(head.segments))
+    found = scan.frames(
+        files,
+        Framing(who.store_id),
+        loaded.segments,
+        covered=head.position,
+        epoch=head.epoch,
+        closed=closed,
+        promised=promise.position if promise is not None else 0,
+    )
+    return Survey(who, head, state, closed, promise, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +97,7 @@ class Judged:
     epoch: int
     half_frame: bool
     useless: list[str]
+    promise: Promise | None = None
 
 
 def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
@@ -48,29 +106,21 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
     Raises:
         NotAStore, NewerFormat, DamagedRecord: It cannot be used; nothing was changed.
     """
-    who = identification.read_identification(files, path)
-    head, state = checkpoints.newest(files, path, who.store_id)
-    closed = identification.read_closed(files, path, who.store_id)
-    scan.load(files, path, who.store_id, head.position, loaded)
-    scan.set_ends(loaded.segments, head.position, dict(head.segments))
-    found = scan.frames(
-        files,
-        Framing(who.store_id),
-        loaded.segments,
-        covered=head.position,
-        epoch=head.epoch,
-        closed=closed,
-    )
+    seen = survey(files, path, identification.read_identification(files, path), loaded)
+    found = seen.found
     if found.problem is not None:
         raise DamagedRecord(found.problem.text)
     bases = {segment.base for segment in loaded.segments}
-    useless = loaded.unmade + pool.load(who.store_id, bases)
+    useless = loaded.unmade + pool.load(seen.who.store_id, bases)
     useless += [os.path.join(path, name) for name in checkpoints.unfinished(files.names(path))]
-    recovered = Recovered(state, head.position, found.torn_bytes, found.clean)
-    return Judged(who, head, recovered, found.end, found.epoch, found.half_frame, useless)
+    recovered = Recovered(seen.state, seen.head.position, found.torn_bytes, found.clean)
+    return Judged(
+        seen.who, seen.head, recovered, found.end, found.epoch, found.half_frame, useless,
+        seen.promise,
+    )  # fmt: skip
 
 
-def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> None:
+def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
     """Make what was found durable, and remove what is of no use.
 
     The last process may have been killed: then what was found whole may stand in the system's
@@ -78,6 +128,9 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> None:
     too. What lies behind the end in the same segment stays; the next epoch sees to it that it is
     never taken for a record. Only a header right at the end is wiped out, because a later write
     of which the beginning gets lost might complete it, and no newer epoch would stand before it.
+
+    Returns:
+        The promise, which now says where the log ends.
     """
     segments = loaded.segments
     useless = list(judged.useless)
@@ -91,6 +144,32 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> None:
         segment = segments.pop()
         files.close(segment.file)
         useless.append(segment.path)
+    # The names of what stays must be durable before it is promised.
+    files.sync_directory(path)
+    promised = _promise(files, path, judged, loaded)
     for name in useless:
         files.unlink(name)
-    files.sync_directory(path)
+    if useless:
+        files.sync_directory(path)
+    return promised
+
+
+def _promise(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
+    """Write down where the log ends and which segment is its last, before any file goes."""
+    who, end = judged.who, judged.end
+    last = loaded.segments[-1] if loaded.segments else None
+    base, size = (last.base, last.size) if last is not None else (NO_SEGMENT, 0)
+    covered = judged.head.position
+    if judged.promise is None:
+        promise = Promise(end, base, size, covered)
+        promises.write_promised(files, path, who.store_id, promise)
+        kept = [(s.base, s.end) for s in loaded.segments if s.end <= covered]
+        promises.write_kept(files, path, who.store_id, covered, kept)
+        identification.write_identification(files, path, replace(who, version=FORMAT))
+        return Promised(files, path, who.store_id, promise)
+    promised = Promised(files, path, who.store_id, judged.promise)
+    before = judged.promise
+    said = (before.position, before.segment, before.segment_bytes, before.covered)
+    if said != (end, base, size, covered):
+        promised.note(end, segment=(base, size), covered=covered)
+    return promised

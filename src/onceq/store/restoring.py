@@ -16,6 +16,7 @@ import hashlib
 import os.path
 import re
 from collections.abc import Iterator
+from dataclasses import replace as with_other
 from typing import Final
 
 from onceq.errors import ConfigurationError, DamagedRecord, StorageFailure, StoreExists
@@ -29,7 +30,7 @@ from onceq.store.backup import (
     write_file,
 )
 from onceq.store.files import Files
-from onceq.store.identification import RESTORING, STORE_FILE, Identification, is_backup
+from onceq.store.identification import RESTORING, STORE_FILE, is_backup
 from onceq.store.log import LOCK_FILE
 
 ASIDE: Final = "aside"
@@ -38,7 +39,7 @@ MOVING: Final = "moving"
 """The old store is out of the way: whatever lies in the target now is of the new one."""
 
 _PART = re.compile(
-    r"(?:STORE|CLOSED|log-[0-9a-f]{16}\.seg|ready-\d{1,18}\.seg|state-[0-9a-f]{16}\.ckp|PROMISED)"
+    r"(?:STORE|CLOSED|log-[0-9a-f]{16}\.seg|ready-\d{1,18}\.seg|state-[0-9a-f]{16}\.ckp|PROMISED|KEPT)"
     r"(?:\.new)?"
 )
 
@@ -174,7 +175,7 @@ class Target:
     def rename(self, identity: bytes) -> None:
         """Give what was staged another identity."""
         who = identification.read_identification(self._files, self.staging)
-        other = Identification(who.store_id, who.created_s, identity)
+        other = with_other(who, identity=identity)
         identification.write_identification(self._files, self.staging, other)
 
     def install(self, aside: str) -> str:

@@ -19,21 +19,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from onceq.errors import DamagedRecord
-from onceq.model.log import FRAME_HEADER, frame_size
+from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.model.log import FRAME_HEADER
 from onceq.store.files import Files
-from onceq.store.framing import Framing
+from onceq.store.framing import Frame, Framing
 from onceq.store.identification import NEVER_CLOSED, Closed
 
 SEGMENT_HEADER: Final = 64
 """Bytes before the first frame of a segment file."""
-SEGMENT_VERSION: Final = 1
+SEGMENT_VERSION: Final = 2
 EPOCH_STEP_MAX: Final = 1 << 32
 """Epochs of one store never differ by more; larger ones in half frames are noise."""
 REPLAY_BYTES: Final = 4 << 20
 """Read at once when records are read again while the store is in use."""
 _MAGIC: Final = b"onceq\0sg"
 _HEADER = struct.Struct("<8sI16sQ")
+_HEADER_2 = struct.Struct("<8sI16sQQ")
 _CRC = struct.Struct("<I")
 _NAME = re.compile(r"log-([0-9a-f]{16})\.seg")
 
@@ -43,18 +44,35 @@ def segment_name(base: int) -> str:
     return f"log-{base:016x}.seg"
 
 
-def segment_header(store_id: bytes, base: int) -> bytes:
-    """What a segment file begins with."""
-    head = _HEADER.pack(_MAGIC, SEGMENT_VERSION, store_id, base)
+def segment_header(store_id: bytes, base: int, size: int = 0) -> bytes:
+    """What a segment file begins with.
+
+    Args:
+        size: Of the file; 0: not said, as in format 1.
+    """
+    if size:
+        head = _HEADER_2.pack(_MAGIC, SEGMENT_VERSION, store_id, base, size)
+    else:
+        head = _HEADER.pack(_MAGIC, 1, store_id, base)
     return (head + _CRC.pack(zlib.crc32(head))).ljust(SEGMENT_HEADER, b"\0")
 
 
 def base_of_header(head: bytes, store_id: bytes) -> int | None:
     """Which segment of this store a header says that it begins; None if it is no such header."""
+    said = said_by_header(head, store_id)
+    return None if said is None else said[0]
+
+
+def said_by_header(head: bytes, store_id: bytes) -> tuple[int, int] | None:
+    """Base and size of the segment file that a header begins; None if it is no such header."""
     if len(head) < SEGMENT_HEADER:
         return None
-    base = int(_HEADER.unpack_from(head)[3])
-    return base if head == segment_header(store_id, base) else None
+    _, version, _, base, size = _HEADER_2.unpack_from(head)
+    if version == 1:
+        size = 0
+    elif not size:
+        return None
+    return (base, size) if head == segment_header(store_id, base, size) else None
 
 
 @dataclass(slots=True)
@@ -82,6 +100,28 @@ class Segment:
         return SEGMENT_HEADER + position - self.base
 
 
+NOWHERE: Final = (1 << 64) - 1
+"""Base of no segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the files beside the log say of its segments.
+
+    Attributes:
+        covered: Position of the checkpoint.
+        newest: Base of the last segment that was begun; NOWHERE if that is not known.
+        newest_bytes: Size of its file.
+        kept: Bases of those before the checkpoint that must be there.
+    """
+
+    store_id: bytes
+    covered: int = 0
+    newest: int = NOWHERE
+    newest_bytes: int = 0
+    kept: frozenset[int] = frozenset()
+
+
 @dataclass(slots=True)
 class Loaded:
     """Segment files of a directory, opened, in order; and paths of those never finished."""
@@ -90,44 +130,56 @@ class Loaded:
     unmade: list[str] = field(default_factory=list)
 
 
-def load(files: Files, path: str, store_id: bytes, covered: int, into: Loaded) -> None:
+def load(files: Files, path: str, known: Known, into: Loaded) -> None:
     """Open all segments of a store; what was opened stands in ``into`` even after an error.
 
     A file whose header is not right was being made when the last process ended, and holds
-    nothing; unless records lie in it, or the checkpoint is behind it: then its header is damaged.
-
-    Args:
-        covered: Position of the checkpoint.
+    nothing; unless it had been begun, records lie in it, or the checkpoint is behind it: then
+    its header is damaged. The same goes for one that is shorter than it says.
 
     Raises:
-        DamagedRecord: The header of a segment is damaged.
+        DamagedRecord: A segment that must be there is not, is cut short, or has a damaged header.
     """
-    framing = Framing(store_id)
     for name in files.names(path):
         match = _NAME.fullmatch(name)
-        if match is None:
-            continue
-        whole, base = os.path.join(path, name), int(match[1], 16)
-        file = files.open(whole)
-        size = files.size(file)
-        segment = Segment(base, whole, file, size, base)
-        if files.read(file, 0, SEGMENT_HEADER) == segment_header(store_id, base):
-            into.segments.append(segment)
-            continue
-        try:
-            data = files.read(file, 0, size)
-        finally:
-            files.close(file)
-        if (
-            base < covered
-            or framing.find(data, SEGMENT_HEADER, offset=base - SEGMENT_HEADER).frames
-        ):
-            raise DamagedRecord(
-                f"{whole} is damaged in its first {SEGMENT_HEADER} bytes: it does not say any "
-                "more which part of the log it holds; restore a backup"
-            )
-        into.unmade.append(whole)
+        if match is not None:
+            _load_one(files, os.path.join(path, name), int(match[1], 16), known, into)
     into.segments.sort(key=lambda segment: segment.base)
+    here = {segment.base for segment in into.segments}
+    for base in sorted({*known.kept, known.newest} - here - {NOWHERE}):
+        raise DamagedRecord(
+            f"the segment {os.path.join(path, segment_name(base))} is missing, and the log needs "
+            "it: put it back, or restore a backup"
+        )
+
+
+def _load_one(files: Files, whole: str, base: int, known: Known, into: Loaded) -> None:
+    file = files.open(whole)
+    size = files.size(file)
+    said = said_by_header(files.read(file, 0, SEGMENT_HEADER), known.store_id)
+    begun = base < known.covered or (known.newest != NOWHERE and base <= known.newest)
+    if said is not None and said[0] == base:
+        wanted = max(said[1], known.newest_bytes if base == known.newest else 0)
+        into.segments.append(Segment(base, whole, file, said[1] or size, base))
+        if size >= wanted:
+            return
+        if begun:
+            raise DamagedRecord(
+                f"{whole} is damaged: it was cut short to {size} of {wanted} bytes; put the whole "
+                "file back, or restore a backup"
+            )
+        into.segments.pop()
+    try:
+        data = files.read(file, 0, size)
+    finally:
+        files.close(file)
+    found = Framing(known.store_id).find(data, SEGMENT_HEADER, offset=base - SEGMENT_HEADER)
+    if begun or found.frames:
+        raise DamagedRecord(
+            f"{whole} is damaged in its first {SEGMENT_HEADER} bytes: it does not say any "
+            "more which part of the log it holds; restore a backup"
+        )
+    into.unmade.append(whole)
 
 
 def set_ends(segments: Sequence[Segment], covered: int, ends: dict[int, int]) -> None:
@@ -195,6 +247,7 @@ def frames(
     covered: int,
     epoch: int,
     closed: Closed,
+    promised: int = 0,
 ) -> Found:
     """Walk the frames from the checkpoint on; sets ``end`` of each segment that it walks.
 
@@ -202,8 +255,9 @@ def frames(
         covered: Where the checkpoint ends, and so the walk begins.
         epoch: Frames behind the checkpoint are of this epoch or a later one.
         closed: Where the log was closed in order; the same goes for frames behind that.
+        promised: Everything before it was durable.
     """
-    found = Found(covered, max(covered, closed.end), epoch, closed)
+    found = Found(covered, max(covered, closed.end, promised), epoch, closed)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base if index + 1 < len(segments) else None
         if following is not None and following <= covered:
@@ -291,11 +345,12 @@ def _problem(segments: Sequence[Segment], found: Found) -> Problem:
 
 
 def records(
-    files: Files, segments: Sequence[Segment], covered: int, end: int
+    files: Files, framing: Framing, segments: Sequence[Segment], covered: int, end: int
 ) -> Iterator[tuple[int, memoryview]]:
     """Position and payload of each record between the checkpoint and the end.
 
-    The frames were found whole before; only their sizes are looked at again.
+    Raises:
+        DamagedRecord: One is not whole any more.
     """
     position = covered
     for segment in segments:
@@ -303,16 +358,31 @@ def records(
             continue
         data = memoryview(files.read(segment.file, 0, segment.size))
         while position < min(end, segment.end):
-            start = segment.offset(position) + FRAME_HEADER
-            size = int.from_bytes(
-                data[start - FRAME_HEADER + 4 : start - FRAME_HEADER + 8], "little"
-            )
-            yield position, data[start : start + size]
-            position += frame_size(size)
+            at = segment.offset(position)
+            frame = _whole(framing, segment, data, at, position)
+            yield position, data[at + FRAME_HEADER : at + FRAME_HEADER + frame.size]
+            position = frame.end
+
+
+def _whole(framing: Framing, segment: Segment, data: memoryview, at: int, position: int) -> Frame:
+    """A frame that was found whole before."""
+    frame = framing.parse(data, at, position=position)
+    if frame is None:
+        offset = segment.offset(position)
+        piece = DamagedPiece(position, FRAME_HEADER, segment.path, offset)
+        raise DamagedRecord(
+            f"{segment.path} is damaged at byte {offset}: the record there is not whole any more",
+            (piece,),
+        )
+    return frame
 
 
 def replay(
-    files: Files, table: Callable[[], tuple[list[int], list[Segment]]], start: int, end: int
+    files: Files,
+    framing: Framing,
+    table: Callable[[], tuple[list[int], list[Segment]]],
+    start: int,
+    end: int,
 ) -> Iterator[tuple[int, memoryview]]:
     """Position and payload of each record from ``start`` up to ``end``, read piece by piece.
 
@@ -321,6 +391,9 @@ def replay(
     Args:
         table: Gives the bases of the segments and the segments as they are now.
         start, end: Where frames begin; everything between is durable, and its segments are kept.
+
+    Raises:
+        DamagedRecord: A record is not whole any more.
     """
     position = start
     while position < end:
@@ -332,14 +405,16 @@ def replay(
         data = memoryview(files.read(segment.file, segment.offset(position), size))
         at = 0
         while at + FRAME_HEADER <= size:
-            payload = int.from_bytes(data[at + 4 : at + 8], "little")
-            whole = frame_size(payload)
-            if at + whole > size:
-                if at == 0:
-                    data = memoryview(files.read(segment.file, segment.offset(position), whole))
-                    size = whole
-                    continue
-                break
-            yield position, data[at + FRAME_HEADER : at + FRAME_HEADER + payload]
-            position += whole
-            at += whole
+            head = framing.head(data, at, position=position)
+            if head is not None and head.end - position > size - at:
+                if at or head.end > stop:
+                    break
+                size = head.end - position
+                data = memoryview(files.read(segment.file, segment.offset(position), size))
+            frame = _whole(framing, segment, data, at, position)
+            yield position, data[at + FRAME_HEADER : at + FRAME_HEADER + frame.size]
+            at += frame.end - position
+            position = frame.end
+        if not at:
+            _whole(framing, segment, data, 0, position)
+            raise AssertionError("a whole frame that is not read")

@@ -15,7 +15,15 @@ from onceq.model.caret import SHOWN_AFTER, SHOWN_BEFORE, Source
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import MessageId, TransactionId, guid_bytes, guid_text
 from onceq.model.limits import SETTING_NAMES, Settings
-from onceq.model.log import FRAME_ALIGN, FRAME_HEADER, frame_size
+from onceq.model.log import (
+    BLOCK_BYTES,
+    CHECKSUM_BYTES,
+    FRAME_ALIGN,
+    FRAME_HEADER,
+    blocks_of,
+    frame_size,
+    padded,
+)
 from onceq.model.message import Message
 from onceq.model.run import Run, alike, largest_of, starts_of, total_of
 from onceq.model.time import Now
@@ -114,7 +122,9 @@ def test_sums_over_an_empty_table() -> None:
 def test_frames_are_aligned_and_hold_their_payload(size: int) -> None:
     frame = frame_size(size)
     assert frame % FRAME_ALIGN == 0
-    assert 0 <= frame - FRAME_HEADER - size < FRAME_ALIGN
+    table = padded(CHECKSUM_BYTES * blocks_of(size))
+    assert 0 <= frame - FRAME_HEADER - size - table < FRAME_ALIGN
+    assert (table == 0) == (size <= BLOCK_BYTES)
 
 
 # ---- classes, times, settings ---------------------------------------------------------------

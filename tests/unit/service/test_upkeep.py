@@ -15,7 +15,7 @@ from onceq.core.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.core.views import Live
-from onceq.errors import NoSpace, SyncFailed
+from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.message import Properties
@@ -64,6 +64,12 @@ class Disk(Diary):
 
     def trim(self) -> None:
         self._note("trim")
+
+    def note(self) -> None:
+        pass
+
+    def room_bytes(self) -> int:
+        return self.free
 
     def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> Disk:
         self._note("begin", position)
@@ -317,8 +323,9 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
 class Real:
     """A real core on a real log, on a simulated disk with small segments."""
 
-    def __init__(self) -> None:
+    def __init__(self, reserve: int = 0) -> None:
         self.files, self.clock = SimFiles(), Clock()
+        self.reserve = reserve
         self.identity = Identity(b"M" * 16, "ALPHA", 1)
         self.numbers = iter(range(1, 1 << 20))
         self.results: dict[int, object] = {}
@@ -329,7 +336,7 @@ class Real:
         self.start()
 
     def start(self) -> None:
-        settings = Settings(disk_reserve_bytes=0, checkpoint_log_bytes=1 << 18)
+        settings = Settings(disk_reserve_bytes=self.reserve, checkpoint_log_bytes=1 << 18)
         self.store = LogStore.open("/s", self.files, segment_bytes=1 << 17)
         self.engine = Engine(
             manager=Manager(self.identity, settings), store=self.store, clock=self.clock,
@@ -356,7 +363,9 @@ class Real:
 
     def send(self, name: str, body: bytes, count: int) -> None:
         item = inputs.SendItem(rf".\private$\{name}", Properties(), Run.of([body] * count))
-        self.ask(lambda owner, n: inputs.Commit(owner, n, 0, (item,)))
+        done = self.ask(lambda owner, n: inputs.Commit(owner, n, 0, (item,)))
+        if isinstance(done, OnceqError):
+            raise done
 
     def take(self, name: str, count: int) -> list[bytes]:
         queue = rf".\private$\{name}"
@@ -391,6 +400,33 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
     kept = real.take("old", 100)
     assert len(kept) == 40
     assert all(b"precious" * 20 in packet for packet in kept)
+
+
+def test_a_small_disk_takes_messages_again_when_all_was_received() -> None:
+    """A disk of 100 MB in the small: the usual reserve is most of it, twice that more than all."""
+    real = Real(reserve=(64 << 20) // 128)
+    real.create("q")
+    real.files.capacity = 100_000_000 // 128
+    sent = received = 0
+    for _ in range(3):
+        for _ in range(40):
+            try:
+                real.send("q", b"x" * 1_000, 20)
+            except StorageReserve:
+                break
+            sent += 20
+            real.pump(2)
+        else:
+            pytest.fail("the reserve was never touched")
+        while received < sent:
+            received += len(real.take("q", 100))
+            real.pump(2)
+        for _ in range(5):
+            real.pump(2)
+            real.engine.tick()
+        real.send("q", b"room again", 1)
+        real.take("q", 1)
+    assert sent > 3 * 200
 
 
 def test_a_drained_store_shrinks_although_little_is_written_and_nothing_follows(

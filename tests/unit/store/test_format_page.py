@@ -25,10 +25,14 @@ def _printed() -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     text = PAGE.read_text()
     for name, size, dump in re.findall(
-        r"`([\w.-]+)`, (\d+) bytes\n\n```text\n(.*?)```", text, re.S
+        r"`([\w.-]+)`, (\d+) bytes[^\n]*\n\n```text\n(.*?)```", text, re.S
     ):
-        rows = [row.split("  ")[1] for row in dump.strip().splitlines()]
-        found[name] = bytes.fromhex(" ".join(rows)).ljust(int(size), b"\0")
+        data = bytearray(int(size))
+        for row in dump.strip().splitlines():
+            at, printed = row.split("  ")
+            piece = bytes.fromhex(printed)
+            data[int(at, 16) : int(at, 16) + len(piece)] = piece
+        found[name] = bytes(data)
     return found
 
 
@@ -63,9 +67,9 @@ def test_the_printed_bytes_are_a_store() -> None:
 def test_the_tables_take_them_apart() -> None:
     files = _printed()
     segment = files["log-0000000000000000.seg"]
-    assert segment[:36] == b"onceq\0sg" + struct.pack("<I", 1) + ID + struct.pack("<Q", 0)
-    assert struct.unpack_from("<I", segment, 36)[0] == zlib.crc32(segment[:36])
-    assert segment[40:64] == bytes(24)
+    assert segment[:44] == b"onceq\0sg" + struct.pack("<I", 2) + ID + struct.pack("<QQ", 0, 256)
+    assert struct.unpack_from("<I", segment, 44)[0] == zlib.crc32(segment[:44])
+    assert segment[48:64] == bytes(16)
     digest = hashlib.blake2b(ID, digest_size=12, person=b"onceq frame").digest()
     seed, mask = struct.unpack("<IQ", digest)
     assert digest[:4].hex() in PAGE.read_text()
@@ -83,7 +87,7 @@ def test_the_tables_take_them_apart() -> None:
 def test_the_tables_take_the_other_files_apart() -> None:
     files = _printed()
     head = struct.unpack_from("<8sI16sQI", files["STORE"])
-    assert head == (b"onceq\0st", 1, ID, 1_700_000_000, 5)
+    assert head == (b"onceq\0st", 2, ID, 1_700_000_000, 5)
     assert files["STORE"][40:45] == b"ALPHA"
     state = files["state-0000000000000058.ckp"]
     assert struct.unpack_from("<8sI16sQQQII", state) == (
@@ -97,3 +101,37 @@ def test_the_tables_take_the_other_files_apart() -> None:
     for name in ("STORE", "CLOSED"):
         raw = files[name]
         assert struct.unpack("<I", raw[-4:])[0] == zlib.crc32(raw[:-4])
+
+
+def test_the_tables_take_the_promise_apart() -> None:
+    data = _printed()["PROMISED"]
+    slots = [struct.unpack_from("<8sI16sQQQQQ", data, at) for at in (0, 512)]
+    assert slots == [
+        (b"onceq\0pr", 1, ID, 4, 128, 0, 256, 88),
+        (b"onceq\0pr", 1, ID, 3, 88, 0, 256, 88),
+    ]
+    for at in (0, 512):
+        assert struct.unpack_from("<I", data, at + 68)[0] == zlib.crc32(data[at : at + 68])
+
+
+def test_the_printed_blocks_are_right() -> None:
+    """The frame of a large record, made with the sentences of the page."""
+    digest = hashlib.blake2b(ID, digest_size=12, person=b"onceq frame").digest()
+    seed, mask = struct.unpack("<IQ", digest)
+    payload = b"x" * 5_000
+    start = (seed ^ 0 // 8) & 0x7FFFFFFF
+    table = struct.pack(
+        "<II", zlib.crc32(payload[:4_096], start), zlib.crc32(payload[4_096:], start + 1)
+    )
+    rest = struct.pack("<IQQQ", 5_000 | 1 << 31, mask, 0, 1)
+    head = struct.pack("<I", zlib.crc32(table, zlib.crc32(rest, seed))) + rest
+    printed = re.search(r"header  ([0-9a-f \n]+)table   ([0-9a-f ]+)", PAGE.read_text())
+    assert printed is not None
+    assert bytes.fromhex(printed[1].replace("\n", " ")) == head
+    assert bytes.fromhex(printed[2]) == table
+    disk = SimFiles()
+    store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=8_192)
+    store.append([payload])
+    store.sync()
+    frame = disk.contents(f"{PATH}/log-{0:016x}.seg")[64 : 64 + 5_040]
+    assert frame == head + payload + table

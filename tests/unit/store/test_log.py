@@ -270,7 +270,12 @@ def test_a_ready_segment_makes_rolling_cheap() -> None:
     disk.fail = note
     store.append([b"x"])
     store.sync()
-    assert kinds == ["rename", "write", "sync", "sync-directory", "write", "sync"]
+    begun = ["rename", "write", "sync", "sync-directory", "write", "sync"]
+    assert kinds == [*begun, "write", "sync", "write", "sync"], "the promise is noted twice"
+    kinds.clear()
+    store.append([b"y"])
+    store.sync()
+    assert kinds == ["write", "sync"], "a commit waits for one sync"
 
 
 def test_a_checkpoint_may_be_written_while_the_log_goes_on() -> None:

@@ -223,7 +223,7 @@ def test_segments_are_prepared_aside(tmp_path: Path) -> None:
         if n % 20 == 19:
             store.checkpoint([b"state"], store.position)
             store.reclaim(lambda base, end: False)
-    thread = store._preparing
+    thread = store._preparing._thread
     assert thread is not None
     thread.join()
     assert len(store._pool) >= 2
@@ -241,7 +241,7 @@ def test_a_failure_aside_ends_the_store(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "fdatasync", fail)
     store.prepare()
-    thread = store._preparing
+    thread = store._preparing._thread
     assert thread is not None
     thread.join()
     monkeypatch.undo()

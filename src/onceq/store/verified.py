@@ -1,0 +1,324 @@
+"""Reading the log so that nothing is handed out that was not written.
+
+Every read of a file of the log goes through here, and is held against checksums: those of the
+blocks that it touches (``framing``), or the one of the whole record where it is small or was
+written in format 1. A large record of format 1 is read whole once, and remembered as verified.
+
+To find the frame that an address lies in, the headers of its segment are walked once, from a few
+remembered places on; a header that is damaged itself makes a gap up to the next whole frame.
+
+Upholds: I23. ``read`` and ``look`` may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from onceq.errors import DamagedPiece, DamagedRecord, StorageFailure
+from onceq.model.log import BLOCK_BYTES, FRAME_ALIGN, FRAME_HEADER, padded
+from onceq.store.files import Files
+from onceq.store.framing import Frame, Framing, table_bytes
+from onceq.store.scan import SEGMENT_HEADER, Segment
+
+MAPS_MAX: Final = 256
+"""Segments of which the places of frames are remembered."""
+STEP_BYTES: Final = 4096
+"""Of frames that lie nearer to each other than this, one is remembered."""
+WALK_BYTES: Final = 8192
+"""Read at once when headers are walked."""
+TABLES_MAX: Final = 64
+"""Large frames of which the checksums are remembered."""
+WRONG: Final = "what stands there is not what was written"
+CUT_SHORT: Final = "the file was cut short"
+WHOLE_MAX: Final = 4096
+"""Large frames of format 1 that are remembered as verified."""
+
+
+@dataclass(slots=True)
+class _Map:
+    """Where frames of a segment begin: every few kilobytes one; and where headers are damaged,
+    with the place of the next whole frame."""
+
+    places: array[int]
+    gaps: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Looked:
+    """What was found in a part of a segment.
+
+    Attributes:
+        position: Where the next frame begins.
+        frames, payload_bytes: Whole frames.
+    """
+
+    position: int
+    frames: int = 0
+    payload_bytes: int = 0
+    damaged: list[DamagedPiece] = field(default_factory=list)
+
+
+class VerifiedLog:
+    """See the module."""
+
+    def __init__(self, files: Files, framing: Framing) -> None:
+        self._files = files
+        self._framing = framing
+        self._maps: OrderedDict[int, _Map] = OrderedDict()
+        self._tables: OrderedDict[int, tuple[Frame, bytes]] = OrderedDict()
+        self._whole: OrderedDict[int, Frame] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, segment: Segment, address: int, size: int) -> bytes:
+        """Bytes of a record, as they were written.
+
+        Raises:
+            DamagedRecord: They are not, or cannot be read; ``pieces`` says which.
+        """
+        frame = self._frame(segment, address)
+        if not frame.blocks:
+            return self._plain(segment, frame, address, size)
+        begin = frame.position + FRAME_HEADER
+        first = (address - begin) // BLOCK_BYTES
+        stop = (address - begin + max(size, 1) + BLOCK_BYTES - 1) // BLOCK_BYTES
+        start = begin + first * BLOCK_BYTES
+        end = min(begin + stop * BLOCK_BYTES, begin + padded(frame.size))
+        table = self._table(segment, frame)
+        try:
+            data = self._files.read(segment.file, segment.offset(start), end - start)
+            wrong = self._wrong(data, table, frame, range(first, stop))
+        except StorageFailure:
+            data = b""
+            wrong = self._one_by_one(segment, frame, table, range(first, stop))
+        if wrong:
+            if self._lies(segment, frame):
+                return self.read(segment, address, size)
+            short = 0 < len(data) < end - start
+            places = [_block(frame, at) for at in wrong]
+            raise _damaged(segment, places, CUT_SHORT if short else WRONG)
+        return data[address - start : address - start + size]
+
+    def forget(self, base: int, end: int) -> None:
+        """A segment is given back: what is remembered of it means nothing any more."""
+        with self._lock:
+            self._maps.pop(base, None)
+            for known in (self._tables, self._whole):
+                for position in [p for p in known if base <= p < end]:
+                    del known[position]
+
+    # ---- one read -----------------------------------------------------------------------------
+
+    def _wrong(self, data: bytes, table: bytes, frame: Frame, blocks: range) -> list[int]:
+        return self._framing.wrong_blocks(data, table, frame.position, blocks)
+
+    def _one_by_one(self, segment: Segment, frame: Frame, table: bytes, blocks: range) -> list[int]:
+        """Which blocks cannot be read, or are not what was written."""
+        return [at for at in blocks if not self._good(segment, frame, table, at)]
+
+    def _good(self, segment: Segment, frame: Frame, table: bytes, at: int) -> bool:
+        place, size = _block(frame, at)
+        try:
+            data = self._files.read(segment.file, segment.offset(place), size)
+        except StorageFailure:
+            return False
+        return not self._wrong(data, table, frame, range(at, at + 1))
+
+    def _table(self, segment: Segment, frame: Frame) -> bytes:
+        known = self._tables.get(frame.position)
+        if known is not None:
+            return known[1]
+        place = frame.end - table_bytes(frame.blocks)
+        try:
+            offset = segment.offset(place)
+            table = self._files.read(segment.file, offset, frame.end - place)
+        except StorageFailure as error:
+            raise _damaged(segment, [_payload(frame)], error.text) from error
+        with self._lock:
+            self._tables[frame.position] = (frame, table)
+            while len(self._tables) > TABLES_MAX:
+                self._tables.popitem(last=False)
+        return table
+
+    def _plain(self, segment: Segment, frame: Frame, address: int, size: int) -> bytes:
+        """Of a record with one checksum."""
+        offset = segment.offset(frame.position)
+        try:
+            if frame.position in self._whole:
+                return self._files.read(segment.file, segment.offset(address), size)
+            data = self._files.read(segment.file, offset, FRAME_HEADER + frame.size)
+        except StorageFailure as error:
+            raise _damaged(segment, [_payload(frame)], error.text) from error
+        if self._framing.parse(data, 0, position=frame.position) is None:
+            if self._lies(segment, frame):
+                return self.read(segment, address, size)
+            short = len(data) < FRAME_HEADER + frame.size
+            raise _damaged(segment, [_payload(frame)], CUT_SHORT if short else WRONG)
+        if frame.size > BLOCK_BYTES:
+            with self._lock:
+                self._whole[frame.position] = frame
+                while len(self._whole) > WHOLE_MAX:
+                    self._whole.popitem(last=False)
+        at = address - frame.position
+        return data[at : at + size]
+
+    # ---- finding frames -------------------------------------------------------------------------
+
+    def _frame(self, segment: Segment, address: int) -> Frame:
+        """The frame that an address lies in, as its header says."""
+        with self._lock:
+            known = self._maps.get(segment.base)
+            if known is None:
+                known = _Map(array("Q", (segment.base,)))
+                self._maps[segment.base] = known
+                while len(self._maps) > MAPS_MAX:
+                    self._maps.popitem(last=False)
+            else:
+                self._maps.move_to_end(segment.base)
+            try:
+                return self._walk(segment, known, address)
+            except StorageFailure as error:
+                if isinstance(error, DamagedRecord):
+                    raise
+                raise _damaged(segment, [(address, 1)], error.text) from error
+
+    def _walk(self, segment: Segment, known: _Map, address: int) -> Frame:
+        """Go from header to header until the frame with that address is reached."""
+        position = known.places[bisect_right(known.places, address) - 1]
+        data, start = b"", position
+        before: Frame | None = None
+        while True:
+            at = position - start
+            if at + FRAME_HEADER > len(data):
+                size = min(WALK_BYTES, segment.size - segment.offset(position))
+                data = self._files.read(segment.file, segment.offset(position), size)
+                start, at = position, 0
+            frame = self._framing.head(data, at, position=position)
+            if frame is None or frame.end > segment.limit or position in known.gaps:
+                if before is not None and not self._whole_frame(segment, before):
+                    # Not this header is wrong, but the size in the one before.
+                    position = start = before.position
+                    data, before = b"", None
+                    self._gap(segment, known, position)
+                    continue
+                following, before = self._gap(segment, known, position), None
+                if address < following:
+                    raise _damaged(segment, [(position, following - position)])
+            elif address < frame.end:
+                return frame
+            else:
+                following, before = frame.end, frame
+            if position - known.places[-1] >= STEP_BYTES:
+                known.places.append(position)
+            position = following
+
+    def _whole_frame(self, segment: Segment, frame: Frame) -> bool:
+        offset = segment.offset(frame.position)
+        data = self._files.read(segment.file, offset, frame.end - frame.position)
+        return self._framing.parse(data, 0, position=frame.position) is not None
+
+    def _gap(self, segment: Segment, known: _Map, position: int) -> int:
+        """Where the next whole frame begins behind a header that is damaged."""
+        end = known.gaps.get(position)
+        if end is None:
+            end = known.gaps[position] = self._next_whole(segment, position)
+        return end
+
+    def _next_whole(self, segment: Segment, position: int) -> int:
+        data = self._files.read(segment.file, 0, segment.offset(segment.end))
+        begin = segment.offset(position) + FRAME_ALIGN
+        buried = self._framing.find(data, begin, offset=segment.base - SEGMENT_HEADER)
+        return buried.frames[0].position if buried.frames else max(segment.end, position + 1)
+
+    def _lies(self, segment: Segment, frame: Frame) -> bool:
+        """Whether a frame that is not whole says that it reaches over the one behind it: then its
+        header is damaged, and counts for nothing from now on."""
+        try:
+            following = self._next_whole(segment, frame.position)
+        except StorageFailure:
+            return False
+        if following >= frame.end:
+            return False
+        with self._lock:
+            known = self._maps.get(segment.base)
+            if known is not None:
+                known.gaps[frame.position] = following
+                while known.places[-1] > frame.position:
+                    known.places.pop()
+        return known is not None
+
+    # ---- looking through everything -------------------------------------------------------------
+
+    def look(self, segment: Segment, position: int, end: int, most: int) -> Looked:
+        """Verify frames from one on, up to a position or until so many bytes were read.
+
+        Args:
+            position: Where a frame begins; what lies there and before ``end`` is durable.
+        """
+        looked = Looked(position)
+        while looked.position < min(end, position + most):
+            try:
+                frame = self._frame(segment, looked.position)
+            except DamagedRecord as error:
+                looked.damaged += error.pieces
+                behind = max(piece.address + piece.size for piece in error.pieces)
+                looked.position = padded(max(behind, looked.position + 1))
+                continue
+            wrong = self._look_at(segment, frame)
+            if self._given_up(segment, frame):
+                continue  # its header is damaged: once more, as a gap
+            looked.damaged += [_piece(segment, *place) for place in wrong]
+            if not wrong:
+                looked.frames += 1
+                looked.payload_bytes += frame.size
+            looked.position = frame.end
+        return looked
+
+    def _given_up(self, segment: Segment, frame: Frame) -> bool:
+        known = self._maps.get(segment.base)
+        return known is not None and frame.position in known.gaps
+
+    def _look_at(self, segment: Segment, frame: Frame) -> list[tuple[int, int]]:
+        """Damaged places of one frame."""
+        try:
+            offset = segment.offset(frame.position)
+            data = self._files.read(segment.file, offset, frame.end - frame.position)
+        except StorageFailure:
+            if not frame.blocks:
+                return [_payload(frame)]
+            table = self._table(segment, frame)
+            wrong = self._one_by_one(segment, frame, table, range(frame.blocks))
+            return [_block(frame, at) for at in wrong]
+        if self._framing.parse(data, 0, position=frame.position) is not None:
+            return []
+        if self._lies(segment, frame) or not frame.blocks or len(data) < frame.end - frame.position:
+            return [_payload(frame)]
+        with memoryview(data) as view:
+            wrong = self._framing.damaged(view, frame)
+        # With no block wrong only header or table are: what they say of the blocks still holds.
+        return [_block(frame, at) for at in wrong] or [(frame.position, FRAME_HEADER)]
+
+
+def _block(frame: Frame, at: int) -> tuple[int, int]:
+    """Address and size of a block."""
+    begin = at * BLOCK_BYTES
+    size = min(BLOCK_BYTES, padded(frame.size) - begin)
+    return frame.position + FRAME_HEADER + begin, size
+
+
+def _payload(frame: Frame) -> tuple[int, int]:
+    return frame.position + FRAME_HEADER, max(frame.size, 1)
+
+
+def _piece(segment: Segment, address: int, size: int) -> DamagedPiece:
+    return DamagedPiece(address, size, segment.path, segment.offset(address))
+
+
+def _damaged(segment: Segment, places: list[tuple[int, int]], reason: str = WRONG) -> DamagedRecord:
+    """An error that names file and byte of what is damaged."""
+    pieces = tuple(_piece(segment, *place) for place in places)
+    return DamagedRecord(f"{segment.path} is damaged at byte {pieces[0].offset}: {reason}", pieces)

@@ -1,0 +1,185 @@
+"""What is read from a file of the log is what was written, or it is refused by place (I23)."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.errors import DamagedRecord, StorageFailure
+from onceq.model.log import BLOCK_BYTES, FRAME_HEADER, frame_size
+from onceq.store.check import check
+from onceq.store.log import LogStore
+from onceq.store.scan import SEGMENT_HEADER
+from onceq.testing.disk import SimFiles
+from tests.unit.store import format_one
+
+PATH = "/store"
+SEGMENT = 128 << 10
+SIZES = (100, 20_000, 3, BLOCK_BYTES, BLOCK_BYTES + 1, 5 * BLOCK_BYTES - 7, 900)
+
+
+def _data(n: int, size: int) -> bytes:
+    return bytes((n * 7 + at * 13 + at // 256) & 0xFF for at in range(size))
+
+
+def _cold() -> tuple[SimFiles, LogStore, list[tuple[int, bytes]]]:
+    """A store in whose memory nothing is, and address and bytes of its records."""
+    disk = SimFiles()
+    store = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=SEGMENT)
+    places = []
+    for n, size in enumerate(SIZES):
+        data = _data(n, size)
+        places.append((store.append([data[: size // 3], data[size // 3 :]]) + FRAME_HEADER, data))
+    store.sync()
+    store.checkpoint([b"state"], store.position)
+    store.abandon()
+    return disk, _again(disk), places
+
+
+def _again(disk: SimFiles) -> LogStore:
+    return LogStore.open(PATH, disk.kill(), segment_bytes=SEGMENT)
+
+
+def _flip(disk: SimFiles, address: int, mask: int = 1) -> None:
+    disk.flip(f"{PATH}/log-{0:016x}.seg", SEGMENT_HEADER + address, mask)
+
+
+def test_every_part_of_every_record_is_read_back() -> None:
+    _, store, places = _cold()
+    for address, data in places:
+        for start in range(0, len(data), 997):
+            for size in (0, 1, 50, 4_096, 9_000):
+                want = data[start : start + size]
+                assert bytes(store.read(address + start, len(want))) == want
+
+
+def test_an_altered_byte_costs_one_block_of_a_large_record() -> None:
+    disk, _, places = _cold()
+    address, data = places[1]
+    _flip(disk, address + 9_000)
+    store = _again(disk)
+    block = 9_000 // BLOCK_BYTES
+    for start in range(0, len(data), 100):
+        size = min(100, len(data) - start)
+        touched = {start // BLOCK_BYTES, (start + size - 1) // BLOCK_BYTES}
+        if block in touched:
+            with pytest.raises(DamagedRecord) as error:
+                store.read(address + start, size)
+            (piece,) = error.value.pieces
+            assert piece.address == address + block * BLOCK_BYTES
+            assert piece.size == BLOCK_BYTES
+            assert piece.path == f"{PATH}/log-{0:016x}.seg"
+            assert piece.offset == SEGMENT_HEADER + piece.address
+        else:
+            assert bytes(store.read(address + start, size)) == data[start : start + size]
+    for other, data in places[:1] + places[2:]:
+        assert bytes(store.read(other, len(data))) == data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", [0x80, 0xFF])
+def test_no_altered_byte_is_handed_out(mask: int) -> None:
+    """Anywhere in the frames: what is read is right, or refused; and other records are right."""
+    disk, _, places = _cold()
+    end = places[-1][0] + len(places[-1][1])
+    for at in range(0, end, 31):
+        _flip(disk, at, mask)
+        store = _again(disk)
+        wrong = 0
+        for address, data in places:
+            begin = address - FRAME_HEADER
+            inside = begin <= at < begin + frame_size(len(data))
+            try:
+                assert bytes(store.read(address, len(data))) == data, at
+            except DamagedRecord:
+                wrong += 1
+                assert inside, f"byte {at} cost the record at {begin}"
+        _flip(disk, at, mask)
+        store.abandon()
+
+
+def test_a_block_at_a_wrong_place_is_wrong() -> None:
+    """Two blocks exchanged by the disk: each has a right checksum, but not there."""
+    disk, _, places = _cold()
+    address, _ = places[1]
+    path = f"{PATH}/log-{0:016x}.seg"
+    at = SEGMENT_HEADER + address
+    contents = disk.contents(path)
+    one, two = contents[at : at + BLOCK_BYTES], contents[at + BLOCK_BYTES : at + 2 * BLOCK_BYTES]
+    disk.write(disk.open(path), at, [two, one])
+    store = _again(disk)
+    with pytest.raises(DamagedRecord):
+        store.read(address, 10)
+    with pytest.raises(DamagedRecord):
+        store.read(address + BLOCK_BYTES, 10)
+
+
+def test_a_header_that_reaches_too_far_costs_its_own_record_only() -> None:
+    """The size in a header is altered so that the next records would seem to be parts of it."""
+    disk, _, places = _cold()
+    for index in (0, 1, 3):
+        address, _ = places[index]
+        for byte in (4, 5, 6):
+            _flip(disk, address - FRAME_HEADER + byte, 0x20)
+            store = _again(disk)
+            for other, data in places[index + 1 :]:
+                assert bytes(store.read(other, len(data))) == data
+            _flip(disk, address - FRAME_HEADER + byte, 0x20)
+
+
+def test_a_block_that_cannot_be_read_is_damaged_and_others_are_not() -> None:
+    disk, _, places = _cold()
+    address, data = places[1]
+    copy = disk.kill()
+    store = LogStore.open(PATH, copy, segment_bytes=SEGMENT)
+    bad = SEGMENT_HEADER + address + 2 * BLOCK_BYTES
+    real = copy.read
+
+    def read(file: int, offset: int, size: int) -> bytes:
+        if offset < bad + 512 and offset + size > bad:
+            raise StorageFailure("reading failed: Input/output error")
+        return real(file, offset, size)
+
+    copy.read = read  # type: ignore[method-assign]
+    with pytest.raises(DamagedRecord) as error:
+        store.read(address, len(data))
+    assert [piece.address for piece in error.value.pieces] == [address + 2 * BLOCK_BYTES]
+    assert bytes(store.read(address, BLOCK_BYTES)) == data[:BLOCK_BYTES]
+
+
+def test_a_store_of_format_one_is_read_and_verified() -> None:
+    disk, places = format_one.store(PATH, SIZES, SEGMENT)
+    store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
+    address, data = places[1]
+    found = [bytes(store.read(a, len(d))) for a, d in places]
+    assert found == [d for _, d in places]
+    more = store.append([b"new" * 4_000]) + FRAME_HEADER
+    store.sync()
+    store.close()
+    again = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
+    assert bytes(again.read(more, 12_000)) == b"new" * 4_000
+    assert bytes(again.read(address + 100, 50)) == data[100:150]
+    assert check(PATH, disk).problem == ""
+
+
+def test_a_damaged_record_of_format_one_is_noticed() -> None:
+    disk, places = format_one.store(PATH, SIZES, SEGMENT, covered=True)
+    address, data = places[1]
+    _flip(disk, address + 9_000)
+    store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
+    with pytest.raises(DamagedRecord) as error:
+        store.read(address, 10)
+    assert error.value.pieces[0].size == len(data)
+    assert bytes(store.read(places[2][0], 3)) == places[2][1]
+
+
+def test_a_check_names_every_damaged_piece_before_the_checkpoint() -> None:
+    disk, _, places = _cold()
+    for index, at in ((0, 5), (1, 100), (1, 9_000), (5, 0)):
+        _flip(disk, places[index][0] + at)
+    report = check(PATH, disk)
+    assert "damaged" in report.problem
+    assert not report.refused
+    assert [piece.address for piece in report.damaged] == [
+        places[0][0], places[1][0], places[1][0] + 2 * BLOCK_BYTES, places[5][0],
+    ]  # fmt: skip
+    assert report.records == len(SIZES) - 3
