@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+from onceq.client.why import stream_why, why
+from onceq.core import inputs
+from onceq.core.standing import ResetStream
+from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal
+from onceq.packet.decode import set_previous
 from onceq.testing import lies
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.world import START_S, World, Worlds, fast
@@ -275,3 +281,135 @@ def test_who_lies_is_told_of_once_an_hour(world: World) -> None:
     assert notices[0].values["peer"] == guid_text(STRANGER)
     assert notices[0].values["address"] == "10.9.9.9"
     assert disbelieved(world) == 50
+
+
+# ---- streams that were moved -----------------------------------------------------------------
+
+
+def moved_ahead(world: World) -> tuple[Foreign, int]:
+    """Somebody who claims to be A has begun a stream of tomorrow at B."""
+    a = world["A"].identity.guid
+    world["A"].once(Q, b"1", b"2")
+    world.run(2)
+    liar = Foreign(world, a, address="10.9.9.9").call(world["B"])
+    stream = now_s(world) + 86_400 << 32 | 1
+    liar.say(lies.messages(a, TO_B, [b"lie"], stream=stream, sent_s=now_s(world)), recoverable=1)
+    liar.gone()
+    world.run(1)
+    world["A"].once(Q, b"3")
+    world.run(2)
+    return liar, stream
+
+
+def test_a_sender_is_told_that_its_messages_are_turned_away(world: World) -> None:
+    _, stream = moved_ahead(world)
+    view = world["A"].look("outgoing-queue", Q)
+    assert "newer stream" in view.turned_away
+    assert view.turned_away_for == stream
+    assert view.messages == 1
+    (there,) = world["B"].look("streams")
+    assert there.stale_stream == view.stream
+    said = why(dataclasses.asdict(view))
+    assert "turns 1 message away" in said
+    assert f"{stream:#018x}" in said
+    assert "'onceq stream reset'" in stream_why(dataclasses.asdict(there))
+
+
+def test_a_stream_that_was_moved_is_set_back(world: World) -> None:
+    """What had arrived in the stream before is still known for a repetition."""
+    moved_ahead(world)
+    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p), (100, p)]
+    world["B"].ask(
+        lambda o, r: ResetStream(o, r, LOCAL, guid_text(world["A"].identity.guid)[:8], "a lie")
+    )
+    world["A"].ask(lambda o, r: inputs.SteerOutgoing(o, r, Q, inputs.Steer.RESEND))
+    world.run(2)
+    world.link("A", "B").policy = lambda p: [(0, p)]
+    world["A"].once(Q, b"4")
+    world.run(60)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2", b"lie", b"3", b"4"]
+    assert waiting(world) == 0
+    view = world["A"].look("outgoing-queue", Q)
+    assert view.turned_away == ""
+    (there,) = world["B"].look("streams")
+    assert (there.reset_reason, there.stale_stream) == ("a lie", 0)
+    assert "set back by an operator" in stream_why(dataclasses.asdict(there))
+
+
+def test_a_reset_goes_back_to_the_stream_before(world: World) -> None:
+    world["A"].once(Q, b"1", b"2")
+    world.run(2)
+    (before,) = world["B"].look("streams")
+    guid = world["A"].identity.guid
+    copy = lies.messages(guid, TO_B, [b"1"], stream=before.stream, number=1, sent_s=now_s(world))
+    _, stream = moved_ahead(world)
+    for kill in (False, True):
+        said = reset(world, guid, dry_run=not kill)
+        assert (said.from_stream, said.from_number) == (stream, 1)
+        assert said.stream > 0
+        if kill:
+            world["B"].crash()
+            world["B"].start()
+    (after,) = world["B"].look("streams")
+    assert (after.stream, after.number, after.reset_from) == (said.stream, said.number, stream)
+    world.run(60)
+    again = Foreign(world, guid).call(world["B"])
+    again.say(copy, recoverable=1)
+    world.run(1)
+    assert world["B"].bodies(LOCAL).count(b"1") == 2, "once of each of the two commits, no copy"
+    assert b"3" in world["B"].bodies(LOCAL)
+
+
+def reset(world: World, guid: bytes, **more: Any) -> Any:
+    return world["B"].ask(lambda o, r: ResetStream(o, r, TO_B, guid_text(guid), "a lie", **more))
+
+
+def test_a_reset_survives_a_checkpoint(world: World) -> None:
+    moved_ahead(world)
+    reset(world, world["A"].identity.guid)
+    engine = world["B"].engine
+    assert engine is not None
+    again = type(engine.manager)(world["B"].identity, world["B"].settings)
+    image = b"".join(map(bytes, engine.manager.snapshot()))
+    again.recover(world.now(), image, [], engine.manager.position)
+    (here,), (there,) = (m.state.progress.values() for m in (engine.manager, again))
+    assert here.reset == there.reset is not None
+    assert (here.stream, here.last) == (there.stream, there.last)
+
+
+def test_a_reset_that_forgets_promises_nothing_about_what_was(world: World) -> None:
+    """Of numbers before the next one that is accepted it is not said that they never arrived."""
+    guid = world["A"].identity.guid
+    moved_ahead(world)
+    world["A"].kill()
+    said = reset(world, guid, whole=True)
+    assert (said.stream, said.number) == (0, 0)
+    peer = Foreign(world, guid).call(world["B"])
+    stream = now_s(world) << 32 | 1
+    fifth = lies.messages(guid, TO_B, [b"5"], stream=stream, number=5, sent_s=now_s(world))
+    head = bytearray(fifth)
+    set_previous(head, 0, len(head), 0)
+    peer.say(bytes(head), recoverable=1)
+    world.run(1)
+    assert b"5" in world["B"].bodies(LOCAL)
+    engine = world["B"].engine
+    assert engine is not None
+    memory = engine.manager.state.memory_of(guid, TO_B.casefold(), stream)
+    assert memory is not None
+    assert [memory.arrived(number) for number in (1, 4, 5)] == [None, None, True]
+
+
+def test_what_cannot_be_set_back(world: World) -> None:
+    guid = world["A"].identity.guid
+    with pytest.raises(QueueNotFound):
+        reset(world, guid)
+    world["A"].once(Q, b"1")
+    world.run(2)
+    with pytest.raises(InvalidParameter):
+        world["B"].ask(lambda o, r: ResetStream(o, r, TO_B, guid_text(guid), "  "))
+    with pytest.raises(QueueNotFound):
+        world["B"].ask(lambda o, r: ResetStream(o, r, TO_B, "", "everything"))
+    world["A"].once(r"DIRECT=TCP:10.0.0.2\private$\q", b"2")
+    world.run(2)
+    with pytest.raises(InvalidParameter, match="name one of them"):
+        world["B"].ask(lambda o, r: ResetStream(o, r, LOCAL, guid_text(guid), "which?"))

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, core_of, manager
+from onceq.cli.common import DryRun, Json, Where, as_json, core_of, manager
+from onceq.cli.letters import Yes
 from onceq.client.tracking import Ending
 from onceq.client.why import stream_why
-from onceq.errors import QueueNotFound
+from onceq.errors import QueueNotFound, UsageError
 from onceq.model.identity import MessageId
 
 stream_app = typer.Typer(
@@ -95,7 +96,78 @@ def _facts(s: dict[str, Any]) -> list[tuple[str, object]]:
         ("arrived before an earlier one", s["gaps"]),
         ("of a stream left behind", s["stale"]),
         ("refused for good", s["rejects"]),
+        ("of these now", f"{s['stale_stream']:#018x}" if s["stale_stream"] else "-"),
+        ("set back by an operator", out.when(s["reset_at"])),
+        ("why", s["reset_reason"] or "-"),
     ]
+
+
+@stream_app.command("reset")
+def reset_stream(
+    queue: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE", help="Queue that the stream leads to, or its destination as 'stream "
+            "list' shows it.",
+        ),
+    ],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source", metavar="GUID", help="The sender: its name, or the beginning of its GUID.",
+        ),
+    ],
+    reason: Annotated[
+        str,
+        typer.Option("--reason", metavar="TEXT", help="Why; it is recorded with the stream."),
+    ],
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget", help="Forget everything; else it goes back to the stream before, if that "
+            "is remembered.",
+        ),
+    ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Set an incoming stream back that was moved ahead, so that its sender is heard again.
+
+    What the sender has not heard to be accepted it sends again. What had arrived in the stream
+    before is known to be a repetition; where that is not remembered (or with --forget) it would be
+    accepted a second time.
+    """
+    with manager(qm) as connection:
+        said = connection.reset_stream(queue, source, reason=reason, whole=forget, dry_run=True)
+        if not dry_run:
+            if not yes and not _agreed(f"{_reset_text(said)}; do it?"):
+                raise UsageError("nothing was changed; say --yes to do it without being asked")
+            said = connection.reset_stream(queue, source, reason=reason, whole=forget)
+    if as_json(json):
+        out.dump(said)
+        return
+    out.line(("would be done: " if dry_run else "done: ") + _reset_text(said))
+
+
+def _reset_text(said: dict[str, Any]) -> str:
+    text = f"{said['queue']} from {said['source']}: from stream {said['from_stream']:#018x}, "
+    text += f"number {said['from_number']}, back to "
+    if said["stream"]:
+        return text + f"stream {said['stream']:#018x}, number {said['number']}"
+    return text + (
+        "nothing: of what has arrived nothing is known any more, and what is sent again will be "
+        "accepted again"
+    )
+
+
+def _agreed(question: str) -> bool:
+    """Ask; nobody there to answer means no."""
+    try:
+        return typer.confirm(question, default=False)
+    except typer.Abort:
+        return False
 
 
 def register(app: typer.Typer) -> None:

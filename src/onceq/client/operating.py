@@ -60,6 +60,32 @@ class Operating:
         """Incoming message streams (EodGetReceiveInfo)."""
         return cast(list[dict[str, Any]], self._look("streams"))
 
+    def reset_stream(
+        self, queue: str, source: str, *, reason: str, whole: bool = False, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Set back what is known of one sender's messages to one queue.
+
+        A stream that was moved ahead (by a liar, or by a clock that was wrong) makes everything
+        that its sender sends stale. It goes back to the stream before, if that is remembered;
+        repetitions of what had arrived in it are still dropped then.
+
+        Args:
+            queue: Name of the queue, or of the stream as ``streams`` gives it.
+            source: The sender: its name, or the beginning of its GUID.
+            reason: Why; it is recorded, and shown with the stream.
+            whole: Forget everything: what has arrived may be accepted again if it is sent again.
+            dry_run: Only say what would happen.
+
+        Returns:
+            queue, source, from_stream, from_number, stream, number, reason, dry_run.
+
+        Raises:
+            QueueNotFound: There is no such stream.
+            InvalidParameter: Several are meant, or no reason is given.
+        """
+        head = frames.StreamHead("reset", queue, source, reason, whole, dry_run)
+        return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
+
     def eod_send_info(self, destination: str) -> dict[str, Any]:
         """EodGetSendInfo of an outgoing queue: its eleven items.
 
@@ -241,6 +267,13 @@ class AsyncOperating:
     async def streams(self) -> list[dict[str, Any]]:
         """Incoming message streams."""
         return cast(list[dict[str, Any]], await self._look("streams"))
+
+    async def reset_stream(
+        self, queue: str, source: str, *, reason: str, whole: bool = False, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Set back what is known of one sender's messages to one queue."""
+        head = frames.StreamHead("reset", queue, source, reason, whole, dry_run)
+        return cast(dict[str, Any], await self.run(plans.ask(Code.STREAM, head)))
 
     async def eod_send_info(self, destination: str) -> dict[str, Any]:
         """EodGetSendInfo of an outgoing queue: its eleven items."""

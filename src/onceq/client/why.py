@@ -108,6 +108,8 @@ def _unprocessed(view: Mapping[str, Any], name: str) -> str:
 
 def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
     unheard = view["no_ack_count"]
+    if view["turned_away"]:
+        return f"{name}: connected; {_turned_away(view, some)}"
     if unheard and view["resend_in_s"] >= 0:
         times = view["resend_count"]
         again = f", after {times} time-out{'s' if times != 1 else ''}" if times else ""
@@ -120,10 +122,24 @@ def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
     return f"{name}: connected, {some} being transmitted"
 
 
+def _turned_away(view: Mapping[str, Any], some: str) -> str:
+    """What the receiver says of messages that it turns away."""
+    text = f"the receiver turns {some} away since {clock(view['turned_away_at'])}"
+    text += f": {view['turned_away']}"
+    if view["turned_away_for"] > view["stream"] > 0:
+        begun = clock(view["turned_away_for"] >> 32)
+        text += (
+            f" (theirs {view['turned_away_for']:#018x}, begun {begun}; ours {view['stream']:#018x})"
+            "; if this queue manager never was in that stream, somebody spoke in its name: "
+            "'onceq stream reset' there sets it back"
+        )
+    return text + "; they are sent again and again, and nothing is lost meanwhile"
+
+
 def stream_why(view: Mapping[str, Any]) -> str:
     """One sentence about an incoming stream, as ``streams`` gives it."""
     name = f"{view['queue']} from {view['sender'] or view['source']}"
-    if not view["number"]:
+    if not view["number"] and not view.get("reset_at"):
         return f"{name}: a stream was announced, and nothing of it was accepted yet"
     where = f"accepted up to number {view['number']} at {clock(view['last_access'])}"
     link = "connected" if view["connected"] else "the sender is not connected"
@@ -135,4 +151,16 @@ def stream_why(view: Mapping[str, Any]) -> str:
     if view["rejects"]:
         turned.append(f"{view['rejects']} refused for good")
     aside = f" ({', '.join(turned)})" if turned else ""
-    return f"{name}: {link}; {where}{aside}; whatever is sent next will be accepted"
+    text = f"{name}: {link}; {where}{aside}"
+    if view.get("reset_at"):
+        text += (
+            f"; set back by an operator at {clock(view['reset_at'])} from stream "
+            f"{view['reset_from']:#018x} ({view['reset_reason']})"
+        )
+    if view.get("stale_stream"):
+        return (
+            f"{text}; messages of an older stream ({view['stale_stream']:#018x}) come and are "
+            f"turned away, last at {clock(view['stale_at'])}: if they are no old repetitions, its "
+            "stream was moved ahead, and 'onceq stream reset' sets it back"
+        )
+    return f"{text}; whatever is sent next will be accepted"

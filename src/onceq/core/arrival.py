@@ -52,12 +52,14 @@ from onceq.core.trust import (
     speaks_for,
     unknown_routers,
 )
+from onceq.core.turning import turn_away
 from onceq.core.wishes import quiet
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
+from onceq.packet import settle
 from onceq.packet.acks import parse_final_ack, parse_order_ack
 from onceq.packet.address import DIRECT
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun
@@ -190,6 +192,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     count = len(run.packets)
     if run.stream > stream and from_the_future(desk, run.stream):
         disbelieve(desk, peer, FUTURE, source=guid_text(run.source), stream=f"{run.stream:#018x}")
+        turn_away(desk, peer, run, settle.FUTURE, here=stream)
         return True
     judgment = judge(
         stream=stream, last=last, arrived=run.stream, number=run.first_number,
@@ -206,7 +209,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
             return False
         _accept(desk, run, key, queue, skip=judgment.duplicates)
         progress = desk.state.progress[run.source, key]
-        progress.rejects = 0
+        progress.rejects = progress.stale_stream = 0
         progress.duplicates += judgment.duplicates
     elif progress is not None:
         progress.rejects += count
@@ -219,6 +222,8 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
             progress.gaps += count
         else:
             progress.stale += count
+            progress.stale_stream, progress.stale_s = run.stream, desk.now.wall_s
+            turn_away(desk, peer, run, settle.STALE, here=stream)
     if progress is not None:
         progress.session = peer.session
         progress.direct = direct

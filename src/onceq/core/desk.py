@@ -300,6 +300,10 @@ class Desk:
         told[what, about] = now_s + NOTICE_EVERY_S
         self.act(Notice(what, values))
 
+    def act_notice(self, what: str, **values: object) -> None:
+        """Tell the operator of something that an operator did."""
+        self.act(Notice(what, values))
+
     def units(self) -> Iterator[Transaction]:
         """Every unit of work that is not over, whether anybody is at work in it or not."""
         yield from self.transactions.values()

@@ -136,7 +136,8 @@ class Memories:
             if progress.stream and not progress.vague:
                 self._leave(progress)
             known = progress.stream and not progress.vague
-            progress.since = 1 if known or (surely_new and not progress.stream) else first
+            fresh = surely_new and not (progress.stream or progress.vague)
+            progress.since = 1 if known or fresh else first
             progress.stream, progress.last, progress.passed = stream, progress.since - 1, ()
         elif progress.vague:
             progress.since, progress.last, progress.passed = first, first - 1, ()
@@ -163,6 +164,25 @@ class Memories:
     def left(self, source: bytes, key: str, stream: int) -> Memory | None:
         """What is known of a stream that was left."""
         return self._left.get((source, key, stream))
+
+    def before(self, progress: Progress) -> Memory | None:
+        """The newest stream of a sender to a queue that was left for the one it is in now."""
+        found = [
+            memory
+            for (source, key, stream), memory in self._left.items()
+            if (source, key) == (progress.source, progress.key) and stream < progress.stream
+        ]
+        return max(found, key=lambda memory: memory.stream, default=None)
+
+    def back(self, progress: Progress, stream: int) -> Memory | None:
+        """An operator sets a sender back to a stream that was left; what came behind it is
+        forgotten. None: nothing is known of that one any more."""
+        left = self._left
+        found = left.get((progress.source, progress.key, stream))
+        for place in [p for p in left if p[:2] == (progress.source, progress.key)]:
+            if place[2] >= stream:
+                del left[place]
+        return found
 
     def lost(self) -> None:
         """The store was restored from a backup: nothing is known of what was left."""

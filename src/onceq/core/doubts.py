@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from onceq.core.addressing import arrival_key
 from onceq.core.chunk import AVAILABLE
-from onceq.core.decision import Ready
 from onceq.core.desk import Desk, Timer
 from onceq.core.doubt_table import Doubt
 from onceq.core.holders import Outgoing, Peer
@@ -25,14 +24,22 @@ from onceq.core.outgoing import connect, held
 from onceq.core.records import Advance, Change, Move, Op
 from onceq.core.state import ACKS_OWED
 from onceq.core.trust import FORGED, FUTURE, disbelieve, from_the_future, serves
+from onceq.core.turning import heard, note
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.limits import INQUIRY_STREAMS_MAX, NOTES_MAX, STREAMS_MAX
+from onceq.model.limits import INQUIRY_STREAMS_MAX, STREAMS_MAX
 from onceq.model.names import Kind
 from onceq.packet.acks import FinalAck
 from onceq.packet.address import Address
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import Inquiry, Memory, inquiry, parse_settling, settlement
+from onceq.packet.settle import (
+    Inquiry,
+    Memory,
+    TurnedAway,
+    inquiry,
+    parse_settling,
+    settlement,
+)
 
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 
@@ -45,6 +52,8 @@ def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
         said = parse_settling(packet)
         if isinstance(said, Inquiry):
             _answer(desk, peer, said)
+        elif isinstance(said, TurnedAway):
+            heard(desk, peer, said)
         else:
             _settle(desk, peer, said)
 
@@ -66,7 +75,7 @@ def inquire(desk: Desk, outgoing: Outgoing) -> None:
         entries = [(s, _live_from(outgoing, s, last)) for s, last in sorted(streams.items())]
         for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
             asked = Inquiry(_address(outgoing), tuple(entries[at : at + INQUIRY_STREAMS_MAX]))
-            _note(desk, peer, inquiry(
+            note(desk, peer, inquiry(
                 asked, own=desk.identity.guid, own_message=desk.passing_number(),
                 sent_time=desk.now.wall_s, destination_manager=peer.peer,
             ))  # fmt: skip
@@ -103,12 +112,6 @@ def _address(outgoing: Outgoing) -> Address:
     if name.kind is Kind.DIRECT:
         return Address(7, direct=name.direct)
     return Address(3, number=name.number)
-
-
-def _note(desk: Desk, peer: Peer, packet: bytes) -> None:
-    if len(peer.notes) < NOTES_MAX:
-        peer.notes.append(packet)
-        desk.act(Ready(peer.session))
 
 
 def _settle(desk: Desk, peer: Peer, told: list[Memory]) -> None:
@@ -182,7 +185,7 @@ def _answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
         if memory is not None:
             told.append(memory)
     if told:
-        _note(desk, peer, settlement(
+        note(desk, peer, settlement(
             told, own=desk.identity.guid, own_message=desk.passing_number(),
             sent_time=desk.now.wall_s, destination_manager=peer.peer,
         ))  # fmt: skip

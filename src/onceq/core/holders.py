@@ -201,6 +201,7 @@ class Outgoing(Holder):
         "session",
         "stream",
         "trouble",
+        "turned_away",
     )
 
     def __init__(self, number: int, space: Space, name: FormatName) -> None:
@@ -233,6 +234,8 @@ class Outgoing(Holder):
         self.pace = Pace()
         self.trouble = Trouble()
         self.connected_s = 0
+        self.turned_away: tuple[str, int, int] | None = None
+        """Why its receiver turns its messages away, the stream that it is in, and since when."""
 
     @property
     def over_http(self) -> bool:
@@ -298,6 +301,16 @@ class Outgoing(Holder):
         self.plain_sent.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """An operator has set an incoming stream back: when, why, and from where."""
+
+    at_s: int
+    reason: str
+    stream: int
+    number: int
+
+
 @dataclass(slots=True)
 class Progress:
     """What this receiver knows of one sender's messages to one queue.
@@ -327,6 +340,12 @@ class Progress:
     """In the stream that it is in, everything from this number on is remembered."""
     passed: tuple[tuple[int, int], ...] = ()
     """Ranges (both ends included) of numbers that were never accepted and never will be."""
+    stale_stream: int = 0
+    """A stream left behind of which something came since the last message was accepted, and when:
+    running, for operators."""
+    stale_s: int = 0
+    reset: Reset | None = None
+    """The last time that an operator set it back."""
     vague: bool = False
     """The store was restored from a backup: what came between is not known."""
 
@@ -344,6 +363,8 @@ class Peer:
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
     extended: bool = False
     http: bool = False
+    turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """When (monotonic us) it may be told again that messages of a stream are turned away."""
     notes: deque[bytes] = field(default_factory=deque)
     """Packets about doubts that wait to be sent."""
     plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from onceq.core import branching, directory, holding, places, restored
+from onceq.core import branching, directory, holding, places, restored, standing
 from onceq.core.items import SendItem as SendItem
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
@@ -428,6 +428,7 @@ Input = (
     | DeleteQueue
     | PurgeQueue
     | SteerOutgoing
+    | standing.ResetStream
     | Look
     | directory.EditDirectory
     | directory.DirectoryChanged

@@ -14,6 +14,7 @@ from typing import Any
 
 from onceq.core import (
     acknowledge,
+    amending,
     arrival,
     branches,
     claims,
@@ -96,6 +97,7 @@ from onceq.core.records import Change, Move, Moved, Op
 from onceq.core.replay import replay
 from onceq.core.resolve import index_by_guid
 from onceq.core.restored import PutBack
+from onceq.core.standing import ResetStream
 from onceq.core.state import Identity, State
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
@@ -164,6 +166,7 @@ class Manager:
             Reject: claims.reject,
             Relocate: _relocate,
             Remove: receive.remove,
+            ResetStream: amending.reset_stream,
             RollbackBranch: branches.rollback,
             RollbackGroup: groups.rollback,
             Room: transmit.room,

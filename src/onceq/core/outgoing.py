@@ -253,6 +253,7 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
     if not build.change.moves:
         return
     build.record(forced=False)
+    outgoing.turned_away = None
     pace = outgoing.pace
     pace.timeouts = 0
     outgoing.sent = max(outgoing.sent, end - 1)

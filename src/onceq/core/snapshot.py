@@ -13,7 +13,7 @@ from typing import Any
 
 from onceq.core import restored
 from onceq.core.chunk import Chunk
-from onceq.core.holders import Outgoing, Progress
+from onceq.core.holders import Outgoing, Progress, Reset
 from onceq.core.properties import dump_properties, restore_properties
 from onceq.core.state import State
 from onceq.core.wants import Wanting, Wants
@@ -92,6 +92,11 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             ]
             for p in state.progress.values()
         ],
+        "resets": [
+            [p.source.hex(), p.key, p.reset.at_s, p.reset.reason, p.reset.stream, p.reset.number]
+            for p in state.progress.values()
+            if p.reset is not None
+        ],
         "left": [
             [source.hex(), key, m.stream, m.since, m.last, m.passed]
             for (source, key, _), m in state.memories
@@ -143,6 +148,8 @@ def restore(state: State, checkpoint: bytes) -> None:
             raw, key, stream=stream, last=last, last_access_s=access, since=since,
             passed=tuple(map(tuple, passed)), vague=vague,
         )  # fmt: skip
+    for source, key, *reset in head.get("resets", ()):
+        state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
     for source, key, stream, since, last, passed in head["left"]:
         memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
         state.memories.load(bytes.fromhex(source), key, memory)

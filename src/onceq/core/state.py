@@ -21,7 +21,7 @@ from onceq.core.branch_table import Branch, Branches
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.doubt_table import Doubt, Doubts, Memories
 from onceq.core.group_table import Groups
-from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue, Reset
 from onceq.core.identity import Identity as Identity
 from onceq.core.lane import Lane
 from onceq.core.outcomes import Outcomes
@@ -359,10 +359,8 @@ class State:
             self.join_outgoing(values["number"], values["name"])
         elif setup.what == "drop-outgoing":
             self.drop_outgoing(values["number"])
-        elif setup.what == "bound":
-            self._bind(values)
-        elif setup.what == "unbound":
-            self.bindings.forget(values["name"])
+        elif self._of_peers(setup):
+            pass
         elif setup.what == "offline":
             self.offline_s = values["since_s"]
         elif setup.what == "pause":
@@ -376,9 +374,6 @@ class State:
                 self.holders[number].lane(index).skip_to(counter)
         elif setup.what == "restart":
             self.next_message = max(self.next_message, values["message"])
-        elif setup.what == "receipts":
-            source, left = bytes.fromhex(values["source"]), values.get("left", 0)
-            self.receipts.learn(source, values["stream"], values["name"], left=left)
         elif setup.what == "branch-forget":
             self.branches.drop(self.branches.numbered(values["number"]))
         elif setup.what == "decision-done":
@@ -450,6 +445,34 @@ class State:
             del before.also[element.key()]
         self.aliases[element.key()] = outgoing
         outgoing.also[element.key()] = name
+
+    def _of_peers(self, setup: Setup) -> bool:
+        """Let a change happen that concerns other managers; False if it is no such change."""
+        values = setup.values
+        if setup.what == "bound":
+            self._bind(values)
+        elif setup.what == "unbound":
+            self.bindings.forget(values["name"])
+        elif setup.what == "stream-reset":
+            self._reset(values)
+        elif setup.what == "receipts":
+            source, left = bytes.fromhex(values["source"]), values.get("left", 0)
+            self.receipts.learn(source, values["stream"], values["name"], left=left)
+        else:
+            return False
+        return True
+
+    def _reset(self, values: dict[str, Any]) -> None:
+        """An operator sets back what is known of one sender's messages to one queue."""
+        progress = self.progress[bytes.fromhex(values["source"]), values["key"]]
+        was = Reset(values["at_s"], values["reason"], progress.stream, progress.last)
+        found = self.memories.back(progress, values["stream"])
+        progress.stream = progress.last = 0
+        progress.passed, progress.vague, progress.since = (), found is None, 1
+        if found is not None:
+            progress.stream, progress.last = found.stream, found.last
+            progress.since, progress.passed = found.since, found.passed
+        progress.reset = was
 
     def _bind(self, values: dict[str, Any]) -> None:
         """Somebody answers under a name from now on."""

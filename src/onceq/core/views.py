@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from onceq.core import branch_views, management, naming
 from onceq.core.chunk import AVAILABLE, REMOVED
 from onceq.core.desk import Desk
-from onceq.core.holders import Attempt, Outgoing, Progress, Queue, lookup_id
+from onceq.core.holders import Attempt, Outgoing, Queue, lookup_id
 from onceq.core.inputs import Look
 from onceq.core.resolve import find_outgoing, find_queue
 from onceq.core.restored import Restored
+from onceq.core.stream_views import stream_view
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.run import Extent
@@ -156,27 +157,13 @@ class OutgoingView:
     unsent: int
     in_doubt: int
     offline_since: int
+    turned_away: str
+    turned_away_at: int
+    turned_away_for: int
     xact: str
     foreign: str
     next_hops: tuple[str, ...]
     history: tuple[ConnectionView, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamView:
-    """One incoming stream: EodGetReceiveInfo (4.9). ``sender`` is "" if not known."""
-
-    queue: str
-    source: str
-    sender: str
-    stream: int
-    number: int
-    last_access: int
-    rejects: int
-    duplicates: int
-    gaps: int
-    stale: int
-    connected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,28 +359,14 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         unprocessed=lane.awaiting,
         unsent=len(outgoing) - lane.awaiting,
         in_doubt=desk.state.doubts.unsettled(outgoing.number),
+        turned_away=outgoing.turned_away[0] if outgoing.turned_away else "",
+        turned_away_for=outgoing.turned_away[1] if outgoing.turned_away else 0,
+        turned_away_at=outgoing.turned_away[2] if outgoing.turned_away else 0,
         offline_since=desk.state.offline_s,
         xact="UNKNOWN",
         foreign="NO",
         next_hops=management.next_hops(desk, outgoing),
         history=tuple(map(connection_view, outgoing.history)),
-    )
-
-
-def stream_view(desk: Desk, progress: Progress) -> StreamView:
-    """One incoming stream."""
-    return StreamView(
-        queue=progress.key,
-        source=guid_text(progress.source),
-        sender=desk.name_of(progress.source),
-        stream=progress.stream,
-        number=progress.last,
-        last_access=progress.last_access_s,
-        rejects=progress.rejects,
-        duplicates=progress.duplicates,
-        gaps=progress.gaps,
-        stale=progress.stale,
-        connected=progress.source in desk.sessions_of,
     )
 
 

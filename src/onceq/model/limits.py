@@ -251,6 +251,9 @@ ACKS_AT_ONCE: Final = 256
 REPORTS_MAX: Final = 1_000
 """Reports on traced messages that one commit or one arriving run makes."""
 
+REASON_CHARS_MAX: Final = 200
+"""Characters of the reason that an operator gives for setting a stream back."""
+
 NOTICES_MAX: Final = 1_000
 """Different things that were told of and are remembered for that."""
 

@@ -30,6 +30,8 @@ _HEAD = struct.Struct("<4sBBHIH")
 _ASKED = struct.Struct("<QI")
 _TOLD = struct.Struct("<QIIBH")
 _RANGE = struct.Struct("<II")
+TURNED_AWAY = 5
+_TURNED = struct.Struct("<QQB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,24 @@ class Memory:
         if number > self.last:
             return False if self.closed else None
         return not any(first <= number <= last for first, last in self.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """Messages of a stream are turned away, and will be when they come again.
+
+    Attributes:
+        stream: Of the messages.
+        there: The stream that the receiver is in.
+        reason: ``STALE``, ``FUTURE`` or ``NO_ROOM``; a receiver to come may have others.
+    """
+
+    stream: int
+    there: int
+    reason: int
+
+
+STALE, FUTURE, NO_ROOM = 1, 2, 3
 
 
 def is_settling(parts: PacketHeaders) -> bool:
@@ -111,7 +131,16 @@ def settlement(
     return _packet(own, own_message, sent_time, destination_manager, body)
 
 
-def parse_settling(packet: Buffer) -> Inquiry | list[Memory]:
+def turned_away(
+    said: TurnedAway, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
+) -> bytes:
+    """The packet that tells a sender that its messages are turned away."""
+    body = _HEAD.pack(MAGIC, TURNED_AWAY, 0, 1, 0, 0)
+    body += _TURNED.pack(said.stream, said.there, said.reason)
+    return _packet(own, own_message, sent_time, destination_manager, body)
+
+
+def parse_settling(packet: Buffer) -> Inquiry | list[Memory] | TurnedAway:
     """Read either packet; raises MalformedPacket."""
     parts = headers(packet)
     try:
@@ -120,7 +149,7 @@ def parse_settling(packet: Buffer) -> Inquiry | list[Memory]:
         raise MalformedPacket(f"message {parts.user.message} settles nothing: {error}") from None
 
 
-def _parse(body: bytes) -> Inquiry | list[Memory]:
+def _parse(body: bytes) -> Inquiry | list[Memory] | TurnedAway:
     _, what, kind, count, number, size = _HEAD.unpack_from(body)
     at = _HEAD.size
     if count > INQUIRY_STREAMS_MAX:
@@ -130,6 +159,8 @@ def _parse(body: bytes) -> Inquiry | list[Memory]:
         at += count * _ASKED.size
         name = body[at : at + size].decode()
         return Inquiry(Address(kind, number=number, direct=name), asked)
+    if what == TURNED_AWAY:
+        return TurnedAway(*_TURNED.unpack_from(body, at))
     if what != SETTLEMENT:
         raise ValueError(f"kind {what}")
     told = []

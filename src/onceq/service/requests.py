@@ -17,6 +17,7 @@ from onceq.core import inputs, places
 from onceq.core.branching import PrepareBranch
 from onceq.core.directory import EditDirectory
 from onceq.core.holding import Grip, HoldLog
+from onceq.core.standing import ResetStream
 from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertyType,
@@ -331,6 +332,14 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
             return inputs.SteerOutgoing(owner, request, head.destination, inputs.Steer(action))
         if code == Code.HOLD:
             return HoldLog(owner, request, Grip(head.verb), _place(head.number))
+        if code == Code.STREAM:
+            if head.action != "reset":
+                raise InvalidParameter(f"a stream cannot be {said(head.action)}: reset")
+            if not is_text(head.reason):
+                raise InvalidParameter(f"{said(head.reason)} is no reason that can be kept")
+            return ResetStream(
+                owner, request, head.queue, head.source, head.reason, head.whole, head.dry_run
+            )
         if code == Code.LOOK:
             return inputs.Look(owner, request, head.what, head.name)
     except ValueError as error:

@@ -34,11 +34,11 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     Outgoing: frozenset({
         "closing", "connected_s", "connecting", "ever_sent", "history", "inquiries", "inquiry_us",
         "last_ack", "last_ack_count", "last_ack_s", "pace", "plain_sent", "retry_us", "sent",
-        "session", "trouble",
+        "session", "trouble", "turned_away",
     }),
     Progress: frozenset({
         "acked_us", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects", "session",
-        "since_ack", "stale",
+        "since_ack", "stale", "stale_s", "stale_stream",
     }),
 }  # fmt: skip
 """Attributes that are not durable, by class."""

@@ -73,7 +73,44 @@ def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Bindings, "guid_of", guid_of)
 
 
+def _nobody_is_told(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import arrival
+
+    patch.setattr(arrival, "turn_away", lambda *_, **__: None)
+
+
+def _a_reset_knows_nothing_of_the_stream_before(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.doubt_table import Memories
+
+    patch.setattr(Memories, "back", lambda *_: None)
+
+
+def _a_reset_is_certain_of_what_was(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state import State
+
+    original = State._reset
+
+    def _reset(self: State, values: dict[str, object]) -> None:
+        original(self, values)
+        for progress in self.progress.values():
+            progress.vague = False
+
+    patch.setattr(State, "_reset", _reset)
+
+
 PLANTED = (
+    Planted(
+        "nobody-is-told-of-stale-streams", _nobody_is_told,
+        WORD + "test_a_sender_is_told_that_its_messages_are_turned_away",
+    ),
+    Planted(
+        "a-reset-forgets-the-stream-before", _a_reset_knows_nothing_of_the_stream_before,
+        WORD + "test_a_reset_goes_back_to_the_stream_before",
+    ),
+    Planted(
+        "a-reset-is-certain-of-what-was", _a_reset_is_certain_of_what_was,
+        WORD + "test_a_reset_that_forgets_promises_nothing_about_what_was",
+    ),
     Planted(
         "anybody-acknowledges", _anybody_acknowledges,
         WORD + "test_a_strangers_order_acknowledgment_lets_nothing_go",

@@ -12,6 +12,7 @@ QUIET: dict[str, Any] = {
     "unacknowledged": 0, "awaiting_final": 0, "paused_since": 0, "trouble": "",
     "trouble_since": 0, "attempts": 0, "retry_in_s": -1.0, "no_ack_count": 0,
     "resend_at": 0, "resend_in_s": -1.0, "resend_count": 0, "offline_since": 0,
+    "turned_away": "",
     "in_doubt": 0,
 }  # fmt: skip
 THEN = 1_600_000_000

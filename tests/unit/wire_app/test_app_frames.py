@@ -34,6 +34,7 @@ HEADS: list[tuple[int, Any]] = [
     (Code.DELETE, frames.Named("q")),
     (Code.PURGE, frames.Named("q")),
     (Code.STEER, frames.SteerHead("q", "pause")),
+    (Code.STREAM, frames.StreamHead("reset", "q", "A", "why")),
     (Code.LOOK, frames.LookHead("queues", "")),
     (Code.SET, frames.SetHead("q", {"label": "x"})),
     (Code.CURSOR, frames.Number(3)),

@@ -68,6 +68,7 @@ class Code(IntEnum):
     PREPARE = 27
     GROUP = 28
     HOLD = 29
+    STREAM = 30
 
 
 ANSWER: Final = 0x100
@@ -235,6 +236,17 @@ class Named(_Head):
     name: str
 
 
+class StreamHead(_Head):
+    """Set an incoming stream back; the action is "reset"."""
+
+    action: str
+    queue: str
+    source: str
+    reason: str
+    whole: bool = False
+    dry_run: bool = False
+
+
 class SteerHead(_Head):
     """Pause, resume or resend."""
 
@@ -371,6 +383,7 @@ REQUESTS: Final[dict[int, type[Head]]] = {
     Code.DELETE: Named,
     Code.PURGE: Named,
     Code.STEER: SteerHead,
+    Code.STREAM: StreamHead,
     Code.LOOK: LookHead,
     Code.CURSOR: Number,
     Code.UNCURSOR: Number,

@@ -1,0 +1,77 @@
+"""Operators set right what others have said: incoming streams that were moved.
+
+A stream that a liar, or a sender with a wrong clock, has moved ahead makes what its sender says
+truly stale. An operator sets it back, to the stream before if that is remembered, so that
+repetitions of what had arrived in it are known for what they are; the reason is on record.
+
+Upholds: I4, as far as the stream before is remembered; I6.
+"""
+
+from __future__ import annotations
+
+from onceq.core.desk import Desk
+from onceq.core.holders import Progress
+from onceq.core.management import leads_to
+from onceq.core.resolve import find_queue
+from onceq.core.standing import ResetStream, StreamReset
+from onceq.errors import InvalidParameter, OnceqError, QueueNotFound
+from onceq.model.identity import guid_text
+from onceq.model.limits import REASON_CHARS_MAX
+
+
+def reset_stream(desk: Desk, item: ResetStream) -> None:
+    """Set a stream back."""
+    reason = item.reason.strip()
+    if not reason or len(reason) > REASON_CHARS_MAX:
+        raise InvalidParameter(
+            f"a stream is set back for a reason of 1 to {REASON_CHARS_MAX} characters: whoever "
+            "looks at it next year wants to know"
+        )
+    progress = _find(desk, item.queue, item.source)
+    before = None if item.whole else desk.state.memories.before(progress)
+    done = StreamReset(
+        queue=progress.key,
+        source=guid_text(progress.source),
+        from_stream=progress.stream,
+        from_number=progress.last,
+        stream=before.stream if before is not None else 0,
+        number=before.last if before is not None else 0,
+        reason=reason,
+        dry_run=item.dry_run,
+    )
+    if not item.dry_run:
+        desk.setup("stream-reset", source=progress.source.hex(), key=progress.key,
+                   stream=done.stream, reason=reason, at_s=desk.now.wall_s)  # fmt: skip
+        progress.stale_stream = progress.stale = progress.rejects = progress.due_us = 0
+        desk.act_notice("an incoming stream was set back by an operator", queue=progress.key,
+                        source=done.source, reason=reason)  # fmt: skip
+    desk.answer(item.owner, item.request, done)
+
+
+def _find(desk: Desk, queue: str, source: str) -> Progress:
+    """The one stream that is meant."""
+    try:
+        local = find_queue(desk, queue)
+    except OnceqError:
+        local = None
+    found = [
+        progress
+        for progress in desk.state.progress.values()
+        if progress.key == queue.casefold() or (local is not None and leads_to(progress, local))
+    ]
+    who = source.casefold()
+    found = [
+        progress
+        for progress in found
+        if who and (guid_text(progress.source).startswith(who)
+        or desk.name_of(progress.source).casefold() == who)
+    ]  # fmt: skip
+    if not found:
+        raise QueueNotFound(
+            f"no message stream from {source or 'nobody'} leads to {queue}; 'stream list' shows "
+            "what there is"
+        )
+    if len(found) > 1:
+        names = ", ".join(f"{p.key} from {guid_text(p.source)}" for p in found[:4])
+        raise InvalidParameter(f"{len(found)} streams are meant ({names}): name one of them")
+    return found[0]

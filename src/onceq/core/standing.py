@@ -1,0 +1,73 @@
+"""What an operator says about other managers: inputs, and what they are answered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ResetStream:
+    """Set back what is known of one sender's messages to one queue. Answer: StreamReset.
+
+    Attributes:
+        queue: Name of a local queue, or of the stream's destination as ``stream list`` shows it.
+        source: The sender: its name, or the beginning of its GUID.
+        reason: Why; it is recorded.
+        whole: Forget everything, also what is known of the stream before.
+        dry_run: Only say what would happen.
+    """
+
+    owner: int
+    request: int
+    queue: str
+    source: str
+    reason: str
+    whole: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReset:
+    """A stream that was set back: from where, and to where (0: to nothing)."""
+
+    queue: str
+    source: str
+    from_stream: int
+    from_number: int
+    stream: int
+    number: int
+    reason: str
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AmendPeer:
+    """Say who may answer under a name. Answer: PeerView as it is then.
+
+    Attributes:
+        action: "forget" or "accept".
+        name: As ``peer list`` shows it, or the name of a computer.
+        guid: With "accept": the manager that answers there from now on.
+    """
+
+    owner: int
+    request: int
+    action: str
+    name: str
+    guid: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PeerView:
+    """Who answers under a name; ``refused`` and ``refused_at``: somebody else who was turned away
+    there last."""
+
+    name: str
+    id: str
+    since: int
+    by_hand: bool
+    connected: bool
+    refused: str
+    refused_at: int
+    addresses: tuple[str, ...]
