@@ -7,9 +7,24 @@ from dataclasses import replace
 
 import pytest
 
+from onceq.model.http import HttpNames
 from onceq.model.message import Journal
 from onceq.model.names import parse_format_name
-from tests.conformance.over_http import LOCAL, PLAIN, Q, outgoing, pair, posted, posts, requests
+from onceq.packet.headers import headers
+from onceq.wire.srmp.convert import post_of
+from onceq.wire.srmp.envelope import Envelope, Msmq, write
+from tests.conformance.over_http import (
+    GATE,
+    LOCAL,
+    PLAIN,
+    Q,
+    behind_a_gateway,
+    outgoing,
+    pair,
+    posted,
+    posts,
+    requests,
+)
 from tests.conformance.world import World, Worlds, fast
 
 pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
@@ -151,3 +166,45 @@ def test_strangers_cannot_use_up_the_outgoing_queues(
     assert b.receive(LOCAL, count=9).bodies() == [b"one", b"two"]
     world.run(3)
     assert outgoing(a).messages == 0
+
+
+# ---- what receipts and envelopes say --------------------------------------------------------
+
+
+def test_a_receipt_names_the_queue_that_it_is_about(world: World) -> None:
+    """``<rev><via>`` of stream receipts, order and final ones, is the URL that the sender used,
+    also behind a redirection, and after a restart and a checkpoint."""
+    a, b = world["A"], world["B"]
+    behind_a_gateway(world, mapped=True)
+    a.once(GATE, b"m1", journal=Journal.DEADLETTER)
+    world.run(5)
+    assert b.engine is not None
+    b.engine.checkpoint()
+    b.kill()
+    b.start()
+    assert [m.body for m in b.receive(LOCAL)] == [b"m1"]
+    world.run(5)
+    receipts = posts(world, "B")
+    assert receipts.count(b"<streamReceipt>") >= 2
+    assert receipts.count(b"<commitmentReceipt>") == 1
+    assert receipts.count(b"<rev><via>http://gate/msmq/orders</via></rev>") == receipts.count(
+        b"<streamReceipt>"
+    )
+
+
+@pytest.mark.parametrize("algorithm", [0, 0x8003, 0x8004, 0x800C])
+def test_a_hash_algorithm_is_passed_on(world: World, algorithm: int) -> None:
+    """Nothing here is signed or verified; what others say of it is not changed."""
+    a, b = world["A"], world["B"]
+    a.once(Q, b"m1")
+    world.run(5)
+    (entity,) = (xml for _, xml in requests(world, "A") if b"<Stream" in xml)
+    assert b"<HashAlgorithm>32772</HashAlgorithm>" in entity, "SHA-1, as Windows writes it"
+    said = Msmq(source=b"S" * 16, hash=algorithm)
+    made = Envelope("http://b/msmq/private$/plain", "x", 7, b"S" * 16, msmq=said)
+    assert posted(world, write(made), to="B").startswith(b"HTTP/1.1 200 OK\r\n")
+    (packet,) = b.messages(r"private$\plain").run
+    assert headers(packet).properties.hash == algorithm
+    again = post_of(packet, "http://c/msmq/q", b"B" * 16, HttpNames()).envelope
+    assert again.msmq is not None
+    assert again.msmq.hash == algorithm

@@ -204,7 +204,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
         if progress is None and len(desk.state.progress) >= STREAMS_MAX:
             return False
         if run.receipts and not learn_address(
-            desk, run.source, run.stream, run.receipts, left=stream
+            desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
         ):
             return False
         _accept(desk, run, key, queue, skip=judgment.duplicates)
@@ -217,7 +217,9 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
             progress.duplicates += count
             if run.receipts:
                 # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
-                learn_address(desk, run.source, run.stream, run.receipts, left=stream)
+                learn_address(
+                    desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
+                )
         elif judgment.verdict is Verdict.GAP:
             progress.gaps += count
         else:
@@ -232,6 +234,11 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
         progress.since_ack += count
         schedule_ack(desk, progress)
     return True
+
+
+def _url(run: ArrivedRun) -> str:
+    """The URL that the sender of a run over HTTP has used, before any redirection."""
+    return run.sent_to or run.destination.direct
 
 
 def _observe(desk: Desk, run: ArrivedRun, key: str, judgment: Judgment) -> None:

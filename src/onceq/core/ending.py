@@ -207,5 +207,6 @@ def tell_sender(
         stream=stream,
         number=number,
         source=source,
+        queue=desk.state.receipts.queue_of(source, stream) if http else "",
     )
     build.put_copy(outgoing.number, packets, lane=ACK_LANE, expires=expires)

@@ -1,4 +1,5 @@
-"""Where the streams that came over HTTP want their receipts: durable, one entry for each.
+"""Where the streams that came over HTTP want their receipts, and for which queue: durable, one
+entry for each.
 
 A head of a stream says it (``sendReceiptsTo``), and it is known as long as the receiver is in that
 stream. Of messages of a stream that was left the end may still have to be told: then whatever
@@ -10,29 +11,31 @@ Upholds: I24 (one entry for each sender and queue, however many streams there we
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onceq.model.limits import STREAMS_MAX
 
 
 class Receipts:
-    """Direct names by source and stream."""
+    """Direct names for receipts, and of the destination queue, by source and stream."""
 
     def __init__(self) -> None:
-        self._names: OrderedDict[tuple[bytes, int], str] = OrderedDict()
+        self._names: OrderedDict[tuple[bytes, int], tuple[str, str]] = OrderedDict()
         self._latest: dict[bytes, int] = {}
         """By source: the stream whose address was learned last."""
 
     def __len__(self) -> int:
         return len(self._names)
 
-    def learn(self, source: bytes, stream: int, name: str, *, left: int = 0) -> None:
+    def learn(
+        self, source: bytes, stream: int, name: str, *, left: int = 0, queue: str = ""
+    ) -> None:
         """Receipts of a stream go to ``name``; ``left`` is the stream to the same queue that it
-        takes the place of."""
+        takes the place of, ``queue`` the URL of that queue ("" in records of older versions)."""
         if left != stream:
             self._names.pop((source, left), None)
-        self._names[source, stream] = name
+        self._names[source, stream] = (name, queue)
         self._names.move_to_end((source, stream))
         self._latest[source] = stream
         if len(self._names) > STREAMS_MAX:
@@ -42,17 +45,25 @@ class Receipts:
 
     def of_stream(self, source: bytes, stream: int) -> str | None:
         """Where receipts of a stream go; None if it has not said so."""
-        return self._names.get((source, stream))
+        found = self._names.get((source, stream))
+        return None if found is None else found[0]
+
+    def queue_of(self, source: bytes, stream: int) -> str:
+        """The URL of the destination queue of a stream; "" if it is not known."""
+        return self._names.get((source, stream), ("", ""))[1]
 
     def of_source(self, source: bytes) -> str | None:
         """The address that a sender has announced last; None if it has announced none."""
-        return self._names.get((source, self._latest.get(source, 0)))
+        return self.of_stream(source, self._latest.get(source, 0))
 
     def dump(self) -> list[list[Any]]:
         """For a checkpoint, the one learned last at the end."""
-        return [[source.hex(), stream, name] for (source, stream), name in self._names.items()]
+        return [
+            [source.hex(), stream, name, queue]
+            for (source, stream), (name, queue) in self._names.items()
+        ]
 
-    def load(self, values: Iterable[tuple[str, int, str]]) -> None:
-        """From a checkpoint."""
-        for source, stream, name in values:
-            self.learn(bytes.fromhex(source), stream, name)
+    def load(self, values: Iterable[Sequence[Any]]) -> None:
+        """From a checkpoint; those of older versions know no queues."""
+        for source, stream, name, *queue in values:
+            self.learn(bytes.fromhex(source), stream, name, queue="".join(queue))

@@ -27,7 +27,9 @@ RECEIPT_LANE = 7
 """Receipts go before other messages that are not transactional."""
 
 
-def learn_address(desk: Desk, source: bytes, stream: int, name: str, *, left: int) -> bool:
+def learn_address(
+    desk: Desk, source: bytes, stream: int, name: str, *, left: int, queue: str
+) -> bool:
     """Remember where receipts of a stream go; it is durable with what is accepted now.
 
     The outgoing queue for them is opened now, so that nobody makes us promise receipts that cannot
@@ -36,6 +38,7 @@ def learn_address(desk: Desk, source: bytes, stream: int, name: str, *, left: in
     Args:
         left: The stream in which the sender was until now for the same queue: that one's address
             is forgotten.
+        queue: URL under which the sender knows the destination queue: receipts name it.
 
     Returns:
         Whether receipts can be sent there.
@@ -44,7 +47,10 @@ def learn_address(desk: Desk, source: bytes, stream: int, name: str, *, left: in
         return True
     if _way(desk, name) is None:
         return False
-    desk.setup("receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left)
+    desk.setup(
+        "receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left,
+        queue=queue,
+    )  # fmt: skip
     return True
 
 
@@ -87,6 +93,7 @@ def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
         destination_manager=progress.source,
         stream=progress.stream,
         number=progress.last,
+        queue=desk.state.receipts.queue_of(progress.source, progress.stream),
     )
     build.put_copy(
         outgoing.number, Run.of((packet,)), lane=RECEIPT_LANE, expires=desk.reach_by_s(),

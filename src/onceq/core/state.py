@@ -457,7 +457,8 @@ class State:
             self._reset(values)
         elif setup.what == "receipts":
             source, left = bytes.fromhex(values["source"]), values.get("left", 0)
-            self.receipts.learn(source, values["stream"], values["name"], left=left)
+            queue = values.get("queue", "")
+            self.receipts.learn(source, values["stream"], values["name"], left=left, queue=queue)
         else:
             return False
         return True

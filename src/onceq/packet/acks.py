@@ -19,7 +19,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Delivery, Properties
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
-from onceq.packet.address import DIRECT, ON_DESTINATION, Address
+from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
 from onceq.packet.encode import encode_run
 from onceq.packet.headers import PacketHeaders, headers
 from onceq.packet.templates import Template, template
@@ -63,6 +63,7 @@ def order_ack(
     destination_manager: bytes,
     stream: int,
     number: int,
+    queue: str = "",
 ) -> bytes:
     """The packet of an order acknowledgment (5.2).
 
@@ -73,11 +74,12 @@ def order_ack(
         address: IP address of the session's peer, if what is acknowledged had a direct
             destination; else "" and ``destination_manager`` is the peer's GUID.
         number: The highest one accepted in order; at least 1.
+        queue: URL of the destination queue, for a receipt over HTTP; else "".
     """
     assert number > 0, "nothing was accepted yet, so there is nothing to acknowledge"
     body = _ORDER_BODY.pack(stream, number, number - 1)
     return packed(own, own_message, sent_time, address, destination_manager,
-                  MessageClass.ORDER_ACK, Delivery.EXPRESS, body)  # fmt: skip
+                  MessageClass.ORDER_ACK, Delivery.EXPRESS, body, queue=queue)  # fmt: skip
 
 
 def final_ack(
@@ -119,6 +121,7 @@ def final_acks(
     number: int,
     source: bytes,
     address: str = "",
+    queue: str = "",
 ) -> Run:
     """Final acknowledgments of consecutive messages of a stream, as one run.
 
@@ -126,6 +129,7 @@ def final_acks(
         messages: Their message numbers, in the order of the stream.
         number: Sequence number of the first.
         own_message: Message number of the first acknowledgment; the others follow.
+        queue: As for ``order_ack``.
     """
     assert message_class >= MessageClass.ACK_RECEIVE, "not the class of a final acknowledgment"
     pack = _FINAL_BODY.pack
@@ -133,23 +137,23 @@ def final_acks(
         pack(stream, at, at - 1, source, message) for at, message in enumerate(messages, number)
     ]
     made = _headers(own, sent_time, address, destination_manager, message_class,
-                    Delivery.RECOVERABLE)  # fmt: skip
+                    Delivery.RECOVERABLE, queue)  # fmt: skip
     return encode_run(made, Run.of(bodies), first_message=own_message)
 
 
 def packed(
     own: bytes, message: int, sent_time: int, address: str, manager: bytes, message_class: int,
-    delivery: Delivery, body: bytes,
+    delivery: Delivery, body: bytes, *, queue: str = "",
 ) -> bytes:  # fmt: skip
     """A packet for the order queue of another manager."""
-    made = _headers(own, sent_time, address, manager, message_class, delivery)
+    made = _headers(own, sent_time, address, manager, message_class, delivery, queue)
     run = encode_run(made, Run(body, array(LENGTH_TYPE, (len(body),))), first_message=message)
     return bytes(run.data)
 
 
 def _headers(
     own: bytes, sent_time: int, address: str, manager: bytes, message_class: int,
-    delivery: Delivery,
+    delivery: Delivery, queue: str,
 ) -> Template:  # fmt: skip
     if address:
         destination, manager = Address(DIRECT, direct=f"TCP:{address}\\{ORDER_QUEUE}"), NO_GUID
@@ -159,6 +163,7 @@ def _headers(
         source=own,
         destination=destination,
         destination_manager=manager,
+        response=Address(DIRECT, direct=queue) if queue else NOWHERE,
         properties=Properties(label=LABEL, priority=0, delivery=delivery),
         sent_time=sent_time,
         transactional=False,

@@ -73,6 +73,7 @@ def template(
     time_to_reach_queue: int | None = None,
     multi: MultiNames | None = None,
     report_queue: bytes = b"",
+    hash_algorithm: int = HASH_SHA1,
 ) -> Template:
     """Make the headers for one destination.
 
@@ -85,6 +86,7 @@ def template(
         time_to_reach_queue: Seconds; None: as in the properties.
         multi: Names of all destinations of the send, if it has several.
         report_queue: GUID of the public queue for reports on a traced message; empty: none.
+        hash_algorithm: Of a signature (ALG_ID); it is passed on, and nothing here is signed.
 
     Raises:
         LabelTooLong, IllegalPropertyValue: The label does not fit into a packet.
@@ -110,7 +112,7 @@ def template(
         tx_flags = at.TX_FINAL_ACK if properties.journal else 0
         head += ORDER.pack(tx_flags, 0, 0, 0)
     offset = len(head)
-    head += _properties_header(properties, message_class)
+    head += _properties_header(properties, message_class, hash_algorithm)
     tail = multi.pack() if multi is not None else b""
     if properties.trace:
         tail = _DEBUG.pack(1 if report_queue else 0, 0) + report_queue + tail
@@ -147,13 +149,13 @@ def _user_flags(
     return flags
 
 
-def _properties_header(properties: Properties, message_class: int) -> bytes:
+def _properties_header(properties: Properties, message_class: int, hash_algorithm: int) -> bytes:
     label = label_bytes(properties.label) if properties.label else b""
     return (
         PROPERTIES.pack(
             int(properties.acknowledge), len(label) // 2, message_class,
             properties.correlation_id, properties.body_type, properties.app_specific, 0, 0, 0,
-            HASH_SHA1, CIPHER_RC4, len(properties.extension),
+            hash_algorithm, CIPHER_RC4, len(properties.extension),
         )
         + label
         + properties.extension

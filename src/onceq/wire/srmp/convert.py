@@ -35,7 +35,7 @@ from onceq.packet.arrived import ArrivedRun, cut
 from onceq.packet.decode import decode, set_previous
 from onceq.packet.encode import encode_run
 from onceq.packet.headers import headers
-from onceq.packet.templates import template
+from onceq.packet.templates import HASH_SHA1, template
 from onceq.wire.srmp.dates import FOREVER_S
 from onceq.wire.srmp.envelope import (
     LABEL_PREFIX,
@@ -99,7 +99,7 @@ def post_of(packet: bytes, url: str, own: bytes, names: HttpNames) -> Post:
     label = parts.properties.label.partition("\0")[0]
     extension = parts.properties.extension
     return Post(
-        replace(_envelope(message, url, names), label=label),
+        replace(_envelope(message, url, names, parts.properties.hash), label=label),
         None if message.message_class and not message.body and not extension else message.body,
         message.delivery is Delivery.RECOVERABLE,
         (message.stream, message.number),
@@ -125,12 +125,12 @@ def _receipt(packet: bytes, url: str, own: bytes, sent: int) -> Envelope:
     number = headers(packet).user.message
     msmq = Msmq(message_class, 0, source=own, reach_by=sent + RECEIPT_LIFE_S)
     return Envelope(
-        url, RECEIPT_LABEL, number, own, sent=sent, stream_receipt=told, receipts=receipts,
-        msmq=msmq,
+        url, RECEIPT_LABEL, number, own, headers(packet).user.response.direct, sent=sent,
+        stream_receipt=told, receipts=receipts, msmq=msmq,
     )  # fmt: skip
 
 
-def _envelope(m: Message, url: str, names: HttpNames) -> Envelope:
+def _envelope(m: Message, url: str, names: HttpNames, hash_algorithm: int) -> Envelope:
     stream = None
     if m.stream:
         # The head of what is unacknowledged says where receipts shall come, each time that it is
@@ -164,7 +164,8 @@ def _envelope(m: Message, url: str, names: HttpNames) -> Envelope:
         msmq=Msmq(
             m.message_class, m.priority, bool(m.journal & Journal.JOURNAL),
             bool(m.journal & Journal.DEADLETTER), m.correlation_id, m.trace, m.app_specific,
-            m.body_type, 0, m.first_in_transaction, m.last_in_transaction, m.id.source, reach,
+            m.body_type, hash_algorithm, m.first_in_transaction, m.last_in_transaction,
+            m.id.source, reach,
         ),
     )  # fmt: skip
 
@@ -277,6 +278,7 @@ def _packet(e: Envelope, body: bytes, extension: bytes, to: str) -> bytes:
         sent_time=e.sent,
         transactional=stream is not None,
         message_class=m.message_class,
+        hash_algorithm=m.hash if e.msmq is not None else HASH_SHA1,
     )  # fmt: skip
     run = encode_run(
         made, Run.of((body,)), first_message=number,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 import h11
@@ -380,7 +381,8 @@ class Taking:
             fields.append(("Content-Type", "text/plain; charset=utf-8"))
         if last:
             fields.append(("Connection", "close"))
-        self._say(h11.Response(status_code=status, headers=fields))
+        reason = HTTPStatus(status).phrase
+        self._say(h11.Response(status_code=status, headers=fields, reason=reason))
         if content:
             self._say(h11.Data(data=content))
         self._say(h11.EndOfMessage())
