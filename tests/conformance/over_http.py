@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from onceq.model.http import Mappings
 from tests.conformance.world import World, Worlds, fast
 
 Q = "DIRECT=HTTP://b/msmq/private$/q"
@@ -62,12 +63,12 @@ def behind_a_gateway(world: World, *, mapped: bool) -> None:
     a, b = world["A"], world["B"]
     world.gateways.update({"gate": "B", "gate-a": "A"})
     world.http_dark.add(("B", "a"))
-    b.http = replace(
-        b.http, redirections=(("http://gate/msmq/orders", "http://b/msmq/private$/q"),)
-    )
+    inward = (("http://gate/msmq/orders", "http://b/msmq/private$/q"),)
+    b.http = replace(b.http, mappings=Mappings(inward))
     own = a.http.own | {"gate-a"}
     receipts = (("http://gate/*", "http://gate-a/msmq/private$/order_queue$"),)
-    a.http = replace(a.http, own=own, receipt_map=receipts if mapped else ())
+    mappings = Mappings(receipts=receipts if mapped else ())
+    a.http = replace(a.http, own=own, mappings=mappings)
     for node in (a, b):
         assert node.engine is not None
         node.engine.http = node.http

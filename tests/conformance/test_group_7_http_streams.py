@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.model.http import HttpNames
+from onceq.model.http import HttpNames, Mappings
 from onceq.model.message import Journal
 from onceq.model.names import parse_format_name
 from onceq.packet.headers import headers
@@ -69,7 +69,7 @@ def test_two_protocols_and_two_addresses_do_not_hold_each_other_up(world: World)
     """Each name has a stream of its own (U10); all arrive in one queue."""
     a, b = world["A"], world["B"]
     world.gateways["gate"] = "B"
-    b.http = replace(b.http, redirections=(("http://gate/*", "http://b/msmq/private$/q"),))
+    b.http = replace(b.http, mappings=Mappings((("http://gate/*", "http://b/msmq/private$/q"),)))
     assert b.engine is not None
     b.engine.http = b.http
     names = (Q, OVER_TCP, "DIRECT=HTTP://gate/msmq/whatever")

@@ -120,7 +120,7 @@ def test_an_answer_and_data() -> None:
 
 def test_a_redirection_file() -> None:
     text = (VECTORS / "map-01-inbound-redirection.xml.txt").read_text().split("#---\n")[1]
-    assert mapping.redirections(text.encode()) == (
+    assert mapping.read(text.encode()).mappings.redirections == (
         ("https://www.northwindtraders.com/msmq/orderq",
          "https://OrderServer/msmq/private$/orderq"),
     )  # fmt: skip

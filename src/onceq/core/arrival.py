@@ -29,6 +29,7 @@ from onceq.core.holders import Peer, Queue
 from onceq.core.inputs import Arrived
 from onceq.core.order_acks import schedule_ack
 from onceq.core.outgoing import connect, final_acked, order_acked
+from onceq.core.pass_on import pass_on
 from onceq.core.quota import computer_full, queue_full
 from onceq.core.receipts import learn_address
 from onceq.core.records import (
@@ -76,7 +77,10 @@ def arrived(desk: Desk, item: Arrived) -> None:
         meet_routers(desk)
         desk.act(CloseSession(item.session, reason))
         return
-    if run.destination_manager not in (NO_GUID, desk.identity.guid):
+    if run.onward:
+        if not pass_on(desk, item.session, run, room=_room_for(desk, run)):
+            return
+    elif run.destination_manager not in (NO_GUID, desk.identity.guid):
         if not forward(desk, run):
             reason = "it sent a message for another queue manager, and none is passed on here"
             desk.act(CloseSession(item.session, reason))

@@ -232,6 +232,9 @@ class Desk:
         """Computer names of other managers, as far as a session has shown them."""
         self.return_to: dict[bytes, str] = {}
         """Address of the session with a manager whose messages came under direct names."""
+        self.passed_on: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+        """By source, message number and second of sending: outgoing queue and counter of what came
+        over HTTP and waits here for another host."""
         self.mode = Mode.WORKGROUP
         self.directory: Snapshot | None = None
         """What the directory said when it was last read."""

@@ -20,6 +20,7 @@ from onceq.core.acknowledge import on_arrival
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk
 from onceq.core.ending import ack_flags, tell_sender
+from onceq.core.holders import Outgoing
 from onceq.core.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -56,7 +57,12 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
         return True
     guid = guid_text(run.destination_manager)
     (name,) = parse_format_name(f"PRIVATE={guid}\\{run.destination.number:08x}")
-    outgoing = outgoing_for(desk, name)
+    keep(desk, run, packets, outgoing_for(desk, name))
+    return True
+
+
+def keep(desk: Desk, run: ArrivedRun, packets: Run, outgoing: Outgoing) -> None:
+    """Put a run, whose packets have been given one more hop, into an outgoing queue."""
     flags = 0 if run.recoverable else PUT_EXPRESS
     if not run.transactional:
         flags |= ack_flags(run.acknowledge & Acknowledge.NEGATIVE_ARRIVAL, arrived=False)
@@ -71,7 +77,6 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
     build.put_copy(outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags)
     trace_arrival(build, run, range(len(run.packets)), event=FORWARDED)
     build.record(forced=run.recoverable)
-    return True
 
 
 def _refuse(desk: Desk, run: ArrivedRun) -> None:

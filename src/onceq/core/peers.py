@@ -16,6 +16,7 @@ from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
 from onceq.core.doubts import inquire
 from onceq.core.ending import gave_up
+from onceq.core.forward import FORWARD_LANE
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.outgoing import attach, delivered, lost
@@ -111,6 +112,10 @@ def acked(desk: Desk, item: SessionAcked) -> None:
             if item.refused and messages == item.messages:
                 reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
                 gave_up(build, holder, index, at, size, reason, silent=True)
+                if index == FORWARD_LANE:
+                    # Its sender hears nothing, and has it in doubt when its time is over.
+                    desk.notice("a message that was passed on was refused", holder.key,
+                                to=str(holder.name))  # fmt: skip
             elif gone.isdisjoint(range(at, at + size)):
                 delivered(build, holder, index, at, size)
             else:

@@ -22,6 +22,7 @@ class Receipts:
 
     def __init__(self) -> None:
         self._names: OrderedDict[tuple[bytes, int], tuple[str, str]] = OrderedDict()
+        self._streams: dict[tuple[bytes, str], int] = {}
         self._latest: dict[bytes, int] = {}
         """By source: the stream whose address was learned last."""
 
@@ -34,14 +35,21 @@ class Receipts:
         """Receipts of a stream go to ``name``; ``left`` is the stream to the same queue that it
         takes the place of, ``queue`` the URL of that queue ("" in records of older versions)."""
         if left != stream:
-            self._names.pop((source, left), None)
+            self._drop(source, left)
         self._names[source, stream] = (name, queue)
+        self._streams[source, queue] = stream
         self._names.move_to_end((source, stream))
         self._latest[source] = stream
         if len(self._names) > STREAMS_MAX:
-            (oldest, number), _ = self._names.popitem(last=False)
+            oldest, number = next(iter(self._names))
+            self._drop(oldest, number)
             if self._latest[oldest] == number:
                 del self._latest[oldest]
+
+    def _drop(self, source: bytes, stream: int) -> None:
+        known = self._names.pop((source, stream), None)
+        if known is not None and self._streams.get((source, known[1])) == stream:
+            del self._streams[source, known[1]]
 
     def of_stream(self, source: bytes, stream: int) -> str | None:
         """Where receipts of a stream go; None if it has not said so."""
@@ -51,6 +59,10 @@ class Receipts:
     def queue_of(self, source: bytes, stream: int) -> str:
         """The URL of the destination queue of a stream; "" if it is not known."""
         return self._names.get((source, stream), ("", ""))[1]
+
+    def stream_to(self, source: bytes, queue: str) -> int:
+        """The stream of a sender to a queue that was learned last; 0 if none was."""
+        return self._streams.get((source, queue), 0)
 
     def of_source(self, source: bytes) -> str | None:
         """The address that a sender has announced last; None if it has announced none."""

@@ -151,12 +151,21 @@ XML_ELEMENTS_MAX: Final = 2_000
 """Elements of one such document."""
 XML_TEXT_BYTES_MAX: Final = 64 << 10
 """Characters of text in one such document; bodies of messages stand beside it."""
+MAPPING_FILE_BYTES_MAX: Final = 1 << 20
+"""One mapping file: more than XML_ELEMENTS_MAX elements with long addresses take."""
+MAPPING_FILES_MAX: Final = 256
+"""Files of the folder of mappings: they are read as a whole when one of them has changed."""
+MAPPING_LOOK_S: Final = 1.0
+"""A manager that uses HTTP looks at most so often whether a mapping file has changed (seconds)."""
 HTTP_ENTITY_BYTES_MAX: Final = (4 << 20) + (512 << 10)
 """Entity of one HTTP request: the largest body, and an envelope."""
 HTTP_URL_CHARS_MAX: Final = 2_048
 """Characters of an address in an envelope; a queue's is far shorter, gateways may add to it."""
 HTTP_POSTS_MAX: Final = 32
 """Messages that wait on one HTTP connection for their turn; they go one after another."""
+PASSED_ON_MAX: Final = 10_000
+"""Messages over HTTP that wait to be passed on and are recognized when their sender repeats them;
+above, a repetition is passed on too, and its last receiver knows it."""
 HTTP_RECEIPTS_MAX: Final = 64
 """Stream receipts that wait for one sender that cannot be reached; it will ask again."""
 

@@ -95,18 +95,19 @@ def final_ack(
     source: bytes,
     message: int,
     address: str = "",
+    queue: str = "",
 ) -> bytes:
     """The packet of a final acknowledgment (5.3).
 
     Args:
         message_class: ACK_RECEIVE or the reason why it was not received.
         stream, number, previous, source, message: Of the message whose end it tells.
-        own, own_message, sent_time, address, destination_manager: As for ``order_ack``.
+        own, own_message, sent_time, address, destination_manager, queue: As for ``order_ack``.
     """
     assert message_class >= MessageClass.ACK_RECEIVE, "not the class of a final acknowledgment"
     body = _FINAL_BODY.pack(stream, number, previous, source, message)
     return packed(own, own_message, sent_time, address, destination_manager, message_class,
-                  Delivery.RECOVERABLE, body)  # fmt: skip
+                  Delivery.RECOVERABLE, body, queue=queue)  # fmt: skip
 
 
 def final_acks(

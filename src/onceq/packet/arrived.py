@@ -53,6 +53,8 @@ class ArrivedRun:
         http: They came over HTTP, where each is answered by itself.
         receipts: Direct name of the queue to which receipts for their stream go; "" if it is not
             said now.
+        onward: Direct name of the queue of another host to which they are passed on; "" for what
+            stays here.
         sent_to: URL to which they were sent, where a redirection has led them to their destination;
             "" if none has.
     """
@@ -80,6 +82,7 @@ class ArrivedRun:
     http: bool = False
     receipts: str = ""
     sent_to: str = ""
+    onward: str = ""
 
     @property
     def first_message(self) -> int:

@@ -59,8 +59,11 @@ class Configuration:
         http_certificate, http_key: Files for HTTPS; "" for plain HTTP.
         http_authorities: File with the certificates that HTTPS servers are checked against; "" for
             those of the system.
+        http_mapping: Folder of mapping files, in the data directory if it has no leading slash; ""
+            for ``mapping`` there.
         receipt_addresses: Destination (URL, or its beginning and ``*``) to the URL for receipts.
-        redirections: URL under which messages arrive to the URL of a queue here.
+        redirections: URL under which messages arrive to the URL of a queue here, or on another
+            host, to which they are passed on.
         log_level: What is logged: debug, info, warning or error, and what is worse.
     """
 
@@ -78,6 +81,7 @@ class Configuration:
     http_certificate: str = ""
     http_key: str = ""
     http_authorities: str = ""
+    http_mapping: str = ""
     receipt_addresses: Mapping[str, str] = field(default_factory=dict)
     redirections: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
@@ -229,6 +233,7 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "http_certificate": _text,
     "http_key": _text,
     "http_authorities": _text,
+    "http_mapping": _text,
     "log_level": _level,
 }
 

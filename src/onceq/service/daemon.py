@@ -25,6 +25,7 @@ from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
 from onceq.service.history import history_of
 from onceq.service.logs import event
+from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.requests import to_input
@@ -76,6 +77,7 @@ class Daemon:
             background=self._background,
             said=self._network.say,
             directory=directory_of(path, configuration),
+            mappings=folder_of(path, configuration),
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
         )

@@ -38,6 +38,7 @@ from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
 from onceq.service.history import history_of
+from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.requests import to_input
@@ -104,6 +105,7 @@ class EmbeddedHost:
             background=self._background,
             said=self._network.say,
             directory=directory or directory_of(path, configuration),
+            mappings=folder_of(path, configuration),
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
         )

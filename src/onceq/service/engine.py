@@ -51,6 +51,7 @@ from onceq.service.clock import Clock
 from onceq.service.delivered import delivered
 from onceq.service.history import History
 from onceq.service.holding import Holding
+from onceq.service.mappings import MappingFolder
 from onceq.service.naming import Naming
 from onceq.service.rates import Rates
 from onceq.service.sessions import Connection, Network, Sessions
@@ -101,6 +102,7 @@ class Engine:
         directory: Directory | None = None,
         learned: Callable[[Snapshot], None] | None = None,
         http: HttpNames | None = None,
+        mappings: MappingFolder | None = None,
         history: History | None = None,
     ) -> None:
         """Wire the parts.
@@ -114,13 +116,15 @@ class Engine:
             directory: Where public queues and lists are found; None: nowhere (workgroup mode).
             learned: Called with what the directory says, whenever that has changed.
             http: Its addresses for other managers over HTTP.
+            mappings: Files that translate addresses at a border; None: there are none.
             history: Where what has happened is written for audits; None: nowhere.
         """
         self.manager = manager
         self.store = store
         self.clock = clock
         self.settings = settings
-        self.http = http or HttpNames()
+        self._http = http or HttpNames()
+        self._mappings = mappings
         self.history = history
         self.background = background
         self._wake = wake
@@ -161,12 +165,15 @@ class Engine:
 
         Raises:
             StorageFailure: The store is damaged, or the disk failed.
-            ConfigurationError: Assertions are switched off; they are part of the product.
+            ConfigurationError: Assertions are switched off; they are part of the product. Or a
+                mapping file cannot be used.
         """
         if not __debug__:
             raise ConfigurationError(
                 "onceq does not run under 'python -O': its assertions are part of its promises"
             )
+        if self._mappings is not None:
+            self._mappings.load()
         found = self.store.recovered
         decision = self.manager.recover(
             self.clock.read(), found.checkpoint, self.store.records(), self.store.position
@@ -192,6 +199,17 @@ class Engine:
             self.stopped = True
             self._upkeep.stop()
             self.store.close()
+
+    @property
+    def http(self) -> HttpNames:
+        """Its addresses for other managers over HTTP, with the mappings that are in force now."""
+        if self._mappings is None:
+            return self._http
+        return self._http.mapped_by(self._mappings.current(self.clock.read().mono_us))
+
+    @http.setter
+    def http(self, names: HttpNames) -> None:
+        self._http = names
 
     # ---- applications ---------------------------------------------------------------------
 

@@ -114,7 +114,8 @@ class Sessions:
 
         engine = self.engine
         session = Taking(
-            own_id=engine.manager.identity.guid, names=engine.http, settings=engine.settings,
+            own_id=engine.manager.identity.guid, names=lambda: engine.http,
+            settings=engine.settings,
             now_us=engine.clock.read().mono_us,
         )  # fmt: skip
         return self._add(session, connection, address, 0)
@@ -151,8 +152,9 @@ class Sessions:
 
         engine = self.engine
         session = Posting(
-            url=url, own_id=engine.manager.identity.guid, names=engine.http,
+            url=url, own_id=engine.manager.identity.guid, names=lambda: engine.http,
             settings=engine.settings, now_us=engine.clock.read().mono_us,
+            announced=engine.manager.state.receipts.of_stream,
         )  # fmt: skip
         session.start()
         return self._add(session, connection, address, outgoing)
@@ -285,9 +287,12 @@ class Sessions:
     def connect(self, action: Connect) -> None:
         """Begin to connect."""
         self._peers_wanted[action.outgoing] = action.peer
+        protocol, host = action.protocol, action.host
         if action.url:
             self._urls[action.outgoing] = action.url
-        self.network.connect(action.outgoing, action.protocol, action.host, action.peer)
+            scheme, _, rest = self.engine.http.way(action.url).partition("://")
+            protocol, host = scheme.upper(), rest.partition("/")[0]
+        self.network.connect(action.outgoing, protocol, host, action.peer)
 
     def ready(self, action: Ready) -> None:
         """There is something to transmit."""

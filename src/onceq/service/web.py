@@ -8,6 +8,7 @@ import ssl
 from onceq.errors import ConfigurationError
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, host_of
 from onceq.service.config import Configuration, split_address
+from onceq.service.mappings import tables_of
 
 
 def available() -> bool:
@@ -33,10 +34,8 @@ def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
     if not receipts and where:
         first = configuration.http_names[0] if configuration.http_names else f"{name}:{port}"
         receipts = f"{scheme}://{host_of(f'{scheme}://{first}/')}{ORDER_QUEUE_PATH}"
-    return HttpNames(
-        frozenset(own), receipts, tuple(configuration.receipt_addresses.items()),
-        tuple(configuration.redirections.items()),
-    )  # fmt: skip
+    forward = configuration.settings.forward_messages
+    return HttpNames(frozenset(own), receipts, tables_of(configuration), forward)
 
 
 def server_context(configuration: Configuration) -> ssl.SSLContext | None:

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from onceq.model.http import Arrival
 from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import runs_of
 from onceq.wire.srmp.dates import text_of
@@ -74,7 +75,7 @@ def test_lifetimes() -> None:
     bare = PLAIN[: PLAIN.index(b"<Msmq")] + PLAIN[PLAIN.index(b"</Msmq>") + len(b"</Msmq>") :]
     never = 0xFFFF_FFFF
     for raw, wanted in ((PLAIN, (never, 4_000)), (none, (4_000, 4_000)), (bare, (4_000, never))):
-        (run,) = runs_of(envelope.read(raw), b"", b"", URL, b"O" * 16)
+        (run,) = runs_of(envelope.read(raw), b"", b"", Arrival(URL, here=True), b"O" * 16)
         assert (run.time_to_reach_queue, run.time_to_be_received) == wanted
 
 

@@ -9,12 +9,13 @@ Upholds: I9 as far as bytes go (streams, numbers and identifiers stand where the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.errors import IllegalFormatName, MalformedPacket
 from onceq.model.classes import MessageClass
-from onceq.model.http import HttpNames
+from onceq.model.http import Arrival, HttpNames
 from onceq.model.identity import NO_GUID, MessageId
 from onceq.model.message import (
     NO_CORRELATION,
@@ -64,6 +65,7 @@ class Post:
         recoverable: Whether it survives restarts.
         place: Stream and number of a transactional message; zeros for others.
         message: Its identifier.
+        hops: How many managers have passed it on, this one included.
     """
 
     envelope: Envelope
@@ -72,6 +74,7 @@ class Post:
     place: tuple[int, int]
     message: MessageId
     extension: bytes = b""
+    hops: int = 0
 
 
 def name_of_url(url: str) -> str:
@@ -85,26 +88,43 @@ def name_of_url(url: str) -> str:
     return name.direct
 
 
-def post_of(packet: bytes, url: str, own: bytes, names: HttpNames) -> Post:
-    """What is sent to a URL for a packet."""
+def post_of(
+    packet: bytes, url: str, own: bytes, names: HttpNames,
+    announced: Callable[[bytes, int], str | None] = lambda source, stream: None,
+) -> Post:  # fmt: skip
+    """What is sent to a URL for a packet.
+
+    Args:
+        announced: Source and stream to the direct name for receipts, of streams that are passed
+            on.
+    """
     parts = headers(packet)
     user = parts.user
     id = MessageId(user.source, user.message)
+    hops = user.flags & layout.USER_HOPS_MASK
     if ack_class(parts):
         recoverable = bool(user.flags & layout.USER_RECOVERABLE)
-        return Post(_receipt(packet, url, own, user.sent_time), None, recoverable, (0, 0), id)
+        receipt = _receipt(packet, url, user.source, user.sent_time)
+        return Post(receipt, None, recoverable, (0, 0), id, hops=hops)
     message = decode(packet)
     # As they stand in the packet, not as applications are shown them: half surrogates, and the
     # mark of a message that was returned, go along.
     label = parts.properties.label.partition("\0")[0]
     extension = parts.properties.extension
+    mine = user.source == own
+    head = bool(message.stream) and not message.previous
+    receipts = names.receipts_for(url) if head and mine else ""
+    if message.stream and not mine:
+        name = announced(user.source, message.stream)
+        receipts = _url_or_none(f"DIRECT={name}") if name else ""
     return Post(
-        replace(_envelope(message, url, names, parts.properties.hash), label=label),
+        replace(_envelope(message, url, receipts, parts.properties.hash), label=label),
         None if message.message_class and not message.body and not extension else message.body,
         message.delivery is Delivery.RECOVERABLE,
         (message.stream, message.number),
         id,
         extension,
+        hops,
     )
 
 
@@ -130,14 +150,17 @@ def _receipt(packet: bytes, url: str, own: bytes, sent: int) -> Envelope:
     )  # fmt: skip
 
 
-def _envelope(m: Message, url: str, names: HttpNames, hash_algorithm: int) -> Envelope:
+def _envelope(m: Message, url: str, receipts: str, hash_algorithm: int) -> Envelope:
+    """The envelope of a message.
+
+    Args:
+        receipts: Where the receipts of its stream go, if it says so. The head of what is
+            unacknowledged does, each time that it is sent: who has restarted, or never got the
+            first message, learns it so (5.1). What is passed on for others always does.
+    """
     stream = None
     if m.stream:
-        # The head of what is unacknowledged says where receipts shall come, each time that it is
-        # sent: who has restarted, or never got the first message, learns it so (5.1).
-        head = not m.previous
         previous = None if m.previous == m.number - 1 else m.previous
-        receipts = names.receipts_for(url) if head else ""
         stream = StreamPart(m.id.source, m.stream, m.number, previous, receipts)
     # Windows writes so: what it never lets expire in its queue has the last date of all here, and
     # a TTrq before it (5.3).
@@ -195,8 +218,14 @@ def _other(text: str) -> str:
 # ---- in ----------------------------------------------------------------------------------
 
 
-def runs_of(e: Envelope, body: bytes, extension: bytes, to: str, own: bytes) -> list[ArrivedRun]:
-    """What arrives: messages for the queue at ``to``, or acknowledgments for our streams.
+def runs_of(
+    e: Envelope, body: bytes, extension: bytes, arrival: Arrival, own: bytes, hops: int = 0
+) -> list[ArrivedRun]:
+    """What arrives: messages for a queue, or acknowledgments for streams.
+
+    Args:
+        arrival: Where it goes; what does not stay here has ``onward`` set.
+        hops: How many have passed it on before.
 
     Returns:
         Nothing for a receipt that concerns somebody else (HTTP-14).
@@ -204,21 +233,33 @@ def runs_of(e: Envelope, body: bytes, extension: bytes, to: str, own: bytes) -> 
     Raises:
         MalformedPacket: It makes no sense.
     """
+    to = arrival.url
+    onward = "" if arrival.here else name_of_url(to)
     if e.stream_receipt is not None:
         told = e.stream_receipt
-        if told.source != own:
+        if told.source != own and arrival.here:
             return []
         acker = e.msmq.source if e.msmq is not None else e.source
-        return cut_one(_ack_of(e, told, acker, own))
-    packet = _packet(e, body, extension, to)
-    (run,) = cut_one(packet)
+        (run,) = cut_one(_hopped(_ack_of(e, told, acker, told.source), hops))
+        return [replace(run, http=True, onward=onward)] if onward else [run]
+    (run,) = cut_one(_hopped(_packet(e, body, extension, to), hops))
     stream = e.stream.receipts_to if e.stream is not None else ""
     # Only who asks for dead letters is told how a message ends; a journal copy of the sender's
     # needs no more than the stream receipt (HTTP-4, HTTP-13).
     wants = 1 if run.dead_letter else 0
     receipts = name_of_url(stream) if stream else ""
     sent_to = e.to if e.to != to else ""
-    return [replace(run, http=True, wants=wants, receipts=receipts, sent_to=sent_to)]
+    return [replace(run, http=True, wants=wants, receipts=receipts, sent_to=sent_to, onward=onward)]
+
+
+def _hopped(packet: bytes, hops: int) -> bytes:
+    """The packet of something that was passed on before."""
+    if not hops:
+        return packet
+    changed = bytearray(packet)
+    (flags,) = layout.U32.unpack_from(changed, layout.OFF_USER_FLAGS)
+    layout.U32.pack_into(changed, layout.OFF_USER_FLAGS, flags | hops & layout.USER_HOPS_MASK)
+    return bytes(changed)
 
 
 def cut_one(packet: bytes) -> list[ArrivedRun]:
@@ -227,12 +268,13 @@ def cut_one(packet: bytes) -> list[ArrivedRun]:
     return cut(run.data, run.lengths)
 
 
-def _ack_of(e: Envelope, told: StreamReceipt, acker: bytes, own: bytes) -> bytes:
+def _ack_of(e: Envelope, told: StreamReceipt, acker: bytes, to: bytes) -> bytes:
     commitment = next((r for r in e.receipts if r.decision is not None), None)
     if commitment is None:
         return order_ack(
             own=acker, own_message=e.number, sent_time=e.sent, address="",
-            destination_manager=own, stream=told.stream, number=told.last,
+            destination_manager=to, stream=told.stream, number=told.last,
+            queue=_queue_of(e),
         )  # fmt: skip
     given = e.msmq.message_class if e.msmq is not None else 0
     message_class = int(MessageClass.ACK_RECEIVE)
@@ -240,10 +282,15 @@ def _ack_of(e: Envelope, told: StreamReceipt, acker: bytes, own: bytes) -> bytes
         negative = given & 0x8000
         message_class = given if negative else int(MessageClass.NACK_RECEIVE_TIMEOUT)
     return final_ack(
-        own=acker, own_message=e.number, sent_time=e.sent, destination_manager=own,
+        own=acker, own_message=e.number, sent_time=e.sent, destination_manager=to,
         message_class=message_class, stream=told.stream, number=told.last,
-        previous=told.last - 1, source=own, message=commitment.number,
+        previous=told.last - 1, source=to, message=commitment.number, queue=_queue_of(e),
     )  # fmt: skip
+
+
+def _queue_of(e: Envelope) -> str:
+    """The URL of the queue that a receipt is about; "" if it names none that makes sense."""
+    return _response(e.response).direct if e.response else ""
 
 
 def _packet(e: Envelope, body: bytes, extension: bytes, to: str) -> bytes:

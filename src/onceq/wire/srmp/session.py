@@ -12,6 +12,7 @@ Upholds: I1 (200 only once it is durable), I24.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -22,7 +23,7 @@ from onceq.errors import MalformedPacket, OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames, host_of
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX, Settings
+from onceq.model.limits import HOPS_MAX, HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX, Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet import layout
 from onceq.packet.acks import final_ack
@@ -37,6 +38,23 @@ ANSWER_S: Final = 20
 REQUEST_S: Final = 60
 """A request whose end has not come by then is none (P14: slow senders)."""
 _OK, _BAD = 200, 400
+
+
+Names = Callable[[], HttpNames]
+Announced = Callable[[bytes, int], str | None]
+"""Source and stream to the direct name that its receipts go to; None if it is not known."""
+VIA: Final = "1.1 onceq"
+"""What each manager that passes a message on adds to its Via field: SRMP counts no hops itself."""
+
+
+def _never_announced(source: bytes, stream: int) -> None:
+    """Nothing is passed on."""
+
+
+def hops_of(fields: Iterable[tuple[bytes, bytes]]) -> int:
+    """How many have passed a request on, by its Via fields; not more than HOPS_MAX."""
+    values = b",".join(value for name, value in fields if name == b"via")
+    return min(values.count(b",") + 1, HOPS_MAX) if values.strip() else 0
 
 
 @dataclass(slots=True)
@@ -55,11 +73,20 @@ class Posting:
     peer_id = NO_GUID
 
     def __init__(
-        self, *, url: str, own_id: bytes, names: HttpNames, settings: Settings, now_us: int
-    ) -> None:
+        self, *, url: str, own_id: bytes, names: Names, settings: Settings, now_us: int,
+        announced: Announced = _never_announced,
+    ) -> None:  # fmt: skip
+        """Prepare; nothing is sent before ``start`` and the first tick.
+
+        Args:
+            url: Of the destination queue.
+            names: Gives the addresses that hold now.
+            announced: Gives where the receipts of a stream of somebody else go, which is passed on.
+        """
         self._url = url
         self._own = own_id
         self._names = names
+        self._announced = announced
         self._settings = settings
         self._http = h11.Connection(h11.CLIENT)
         self._queue: deque[_Waiting] = deque()
@@ -110,7 +137,7 @@ class Posting:
         self._next(now_us)
 
     def _waiting(self, packet: bytes) -> _Waiting:
-        post = post_of(packet, self._url, self._own, self._names)
+        post = post_of(packet, self._url, self._own, self._names(), self._announced)
         xml = envelope.write(post.envelope)
         kind, entity = mime.write(xml, post.body, guid_text(self._own), post.extension)
         host, slash, path = self._url.partition("://")[2].partition("/")
@@ -120,6 +147,7 @@ class Posting:
             headers=[
                 ("Host", host), ("Content-Type", kind), ("Content-Length", str(len(entity))),
                 ("SOAPAction", '"MSMQMessage"'), ("Proxy-Accept", "NonInteractiveClient"),
+                *([("Via", ", ".join([VIA] * post.hops))] if post.hops else []),
             ],
         )  # fmt: skip
         return _Waiting(head, entity, post)
@@ -176,7 +204,7 @@ class Posting:
         self._acked += 1
         self._acked_recoverable += post.recoverable
         refused = self._status == _BAD
-        if refused and post.place[0]:
+        if refused and post.place[0] and post.message.source == self._own:
             events.append(Arrived(cut_one(self._refusal(post)), 1, 1))
         events.append(Acked(self._acked, self._acked_recoverable, refused=refused))
         self._due = now_us + int(self._settings.session_idle_s * 1_000_000)
@@ -234,7 +262,7 @@ class Taking:
     extended = False
     peer_id = NO_GUID
 
-    def __init__(self, *, own_id: bytes, names: HttpNames, settings: Settings, now_us: int) -> None:
+    def __init__(self, *, own_id: bytes, names: Names, settings: Settings, now_us: int) -> None:
         self._own = own_id
         self._names = names
         self._settings = settings
@@ -336,11 +364,12 @@ class Taking:
         try:
             xml, body, extension = mime.read(kind.decode("latin-1"), b"".join(self._entity))
             read = envelope.read(xml)
-            to = self._names.local(read.to)
-            if to is None:
+            arrival = self._names().arrival(read.to)
+            if arrival is None:
                 self._answer(_BAD, f"{host_of(read.to)} is not here")
                 return
-            runs = runs_of(read, body, extension, to, self._own)
+            hops = 0 if arrival.here else hops_of(request.headers)
+            runs = runs_of(read, body, extension, arrival, self._own, hops)
             if any(is_settling(headers(packet)) for run in runs for packet in run.packets):
                 raise MalformedPacket("a packet of another protocol")
         except OnceqError as error:

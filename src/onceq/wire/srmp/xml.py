@@ -31,12 +31,14 @@ class Node:
         name: Without its namespace.
         space: Its namespace.
         raw: All text in it, as it stands.
+        attributes: By name without namespace; they count as text.
     """
 
     name: str
     space: str = ""
     raw: str = ""
     children: list[Node] = field(default_factory=list)
+    attributes: dict[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -62,7 +64,7 @@ class _Builder:
         self._elements = 0
         self._chars = 0
 
-    def start(self, name: str, attributes: object) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         self._elements += 1
         if self._elements > XML_ELEMENTS_MAX or len(self._open) >= XML_DEPTH_MAX:
             raise MalformedPacket(
@@ -70,6 +72,9 @@ class _Builder:
             )
         space, _, local = name.rpartition(" ")
         node = Node(local, space)
+        for key, value in attributes.items():
+            self._count(len(value))
+            node.attributes[key.rpartition(" ")[2]] = value
         if self._open:
             self._open[-1].children.append(node)
         else:
@@ -81,10 +86,13 @@ class _Builder:
         self._open.pop().raw = "".join(self._texts.pop())
 
     def chars(self, data: str) -> None:
-        self._chars += len(data)
+        self._count(len(data))
+        self._texts[-1].append(data)
+
+    def _count(self, chars: int) -> None:
+        self._chars += chars
         if self._chars > XML_TEXT_BYTES_MAX:
             raise MalformedPacket(f"XML with more than {XML_TEXT_BYTES_MAX} characters of text")
-        self._texts[-1].append(data)
 
 
 def _refuse(*found: object) -> NoReturn:
