@@ -21,6 +21,7 @@ from onceq.cli import (
     letters,
     lists,
     manage,
+    mapping,
     outgoing,
     queues,
     receiving,
@@ -60,6 +61,7 @@ groups.add_to(transactions.tx_app)
 app.add_typer(transactions.tx_app, name="tx")
 app.add_typer(letters.dead_app, name="dead")
 app.add_typer(letters.journal_app, name="journal")
+app.add_typer(mapping.app, name="mapping")
 app.add_typer(lists.list_app, name="list")
 app.add_typer(lists.directory_app, name="directory")
 app.add_typer(spark.app, name="spark")

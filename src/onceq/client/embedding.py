@@ -11,13 +11,13 @@ from onceq.directory.contract import Directory
 from onceq.directory.file import FileDirectory
 from onceq.errors import NotAStore
 from onceq.model.limits import Settings
-from onceq.service import config
+from onceq.service import config, mappings
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
 from onceq.store.identification import STORE_FILE
 from onceq.store.log import LOCK_FILE
 
-_ALLOWED = frozenset((config.FILE, LOCK_FILE, STORE_FILE + ".new"))
+_ALLOWED = frozenset((config.FILE, mappings.FOLDER, LOCK_FILE, STORE_FILE + ".new"))
 """Files that may stand in the directory of a queue manager that is to be made: one that was told
 something beforehand, and what a crash has left of another attempt."""
 

@@ -89,12 +89,15 @@ class HttpNames:
         return mapped(self.mappings.receipts, destination) or self.receipts
 
     def arrival(self, url: str) -> Arrival | None:
-        """Where a message that has come for a URL goes; None: it has no business here."""
-        if host_of(url) in self.own:
-            return Arrival(url, here=True)
+        """Where a message that has come for a URL goes; None: it has no business here.
+
+        A redirection goes before a name of this computer: the outer name of a border server is one.
+        """
         inner = mapped(self.mappings.redirections, url)
         if inner is not None:
             return Arrival(inner, here=host_of(inner) in self.own)
+        if host_of(url) in self.own:
+            return Arrival(url, here=True)
         return Arrival(url, here=False) if self.forward else None
 
     def way(self, destination: str) -> str:

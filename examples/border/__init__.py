@@ -1,0 +1,1 @@
+"""Two networks and a border server between them."""

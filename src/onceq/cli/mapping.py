@@ -1,0 +1,76 @@
+"""``onceq mapping``: addresses at the border between two networks, and what they mean."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, as_json
+from onceq.client import mapping
+from onceq.errors import ConfigurationError
+
+app = typer.Typer(
+    help="Mapping files: names of queues over HTTP outside and inside.", no_args_is_help=True
+)
+
+Directory = Annotated[
+    str,
+    typer.Option(
+        "--directory", "-d", metavar="DIR", help="Data directory of the queue manager.",
+    ),
+]  # fmt: skip
+
+
+@app.command("check")
+def check(directory: Directory = ".", json: Json = False) -> None:
+    """Read the mapping files of a data directory, and name what is wrong with them.
+
+    A queue manager with a file that it cannot use does not start; one that runs goes on with what
+    it has read before.
+    """
+    report = mapping.check(directory)
+    if as_json(json):
+        out.dump({**asdict(report), "problems": report.problems})
+    else:
+        out.line(f"folder {report.folder}")
+        out.table(
+            ("file", "what it is", "entries", "problem"),
+            [(one.name, one.form, one.entries, one.problem) for one in report.sources],
+        )
+        for text in report.unreached:
+            out.line(f"warning: {text}")
+    sys.stdout.flush()
+    if report.problems:
+        raise ConfigurationError("; ".join(report.problems))
+
+
+@app.command("explain")
+def explain(
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="Such as https://www.example.com/msmq/orders.")
+    ],
+    directory: Directory = ".",
+    json: Json = False,
+) -> None:
+    """Say what the queue manager does with a URL, and which entry of which file says so."""
+    found = mapping.explain(directory, url)
+    if as_json(json):
+        out.dump(asdict(found))
+        return
+    said = {
+        "a message that comes for it": (found.arriving, "arriving"),
+        "a message sent to it": (f"goes to the host {found.connecting}", "connecting"),
+        "receipts for streams to it": (
+            f"come to {found.receipts}" if found.receipts else "cannot come: no http_listen",
+            "receipts",
+        ),
+    }
+    facts: list[tuple[str, object]] = [("URL", found.url)]
+    for what, (text, key) in said.items():
+        because = found.because.get(key, "")
+        facts.append((what, f"{text} ({because})" if because else text))
+    out.facts(facts)

@@ -1,0 +1,90 @@
+"""Mistakes about messages over HTTP: receipts, mappings, borders."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from onceq.core import pass_on
+from onceq.core.receipt_table import Receipts
+from onceq.model import http
+from onceq.model.run import Run
+from onceq.service.mappings import MappingFolder
+from onceq.wire.srmp import convert, session
+from tests.planted.planted import Planted
+
+BORDER = "tests/conformance/test_group_7_http_border.py"
+STREAMS = "tests/conformance/test_group_7_http_streams.py"
+
+
+def _forget_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Receipts, "queue_of", lambda self, source, stream: "")
+
+
+def _drop_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = convert._envelope
+    monkeypatch.setattr(convert, "_envelope", lambda m, url, to, hash: kept(m, url, to, 0))
+
+
+def _never_count_hops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "hops_of", lambda fields: 0)
+
+
+def _keep_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pass_on, "_waits", lambda desk, run, outgoing: False)
+
+
+def _forget_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pass_on, "_learn", lambda desk, run: None)
+
+
+def _pass_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pass_on, "hopped", lambda packets: Run(b"", array("I")))
+
+
+def _ignore_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        http.HttpNames, "way", lambda self, url: http.mapped(self.mappings.outbound, url) or url
+    )
+
+
+def _never_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MappingFolder, "_look", lambda self: None)
+
+
+def _case_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "fits", lambda patterns, url: url in tuple(patterns))
+
+
+PLANTED = (
+    Planted(
+        "receipts-name-no-queue", _forget_the_queue,
+        f"{STREAMS}::test_a_receipt_names_the_queue_that_it_is_about",
+    ),
+    Planted(
+        "hash-algorithm-dropped", _drop_the_hash,
+        f"{STREAMS}::test_a_hash_algorithm_is_passed_on",
+    ),
+    Planted(
+        "hops-not-counted", _never_count_hops, f"{BORDER}::test_a_message_that_goes_round_ends"
+    ),
+    Planted(
+        "repetitions-kept-at-the-border", _keep_repetitions,
+        f"{BORDER}::test_what_waits_at_the_border_is_not_kept_twice",
+    ),
+    Planted(
+        "way-back-forgotten", _forget_the_way_back, f"{BORDER}::test_inward_once_and_in_order"
+    ),
+    Planted("passed-on-empty", _pass_nothing_on, f"{BORDER}::test_inward_once_and_in_order"),
+    Planted("exceptions-ignored", _ignore_exceptions, f"{BORDER}::test_an_exception_is_left_alone"),
+    Planted(
+        "mapping-files-read-once", _never_look_again,
+        "tests/unit/service/test_mappings.py"
+        "::test_a_changed_file_is_read_again_and_a_broken_one_changes_nothing",
+    ),
+    Planted(
+        "capitals-matter-in-urls", _case_matters,
+        "tests/unit/wire/test_srmp_mapping.py::test_addresses_for_stream_receipts",
+    ),
+)  # fmt: skip
