@@ -27,6 +27,7 @@ from demo.patience import Patience
 from demo.proofs import Off, check_filter, prove
 from demo.report import Findings
 from demo.watch import Watch
+from onceq.client.pause import pause
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 
 POLL_S = 0.03
@@ -118,7 +119,7 @@ class Course:
                     self._kill(kill.daemon)
                     kills.remove(kill)
             self._look()
-            time.sleep(POLL_S)
+            pause(POLL_S)
         self.found.deliver_s = time.monotonic() - self._begun
         self._look()
         self._quiet()
@@ -153,7 +154,7 @@ class Course:
 
     def _kill_and_start(self, daemon: Daemon) -> None:
         daemon.kill()
-        time.sleep(DOWN_S)
+        pause(DOWN_S)
         try:
             daemon.start()
         except RuntimeError as error:
@@ -225,7 +226,7 @@ class Course:
             patience = Patience(f"{daemon.name} still waits for order acknowledgments")
             while any(left := [queue["messages"] for queue in self._manager(daemon).outgoing()]):
                 patience.look(left)
-                time.sleep(POLL_S)
+                pause(POLL_S)
 
     def _note_delivery(self) -> None:
         found = self.found
@@ -279,7 +280,7 @@ class Course:
             if job.last.get("stage", "") != stage:
                 stage = job.last["stage"]
                 watch.say(stages[stage])
-            time.sleep(POLL_S)
+            pause(POLL_S)
         job.thread.join()
         self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})
         if job.failed() or job.result is None:
@@ -317,7 +318,7 @@ class Course:
             patience = Patience(f"{wanted} late flights are not all at {daemon.name}")
             while (there := self._manager(daemon).queue(LATE_QUEUE)["messages"]) < wanted:
                 patience.look(there)
-                time.sleep(POLL_S)
+                pause(POLL_S)
             found.at_airports += there
         if found.at_airports != found.late:
             found.troubles.append(

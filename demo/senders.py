@@ -17,6 +17,7 @@ from pathlib import Path
 
 import onceq
 from demo.managers import DESTINATION
+from onceq.client.pause import pause
 from onceq.errors import ServiceNotAvailable, TransactionOver
 
 SIZE_MAX = 1_000
@@ -61,7 +62,7 @@ class Sender:
             except ServiceNotAvailable:
                 if time.monotonic() > until:
                     raise
-                time.sleep(RETRY_S)
+                pause(RETRY_S)
 
     def send_all(self, bodies: Sequence[bytes]) -> None:
         """Commit all of them, in order, each once."""
@@ -104,7 +105,7 @@ class Sender:
             return self._settle(doubt.transaction)
         except (ServiceNotAvailable, TransactionOver):
             self.done.lost += 1
-            time.sleep(RETRY_S)
+            pause(RETRY_S)
             return False
 
     def _settle(self, transaction: str) -> bool:
@@ -117,7 +118,7 @@ class Sender:
             except ServiceNotAvailable:
                 if time.monotonic() > until:
                     raise
-                time.sleep(RETRY_S)
+                pause(RETRY_S)
         if outcome not in ("committed", "aborted"):
             raise RuntimeError(f"the outcome of {transaction} is {outcome}")
         self.done.in_doubt_committed += outcome == "committed"

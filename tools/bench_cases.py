@@ -17,6 +17,7 @@ import onceq
 from bench_client import SENDER_SHIFT, Client, together
 from nodes import Node, free_port
 from onceq.cli.measure import Bodies, WrongMessages, latency, receive, send
+from onceq.client.pause import pause
 
 QUEUE = r"private$\bench"
 DESTINATION = r"DIRECT=OS:BETA\private$\bench"
@@ -313,7 +314,7 @@ def settled_disk_bytes(path: Path) -> int:
             continue
         if len(seen) > 8 and len(set(seen[-8:])) == 1:
             break
-        time.sleep(0.5)
+        pause(0.5)
     return seen[-1]
 
 

@@ -26,6 +26,7 @@ from kill_command import command
 from kill_judge import History, Judge, Outcome
 from nodes import Node, free_port
 from onceq.client import offline
+from onceq.client.pause import pause
 from onceq.errors import (
     InDoubt,
     OperationCancelled,
@@ -183,12 +184,12 @@ class Driver:
         self.sender.join(SETTLE_S_MAX)
         last, since = self.judge.received, time.monotonic()
         while self.judge.waiting and self.receiver.is_alive():
-            time.sleep(0.05)
+            pause(0.05)
             if self.judge.received != last:
                 last, since = self.judge.received, time.monotonic()
             elif time.monotonic() - since > SETTLE_S_MAX:
                 break
-        time.sleep(0.5)  # whatever would come twice has time to come
+        pause(0.5)  # whatever would come twice has time to come
         self.receiver.stopping.set()
         self.receiver.join(SETTLE_S_MAX)
         self.judge.end()
@@ -197,7 +198,7 @@ class Driver:
         """Nothing may stand anywhere any more."""
         until = time.monotonic() + 30
         while time.monotonic() < until and self._alpha.status()["outgoing_messages"]:
-            time.sleep(0.05)
+            pause(0.05)
         for qm, name in ((self._alpha, "ALPHA"), (self._beta, "BETA")):
             status = qm.status()
             for what in ("messages", "outgoing_messages", "transactional_dead_letters"):
@@ -255,14 +256,14 @@ def _kill_again_and_again(
 ) -> None:  # fmt: skip
     done = 0
     while done < kills and not driver.judge.violations:
-        time.sleep(chance.uniform(*PAUSE_S))
+        pause(chance.uniform(*PAUSE_S))
         victims = [nodes[chance.choice(("ALPHA", "BETA"))]]
         if done + 2 <= kills and chance.random() < 0.1:
             victims = list(nodes.values())
         for node in victims:
             node.kill()
         done += len(victims)
-        time.sleep(chance.choice((0.0, 0.0, 0.2)))
+        pause(chance.choice((0.0, 0.0, 0.2)))
         for node in victims:
             node.start()
         say(

@@ -21,7 +21,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,6 +32,7 @@ from kill_command import command
 from kill_judge import Outcome
 from nodes import Node, free_port
 from onceq.client import offline
+from onceq.client.pause import pause
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_QUEUE = r"private$\in"
@@ -208,7 +208,7 @@ def _kill_again_and_again(
     while done.total() < kills and not driver.judge.violations:
         if not spark.wait_for_batch():
             return [f"no batch in {BATCH_S_MAX:.0f} s; last failure: {spark.last_failure}"]
-        time.sleep(chance.uniform(*PAUSE_S))
+        pause(chance.uniform(*PAUSE_S))
         victim = chance.choice(VICTIMS)
         if victim in nodes:
             nodes[victim].kill()

@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from tests.servers import Postgres, postgres  # noqa: E402
 
+from onceq.client.pause import pause
 import onceq  # noqa: E402
 from examples.bank.teller import ACCOUNTS, ANNOUNCED  # noqa: E402
 from onceq.partners.postgresql import PostgresResource  # noqa: E402
@@ -188,7 +189,7 @@ def main() -> int:
                 print(bank.line(second), flush=True)
                 if bank.moved > before:  # each life gets somewhere
                     bank.kill(rng.choice(("teller", "teller", "manager", "database")))
-                time.sleep(max(second + 1 - (time.monotonic() - begun), 0))
+                pause(max(second + 1 - (time.monotonic() - begun), 0))
             found = bank.settle()
     except KeyboardInterrupt:
         print("interrupted; everybody was stopped", file=sys.stderr)

@@ -74,6 +74,9 @@ BANS = (
          "spark/", "testing/", "__init__.py", "aio.py"),
         PRODUCT),
     Ban(("print",), "prints; only cli/ talks to people", ("cli/",), PRODUCT),
+    Ban(("time.sleep",),
+        "sleeps through a signal that came just before; use pause of client/pause.py",
+        ("testing/",), PRODUCT),
     Ban(("time.sleep",), "sleeps; a test hands in the time, or waits for what shall happen", (),
         TEST_FOLDER),
 )  # fmt: skip

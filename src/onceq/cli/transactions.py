@@ -18,6 +18,7 @@ from onceq.cli import out
 from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, as_json, manager
 from onceq.client.address import parse
 from onceq.client.opening import connect
+from onceq.client.pause import pause
 from onceq.client.recovering import AbsentManager, ManagerResource
 from onceq.client.sync import QueueManager
 from onceq.client.why import duration
@@ -335,7 +336,7 @@ def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoRetur
             for line in sorted(said - trouble):
                 out.note(f"no longer: {line}")
             said = trouble
-            time.sleep(wait_s)
+            pause(wait_s)
     finally:
         recovery.close()
 

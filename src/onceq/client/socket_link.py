@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from onceq.client.address import Address
 from onceq.client.link import Greeting, Request, failure, greeting, result_of
+from onceq.client.pause import acquire, wait_readable
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
@@ -72,6 +73,7 @@ class SocketLink:
             answer_timeout: Seconds for each answer afterwards; None: for ever.
         """
         self._address = address
+        self._answer_timeout = answer_timeout
         self._socket = _connected(address, timeout)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
@@ -87,9 +89,9 @@ class SocketLink:
             self.greeting = self._greet()
             self._socket.settimeout(None)
             if answer_timeout is not None:
-                # By the kernel: a timeout of Python's would let ``look`` wait as well.
+                # By the kernel: a timeout of Python's would let ``look`` wait as well. (What is
+                # read is waited for in ``_received``.)
                 span = struct.pack("@ll", *divmod(round(answer_timeout * 1_000_000), 1_000_000))
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, span)
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
         except BaseException:
             self._socket.close()
@@ -223,7 +225,7 @@ class SocketLink:
                     self._reading.release()
                     self._hand_on()
             else:
-                slot.lock.acquire()
+                acquire(slot.lock)
         if time.perf_counter() - began <= LINGER_S:
             self._quick.add(code)
         else:
@@ -247,7 +249,7 @@ class SocketLink:
     def _read(self) -> None:
         size = min(max(self._parser.wanted, READ_BYTES_MIN), READ_BYTES_MAX)
         try:
-            data = self._socket.recv(size)
+            data = self._received(size)
             if not data:
                 raise ConnectionError("the queue manager closed it")
             answers = self._parser.feed(data)
@@ -261,6 +263,20 @@ class SocketLink:
             self._lose(f"the queue manager at {self._address} gave no answer in time")
         except (OSError, OnceqError) as error:
             self._lose(f"the connection to {self._address} broke: {error}")
+
+    def _received(self, size: int) -> bytes:
+        """What has come, or comes; raises BlockingIOError if nothing comes in time."""
+        with contextlib.suppress(BlockingIOError):
+            return self._socket.recv(size, socket.MSG_DONTWAIT)
+        until = None
+        if self._answer_timeout is not None:
+            until = time.monotonic() + self._answer_timeout
+        while True:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise BlockingIOError
+            if wait_readable(self._socket.fileno(), left):
+                return self._socket.recv(size, socket.MSG_DONTWAIT)
 
 
 def _result(code: int, head: memoryview, rest: memoryview) -> object:

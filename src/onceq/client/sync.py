@@ -8,7 +8,6 @@ lost says so with ``InDoubt``.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, cast, overload
 
@@ -20,6 +19,7 @@ from onceq.client.current import current
 from onceq.client.cursors import Cursor
 from onceq.client.link import Link
 from onceq.client.operating import Operating
+from onceq.client.pause import pause
 from onceq.client.plans import Plan
 from onceq.client.queues import create_plan, set_plan
 from onceq.client.reading import Reading
@@ -112,7 +112,7 @@ class QueueManager(Reading, Operating, Tracking, Branching, Recovering):
                 wait = next(waits, None)
                 if wait is None or self._closed:
                     raise
-                time.sleep(wait)
+                pause(wait)
         try:
             self._session.heard(link.greeting)
         except ServiceNotAvailable:

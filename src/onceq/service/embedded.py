@@ -55,6 +55,8 @@ ROUNDS = 2
 """Pumps that a caller makes one after another before the background loop takes over."""
 TOLD_S = 0.1
 """After this time the background loop works off what somebody has told and nobody has pumped."""
+LOCK_SLICE_S = 1.0
+"""Who waits for an answer looks so often whether a signal has come."""
 NEVER_US = 1 << 62
 TICK_S_MAX = 3600.0
 """Timers are looked at again after this time: a wall clock may have been set."""
@@ -423,7 +425,9 @@ class _Slot:
         self._lock.release()
 
     def take(self) -> object:
-        self._lock.acquire()
+        # In slices: the main thread hears of a signal that came just before it began to wait.
+        while not self._lock.acquire(timeout=LOCK_SLICE_S):
+            pass
         return self._result
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from onceq.client.opening import connect_for_job
+from onceq.client.pause import pause
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue
 from onceq.errors import (
@@ -98,7 +99,7 @@ class Access:
                     raise self._said(error, about, attempt) from error
             except OnceqError as error:
                 raise self._said(error, about) from error
-            time.sleep(self.patience.interval_s)
+            pause(self.patience.interval_s)
 
     def _connected(self) -> QueueManager:
         if self._manager is None:
@@ -190,7 +191,7 @@ class Access:
                         "removes what was written; end the other reader, or use readMode peek"
                     ) from error
             # A reader that has just ended, or crashed, may be on its way out.
-            time.sleep(HOLD_RETRY_S)
+            pause(HOLD_RETRY_S)
 
     def release(self) -> None:
         """Let others receive again."""

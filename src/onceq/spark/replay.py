@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.opening import connect
+from onceq.client.pause import pause
 from onceq.errors import InvalidParameter, UsageError
 from onceq.spark import durable
 from onceq.spark.sink_options import COLUMNS
@@ -264,7 +265,7 @@ class Metronome:
         self,
         pace: Pace,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = pause,
     ) -> None:
         self._pace = pace
         self._clock = clock

@@ -15,7 +15,6 @@ import contextlib
 import json
 import logging
 import secrets
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from pyspark.sql.datasource import (
 )
 
 from onceq.client.opening import connect
+from onceq.client.pause import pause
 from onceq.client.sync import QueueManager
 from onceq.errors import OnceqError, ServiceNotAvailable, UsageError
 from onceq.model.xid import ONCEQ_FORMAT, Xid
@@ -77,7 +77,7 @@ class _Writer:
             except ServiceNotAvailable as error:
                 if attempt == attempts:
                     raise coded(error, f"queue manager at {self._options.manager}") from error
-                time.sleep(RETRY_S * attempt)
+                pause(RETRY_S * attempt)
             except OnceqError as error:
                 raise coded(error, f"queue manager at {self._options.manager}") from error
         raise AssertionError("unreachable: the last attempt returns or raises")
