@@ -31,6 +31,7 @@ class Chunk:
         "lengths",
         "live",
         "next_expiry",
+        "reach_known",
         "rising",
         "states",
     )
@@ -48,6 +49,19 @@ class Chunk:
         self.rising = True
         """Whether addresses rise with counters. Only then do the first and the last of a range
         tell whether its packets lie one after another."""
+        self.reach_known: tuple[int, int] | None = None
+        """What ``reach`` has found; None as soon as an address changes."""
+
+    def reach(self) -> tuple[int, int]:
+        """The lowest and the highest address of what is kept, or wider; (1, 0) if nothing is."""
+        if self.reach_known is None:
+            kept = [
+                address
+                for address, state in zip(self.addresses, self.states, strict=True)
+                if state != REMOVED
+            ]
+            self.reach_known = (min(kept), max(kept)) if kept else (1, 0)
+        return self.reach_known
 
 
 def scan_expired(chunk: Chunk, now_s: int, states: tuple[int, ...], found: list[Range]) -> int:

@@ -104,6 +104,7 @@ class Lane:
             take = min(count - done, CHUNK - (at & (CHUNK - 1)))
             if chunk.addresses and addresses[done] < chunk.addresses[-1]:
                 chunk.rising = False
+            chunk.reach_known = None
             chunk.addresses += addresses[done : done + take]
             chunk.lengths += lengths[done : done + take]
             chunk.arrived += array("I", (arrived,)) * take
@@ -132,6 +133,7 @@ class Lane:
         addresses = chunk.addresses
         if addresses and address < addresses[-1]:
             chunk.rising = False
+        chunk.reach_known = None
         addresses.append(address)
         chunk.lengths.append(size)
         chunk.arrived.append(arrived)
@@ -480,7 +482,7 @@ class Lane:
                 assert chunk.lengths[at] == length, "a copy has another length"
                 self.space.sub(chunk.addresses[at], length)
                 chunk.addresses[at] = address
-                chunk.rising = False
+                chunk.rising, chunk.reach_known = False, None
                 self.space.add(address, length)
                 moved += 1
             address += length

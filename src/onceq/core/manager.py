@@ -33,6 +33,7 @@ from onceq.core import (
     putting_back,
     receive,
     snapshot,
+    sparse,
     subqueues,
     transaction,
     transmit,
@@ -101,7 +102,7 @@ from onceq.core.standing import ResetStream
 from onceq.core.state import Identity, State
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
-from onceq.model.limits import Settings
+from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
@@ -332,9 +333,15 @@ class Manager:
         """Whether any message is needed in that part of the log."""
         return self.live_bytes(base, end) > 0
 
-    def sparse(self, base: int, end: int, bytes_max: int) -> list[views.Live]:
-        """Messages to be moved so that this part of the log can go."""
-        return views.sparse(self._desk, base, end, bytes_max)
+    def sparse(
+        self, base: int, end: int, bytes_max: int, *, after: sparse.Cursor | None = None,
+        positions_max: int = SPARSE_POSITIONS_MAX,
+    ) -> sparse.Sparse:  # fmt: skip
+        """Messages to be moved so that this part of the log can go; a bounded search for them,
+        which goes on at ``after``."""
+        return sparse.search(
+            self._desk.state, base, end, bytes_max, after=after, positions_max=positions_max
+        )
 
 
 def _skip_unrecorded(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from array import array
 from dataclasses import dataclass
 
 from onceq.core import branch_views, management, naming
-from onceq.core.chunk import AVAILABLE, REMOVED
+from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
 from onceq.core.holders import Attempt, Outgoing, Queue, lookup_id
 from onceq.core.inputs import Look
@@ -368,33 +368,3 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         next_hops=management.next_hops(desk, outgoing),
         history=tuple(map(connection_view, outgoing.history)),
     )
-
-
-def sparse(desk: Desk, base: int, end: int, bytes_max: int) -> list[Live]:
-    """Messages whose packets lie between two positions of the log, up to so many bytes."""
-    found: list[Live] = []
-    left = bytes_max
-    for holder, index, lane in desk.state.all_lanes():
-        for chunk in lane.chunks():
-            if left <= 0:
-                return found
-            picked = [
-                i
-                for i, address in enumerate(chunk.addresses)
-                if base <= address < end and chunk.states[i] != REMOVED
-            ]
-            while picked and sum(chunk.lengths[i] for i in picked) > max(left, 1 << 22):
-                picked = picked[: max(len(picked) // 2, 1)]
-                if len(picked) == 1:
-                    break
-            if picked:
-                lengths = array("I", (chunk.lengths[i] for i in picked))
-                left -= sum(lengths)
-                found.append(
-                    Live(
-                        holder.number, index, tuple(chunk.base + i for i in picked),
-                        tuple(Extent(chunk.addresses[i], chunk.lengths[i]) for i in picked),
-                        lengths,
-                    )
-                )  # fmt: skip
-    return found

@@ -242,6 +242,10 @@ NOTICE_EVERY_S: Final = 3_600
 DOUBTS_MAX: Final = 50_000
 """Dead letters in doubt that a manager asks about; others stay in doubt (product D6)."""
 
+SPARSE_POSITIONS_MAX: Final = 1_000_000
+"""Positions of queues looked at in one piece of housekeeping for messages that keep an old part of
+the log; some 0.1 s of processor time."""
+
 LEFT_STREAMS_MAX: Final = 10_000
 """Streams that a receiver has left and can still be asked about; the oldest go first."""
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from onceq.core.decision import Decision
 from onceq.core.inputs import Relocate, Space
+from onceq.core.sparse import Cursor
 from onceq.errors import NoSpace
-from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX
+from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX
 from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
 from onceq.service.logs import event
@@ -102,6 +103,8 @@ class Upkeep:
         self._writing: tuple[Future[Any], Callable[[], None]] | None = None
         self._full_at = -1
         self._barren: dict[int, int] = {}
+        self._cursors: dict[int, Cursor] = {}
+        """Base of a segment to where the search for its messages goes on."""
         self._told_us = -1
         self._told_at = 0
 
@@ -370,20 +373,31 @@ class Upkeep:
         """
         engine = self._engine
         decisions: list[Decision] = []
-        moved = looked = 0
         if engine.store.disk_bytes() < SLACK_BYTES:
             return False
-        while not self._low and moved < MOVE_BYTES and looked < SEGMENTS_MAX:
+        moved = looked = positions = 0
+        while (
+            not self._low and moved < MOVE_BYTES and looked < SEGMENTS_MAX
+            and positions < SPARSE_POSITIONS_MAX
+        ):  # fmt: skip
             sparse = self._sparsest([s for s in engine.store.segments() if s.end <= self._covered])
             if sparse is None:
                 break
             looked += 1
-            parts = engine.manager.sparse(sparse.base, sparse.end, MOVE_BYTES - moved)
-            for part in parts:
+            found = engine.manager.sparse(
+                sparse.base, sparse.end, MOVE_BYTES - moved,
+                after=self._cursors.pop(sparse.base, None),
+                positions_max=SPARSE_POSITIONS_MAX - positions,
+            )  # fmt: skip
+            positions += found.looked
+            for part in found.parts:
                 run = Run(engine.fetch(part.extents), part.lengths)
                 moved += len(run.data)
                 move = Relocate(part.holder, part.lane, part.counters, run)
                 decisions.append(engine.manager.step(now, move))
+            if found.cursor is not None:
+                self._cursors = {sparse.base: found.cursor}
+                break
             # What still counts here after that is in a region of the core's that reaches in from
             # a neighbour, or more than can be moved now.
             self._barren[sparse.base] = engine.manager.live_bytes(sparse.base, sparse.end)

@@ -7,6 +7,7 @@ from typing import Any
 
 from onceq.core.decision import Action, Decision, Record
 from onceq.core.inputs import Input
+from onceq.core.sparse import Sparse
 from onceq.core.state import Identity
 from onceq.errors import StorageFailure
 from onceq.model.limits import Settings
@@ -114,8 +115,8 @@ class Script:
     def live_bytes(self, base: int, end: int) -> int:
         return self.lives.get((base, end), 0)
 
-    def sparse(self, base: int, end: int, bytes_max: int) -> list[Any]:
-        return self.parts
+    def sparse(self, base: int, end: int, bytes_max: int, **more: Any) -> Sparse:
+        return Sparse(tuple(self.parts), 0, None)
 
     # ---- for scripts --------------------------------------------------------------------
 
