@@ -340,7 +340,7 @@ class Node(Applications):
         if isinstance(result, Delivered):
             return Batch(
                 result.run, result.lookups, result.arrived, result.aborts, result.moves,
-                result.scanned,
+                result.scanned, result.notes,
             )  # fmt: skip
         return result
 

@@ -23,18 +23,18 @@ from onceq.core import (
     ending,
     graves,
     moving,
-    operate,
     outgoing,
     poison,
     transaction,
 )
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk, Timer
 from onceq.core.filter import Judgment, Verdict, judge
 from onceq.core.manager import _RINGS, Manager
 from onceq.core.places import MoveMessage, Reject
 from onceq.core.records import Change, Move, Op
-from onceq.core.state import DEAD_XACT, State
+from onceq.core.state import ACKS_OWED, DEAD_XACT, State
 from onceq.errors import StorageFailure
 from onceq.model.classes import MessageClass
 from onceq.model.directory import Snapshot
@@ -175,11 +175,10 @@ def never_relinked(patch: pytest.MonkeyPatch) -> None:
 def always_not_delivered(patch: pytest.MonkeyPatch) -> None:
     """11: expiry claims "not delivered" also of what was transmitted."""
 
-    def gave_up(desk: Desk, change: Change, holder: Any, *range_and_reason: Any) -> None:
-        *where, reason = range_and_reason
-        if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
-            reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        original(desk, change, holder, *where, reason)
+    def gave_up(build: ChangeBuilder, waiting: Any, *range_and_reason: Any) -> None:
+        sent, waiting.transmitted = waiting.transmitted, {}
+        original(build, waiting, *range_and_reason)
+        waiting.transmitted = sent
 
     original = ending.gave_up
     patch.setattr(outgoing, "gave_up", gave_up)
@@ -188,9 +187,9 @@ def always_not_delivered(patch: pytest.MonkeyPatch) -> None:
 def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
     """12: a dead letter is written twice."""
 
-    def adopt(self: State, lane: Any, move: Move, heir: tuple[int, int, int], at_s: int) -> None:
-        original(self, lane, move, heir, at_s)
-        original(self, lane, move, heir, at_s)
+    def adopt(self: State, *what: Any) -> None:
+        original(self, *what)
+        original(self, *what)
 
     original = State._adopt
     patch.setattr(State, "_adopt", adopt)
@@ -199,9 +198,9 @@ def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
 def told_twice(patch: pytest.MonkeyPatch) -> None:
     """An acknowledgment message is made twice for one end."""
 
-    def twice(desk: Desk, mail: Any, packet: Any, reason: Any) -> None:
-        original(desk, mail, packet, reason)
-        original(desk, mail, packet, reason)
+    def twice(mail: Any, packet: Any, reason: Any) -> None:
+        original(mail, packet, reason)
+        original(mail, packet, reason)
 
     original = acknowledge._acknowledge
     patch.setattr(acknowledge, "_acknowledge", twice)
@@ -210,21 +209,21 @@ def told_twice(patch: pytest.MonkeyPatch) -> None:
 def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
     """A negative acknowledgment for what was transmitted, and may have arrived."""
 
-    def gave_up(desk: Desk, change: Change, waiting: Any, *range_and_reason: Any) -> None:
-        sent, waiting.ever_sent = waiting.ever_sent, 0
-        original(desk, change, waiting, *range_and_reason)
-        waiting.ever_sent = sent
+    def in_doubt(build: ChangeBuilder, *where: Any) -> None:
+        before = len(build.change.moves)
+        original(build, *where)
+        for move in build.change.moves[before:]:
+            move.heirs = ((ACKS_OWED, 0, MessageClass.NACK_REACH_QUEUE_TIMEOUT),)
 
-    original = ending.gave_up
-    patch.setattr(outgoing, "gave_up", gave_up)
-    patch.setattr(operate, "gave_up", gave_up)
+    original = ending._in_doubt
+    patch.setattr(ending, "_in_doubt", in_doubt)
 
 
 def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Nothing is copied to the journal of a queue when several messages are received at once."""
 
-    def copy(desk: Desk, change: Change, queue: Any, move: Move) -> Any:
-        return original(desk, change, queue, move) if move.count == 1 else ()
+    def copy(build: ChangeBuilder, queue: Any, move: Move) -> Any:
+        return original(build, queue, move) if move.count == 1 else ()
 
     original = graves.journal_copy
     patch.setattr(ending, "journal_copy", copy)
@@ -309,8 +308,8 @@ def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
 def backwards(patch: pytest.MonkeyPatch) -> None:
     """14: the messages of a transaction are numbered in the wrong order."""
 
-    def add_puts(desk: Desk, change: Change, sends: list[Any], *, transaction: int) -> int:
-        return original(desk, change, sends[::-1], transaction=transaction)
+    def add_puts(build: ChangeBuilder, sends: list[Any], *, transaction: int) -> int:
+        return original(build, sends[::-1], transaction=transaction)
 
     original = transaction.add_puts
     patch.setattr(transaction, "add_puts", add_puts)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.core import inputs, outgoing
+from onceq.core.holders import TRANSACTIONAL_LANE
 from onceq.core.items import SendItem
 from onceq.core.records import Change, decode
 from onceq.model.message import PLAIN
@@ -91,7 +92,7 @@ class Sender:
             if far.stream and far.stream not in streams:
                 streams.append(far.stream)
             last = far.number_of(far.ordered_lane.next) - 1
-            far.ever_sent = far.ordered_lane.next - 1
+            far.transmitted[TRANSACTIONAL_LANE] = far.ordered_lane.next - 1
             for _ in range(self.rng.randint(0, 2) if streams else 0):
                 rank = self.rng.choice((*range(len(streams)), len(streams) - 1))
                 number = self.rng.choice((last, last, last + 1, self.rng.randint(1, last)))

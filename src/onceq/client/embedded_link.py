@@ -33,7 +33,7 @@ def translated(result: object) -> object:
     if isinstance(result, Delivered):
         return Batch(
             result.run, result.lookups, result.arrived, result.aborts, result.moves,
-            result.scanned,
+            result.scanned, result.notes,
         )  # fmt: skip
     if isinstance(result, Sent):
         return frames.SentHead(result.first_message, result.messages, result.transaction)

@@ -138,7 +138,7 @@ def result_of(code: int, head: memoryview, data: memoryview) -> object:
         run = frames.unpack_run(data, handed.count)
         if not len(lookups) == len(arrived) == len(aborts) == handed.count:
             raise MalformedPacket("an answer whose tables differ in length")
-        return Batch(run, lookups, arrived, aborts, handed.moves, handed.scanned)
+        return Batch(run, lookups, arrived, aborts, handed.moves, handed.scanned, handed.notes)
     if asked in (Code.SEND, Code.COMMIT):
         return frames.decode_head(head, _SENT)
     if asked == Code.OPEN:

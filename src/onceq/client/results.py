@@ -22,7 +22,9 @@ class Batch(Sequence[Message]):
         scanned: Of a search: the lookup identifier up to which it has come; else 0.
     """
 
-    __slots__ = ("_aborts", "_arrived", "_moves", "_starts", "lookup_ids", "run", "scanned")
+    __slots__ = (
+        "_aborts", "_arrived", "_moves", "_starts", "lookup_ids", "notes", "run", "scanned",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class Batch(Sequence[Message]):
         aborts: array[int],
         moves: Iterable[tuple[int, int, int]] = (),
         scanned: int = 0,
+        notes: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.run = run
         self.lookup_ids = lookups
@@ -39,6 +42,8 @@ class Batch(Sequence[Message]):
         self._aborts = aborts
         self._moves = {index: (count, at_s) for index, count, at_s in moves} if moves else {}
         self.scanned = scanned
+        self.notes = dict(notes)
+        """By index: what is known of a dead letter beside its class (``Message.note``)."""
         self._starts: list[int] = []
 
     def __len__(self) -> int:
@@ -68,6 +73,7 @@ class Batch(Sequence[Message]):
             lookup_id=self.lookup_ids[index],
             abort_count=self._aborts[index],
             moves=self._moves.get(index, (0, 0)),
+            note=self.notes.get(index, 0),
         )
 
     def __iter__(self) -> Iterator[Message]:
@@ -101,6 +107,7 @@ class Batch(Sequence[Message]):
             self._arrived[first:end],
             self._aborts[first:end],
             [(i - first, *moved) for i, moved in self._moves.items() if first <= i < end],
+            notes=[(i - first, note) for i, note in self.notes.items() if first <= i < end],
         )
 
     def __repr__(self) -> str:

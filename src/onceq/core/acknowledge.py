@@ -140,7 +140,10 @@ def pay(desk: Desk, item: Compose) -> None:
 
 
 def asked_by(reason: MessageClass) -> Acknowledge:
-    """The bit of the level that asks for acknowledgments of a class (section 5.3)."""
+    """The bits of the level that ask for acknowledgments of a class (section 5.3)."""
+    if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
+        # That nothing is known matters to whoever asked for bad news of either kind.
+        return Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE
     if reason.on_receive:
         return Acknowledge.NEGATIVE_RECEIVE if reason.negative else Acknowledge.POSITIVE_RECEIVE
     return ON_ARRIVAL[reason.negative]

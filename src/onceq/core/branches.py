@@ -202,9 +202,11 @@ def restore(desk: Desk) -> None:
 
 
 def _held(values: list[Any]) -> Held:
-    *move, heirs, keep = values
-    op, holder, lane, first, count, reason, to, to_lane = move
-    return Held(op, holder, lane, first, count, reason, to, to_lane, tuple(heirs), keep)
+    # Between the heirs and the last, what later versions have added to a move.
+    op, holder, lane, first, count, reason, to, to_lane, heirs = values[:9]
+    return Held(
+        op, holder, lane, first, count, reason, to, to_lane, tuple(heirs), keep=values[-1]
+    )  # fmt: skip
 
 
 # ---- the second phase --------------------------------------------------------------------

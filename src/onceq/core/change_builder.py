@@ -85,6 +85,7 @@ class ChangeBuilder:
             and last.holder == move.holder and last.lane == move.lane
             and last.reason == move.reason and last.to == move.to
             and last.to_lane == move.to_lane and last.heirs == move.heirs
+            and last.note == move.note
         ):  # fmt: skip
             last.count += move.count
         else:

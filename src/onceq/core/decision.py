@@ -68,6 +68,7 @@ class Handed:
         classes: (index, message class) of those whose class is no longer the one in the packet:
             dead letters, whose class is the reason (Q-15).
         moves: (index, count, second of the last) of those that were moved to or from subqueues.
+        notes: (index, note) of dead letters of which more is known than the class.
         pick: Hand out less than these (RCV-10); None: all.
     """
 
@@ -78,6 +79,7 @@ class Handed:
     aborts: array[int]
     classes: tuple[tuple[int, int], ...] = ()
     moves: tuple[tuple[int, int, int], ...] = ()
+    notes: tuple[tuple[int, int], ...] = ()
     pick: Pick | None = None
 
 

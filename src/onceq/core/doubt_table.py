@@ -21,13 +21,14 @@ Place = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Doubt:
-    """A dead letter with class 0xC003.
+    """A message with class 0xC003: a dead letter, or kept out of sight for those who asked.
 
     Attributes:
         outgoing: Number of the outgoing queue that it came from.
         holder, lane, counter: Where it is.
         arrived: Whether the receiver has said that it accepted it; only how it ended there is
             not known then.
+        flags: What its sender asked to be told (the bits ``PUT_...``).
     """
 
     outgoing: int
@@ -35,6 +36,7 @@ class Doubt:
     lane: int
     counter: int
     arrived: bool
+    flags: int = 0
 
 
 class Doubts:
@@ -73,13 +75,14 @@ class Doubts:
                     found[stream] = max(found.get(stream, 0), number)
         return found
 
+    def of_outgoing(self, outgoing: int) -> list[Doubt]:
+        """The doubts about messages of an outgoing queue."""
+        streams = self._of.get(outgoing, ())
+        return [doubt for stream in streams for doubt in self._streams[stream].values()]
+
     def unsettled(self, outgoing: int) -> int:
-        """How many dead letters of an outgoing queue nothing is known about."""
-        return sum(
-            not doubt.arrived
-            for stream in self._of.get(outgoing, ())
-            for doubt in self._streams[stream].values()
-        )
+        """How many messages of an outgoing queue nothing is known about."""
+        return sum(not doubt.arrived for doubt in self.of_outgoing(outgoing))
 
     def at(self, place: Place) -> Doubt | None:
         """The doubt about a dead letter."""
@@ -107,15 +110,16 @@ class Doubts:
     def dump(self) -> list[list[int]]:
         """As JSON."""
         return [
-            [stream, number, d.outgoing, d.holder, d.lane, d.counter, int(d.arrived)]
+            [stream, number, d.outgoing, d.holder, d.lane, d.counter, int(d.arrived), d.flags]
             for stream, numbers in self._streams.items()
             for number, d in numbers.items()
         ]
 
     def load(self, values: list[list[int]]) -> None:
         """From JSON."""
-        for stream, number, outgoing, holder, lane, counter, arrived in values:
-            self.add(stream, number, Doubt(outgoing, holder, lane, counter, bool(arrived)))
+        for stream, number, outgoing, holder, lane, counter, arrived, *flags in values:
+            doubt = Doubt(outgoing, holder, lane, counter, bool(arrived), *flags)
+            self.add(stream, number, doubt)
 
 
 class Memories:

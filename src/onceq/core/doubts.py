@@ -16,13 +16,15 @@ Upholds: I6, I11 (a dead letter changes its reason once, on record), I24 (bounde
 from __future__ import annotations
 
 from onceq.core.addressing import arrival_key
-from onceq.core.chunk import AVAILABLE
+from onceq.core.change_builder import ChangeBuilder
+from onceq.core.chunk import AVAILABLE, LOCKED
 from onceq.core.desk import Desk, Timer
 from onceq.core.doubt_table import Doubt
+from onceq.core.graves import journal_takes
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.outgoing import connect, held
-from onceq.core.records import Advance, Change, Move, Op
-from onceq.core.state import ACKS_OWED
+from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Advance, Change, Move, Op
+from onceq.core.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.trust import FORGED, FUTURE, disbelieve, from_the_future, serves
 from onceq.core.turning import heard, note
 from onceq.model.classes import MessageClass
@@ -40,8 +42,6 @@ from onceq.packet.settle import (
     parse_settling,
     settlement,
 )
-
-IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 
 
 def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
@@ -70,6 +70,7 @@ def inquire(desk: Desk, outgoing: Outgoing) -> None:
     peer = desk.peers.get(outgoing.session)
     if peer is not None and not peer.extended:
         outgoing.inquiry_us = outgoing.inquiries = 0
+        _never_told(desk, outgoing)
         return
     if peer is not None:
         entries = [(s, _live_from(outgoing, s, last)) for s, last in sorted(streams.items())]
@@ -116,7 +117,7 @@ def _address(outgoing: Outgoing) -> Address:
 
 def _settle(desk: Desk, peer: Peer, told: list[Memory]) -> None:
     doubts = desk.state.doubts
-    change = Change(desk.now.wall_s)
+    build = ChangeBuilder(desk)
     concerned: set[int] = set()
     for memory in told:
         for number, doubt in doubts.of_stream(memory.stream):
@@ -127,14 +128,8 @@ def _settle(desk: Desk, peer: Peer, told: list[Memory]) -> None:
             concerned.add(doubt.outgoing)
             arrived = memory.arrived(number)
             if arrived is not None and not doubt.arrived:
-                reason = IN_DOUBT if arrived else MessageClass.NACK_REACH_QUEUE_TIMEOUT
-                move = _move(doubt, Op.SETTLE, reason)
-                if not arrived:
-                    # Now it is certain, and can be told to whoever asked for that.
-                    move.heirs = ((ACKS_OWED, 0, int(reason)),)
-                change.moves.append(move)
-    if change.moves:
-        desk.record(change)
+                _certain(build, doubt, arrived=arrived)
+    build.record()
     for number in concerned:
         outgoing = desk.state.holders.get(number)
         if isinstance(outgoing, Outgoing) and not doubts.streams_of(number):
@@ -150,15 +145,77 @@ def settled_by(desk: Desk, ack: FinalAck) -> bool:
     doubt = desk.state.doubts.find(ack.stream, ack.number)
     if doubt is None or ack.source != desk.identity.guid:
         return False
-    change = Change(desk.now.wall_s)
-    state = desk.state.holders[doubt.holder].lane(doubt.lane).state(doubt.counter)
+    build = ChangeBuilder(desk)
     if ack.message_class & 0x8000:
-        change.moves.append(_move(doubt, Op.SETTLE, ack.message_class))
-    elif state == AVAILABLE:
-        change.moves.append(_move(doubt, Op.REMOVE, 0))
-    if change.moves:
-        desk.record(change)
+        kept = doubt.holder == DOUBTS_KEPT
+        build.move(_move(doubt, Op.END if kept else Op.SETTLE, ack.message_class))
+    else:
+        _received(build, doubt)
+    build.record()
     return True
+
+
+def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
+    """The receiver has said whether it accepted a message; only its end may be open then."""
+    lane, kept = build.desk.state.holders[doubt.holder].lanes[doubt.lane], doubt.holder
+    if not arrived:
+        # It ends for what ended the wait for it, and whoever asked can be told so now.
+        reason = lane.notes.get(doubt.counter) or MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        move = _move(doubt, Op.END if kept == DOUBTS_KEPT else Op.SETTLE, reason)
+        move.heirs = ((ACKS_OWED, 0, int(reason)),)
+        build.move(move)
+    elif kept == DOUBTS_KEPT and not doubt.flags & PUT_JOURNAL:
+        # How it ends there is told by the receiver, to whoever asked.
+        build.move(_move(doubt, Op.END, 0))
+    else:
+        build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
+
+
+def _received(build: ChangeBuilder, doubt: Doubt) -> None:
+    """It was received after all: its dead letter goes, and the copy comes that the journal of this
+    computer shall have (Q-12)."""
+    move = _move(doubt, Op.REMOVE, 0)
+    copied = bool(doubt.flags & PUT_JOURNAL) and journal_takes(build, move)
+    state = build.desk.state.holders[doubt.holder].lane(doubt.lane).state(doubt.counter)
+    if state == AVAILABLE:
+        move.to = JOURNAL if copied else 0
+        build.move(move)
+        return
+    # A transaction holds the dead letter: it goes when that ends, whatever it decides.
+    settled = _move(doubt, Op.SETTLE, MessageClass.ACK_RECEIVE)
+    settled.heirs = ((JOURNAL, 0, 0),) if copied else ()
+    build.move(settled)
+    if state == LOCKED:
+        build.move(_move(doubt, Op.PURGE, 0))
+
+
+def give_up(desk: Desk) -> None:
+    """Messages have been in doubt for so long that nothing more will be heard of them: whoever
+    asked for bad news is told that."""
+    build = ChangeBuilder(desk)
+    for index, lane in desk.state.holders[DOUBTS_KEPT].lanes.items():
+        for first, count in lane.expired(desk.now.wall_s, (AVAILABLE,)):
+            for counter in range(first, first + count):
+                _stays(build, desk.state.doubts.at((DOUBTS_KEPT, index, counter)), index, counter)
+    build.record()
+
+
+def _never_told(desk: Desk, outgoing: Outgoing) -> None:
+    """The manager of a queue cannot be asked, and has not promised to tell how these messages end:
+    whoever asked for bad news is told now that they are in doubt."""
+    build = ChangeBuilder(desk)
+    for doubt in desk.state.doubts.of_outgoing(outgoing.number):
+        if doubt.holder == DOUBTS_KEPT and not doubt.flags & PUT_FINAL:
+            _stays(build, doubt, doubt.lane, doubt.counter)
+    build.record()
+
+
+def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) -> None:
+    """A doubt is given up. One that is not in the table was one too many for it."""
+    move = Move(Op.END, DOUBTS_KEPT, index, counter, 1, IN_DOUBT)
+    if doubt is None or (doubt.flags & PUT_NACK_ARRIVAL and not doubt.arrived):
+        move.heirs = ((ACKS_OWED, 0, int(IN_DOUBT)),)
+    build.move(move)
 
 
 # ---- the receiver --------------------------------------------------------------------------

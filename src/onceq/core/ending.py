@@ -32,7 +32,13 @@ from onceq.core.records import (
     Op,
 )
 from onceq.core.resolve import outgoing_for
-from onceq.core.state import ACKS_OWED, DEAD_LETTER, DEAD_XACT, ORDER_QUEUE_NUMBER
+from onceq.core.state import (
+    ACKS_OWED,
+    DEAD_LETTER,
+    DEAD_XACT,
+    IN_DOUBT,
+    ORDER_QUEUE_NUMBER,
+)
 from onceq.core.wants import Wanting
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
@@ -129,27 +135,47 @@ def refuse(build: ChangeBuilder, move: Move, reason: MessageClass, *, keep: bool
 
 def gave_up(
     build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int,
-    reason: MessageClass, *, silent: bool = False,
+    reason: MessageClass, *, answered: bool = False,
 ) -> None:  # fmt: skip
-    """A range ends in its outgoing queue (section 6.5).
+    """A range ends in its outgoing queue, and the destination has not said how (section 6.5).
 
-    Transactional messages that were transmitted may have arrived: of them nothing true can be
-    said to their administration queue, unless their doubt is settled later (I13).
+    What was never transmitted is certainly not delivered, for this reason. What may have been
+    transmitted may have arrived, and been received: it is in doubt, whatever ends the wait for it
+    here (CNF-12), and nothing else is said of it before its doubt is settled (I11, I13).
 
     Args:
-        silent: No acknowledgment message says so, whatever was asked for.
+        answered: The destination has refused it, outside transactions, to whoever asked there: no
+            acknowledgment message says so (Q-5).
     """
+    left = 0 if answered else min(max(outgoing.transmitted.get(lane, 0) + 1 - first, 0), count)
+    if left:
+        _in_doubt(build, outgoing, lane, first, left, reason)
     ordered = lane == TRANSACTIONAL_LANE
-    sent = outgoing.ever_sent + 1 - first if ordered else 0
-    if 0 < sent < count:
-        gave_up(build, outgoing, lane, first, sent, reason, silent=silent)
-        first, count, sent = first + sent, count - sent, 0
-    for w, start, size in outgoing.wants(lane).parts(first, count):
+    for w, start, size in outgoing.wants(lane).parts(first + left, count - left):
         part = Move(Op.END, outgoing.number, lane, start, size, reason)
         if w is not None:
             part.to = taker(build, w, part, reason, transactional=ordered)
-            if sent <= 0 and not silent and owes(w.flags, reason):
+            if not answered and owes(w.flags, reason):
                 part.heirs = ((ACKS_OWED, 0, int(reason)),)
+        build.move(part)
+
+
+def _in_doubt(
+    build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int,
+    reason: MessageClass,
+) -> None:  # fmt: skip
+    """A range may have been transmitted, and the wait for it ends for this reason.
+
+    The doubt of a transactional message can be settled, and is told of then. That of another one
+    stays, so that whoever asked is told of the doubt itself.
+    """
+    ordered = lane == TRANSACTIONAL_LANE
+    for w, start, size in outgoing.wants(lane).parts(first, count):
+        part = Move(Op.END, outgoing.number, lane, start, size, IN_DOUBT, note=reason)
+        if w is not None:
+            part.to = taker(build, w, part, IN_DOUBT, transactional=ordered)
+            if not ordered and w.flags & PUT_NACK_ARRIVAL:
+                part.heirs = ((ACKS_OWED, 0, int(IN_DOUBT)),)
         build.move(part)
 
 

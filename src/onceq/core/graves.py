@@ -11,9 +11,9 @@ from __future__ import annotations
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk
 from onceq.core.holders import Queue
-from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, Move
+from onceq.core.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_NACK_ARRIVAL, Move
 from onceq.core.resolve import is_local, local_queue, one_name
-from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL, NEGATIVE
+from onceq.core.state import DEAD_LETTER, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT, JOURNAL, NEGATIVE
 from onceq.core.wants import Wanting
 from onceq.errors import BadDeadLetterQueue, InsufficientProperties, InvalidParameter, OnceqError
 from onceq.model.classes import MessageClass
@@ -33,7 +33,8 @@ def taker(build: ChangeBuilder, w: Wanting, part: Move, reason: int, *, transact
     if not reason & NEGATIVE:
         return JOURNAL if w.flags & PUT_JOURNAL and journal_takes(build, part) else 0
     if not w.flags & PUT_DEADLETTER:
-        return 0
+        asked = w.flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL)
+        return DOUBTS_KEPT if asked and transactional and reason == IN_DOUBT else 0
     if not transactional:
         return DEAD_LETTER
     if not w.grave:

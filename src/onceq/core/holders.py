@@ -181,7 +181,6 @@ class Outgoing(Holder):
         "closing",
         "connected_s",
         "connecting",
-        "ever_sent",
         "history",
         "inquiries",
         "inquiry_us",
@@ -189,6 +188,8 @@ class Outgoing(Holder):
         "last_ack",
         "last_ack_count",
         "last_ack_s",
+        "left",
+        "left_known",
         "name",
         "old",
         "pace",
@@ -200,6 +201,7 @@ class Outgoing(Holder):
         "served_from",
         "session",
         "stream",
+        "transmitted",
         "trouble",
         "turned_away",
     )
@@ -217,6 +219,10 @@ class Outgoing(Holder):
         """Of what stands behind this counter the manager that answers now may tell."""
         self.served_before: tuple[tuple[bytes, int, int], ...] = ()
         """Managers that answered before: GUID, first counter, and the one behind the last."""
+        self.left: dict[int, int] = {}
+        """By lane: no message behind that counter has ever been transmitted, as far as
+        ``left_known``; those up to it may have been."""
+        self.left_known = True
         # of the running process
         self.last_ack = (0, 0)
         self.last_ack_s = 0
@@ -228,8 +234,10 @@ class Outgoing(Holder):
         self.closing = False
         self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
         self.sent = 0
-        self.ever_sent = 0
         self.plain_sent: dict[int, int] = {}
+        self.transmitted: dict[int, int] = {}
+        """By lane: the largest counter that this process has transmitted, or an earlier one may
+        have."""
         self.retry_us = 0
         self.pace = Pace()
         self.trouble = Trouble()
@@ -257,6 +265,11 @@ class Outgoing(Holder):
     def ordered_lane(self) -> Lane:
         """The lane of transactional messages."""
         return self.lane(TRANSACTIONAL_LANE)
+
+    @property
+    def ever_sent(self) -> int:
+        """The largest counter of a transactional message that may have been transmitted."""
+        return self.transmitted.get(TRANSACTIONAL_LANE, 0)
 
     @property
     def unacknowledged(self) -> int:

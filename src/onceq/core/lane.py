@@ -51,6 +51,7 @@ class Lane:
         "moved",
         "next",
         "next_expiry",
+        "notes",
         "space",
     )
 
@@ -69,6 +70,8 @@ class Lane:
         self.next_expiry = NEVER_S
         self.aborts: dict[int, int] = {}
         self.classes: dict[int, int] = {}
+        self.notes: dict[int, int] = {}
+        """Of some of those with a class: what is known beside it (``Message.note``)."""
         self.moved: dict[int, tuple[int, int]] = {}
         """Of those that came by a move: how many moves, and the second of the last (SND-22)."""
 
@@ -395,6 +398,7 @@ class Lane:
             for counter in range(first, first + count):
                 self.aborts.pop(counter, None)
                 self.classes.pop(counter, None)
+                self.notes.pop(counter, None)
                 self.moved.pop(counter, None)
         self._trim(first, count)
 
@@ -418,6 +422,7 @@ class Lane:
         if self.aborts or self.classes:
             self.aborts.pop(counter, None)
             self.classes.pop(counter, None)
+            self.notes.pop(counter, None)
         after = at + 1
         if chunk.live and counter == self.head and states[after] != REMOVED:
             self.head = counter + 1

@@ -99,7 +99,7 @@ from onceq.core.replay import replay
 from onceq.core.resolve import index_by_guid
 from onceq.core.restored import PutBack
 from onceq.core.standing import ResetStream
-from onceq.core.state import Identity, State
+from onceq.core.state import DOUBTS_KEPT, Identity, State
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
@@ -264,7 +264,7 @@ class Manager:
         desk.emptied.update(dict.fromkeys(desk.state.subqueues))
         subqueues.tidy(desk)
         for waiting in desk.state.outgoing.values():
-            waiting.ever_sent = waiting.ordered_lane.next - 1
+            outgoing.recall(desk, waiting)
             outgoing.stir(desk, waiting)
             doubts.inquire(desk, waiting)
         arrival.meet_routers(desk)
@@ -389,6 +389,8 @@ def _expire(desk: Desk) -> None:
             if isinstance(holder, Outgoing):
                 outgoing.expire(desk, holder)
                 doubts.inquire(desk, holder)
+            elif holder.number == DOUBTS_KEPT:
+                doubts.give_up(desk)
             elif isinstance(holder, Queue):
                 receive.expire(desk, holder)
     desk.state.next_expiry = min(

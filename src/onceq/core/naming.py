@@ -18,6 +18,7 @@ from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import Register, Rewrite
 from onceq.core.desk import Desk, Mode
 from onceq.core.directory import DirectoryChanged, EditDirectory
+from onceq.core.doubts import inquire
 from onceq.core.ending import gave_up
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.outgoing import stir
@@ -84,6 +85,7 @@ def _nowhere(desk: Desk, outgoing: Outgoing) -> None:
         for first, count in lane.ranges(AVAILABLE, 0):
             gave_up(build, outgoing, index, first, count, reason)
     build.record()
+    inquire(desk, outgoing)
 
 
 def register(desk: Desk) -> None:

@@ -13,6 +13,7 @@ from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.decision import CloseSession, Hold, Ready
 from onceq.core.desk import Desk
+from onceq.core.doubts import inquire
 from onceq.core.ending import ended, gave_up
 from onceq.core.handles import check_sharing
 from onceq.core.holders import Holder, Outgoing, Queue
@@ -163,6 +164,7 @@ def purge(desk: Desk, item: PurgeQueue) -> None:
     build.record()
     if isinstance(holder, Outgoing):
         holder.pace.due_us = holder.pace.timeouts = 0
+        inquire(desk, holder)
     desk.answer(item.owner, item.request, count)
 
 

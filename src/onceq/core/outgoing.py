@@ -23,9 +23,11 @@ from onceq.core.trust import bind
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
+from onceq.model.limits import LEFT_AHEAD
 from onceq.model.names import Kind, url_of
 from onceq.packet.acks import FinalAck, OrderAck
 
+TOO_LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 PROBE_MESSAGES = 64
 """Sent at a time after a time-out, until anything is acknowledged (a window of MSMQ's)."""
 
@@ -125,6 +127,7 @@ def lost(
     goes on waiting until its time, and only then a new session is made (section 4.3).
     """
     outgoing.closing = False
+    nothing_leaves(desk, outgoing)
     if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(desk, outgoing):
         outgoing.session = 0
         outgoing.connected_s = 0
@@ -212,6 +215,43 @@ def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
     if outgoing.pace.timeouts:
         window = min(window, PROBE_MESSAGES)
     return min(lane.first_available() + window, lane.next) - 1
+
+
+def about_to_leave(desk: Desk, outgoing: Outgoing, lane: int, last: int) -> None:
+    """Messages up to a counter are about to be transmitted: see to it that this is known for ever.
+
+    The mark is durable before they leave. It runs ahead, so that few of them are needed, and what
+    it allowed in vain is taken back when the session ends.
+    """
+    outgoing.transmitted[lane] = max(outgoing.transmitted.get(lane, 0), last)
+    if last > outgoing.left.get(lane, 0):
+        desk.setup("left", number=outgoing.number, lanes=[[lane, last + LEFT_AHEAD]])
+
+
+def nothing_leaves(desk: Desk, outgoing: Outgoing) -> None:
+    """Nothing is transmitted before ``about_to_leave`` says so: take back what was allowed in
+    vain. It is not waited for; lost, it makes doubts of some messages that never left."""
+    vain = [
+        [lane, min(outgoing.transmitted.get(lane, 0), counter)]
+        for lane, counter in outgoing.left.items()
+        if counter > outgoing.transmitted.get(lane, 0)
+    ]
+    if vain:
+        desk.setup("left", forced=False, number=outgoing.number, lanes=vain)
+
+
+def recall(desk: Desk, outgoing: Outgoing) -> None:
+    """After a restart: what earlier lives may have transmitted.
+
+    An outgoing queue of an earlier version has left no mark: all that it holds may have left.
+    """
+    for index, lane in outgoing.lanes.items():
+        left = outgoing.left.get(index, 0) if outgoing.left_known else lane.next - 1
+        outgoing.transmitted[index] = min(left, lane.next - 1)
+    if not outgoing.left_known:
+        lanes = [[index, lane.next - 1] for index, lane in outgoing.lanes.items()]
+        desk.setup("left", forced=False, number=outgoing.number, lanes=lanes)
+    nothing_leaves(desk, outgoing)
 
 
 # ---- acknowledgments ---------------------------------------------------------------------
@@ -307,25 +347,13 @@ def expire(desk: Desk, outgoing: Outgoing) -> None:
     build = ChangeBuilder(desk)
     for index, lane in outgoing.lanes.items():
         for first, count in lane.expired(desk.now.wall_s, (AVAILABLE, AWAITING)):
-            _too_late(build, outgoing, index, first, count)
+            gave_up(build, outgoing, index, first, count, TOO_LATE)
     build.record()
     if build.change.moves:
         if outgoing.unacknowledged == 0:
             outgoing.pace.due_us = outgoing.pace.timeouts = 0
         elif outgoing.session:
             stir(desk, outgoing)
-
-
-def _too_late(build: ChangeBuilder, outgoing: Outgoing, index: int, first: int, count: int) -> None:
-    """A message that was never transmitted is certainly not delivered; a transactional one that
-    was, and whose end is not known, is in doubt (product D6, CNF-12)."""
-    sent = max(min(outgoing.ever_sent + 1 - first, count), 0) if index == TRANSACTIONAL_LANE else 0
-    if sent:
-        reason = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
-        gave_up(build, outgoing, index, first, sent, reason)
-    if sent < count:
-        reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        gave_up(build, outgoing, index, first + sent, count - sent, reason)
 
 
 def _attempt_over(desk: Desk, outgoing: Outgoing) -> None:
@@ -336,5 +364,5 @@ def _attempt_over(desk: Desk, outgoing: Outgoing) -> None:
         for w in wants:
             if w.flags & PUT_ONCE:
                 for first, count in lane.ranges(AVAILABLE, w.first, end=w.end):
-                    _too_late(build, outgoing, index, first, count)
+                    gave_up(build, outgoing, index, first, count, TOO_LATE)
     build.record()

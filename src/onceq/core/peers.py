@@ -73,6 +73,7 @@ def closed(desk: Desk, item: SessionClosed) -> None:
         outgoing = desk.state.holders.get(number)
         if isinstance(outgoing, Outgoing) and outgoing.session == item.session:
             lost(desk, outgoing, item.reason, idle=item.idle)
+            _ask_later(desk, outgoing)
 
 
 def connect_failed(desk: Desk, item: ConnectFailed) -> None:
@@ -80,6 +81,13 @@ def connect_failed(desk: Desk, item: ConnectFailed) -> None:
     outgoing = desk.state.holders.get(item.outgoing)
     if isinstance(outgoing, Outgoing) and outgoing.connecting:
         lost(desk, outgoing, item.reason, status=item.status)
+        _ask_later(desk, outgoing)
+
+
+def _ask_later(desk: Desk, outgoing: Outgoing) -> None:
+    """What was to be tried once has been tried, and may have arrived (CNF-4)."""
+    if not outgoing.inquiry_us:
+        inquire(desk, outgoing)
 
 
 def acked(desk: Desk, item: SessionAcked) -> None:
@@ -111,7 +119,7 @@ def acked(desk: Desk, item: SessionAcked) -> None:
             # What was transmitted twice on this session stands here twice (after a resume).
             if item.refused and messages == item.messages:
                 reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
-                gave_up(build, holder, index, at, size, reason, silent=True)
+                gave_up(build, holder, index, at, size, reason, answered=True)
                 if index == FORWARD_LANE:
                     # Its sender hears nothing, and has it in doubt when its time is over.
                     desk.notice("a message that was passed on was refused", holder.key,

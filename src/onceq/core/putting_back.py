@@ -23,7 +23,7 @@ from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing
 from onceq.core.properties import dump_properties
 from onceq.core.records import Move, Op
 from onceq.core.restored import PutBack
-from onceq.core.state import ACKS_OWED, DEAD_LETTER, ORDER_QUEUE_NUMBER
+from onceq.core.state import ACKS_OWED, DEAD_LETTER, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.names import Kind
@@ -76,10 +76,11 @@ def _set_aside(desk: Desk) -> int:
                 else:
                     _bury(build, outgoing, index, first, count)
                     aside += count
-    owed = desk.state.holders[ACKS_OWED]
-    for index, lane in owed.lanes.items():
-        for first, count in lane.ranges(AVAILABLE, 0):
-            build.move(Move(Op.RELEASE, owed.number, index, first, count))
+    # What is still to be told is told by the manager that the backup is of.
+    for number in (ACKS_OWED, DOUBTS_KEPT):
+        for index, lane in desk.state.holders[number].lanes.items():
+            for first, count in lane.ranges(AVAILABLE, 0):
+                build.move(Move(Op.RELEASE, number, index, first, count))
     build.record()
     return aside
 

@@ -190,6 +190,7 @@ def handed(holder: Holder, places: list[Place]) -> Handed:
     arrived, aborts = array("I"), array("I")
     classes: list[tuple[int, int]] = []
     moves: list[tuple[int, int, int]] = []
+    notes: list[tuple[int, int]] = []
     for index, first, count in places:
         lane = holder.lanes[index]
         pieces += lane.extents(first, count)
@@ -206,13 +207,15 @@ def handed(holder: Holder, places: list[Place]) -> Handed:
                 reason = lane.classes.get(first + i)
                 if reason is not None:
                     classes.append((at + i, reason))
+                if first + i in lane.notes:
+                    notes.append((at + i, lane.notes[first + i]))
         lookups.extend(range(base, base + count))
         if lane.aborts:
             aborts.extend(lane.aborts.get(c, 0) for c in range(first, first + count))
         else:
             aborts.frombytes(bytes(count * aborts.itemsize))
     return Handed(
-        tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves)
+        tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves), tuple(notes)
     )  # fmt: skip
 
 
@@ -230,6 +233,7 @@ def _handed_one(holder: Holder, place: Place) -> Handed:
         array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
         ((0, reason),) if reason is not None else (),
         ((0, *lane.moved[counter]),) if counter in lane.moved else (),
+        ((0, lane.notes[counter]),) if counter in lane.notes else (),
     )
 
 

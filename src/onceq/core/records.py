@@ -71,6 +71,7 @@ class Move:
     Attributes:
         heirs: Further takers, each as (holder, lane, class): one message may leave a dead letter, a
             journal copy and an acknowledgment that is owed, all in the record that ends it.
+        note: What ``to`` shall know beside the class (``Message.note``).
     """
 
     op: int
@@ -82,6 +83,7 @@ class Move:
     to: int = 0
     to_lane: int = 0
     heirs: tuple[tuple[int, int, int], ...] = ()
+    note: int = 0
 
 
 @dataclass(slots=True)
@@ -227,8 +229,8 @@ class Change:
         add = parts.append
         for m in self.moves:
             heirs = m.heirs
-            add(_MOVE.pack(m.op, m.lane, m.to_lane, len(heirs), m.reason, m.holder, m.first,
-                           m.count, m.to))  # fmt: skip
+            add(_MOVE.pack(m.op, m.lane, m.to_lane, len(heirs), m.reason | m.note << 16, m.holder,
+                           m.first, m.count, m.to))  # fmt: skip
             for heir in heirs:
                 add(_HEIR.pack(*heir))
         for a in self.advances:
@@ -322,7 +324,11 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     for _ in range(moves):
         op, lane, to_lane, more, reason, holder, first, count, to = reader.unpack(_MOVE)
         heirs = tuple(reader.unpack(_HEIR) for _ in range(more))
-        change.moves.append(Move(op, holder, lane, first, count, reason, to, to_lane, heirs))
+        change.moves.append(
+            Move(
+                op, holder, lane, first, count, reason & 0xFFFF, to, to_lane, heirs, reason >> 16
+            )
+        )  # fmt: skip
     for _ in range(advances):
         source, stream, last, first, size = reader.unpack(_ADVANCE)
         key = bytes(reader.take(size)).decode()

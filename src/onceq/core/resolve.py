@@ -169,7 +169,7 @@ def outgoing_for(desk: Desk, name: FormatName) -> Outgoing:
     if outgoing is None:
         if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
             raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")
-        desk.setup("outgoing", forced=False, number=state.next_number, name=str(name))
+        desk.setup("outgoing", forced=False, number=state.next_number, name=str(name), marked=True)
         outgoing = state.outgoing[name.key()]
         if name.kind is Kind.PRIVATE:
             desk.by_guid.setdefault(name.guid, []).append(outgoing)

@@ -46,6 +46,8 @@ def shift(state: Holders, move: Move, wall_s: int) -> None:
         reason = lane.classes.get(counter)
         if reason is not None:
             into.classes[place] = reason
+        if counter in lane.notes:
+            into.notes[place] = lane.notes[counter]
     for w, start, size in holder.wants(move.lane).parts(move.first, move.count):
         if w is not None:
             at = start - w.first

@@ -37,6 +37,7 @@ def snapshot(state: State) -> list[Buffer]:
                 "next": lane.next,
                 "aborts": list(lane.aborts.items()),
                 "classes": list(lane.classes.items()),
+                "notes": list(lane.notes.items()),
                 "moved": [[counter, *moves] for counter, moves in lane.moved.items()],
                 "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
                 "wanting": [_dump_wanting(w) for w in holder.wants(index)],
@@ -71,6 +72,9 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "outgoing": [
             [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
             for o in state.outgoing.values()
+        ],
+        "marks": [
+            [o.number, list(o.left.items())] for o in state.outgoing.values() if o.left_known
         ],
         "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
         "bound": state.bindings.dump(),
@@ -129,6 +133,7 @@ def restore(state: State, checkpoint: bytes) -> None:
     for number, name, stream, base, old, paused_s in head["outgoing"]:
         outgoing = state.make_outgoing(number, name)
         outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
+        outgoing.left_known = False
         outgoing.old = dict(map(tuple, old))
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
@@ -138,6 +143,10 @@ def restore(state: State, checkpoint: bytes) -> None:
         assert isinstance(served, Outgoing)
         served.served_from = first
         served.served_before = tuple((bytes.fromhex(g), a, b) for g, a, b in before)
+    for number, lanes in head.get("marks", ()):
+        marked = state.holders[number]
+        assert isinstance(marked, Outgoing)
+        marked.left, marked.left_known = dict(map(tuple, lanes)), True
     for number, name in head.get("aliases", ()):
         state.join_outgoing(number, name)
     (state.next_number, state.next_message, state.next_ordinal,
@@ -186,6 +195,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.next = values["next"]
         lane.aborts = dict(map(tuple, values["aborts"]))
         lane.classes = dict(map(tuple, values["classes"]))
+        lane.notes = dict(map(tuple, values.get("notes", ())))
         lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
         if values["wanting"]:
             holder.wanting[index] = Wants(map(_load_wanting, values["wanting"]))

@@ -44,7 +44,7 @@ from onceq.core.space import Space
 from onceq.core.wants import Wanting, Wants
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
-from onceq.model.limits import DUPLICATE_IDS_MAX
+from onceq.model.limits import DOUBT_AGE_S, DUPLICATE_IDS_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
@@ -60,6 +60,9 @@ ACKS_OWED = 5
 the core has their bytes only after the engine has read them (``core/acknowledge.py``)."""
 JOURNAL_BIT = 1 << 31
 """The journal of a queue has the number of the queue, and this bit."""
+DOUBTS_KEPT = 6
+"""Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
+told how they end (``core/doubts.py``)."""
 SYSTEM_QUEUES = {
     DEAD_XACT: ("system$;deadxact", True),
     DEAD_LETTER: ("system$;deadletter", False),
@@ -115,6 +118,8 @@ class State:
             self.holders[number] = self.queues[key] = queue
         owed = QueueProperties(name="system$;owed", private=False, number=ACKS_OWED)
         self.holders[ACKS_OWED] = Queue(ACKS_OWED, self.space, owed, system=True)
+        kept = QueueProperties(name="system$;doubts", private=False, number=DOUBTS_KEPT)
+        self.holders[DOUBTS_KEPT] = Queue(DOUBTS_KEPT, self.space, kept, system=True)
 
     # ---- records ------------------------------------------------------------------------
 
@@ -230,7 +235,7 @@ class State:
                 self._doubt(holder, lane, move)
                 # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
                 reason = move.reason if move.reason & NEGATIVE else 0
-                self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s)
+                self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s, move.note)
             for heir in move.heirs:
                 self._adopt(lane, move, heir, wall_s)
             self.take_out(holder, move.lane, first, count)
@@ -268,7 +273,9 @@ class State:
         for at in range(move.count):
             counter = move.first + at
             arrived = lane.state(counter) == AWAITING
-            doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived)
+            w = holder.wants(move.lane).at(counter)
+            flags = w.flags if w is not None else 0
+            doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived, flags)
             self.doubts.add(*holder.place_of(counter), doubt)
 
     def _settle(self, lane: Lane, move: Move, wall_s: int) -> None:
@@ -278,6 +285,7 @@ class State:
                 doubt.arrived = True
             elif doubt is not None:
                 lane.classes[counter] = move.reason
+                lane.notes.pop(counter, None)
                 self.doubts.forget(move.holder, move.lane, counter, 1)
                 one = replace(move, first=counter, count=1)
                 for heir in move.heirs:
@@ -290,13 +298,18 @@ class State:
             return self.memories.current(progress)
         return self.memories.left(source, key, stream)
 
-    def _adopt(self, lane: Lane, move: Move, heir: tuple[int, int, int], wall_s: int) -> None:
+    def _adopt(
+        self, lane: Lane, move: Move, heir: tuple[int, int, int], wall_s: int, note: int = 0
+    ) -> None:
         """Another queue takes packets over where they lie: a dead letter costs no copy.
 
         It arrives there now, so that a dead letter says when its message ended.
         """
         number, index, reason = heir
-        target = self.holders[number].lane(index)
+        target, expires = self.holders[number].lane(index), NEVER_S
+        if number == DOUBTS_KEPT:
+            expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
+            self.next_expiry = min(self.next_expiry, expires)
         lengths = lane.lengths(move.first, move.count)
         at = 0
         for extent in lane.extents(move.first, move.count):
@@ -305,9 +318,13 @@ class State:
             while size < extent.size:
                 size += lengths[at]
                 at += 1
-            first = target.append(extent.address, lengths[start:at], arrived=wall_s)
+            first = target.append(
+                extent.address, lengths[start:at], arrived=wall_s, expires=expires
+            )
             if reason:
                 target.classes.update(dict.fromkeys(range(first, first + at - start), reason))
+            if note:
+                target.notes.update(dict.fromkeys(range(first, first + at - start), note))
 
     def _see(self, seen: Seen, wall_s: int) -> None:
         known, source, key = self.seen, seen.source, seen.key
@@ -354,7 +371,13 @@ class State:
         elif setup.what == "drop-subqueue":
             self.drop_subqueue(values["number"])
         elif setup.what == "outgoing":
-            self.make_outgoing(values["number"], values["name"])
+            outgoing = self.make_outgoing(values["number"], values["name"])
+            # One that an earlier version has opened left no mark of what it transmitted.
+            outgoing.left_known = values.get("marked", False)
+        elif setup.what == "left":
+            outgoing = self._outgoing(values["number"])
+            outgoing.left.update((int(lane), counter) for lane, counter in values["lanes"])
+            outgoing.left_known = True
         elif setup.what == "alias":
             self.join_outgoing(values["number"], values["name"])
         elif setup.what == "drop-outgoing":
@@ -364,8 +387,7 @@ class State:
         elif setup.what == "offline":
             self.offline_s = values["since_s"]
         elif setup.what == "pause":
-            outgoing = self.holders[values["number"]]
-            assert isinstance(outgoing, Outgoing)
+            outgoing = self._outgoing(values["number"])
             outgoing.paused_s = values["since_s"]
         elif setup.what == "numbers":
             self.number_ceiling = values["ceiling"]
@@ -391,6 +413,9 @@ class State:
                 self.doubts = Doubts()
             for progress in self.progress.values():
                 progress.vague = True
+            for outgoing in self.outgoing.values():
+                # The life that is undone may have transmitted more than the backup knows.
+                outgoing.left_known = False
         elif setup.what == "stamp":
             self.stamp = values["stamp"]
             self.memories.lost()
@@ -434,12 +459,16 @@ class State:
         self.next_number = max(self.next_number, number + 1)
         return outgoing
 
+    def _outgoing(self, number: int) -> Outgoing:
+        outgoing = self.holders[number]
+        assert isinstance(outgoing, Outgoing)
+        return outgoing
+
     def join_outgoing(self, number: int, name: str) -> None:
         """A name shares the outgoing queue of another from now on: nothing sent under either
         overtakes the other, also when no directory can be asked any more."""
         (element,) = parse_format_name(name)
-        outgoing = self.holders[number]
-        assert isinstance(outgoing, Outgoing)
+        outgoing = self._outgoing(number)
         before = self.aliases.get(element.key())
         if before is not None:
             del before.also[element.key()]
@@ -492,8 +521,7 @@ class State:
 
     def drop_outgoing(self, number: int) -> None:
         """Forget an outgoing queue in which nothing is; what is sent there next opens another."""
-        outgoing = self.holders[number]
-        assert isinstance(outgoing, Outgoing)
+        outgoing = self._outgoing(number)
         assert not len(outgoing), "only an empty outgoing queue goes"
         for stream in (*outgoing.old, outgoing.stream):
             self.streams.pop(stream, None)

@@ -16,7 +16,7 @@ from onceq.core.desk import Desk
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
 from onceq.core.inputs import Room
 from onceq.core.lane import Lane
-from onceq.core.outgoing import held, last_allowed, start_clock
+from onceq.core.outgoing import about_to_leave, held, last_allowed, start_clock
 from onceq.packet.acks import order_ack
 
 
@@ -59,7 +59,7 @@ def room(desk: Desk, item: Room) -> None:
             if lane == TRANSACTIONAL_LANE:
                 more |= _load_ordered(desk, outgoing, load)
             else:
-                more |= _load_plain(peer, outgoing, lane, load)
+                more |= _load_plain(desk, peer, outgoing, lane, load)
     if load.count:
         peer.messages += load.count
         peer.recoverable += load.recoverable
@@ -131,13 +131,13 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
                 )
             )  # fmt: skip
         outgoing.sent = first + count - 1
-        outgoing.ever_sent = max(outgoing.ever_sent, outgoing.sent)
+        about_to_leave(desk, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
         if not outgoing.pace.due_us:
             start_clock(desk, outgoing)
     return outgoing.sent < last
 
 
-def _load_plain(peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool:
+def _load_plain(desk: Desk, peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool:
     """Other messages of one priority; whether more would follow.
 
     A range is noted as one, and ends as one. Where each message may end for itself (express ones,
@@ -163,4 +163,6 @@ def _load_plain(peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool
                 )
             )  # fmt: skip
         outgoing.plain_sent[index] = first + count - 1
+        if index in outgoing.wanting:
+            about_to_leave(desk, outgoing, index, first + count - 1)
     return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0

@@ -37,6 +37,7 @@ from onceq.core.state import (
     ACKS_OWED,
     DEAD_LETTER,
     DEAD_XACT,
+    DOUBTS_KEPT,
     JOURNAL,
     JOURNAL_BIT,
     State,
@@ -194,7 +195,7 @@ def kind_of(holder: Holder) -> str:
         return "dead-letter"
     if holder.number == JOURNAL or holder.number & JOURNAL_BIT:
         return "journal"
-    return "" if holder.number == ACKS_OWED else "queue"
+    return "" if holder.number in (ACKS_OWED, DOUBTS_KEPT) else "queue"
 
 
 def name_of(holder: Holder) -> str:

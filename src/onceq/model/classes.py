@@ -43,6 +43,11 @@ class MessageClass(IntEnum):
         return bool(self & 0x8000)
 
 
+SECOND_LETTER = 1
+"""Note of a dead letter: its sender has another one, which is the one to return. A note larger than
+this is the class of what ended the wait for a message in doubt."""
+
+
 def class_name(value: int) -> str:
     """Name of a class for people; applications may define values of their own."""
     try:

@@ -242,6 +242,14 @@ NOTICE_EVERY_S: Final = 3_600
 DOUBTS_MAX: Final = 50_000
 """Dead letters in doubt that a manager asks about; others stay in doubt (product D6)."""
 
+DOUBT_AGE_S: Final = 345_600
+"""Seconds for which a message in doubt without a dead letter is kept, so that its sender can be
+told the truth when its doubt is settled; then he is told that it stays in doubt."""
+
+LEFT_AHEAD: Final = 1 << 16
+"""Messages of an outgoing queue that one durable mark allows to leave: how many of those that
+wait at a crash may count as transmitted without having been."""
+
 SPARSE_POSITIONS_MAX: Final = 1_000_000
 """Positions of queues looked at in one piece of housekeeping for messages that keep an old part of
 the log; some 0.1 s of processor time."""

@@ -101,6 +101,9 @@ class Message:
         sent_to: The name of several destinations as the application gave it, and
         copies_to: the queues that it stood for, all of them (FN-16): what MSMQ 3.0 and MSMQ 2.0
             show as the destination. "" where there was one.
+        note: Of a dead letter in doubt the class of what ended the wait for it (its time, an
+            operator, the directory); ``SECOND_LETTER`` where its sender has another dead letter,
+            which is the one to return; else 0.
     """
 
     body: bytes
@@ -140,6 +143,7 @@ class Message:
     sent_to: str = ""
     copies_to: str = ""
     source_address: bytes = field(default=b"", repr=False)
+    note: int = 0
 
     @property
     def text(self) -> str:

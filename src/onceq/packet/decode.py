@@ -46,6 +46,7 @@ def decode(
     abort_count: int = 0,
     message_class: int | None = None,
     moves: tuple[int, int] = (0, 0),
+    note: int = 0,
 ) -> Message:
     """The message of a packet, as an application sees it.
 
@@ -53,13 +54,14 @@ def decode(
         arrived_time: Seconds since 1970 UTC, when it entered its queue; 0: it has not.
         message_class: What it became, if the packet does not say (dead letters).
         moves: How often it was moved between subqueues, and the second of the last time.
+        note: What is known beside the class (``Message.note``).
 
     Raises:
         MalformedPacket: It is not a packet; the text names field and offset.
     """
     return message_of(
         headers(packet), arrived_time=arrived_time, lookup_id=lookup_id,
-        abort_count=abort_count, message_class=message_class, moves=moves,
+        abort_count=abort_count, message_class=message_class, moves=moves, note=note,
     )  # fmt: skip
 
 
@@ -71,6 +73,7 @@ def message_of(
     abort_count: int = 0,
     message_class: int | None = None,
     moves: tuple[int, int] = (0, 0),
+    note: int = 0,
 ) -> Message:
     """As ``decode``, for a packet already taken apart."""
     user, props, tx = parts.user, parts.properties, parts.transaction
@@ -114,6 +117,7 @@ def message_of(
         trace=bool(parts.base.flags & at.BASE_TRACE),
         sent_to=lists.sent_to,
         copies_to=lists.copies_to,
+        note=note,
     )
 
 

@@ -99,6 +99,7 @@ def _answer_frame(request: int, code: int, result: object) -> list[Buffer]:
         head = frames.HandedHead(
             len(result.run), result.lookups.tobytes(), result.arrived.tobytes(),
             result.aborts.tobytes(), list(result.moves), result.scanned,
+            list(result.notes),
         )  # fmt: skip
         return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
     if isinstance(result, Opened):

@@ -20,6 +20,7 @@ class Delivered:
         run: Their packets.
         lookups, arrived, aborts: One number for each.
         moves: (index, count, second of the last) of those that were moved between subqueues.
+        notes: (index, note) of dead letters of which more is known than the class.
         scanned: Of a search: the lookup identifier up to which it has come; else 0.
     """
 
@@ -29,6 +30,7 @@ class Delivered:
     aborts: array[int]
     moves: tuple[tuple[int, int, int], ...] = ()
     scanned: int = 0
+    notes: tuple[tuple[int, int], ...] = ()
 
 
 def delivered(handed: Handed, fetch: Callable[[Sequence[Piece]], Buffer]) -> Delivered:
@@ -43,14 +45,20 @@ def delivered(handed: Handed, fetch: Callable[[Sequence[Piece]], Buffer]) -> Del
         data = bytes(changed)
     if handed.pick is None:
         return Delivered(
-            Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts, handed.moves
-        )
+            Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts,
+            handed.moves, notes=handed.notes,
+        )  # fmt: skip
     run, part, scanned = picked(handed, data)
     moves = tuple(
         (index - part.start, count, last)
         for index, count, last in handed.moves
         if part.start is not None and part.start <= index < part.stop
     )
+    notes = tuple(
+        (index - part.start, note)
+        for index, note in handed.notes
+        if part.start is not None and part.start <= index < part.stop
+    )
     return Delivered(
-        run, handed.lookups[part], handed.arrived[part], handed.aborts[part], moves, scanned
+        run, handed.lookups[part], handed.arrived[part], handed.aborts[part], moves, scanned, notes
     )

@@ -28,13 +28,13 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
     State: frozenset({"next_expiry"}),
     Lane: frozenset({"next_expiry", "cursor", "head"}),
-    Chunk: frozenset({"next_expiry", "rising"}),
+    Chunk: frozenset({"next_expiry", "reach_known", "rising"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
     Queue: frozenset({"handles", "shown", "turns", "waiting"}),
     Outgoing: frozenset({
-        "closing", "connected_s", "connecting", "ever_sent", "history", "inquiries", "inquiry_us",
+        "closing", "connected_s", "connecting", "history", "inquiries", "inquiry_us",
         "last_ack", "last_ack_count", "last_ack_s", "pace", "plain_sent", "retry_us", "sent",
-        "session", "trouble", "turned_away",
+        "session", "transmitted", "trouble", "turned_away",
     }),
     Progress: frozenset({
         "acked_us", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects", "session",

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ADMIN = "private$\\acks"
 NEGATIVE, ON_RECEIVE = 0x8000, 0x4000
+IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+"""It says that nothing is known: so it is true of whatever has happened."""
 _BITS = {
     (False, False): Acknowledge.POSITIVE_ARRIVAL,
     (False, True): Acknowledge.POSITIVE_RECEIVE,
@@ -84,7 +86,10 @@ class Told:
     def _one(self, message: Message, place: Place, ack: Decoded) -> None:
         value = ack.message_class
         negative, late = bool(value & NEGATIVE), bool(value & ON_RECEIVE)
-        if not message.properties.acknowledge & _BITS[negative, late]:
+        bits = _BITS[negative, late]
+        if value == IN_DOUBT:
+            bits |= Acknowledge.NEGATIVE_ARRIVAL
+        if not message.properties.acknowledge & bits:
             self._wrong(message, ack, "nobody asked for it")
         if message.refused or (message.unit is not None and not message.unit.seen
                                and message.unit.status.value != "committed"):  # fmt: skip
@@ -95,7 +100,7 @@ class Told:
         if value == MessageClass.ACK_RECEIVE and not copy.received and not place.leaks:
             self._wrong(message, ack, "nobody has received it")
         # A transaction that holds a message when its queue is deleted commits in vain (1.10).
-        in_vain = value == MessageClass.NACK_QUEUE_DELETED
+        in_vain = value in (MessageClass.NACK_QUEUE_DELETED, IN_DOUBT)
         if negative and ordered and copy.received and not in_vain:
             self._wrong(message, ack, "it was received")
         timers = (p.time_to_reach_queue, p.time_to_be_received)
@@ -114,6 +119,7 @@ class Told:
         """Of each kind there is one at the most, and never both of a kind."""
         if message.unit is None:
             return  # the network may have repeated the message itself, long after
+        acks = [ack for ack in acks if ack.message_class != IN_DOUBT]
         arrival = [a for a in acks if not a.message_class & ON_RECEIVE]
         ending = [a for a in acks if a.message_class & ON_RECEIVE]
         for kind in (arrival, ending):

@@ -210,12 +210,14 @@ class Verdict:
         mortal = self._mortal(message)
         if reason == IN_DOUBT:
             self.world.marks[marks.IN_DOUBT] += 1
-            if not mortal:
-                self._wrong(message, place, copy, "I15, expired without a lifetime")
+            if not (mortal or self._purged_here(message, place) or place.deleted_us >= 0):
+                self._wrong(message, place, copy, "I11, in doubt, and nothing has ended it")
             return
         if reason == REMOVED_HERE:
             if not self._purged_here(message, place):
                 self._wrong(message, place, copy, "I11, removed by nobody")
+            elif copy.received or copy.seen:
+                self._wrong(message, place, copy, "I11, accepted, and said to be removed unsent")
             return
         gone_with_queue = reason == 0xC000 and place.deleted_us >= 0
         if copy.received and not gone_with_queue:

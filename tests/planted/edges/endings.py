@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from onceq.core import doubts, ending, graves, naming, operate, outgoing
 from onceq.core.change_builder import ChangeBuilder
+from onceq.core.desk import Desk
+from onceq.core.holders import Outgoing
 from onceq.core.records import Move, Put
+from onceq.core.state import DOUBTS_KEPT
 from tests.planted.planted import Planted
 
+LEFT = "tests/conformance/test_what_left.py::"
 BUILDER = "tests/unit/core/test_change_builder.py::"
 
 
@@ -40,6 +47,63 @@ def counted_anew_for_each(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ChangeBuilder, "move", move)
 
 
+def never_transmitted(build: ChangeBuilder, waiting: Outgoing, *where: Any, **more: Any) -> None:
+    """What ends in an outgoing queue is taken for never transmitted."""
+    sent, waiting.transmitted = waiting.transmitted, {}
+    ending.gave_up(build, waiting, *where, **more)
+    waiting.transmitted = sent
+
+
+def purge_says_removed(patch: pytest.MonkeyPatch) -> None:
+    """A purge calls removed what may have arrived."""
+    patch.setattr(operate, "gave_up", never_transmitted)
+
+
+def directory_says_nowhere(patch: pytest.MonkeyPatch) -> None:
+    """What a queue had been sent that left the directory is called not delivered."""
+    patch.setattr(naming, "gave_up", never_transmitted)
+
+
+def doubt_without_letter_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """In doubt without a dead letter there is nothing to be told."""
+
+    def taker(*arguments: Any, **more: Any) -> int:
+        found = original(*arguments, **more)
+        return 0 if found == DOUBTS_KEPT else found
+
+    original = graves.taker
+    patch.setattr(ending, "taker", taker)
+
+
+def mark_not_durable(patch: pytest.MonkeyPatch) -> None:
+    """A packet leaves before the mark that says so is durable."""
+
+    def setup(self: Desk, what: str, *, forced: bool = True, **values: object) -> None:
+        original(self, what, forced=forced and what != "left", **values)
+
+    original = Desk.setup
+    patch.setattr(Desk, "setup", setup)
+
+
+def restart_forgets_what_never_left(patch: pytest.MonkeyPatch) -> None:
+    """After a restart everything that waits counts as transmitted."""
+
+    def recall(desk: Desk, waiting: Outgoing) -> None:
+        waiting.transmitted = {index: lane.next - 1 for index, lane in waiting.lanes.items()}
+
+    patch.setattr(outgoing, "recall", recall)
+
+
+def mark_stays_ahead(patch: pytest.MonkeyPatch) -> None:
+    """What a mark allowed in vain is not taken back when the session ends."""
+    patch.setattr(outgoing, "nothing_leaves", lambda desk, waiting: None)
+
+
+def received_late_without_a_copy(patch: pytest.MonkeyPatch) -> None:
+    """A dead letter in doubt goes when its message was received, and leaves no journal copy."""
+    patch.setattr(doubts, "journal_takes", lambda build, move: False)
+
+
 PLANTED = (
     Planted(
         "laid-packets-weigh-nothing", laid_packets_weigh_nothing,
@@ -53,6 +117,34 @@ PLANTED = (
     Planted(
         "counted-anew-for-each-range", counted_anew_for_each,
         BUILDER + "test_work_grows_with_the_number_of_messages_and_no_faster",
+    ),
+    Planted(
+        "purge-says-removed", purge_says_removed,
+        LEFT + "test_what_was_transmitted_and_then_purged_is_in_doubt_until_it_is_asked_for",
+    ),
+    Planted(
+        "directory-says-nowhere", directory_says_nowhere,
+        LEFT + "test_a_queue_that_left_the_directory_leaves_what_was_transmitted_in_doubt",
+    ),
+    Planted(
+        "doubt-without-letter-forgotten", doubt_without_letter_forgotten,
+        LEFT + "test_who_asked_for_negative_acknowledgments_only_hears_when_doubt_ends",
+    ),
+    Planted(
+        "mark-not-durable", mark_not_durable,
+        LEFT + "test_what_left_is_in_doubt_also_when_the_sender_dies_at_once",
+    ),
+    Planted(
+        "restart-forgets-what-never-left", restart_forgets_what_never_left,
+        LEFT + "test_what_never_left_is_certain_over_restarts",
+    ),
+    Planted(
+        "mark-stays-ahead", mark_stays_ahead,
+        LEFT + "test_what_never_left_is_certain_over_restarts",
+    ),
+    Planted(
+        "received-late-without-a-copy", received_late_without_a_copy,
+        LEFT + "test_what_was_received_after_all_is_in_the_journal",
     ),
 )  # fmt: skip
 """Mistakes, each with what finds it."""

@@ -38,7 +38,9 @@ runs = st.lists(st.binary(max_size=40), max_size=5).map(Run.of)
 byte = st.integers(0, 255)
 u16 = st.integers(0, 0xFFFF)
 heirs = st.lists(st.tuples(u32, byte, u16), max_size=4).map(tuple)
-moves = st.builds(Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u32, u32, byte, heirs)
+moves = st.builds(
+    Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u16, u32, byte, heirs, u16
+)
 flags = st.integers(0, 0x7FFF)
 puts = st.builds(Put, u32, byte, u64, runs, u64, u32, u32, u32, flags, u16, u32, guid, u32)
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=5).map(lambda n: array("I", n))

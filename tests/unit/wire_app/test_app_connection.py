@@ -166,7 +166,7 @@ def test_messages_are_handed_out_with_their_tables() -> None:
     ((_, code, head),) = talk.transport.sent
     assert code == Code.RECEIVE | ANSWER
     assert head == [2, array("Q", [1, 2]).tobytes(), numbers.tobytes(),
-                    array("I", [0, 3]).tobytes(), [], 0]  # fmt: skip
+                    array("I", [0, 3]).tobytes(), [], 0, []]  # fmt: skip
 
 
 def test_a_wrong_request_is_answered_and_the_connection_goes_on() -> None:

@@ -273,7 +273,7 @@ class HandedHead(_Head):
     """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32.
 
     ``moves``: (index, how often, second of the last) of those moved between subqueues.
-    ``scanned``: how far a search has come.
+    ``scanned``: how far a search has come. ``notes``: (index, note) of dead letters.
     """
 
     count: int
@@ -282,6 +282,7 @@ class HandedHead(_Head):
     aborts: bytes
     moves: list[tuple[int, int, int]] = []
     scanned: int = 0
+    notes: list[tuple[int, int]] = []
 
 
 class ListHead(_Head):

@@ -1,0 +1,328 @@
+"""What may have left is in doubt, whatever ended it here, and its doubt belongs to who asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceq.core import inputs
+from onceq.errors import ReceiveTimeout
+from onceq.model.classes import MessageClass as C
+from onceq.model.limits import DOUBT_AGE_S
+from onceq.model.message import Acknowledge, Delivery, Journal
+from onceq.model.queue import QueueProperties
+from onceq.testing.relay import Passing, faithful
+from tests.conformance.world import Node, World, fast
+
+Q, N = r"DIRECT=OS:B\private$\q", r"DIRECT=OS:B\private$\n"
+LOCAL, ADMIN = r"private$\q", r"private$\adm"
+DEAD, DEAD_PLAIN, JOURNAL = "SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER", "SYSTEM$;JOURNAL"
+BAD_NEWS: dict[str, Any] = {"acknowledge": Acknowledge.NEGATIVE_ARRIVAL, "admin_queue": ADMIN}
+PUBLIC = QueueProperties("p", private=False, transactional=True)
+IN_DOUBT = C.NACK_RECEIVE_TIMEOUT_AT_SENDER
+
+
+@pytest.fixture
+def world() -> World:
+    world = World("A", "B")
+    world["B"].create("q")
+    world["B"].create("n", transactional=False)
+    world["A"].create("adm", transactional=False)
+    return world
+
+
+def found(node: Node, queue: str) -> dict[bytes, tuple[int, int]]:
+    """Bodies, and of each the class and the note."""
+    try:
+        return {m.body: (m.message_class, m.note) for m in node.messages(queue)}
+    except ReceiveTimeout:
+        return {}
+
+
+def told(node: Node) -> dict[bytes, int]:
+    """What came to the administration queue, by body (negative acknowledgments repeat it)."""
+    return {body: value for body, (value, _) in found(node, ADMIN).items()}
+
+
+def nothing_heard(world: World, *through: int) -> None:
+    """Messages with these numbers reach B, no others, and A hears nothing of it."""
+
+    def policy(p: Passing) -> list[tuple[int, Passing]]:
+        lost = p.kind in (1, 2, 3) or (p.kind == 0 and p.number not in through)
+        return [] if lost else faithful(p)
+
+    world.link("A", "B").policy = policy
+
+
+def whole_again(world: World) -> None:
+    world.link("A", "B").policy = faithful
+    world.mend("A", "B")
+
+
+def sent_and_cut(world: World, *bodies: bytes, **asked: Any) -> None:
+    """Of these messages the first arrives, the others are lost; then there is no link."""
+    nothing_heard(world, 1)
+    world["A"].once(Q, *bodies, **asked)
+    world.run(3)
+    world.cut("A", "B")
+    world.run(1)
+
+
+def purge(node: Node, queue: str = Q) -> None:
+    node.ask(lambda o, r: inputs.PurgeQueue(o, r, queue))
+
+
+# ---- what removes it ---------------------------------------------------------------------------
+
+
+def test_what_was_transmitted_and_then_purged_is_in_doubt_until_it_is_asked_for(
+    world: World,
+) -> None:
+    a, b = world["A"], world["B"]
+    sent_and_cut(world, b"arrived", b"lost", journal=Journal.DEADLETTER)
+    a.once(Q, b"never left", journal=Journal.DEADLETTER)
+    purge(a)
+    assert found(a, DEAD) == {
+        b"arrived": (IN_DOUBT, C.NACK_DELETED),
+        b"lost": (IN_DOUBT, C.NACK_DELETED),
+        b"never left": (C.NACK_DELETED, 0),
+    }
+    whole_again(world)
+    world.run(60)
+    assert found(a, DEAD)[b"arrived"] == (IN_DOUBT, C.NACK_DELETED), "its end is not known yet"
+    assert found(a, DEAD)[b"lost"] == (C.NACK_DELETED, 0), "never delivered, and why"
+    b.receive(LOCAL)
+    world.run(10)
+    assert set(found(a, DEAD)) == {b"lost", b"never left"}
+
+
+def test_a_purge_of_what_awaits_its_end_does_not_call_it_undelivered(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"there", journal=Journal.DEADLETTER)
+    world.run(5)
+    assert a.look("outgoing-queue", Q).awaiting_final == 1
+    purge(a)
+    assert found(a, DEAD) == {b"there": (IN_DOUBT, C.NACK_DELETED)}
+    b.receive(LOCAL)
+    world.run(5)
+    assert not found(a, DEAD)
+
+
+def test_a_queue_that_left_the_directory_leaves_what_was_transmitted_in_doubt() -> None:
+    world = World("A", "B", directory=True)
+    b = world["B"]
+    b.ask(lambda o, r: inputs.CreateQueue(o, r, PUBLIC, b"P" * 16))
+    world.run(5)
+    name = f"PUBLIC={b.look('queue', 'p').format_name.partition('=')[2]}"
+    nothing_heard(world, 1)
+    world["A"].once(name, b"arrived", b"lost", journal=Journal.DEADLETTER)
+    world.run(3)
+    world.cut("A", "B")
+    world["A"].once(name, b"never left", journal=Journal.DEADLETTER)
+    b.delete("p")
+    world.run(120)
+    gone = C.NACK_BAD_DESTINATION_QUEUE
+    assert found(world["A"], DEAD) == {
+        b"arrived": (IN_DOUBT, gone), b"lost": (IN_DOUBT, gone), b"never left": (gone, 0),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["purged", "expired"])
+def test_what_is_not_transactional_and_may_have_left_is_in_doubt(world: World, how: str) -> None:
+    """Nobody can be asked about it: so its sender is told that nothing is known."""
+    a = world["A"]
+    link = world.link("A", "B")
+    # B gets it, and A hears nothing: the acknowledgments of the session are lost.
+    link.muted.add("A")
+    lifetime = {"time_to_reach_queue": 30} if how == "expired" else {}
+    a.send(0, N, b"left", journal=Journal.DEADLETTER, delivery=Delivery.RECOVERABLE,
+           **BAD_NEWS, **lifetime)  # fmt: skip
+    world.run(3)
+    world.cut("A", "B")
+    a.send(0, N, b"never", journal=Journal.DEADLETTER, delivery=Delivery.RECOVERABLE,
+           **BAD_NEWS, **lifetime)  # fmt: skip
+    if how == "purged":
+        purge(a, N)
+    world.run(60)
+    cause = C.NACK_DELETED if how == "purged" else C.NACK_REACH_QUEUE_TIMEOUT
+    assert found(a, DEAD_PLAIN) == {b"left": (IN_DOUBT, cause), b"never": (cause, 0)}
+    assert told(a) == {b"left": IN_DOUBT, b"never": cause}
+
+
+# ---- whose doubt it is -------------------------------------------------------------------------
+
+
+def test_who_asked_for_negative_acknowledgments_only_hears_when_doubt_ends(world: World) -> None:
+    a = world["A"]
+    sent_and_cut(world, b"arrived", b"lost", time_to_reach_queue=10, **BAD_NEWS)
+    a.once(Q, b"never left", time_to_reach_queue=10, **BAD_NEWS)
+    world.run(30)
+    assert told(a) == {b"never left": C.NACK_REACH_QUEUE_TIMEOUT}
+    assert a.look("outgoing-queue", Q).in_doubt == 2
+    assert not found(a, DEAD), "no dead letter was asked for"
+    whole_again(world)
+    world.run(60)
+    assert told(a) == dict.fromkeys((b"never left", b"lost"), C.NACK_REACH_QUEUE_TIMEOUT)
+    assert a.look("outgoing-queue", Q).in_doubt == 0
+
+
+def test_a_doubt_without_dead_letters_outlives_power_cuts(world: World) -> None:
+    a = world["A"]
+    sent_and_cut(world, b"arrived", b"lost", time_to_reach_queue=10, **BAD_NEWS)
+    world.run(30)
+    for checkpoint in (True, False):
+        assert a.engine is not None
+        if checkpoint:
+            a.engine.checkpoint()
+        a.power_cut()
+        a.start()
+    whole_again(world)
+    world.run(60)
+    assert told(a) == {b"lost": C.NACK_REACH_QUEUE_TIMEOUT}
+
+
+def test_a_doubt_that_nobody_can_settle_is_told_in_the_end(world: World) -> None:
+    a = world["A"]
+    sent_and_cut(world, b"arrived", b"lost", time_to_reach_queue=10, **BAD_NEWS)
+    world.run(DOUBT_AGE_S - 100)
+    assert not told(a)
+    world.run(200)
+    assert told(a) == dict.fromkeys((b"arrived", b"lost"), IN_DOUBT)
+    assert a.look("outgoing-queue", Q).in_doubt == 0
+
+
+def test_of_a_peer_that_cannot_be_asked_the_doubt_is_told_at_once() -> None:
+    world = World("A", "B", settings=fast(settle_doubts=False))
+    world["B"].create("q")
+    world["A"].create("adm", transactional=False)
+    sent_and_cut(world, b"arrived", b"lost", time_to_reach_queue=10, **BAD_NEWS)
+    world.run(30)
+    assert not told(world["A"])
+    world["A"].once(Q, b"next")
+    whole_again(world)
+    world.run(60)
+    assert told(world["A"]) == dict.fromkeys((b"arrived", b"lost"), IN_DOUBT)
+
+
+# ---- the journal is the heir -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("journal", [Journal.JOURNAL, Journal.JOURNAL | Journal.DEADLETTER])
+def test_what_was_received_after_all_is_in_the_journal(world: World, journal: Journal) -> None:
+    a, b = world["A"], world["B"]
+    sent_and_cut(world, b"late", journal=journal, time_to_reach_queue=10, time_to_be_received=20)
+    b.receive(LOCAL)
+    world.run(60)
+    wanted = {b"late": (IN_DOUBT, C.NACK_REACH_QUEUE_TIMEOUT)}
+    assert found(a, DEAD) == (wanted if journal & Journal.DEADLETTER else {})
+    assert not found(a, JOURNAL)
+    whole_again(world)
+    world.run(60)
+    assert not found(a, DEAD)
+    assert a.bodies(JOURNAL) == [b"late"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_dead_letter_that_is_held_goes_when_its_transaction_ends(
+    world: World, kept: bool
+) -> None:
+    a, b = world["A"], world["B"]
+    both = Journal.JOURNAL | Journal.DEADLETTER
+    sent_and_cut(world, b"late", journal=both, time_to_reach_queue=10, time_to_be_received=20)
+    b.receive(LOCAL)
+    world.run(60)
+    tx = a.begin()
+    a.receive(DEAD, tx=tx)
+    whole_again(world)
+    world.run(60)
+    assert a.bodies(JOURNAL) == [b"late"]
+    if kept:
+        a.commit(tx)
+    else:
+        a.abort(tx)
+    assert not found(a, DEAD), "it is not given back: it was received"
+
+
+# ---- never left --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("before", ["nothing", "some", "a session"])
+def test_what_never_left_is_certain_over_restarts(
+    world: World, before: str, checkpoint: bool
+) -> None:
+    a = world["A"]
+    if before == "some":
+        sent_and_cut(world, b"left", journal=Journal.DEADLETTER, time_to_reach_queue=100)
+    elif before == "a session":
+        a.once(Q, b"accepted")
+        world.run(5)
+        world.cut("A", "B")
+        world.run(1)
+    else:
+        world.cut("A", "B")
+    a.once(Q, b"never", journal=Journal.DEADLETTER, time_to_reach_queue=100, **BAD_NEWS)
+    for _ in range(2):
+        assert a.engine is not None
+        if checkpoint:
+            a.engine.checkpoint()
+        a.power_cut()
+        a.start()
+        world.run(5)
+    world.run(120)
+    late = C.NACK_REACH_QUEUE_TIMEOUT
+    wanted = {b"never": (late, 0)} | ({b"left": (IN_DOUBT, late)} if before == "some" else {})
+    assert found(a, DEAD) == wanted
+    assert told(a) == {b"never": late}
+
+
+def test_what_left_is_in_doubt_also_when_the_sender_dies_at_once(world: World) -> None:
+    """The mark is durable before the packet leaves."""
+    a, b = world["A"], world["B"]
+    nothing_heard(world, 1)
+    a.once(Q, b"left", journal=Journal.DEADLETTER, time_to_reach_queue=50)
+    while not b.look("streams"):
+        world.step()
+    a.power_cut()
+    world.cut("A", "B")
+    a.start()
+    world.run(100)
+    assert found(a, DEAD) == {b"left": (IN_DOUBT, C.NACK_REACH_QUEUE_TIMEOUT)}
+
+
+def test_commits_while_messages_leave_cost_no_sync_more(world: World) -> None:
+    """One mark allows many messages: the log of a hundred commits holds but one."""
+    a = world["A"]
+    marks: list[object] = []
+    assert a.engine is not None
+    desk = a.engine.manager._desk
+    before = desk.setup
+
+    def setup(what: str, **more: Any) -> None:
+        if what == "left":
+            marks.append(more)
+        before(what, **more)
+
+    desk.setup = setup  # type: ignore[method-assign, assignment]
+    for number in range(100):
+        a.once(Q, b"%d" % number)
+        world.run(0.1)
+    assert len(marks) == 1
+    assert len(world["B"].bodies(LOCAL)) == 100
+
+
+def test_a_manager_that_was_put_back_does_not_say_what_it_cannot_know(world: World) -> None:
+    """The life that is undone may have transmitted what the backup has as never left."""
+    a = world["A"]
+    world.cut("A", "B")
+    a.once(Q, b"waits", journal=Journal.DEADLETTER, time_to_reach_queue=50)
+    engine = a.engine
+    assert engine is not None
+    restored = {"at_s": 2, "taken_s": 1, "position": 1}
+    note = engine.manager._wrapped(world.now(), lambda desk: desk.setup("restored", **restored))
+    engine.settle([note])
+    a.kill()
+    a.start()
+    world.run(100)
+    assert found(a, DEAD) == {b"waits": (IN_DOUBT, C.NACK_REACH_QUEUE_TIMEOUT)}
