@@ -227,9 +227,7 @@ def test_a_receiver_restored_from_a_backup_does_not_say_what_it_cannot_know(worl
     b = world["B"]
     assert b.engine is not None
     desk = b.engine.manager._desk
-    desk.state.apply_setup(Setup(
-        "stamp", {"stamp": desk.identity.installed_s + 999}
-    ))  # fmt: skip
+    desk.state.apply_setup(Setup("restored", {"at_s": 9, "taken_s": 5, "position": 0}))
     world.mend("A", "B")
     world.run(60)
     assert set(dead(world["A"]).values()) == {IN_DOUBT}

@@ -83,12 +83,18 @@ def test_case_058_streams_are_compared_by_order(
     assert found.verdict is verdict
 
 
+MESSAGE = 56
+"""Where the message number stands."""
+
+
 def forged(world: World, stream: int, number: int, previous: int) -> None:
     """Let a packet with these numbers come to B, in the stream before or after A's, or in it."""
     kept = world.link("A", "B").data()[0]
     packet = bytearray(kept.packet)
     at, _ = names_end(packet, 0)
     struct.pack_into("<QII", packet, at + 4, kept.stream + stream, number, previous)
+    (message,) = struct.unpack_from("<I", packet, MESSAGE)
+    struct.pack_into("<I", packet, MESSAGE, message + number - 1)
     world.link("A", "B").inject(replace(kept, packet=bytes(packet)))
     world.run(0.01)
 

@@ -12,6 +12,7 @@ import itertools
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 from onceq.client.results import Batch
@@ -211,6 +212,7 @@ class Node(Applications):
             directory=self.world.directory,
             http=self.http,
             history=self.world.keep(store, self.files, self.settings),
+            entropy=self.world.entropy,
         )
         self.engine.start()
         self.owner = self.engine.owner(self.answers.__setitem__)
@@ -359,6 +361,7 @@ class World:
         """
         self.directory = self.make_directory() if directory else None
         self.now_us = 1_000_000
+        self.entropy = Random(1).randbytes
         self.settings = settings
         self.nodes: dict[str, Node] = {}
         self.links: dict[frozenset[str], Link] = {}

@@ -80,7 +80,7 @@ class GroupLife:
         self.engine = Engine(
             manager=Manager(IDENTITY, settings), store=self.store, clock=self,
             network=NoNetwork(),
-            settings=settings, wake=lambda: None, fatal=self._fatal,
+            settings=settings, wake=lambda: None, fatal=self._fatal, entropy=bytes,
         )  # fmt: skip
         self.engine.start()
         self.owner = self.engine.owner(self.answers.__setitem__)

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onceq.client.link import result_of
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.errors import MalformedPacket
@@ -49,7 +50,7 @@ class World:
         self.store = MemoryStore()
         self.engine = Engine(
             manager=self.manager, store=self.store, clock=self, network=self,
-            settings=Settings(), wake=lambda: None, fatal=self._fatal,
+            settings=Settings(), wake=lambda: None, fatal=self._fatal, entropy=bytes,
         )  # fmt: skip
         self.engine.start()
         self.transport = Transport()
@@ -94,7 +95,10 @@ class World:
         """The manager is whole, and what it wrote can be read back."""
         assert self.manager.position == self.store.position
         other = Manager(Identity(b"A" * 16, "ALPHA", 1_600_000_000), Settings())
-        other.recover(self.read(), None, self.store.records(), self.store.position)
+        other.recover(
+            self.read(), None, self.store.records(), self.store.position,
+            entropy=bytes(ENTROPY_BYTES),
+        )  # fmt: skip
 
     def leave(self) -> None:
         """The application goes; nothing of it may stay open."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from onceq.core import inputs
 from onceq.core.decision import Transmit
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
@@ -77,7 +78,8 @@ class Receiver(Core):
         manager = Manager(IDENTITY, Settings())
         records, position = list(self.records), self.manager.position
         self.manager = manager
-        self.kept(manager.recover(self.now(), None, records, position))
+        entropy = bytes(ENTROPY_BYTES)
+        self.kept(manager.recover(self.now(), None, records, position, entropy=entropy))
         self.sessions.clear()
 
     def _session(self, source: bytes) -> int:

@@ -15,6 +15,7 @@ from onceq.core import inputs, outgoing
 from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import Handed
 from onceq.core.items import SendItem
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.core.records import Change, decode
 from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
@@ -97,7 +98,7 @@ class World(Core):
 
     def __post_init__(self) -> None:
         self.manager = Manager(IDENTITY, self.settings)
-        self.kept(self.manager.recover(self.now(), None, [], 0))
+        self.kept(self.manager.recover(self.now(), None, [], 0, entropy=bytes(ENTROPY_BYTES)))
         for name, (ordered, journal) in {**QUEUES, "adm": (False, False)}.items():
             quota_kb = self.quotas_kb.get(name, QUOTA_UNLIMITED_KB)
             made = QueueProperties(name, transactional=ordered, journal=journal, quota_kb=quota_kb)
@@ -235,7 +236,7 @@ def at_source(case: Case, settings: Settings) -> frozenset[str]:
 def _at_source(queue: str, journal: int, reason: int, quiet: bool) -> frozenset[str]:
     core = Core()
     core.manager = Manager(IDENTITY, Settings(quiet_system_queues=quiet))
-    core.kept(core.manager.recover(core.now(), None, [], 0))
+    core.kept(core.manager.recover(core.now(), None, [], 0, entropy=bytes(ENTROPY_BYTES)))
     name = rf"DIRECT=OS:B\private$\{queue}"
     item = SendItem(name, Properties(journal=Journal(journal)), Run.of([b"x"]))
     core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))

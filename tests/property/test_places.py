@@ -15,6 +15,7 @@ import pytest
 
 from onceq.core import inputs, places
 from onceq.core.decision import Handed, Opened
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.errors import OnceqError
 from onceq.model.limits import Settings
@@ -182,7 +183,9 @@ def test_recovery_is_as_it_was(seed: int) -> None:
     assert parts(other) == parts(apps.core.manager)
     third = Manager(IDENTITY, Settings())
     checkpoint = b"".join(bytes(part) for part in other.snapshot())
-    third.recover(apps.core.now(), checkpoint, [], apps.core.manager.position)
+    third.recover(
+        apps.core.now(), checkpoint, [], apps.core.manager.position, entropy=bytes(ENTROPY_BYTES)
+    )
     assert b"".join(third.snapshot()) == checkpoint
 
 

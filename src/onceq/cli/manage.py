@@ -158,6 +158,11 @@ def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
     found = []
     if view["offline_since"]:
         found.append("disconnected by an operator: 'onceq qm connect' brings it back")
+    found += [
+        f"two queue managers have the identity {c['name'] or c['id']}: {c['found']} "
+        f"(noticed since {out.when(c['since'])}); end one of them"
+        for c in view["clashes"]
+    ]
     if view["space_low"]:
         found.append("the disk is nearly full: sends are refused until there is room")
     found += [

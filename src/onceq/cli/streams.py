@@ -99,6 +99,7 @@ def _facts(s: dict[str, Any]) -> list[tuple[str, object]]:
         ("of these now", f"{s['stale_stream']:#018x}" if s["stale_stream"] else "-"),
         ("set back by an operator", out.when(s["reset_at"])),
         ("why", s["reset_reason"] or "-"),
+        ("number taken by another message", s["conflicts"]),
     ]
 
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+CLASH = "Another queue manager has the identity of this one"
+
 
 def clock(seconds: int) -> str:
     """A time of day for people, with the date if it is not today's."""
@@ -33,6 +35,12 @@ def why(view: Mapping[str, Any]) -> str:
     state, waiting = view["state"], view["messages"]
     if state == "LOCAL CONNECTION":
         return _local(view)
+    if view["clash"]:
+        return f"{_why(view, state, waiting)}. {CLASH}: {view['clash']}"
+    return _why(view, state, waiting)
+
+
+def _why(view: Mapping[str, Any], state: str, waiting: int) -> str:
     name = view["destination"]
     some = f"{waiting} message{'s' if waiting != 1 else ''}"
     they_wait = f"{some} wait{'s' if waiting == 1 else ''}"
@@ -108,6 +116,8 @@ def _unprocessed(view: Mapping[str, Any], name: str) -> str:
 
 def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
     unheard = view["no_ack_count"]
+    if view["behind_stream"]:
+        some += f" ({view['behind_stream']} follow when those from before the last start are gone)"
     if view["turned_away"]:
         return f"{name}: connected; {_turned_away(view, some)}"
     if unheard and view["resend_in_s"] >= 0:
@@ -150,8 +160,14 @@ def stream_why(view: Mapping[str, Any]) -> str:
         turned.append(f"{view['gaps']} that came before an earlier message left to be sent again")
     if view["rejects"]:
         turned.append(f"{view['rejects']} refused for good")
+    if view["conflicts"]:
+        turned.append(
+            f"{view['conflicts']} not taken because other messages had come under their numbers"
+        )
     aside = f" ({', '.join(turned)})" if turned else ""
     text = f"{name}: {link}; {where}{aside}"
+    if view["clash"]:
+        text += f"; two queue managers have the identity of the sender: {view['clash']}"
     if view.get("reset_at"):
         text += (
             f"; set back by an operator at {clock(view['reset_at'])} from stream "

@@ -19,6 +19,7 @@ from itertools import pairwise
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
 from onceq.core.change_builder import ChangeBuilder
+from onceq.core.clashes import strange, twice
 from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
 from onceq.core.desk import Desk
 from onceq.core.doubts import settled_by, settling
@@ -27,6 +28,7 @@ from onceq.core.filter import Judgment, Verdict, judge
 from onceq.core.forward import forward
 from onceq.core.holders import Peer, Queue
 from onceq.core.inputs import Arrived
+from onceq.core.lives import gave
 from onceq.core.order_acks import schedule_ack
 from onceq.core.outgoing import connect, final_acked, order_acked
 from onceq.core.pass_on import pass_on
@@ -42,6 +44,7 @@ from onceq.core.records import (
     Put,
     Seen,
 )
+from onceq.core.repeated import new_places
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.tracing import trace_arrival
 from onceq.core.trust import (
@@ -57,7 +60,7 @@ from onceq.core.turning import turn_away
 from onceq.core.wishes import quiet
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import DUPLICATE_AGE_S_MAX, STREAMS_MAX
+from onceq.model.limits import STREAMS_MAX
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet import settle
@@ -88,7 +91,9 @@ def arrived(desk: Desk, item: Arrived) -> None:
     elif run.kind == ORDER_ACK:
         for packet in run.packets:
             told = parse_order_ack(packet)
-            if believes_order_ack(desk, peer, told):
+            if not gave(desk, told.stream):
+                strange(desk, peer, run.source, told)
+            elif believes_order_ack(desk, peer, told):
                 order_acked(desk, told)
     elif run.kind == FINAL_ACK:
         for packet in run.packets:
@@ -157,7 +162,7 @@ def _place(desk: Desk, run: ArrivedRun) -> tuple[str, Queue | None]:
 def _known(desk: Desk, run: ArrivedRun, key: str) -> bool:
     """Whether everything in a run is a repetition of what was accepted before."""
     if not run.transactional:
-        return not _new(desk, run, key)
+        return not new_places(desk, run, key)
     progress = desk.state.progress.get((run.source, key))
     last = run.first_number + len(run.packets) - 1
     return progress is not None and run.stream == progress.stream and last <= progress.last
@@ -202,6 +207,12 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
         stream=stream, last=last, arrived=run.stream, number=run.first_number,
         previous=run.first_previous, count=count,
     )  # fmt: skip
+    if (
+        judgment.duplicates
+        and progress is not None
+        and desk.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
+    ):
+        judgment = Judgment(Verdict.CONFLICT)
     if desk.settings.history:
         _observe(desk, run, key, judgment)
     if judgment.verdict is Verdict.ACCEPT:
@@ -213,6 +224,9 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
             return False
         _accept(desk, run, key, queue, skip=judgment.duplicates)
         progress = desk.state.progress[run.source, key]
+        new = run.message_numbers[judgment.duplicates :]
+        number = run.first_number + judgment.duplicates
+        desk.watch.accepted.note(run.source, key, run.stream, number, new)
         progress.rejects = progress.stale_stream = 0
         progress.duplicates += judgment.duplicates
     elif progress is not None:
@@ -226,6 +240,10 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
                 )
         elif judgment.verdict is Verdict.GAP:
             progress.gaps += count
+        elif judgment.verdict is Verdict.CONFLICT:
+            # Never acknowledged: it is another message, and would be lost (I9).
+            twice(desk, progress, run)
+            return True
         else:
             progress.stale += count
             progress.stale_stream, progress.stale_s = run.stream, desk.now.wall_s
@@ -254,7 +272,11 @@ def _observe(desk: Desk, run: ArrivedRun, key: str, judgment: Judgment) -> None:
         desk.act(Observed(sight, key, run.source, run.stream, run.first_number, count))
 
 
-_SIGHTS = {Verdict.GAP: Sight.GAP, Verdict.STALE_STREAM: Sight.STALE_STREAM}
+_SIGHTS = {
+    Verdict.GAP: Sight.GAP,
+    Verdict.STALE_STREAM: Sight.STALE_STREAM,
+    Verdict.CONFLICT: Sight.CONFLICT,
+}
 
 
 def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
@@ -270,8 +292,12 @@ def _take(
     """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
     number, count = run.first_number + skip, len(packets)
     build = ChangeBuilder(desk)
-    advance = Advance(run.source, key, run.stream, number + count - 1, number)
-    build.change.advances.append(advance)
+    build.change.advances.append(
+        Advance(
+            run.source, key, run.stream, number + count - 1, number,
+            run.message_numbers[skip + count - 1],
+        )
+    )  # fmt: skip
     if refusal:
         _refuse(build, run, packets, number, skip, refusal)
     else:
@@ -386,7 +412,7 @@ def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
 def _plain(desk: Desk, run: ArrivedRun) -> None:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27)."""
     key, queue = _place(desk, run)
-    new = _new(desk, run, key)
+    new = new_places(desk, run, key)
     if not new:
         return
     packets = run.packets
@@ -405,7 +431,7 @@ def _take_plain(
     """Store or refuse messages of a run, those at these places."""
     build = ChangeBuilder(desk)
     numbers = array("I", (run.message_numbers[i] for i in places))
-    build.change.seen.append(Seen(run.source, key, numbers))
+    build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
     flags = 0 if run.recoverable else PUT_EXPRESS
     if refusal:
         if run.dead_letter:
@@ -426,12 +452,3 @@ def _take_plain(
     on_arrival(build, packets, run.acknowledge, refusal)
     trace_arrival(build, run, places, refusal=refusal)
     build.record(forced=run.recoverable)
-
-
-def _new(desk: Desk, run: ArrivedRun, key: str) -> list[int]:
-    """Which messages of a run outside transactions have not come before, by place in it."""
-    seen, source = desk.state.seen, run.source
-    old = desk.now.wall_s - DUPLICATE_AGE_S_MAX
-    firsts = {number: i for i, number in reversed(list(enumerate(run.message_numbers)))}
-    known = source != NO_GUID  # over HTTP a message may come without an identifier
-    return sorted(i for n, i in firsts.items() if not known or seen.get((source, key, n), 0) <= old)

@@ -258,6 +258,7 @@ class Sight(Enum):
     DUPLICATE = "duplicate"
     GAP = "gap"
     STALE_STREAM = "stale-stream"
+    CONFLICT = "conflict"
 
 
 @dataclass(slots=True)

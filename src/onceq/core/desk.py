@@ -20,6 +20,7 @@ from onceq.core.inputs import Receive, SendItem
 from onceq.core.outcomes import Fences
 from onceq.core.records import Change, Move, Op, Setup
 from onceq.core.state import Identity, State
+from onceq.core.watch import Watch
 from onceq.errors import OnceqError, SendFailed
 from onceq.model.branch import Phase
 from onceq.model.directory import Snapshot
@@ -188,8 +189,7 @@ class Desk:
         self.routes_to = routes
         """GUID of a manager to the computer name of the one that passes messages on to it."""
         self.state = State(identity)
-        self.position = 0
-        self.now = Now(0, 0)
+        self.position, self.now = 0, Now(0, 0)
         self.decision = Decision()
         self.transactions: dict[tuple[int, int], Transaction] = {}
         self.branches: dict[Xid, Transaction] = {}
@@ -219,6 +219,7 @@ class Desk:
         """Numbers of subqueues that may have become empty, or unused."""
         self.peers: dict[int, Peer] = {}
         self.disbelieved: Counter[str] = Counter()  # see core/trust.py
+        self.watch = Watch()
         self.sessions_of: dict[bytes, set[int]] = {}
         self.fences = Fences()
         self.targets: dict[str, tuple[Target, ...]] = {}

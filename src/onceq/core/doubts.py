@@ -18,6 +18,7 @@ from __future__ import annotations
 from onceq.core.addressing import arrival_key
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, LOCKED
+from onceq.core.clashes import told
 from onceq.core.desk import Desk, Timer
 from onceq.core.doubt_table import Doubt
 from onceq.core.graves import journal_takes
@@ -38,6 +39,7 @@ from onceq.packet.settle import (
     Inquiry,
     Memory,
     TurnedAway,
+    TwoLives,
     inquiry,
     parse_settling,
     settlement,
@@ -54,6 +56,8 @@ def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
             _answer(desk, peer, said)
         elif isinstance(said, TurnedAway):
             heard(desk, peer, said)
+        elif isinstance(said, TwoLives):
+            told(desk, peer, said)
         else:
             _settle(desk, peer, said)
 
@@ -63,7 +67,7 @@ def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
 
 def inquire(desk: Desk, outgoing: Outgoing) -> None:
     """Ask about what is in doubt, if anything is: now if there is a session, else later."""
-    streams = desk.state.doubts.streams_of(outgoing.number)
+    streams = _askable(desk, outgoing)
     if not streams:
         outgoing.inquiry_us = outgoing.inquiries = 0
         return
@@ -84,6 +88,16 @@ def inquire(desk: Desk, outgoing: Outgoing) -> None:
     desk.timer(outgoing.inquiry_us, Timer.INQUIRE, outgoing.number)
 
 
+def _askable(desk: Desk, outgoing: Outgoing) -> dict[int, int]:
+    """The streams in doubt that are not behind the one that is transmitted now: a receiver that is
+    asked about a stream leaves those before it, and what waits in them would be stale."""
+    streams = desk.state.doubts.streams_of(outgoing.number)
+    if outgoing.unacknowledged:
+        head = outgoing.head.stream
+        return {stream: last for stream, last in streams.items() if stream <= head}
+    return streams
+
+
 def ring(desk: Desk, number: int) -> None:
     """Nothing was answered in time: ask again, over a new session if need be."""
     outgoing = desk.state.holders.get(number)
@@ -93,19 +107,21 @@ def ring(desk: Desk, number: int) -> None:
         return
     outgoing.inquiries += 1
     idle = not (outgoing.session or outgoing.connecting or outgoing.retry_us)
-    if idle and not held(desk, outgoing) and desk.state.doubts.streams_of(number):
+    if idle and not held(desk, outgoing) and _askable(desk, outgoing):
         connect(desk, outgoing)
     inquire(desk, outgoing)
 
 
 def _live_from(outgoing: Outgoing, stream: int, last: int) -> int:
     """The first number of a stream that may still be sent; no smaller one ever will be."""
-    if stream != outgoing.stream:
+    base = outgoing.base_of(stream)
+    if base is None:
         return last + 1
     lane = outgoing.ordered_lane
-    for first, _ in lane.ranges(AVAILABLE, lane.head):
-        return outgoing.number_of(first)
-    return max(outgoing.number_of(lane.next), last + 1)
+    end = min(outgoing.stretch(base + 1).end + 1, lane.next)
+    for first, _ in lane.ranges(AVAILABLE, base + 1, end=end):
+        return first - base
+    return max(end - base, last + 1)
 
 
 def _address(outgoing: Outgoing) -> Address:
@@ -115,11 +131,11 @@ def _address(outgoing: Outgoing) -> Address:
     return Address(3, number=name.number)
 
 
-def _settle(desk: Desk, peer: Peer, told: list[Memory]) -> None:
+def _settle(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
     doubts = desk.state.doubts
     build = ChangeBuilder(desk)
     concerned: set[int] = set()
-    for memory in told:
+    for memory in memories:
         for number, doubt in doubts.of_stream(memory.stream):
             holder = desk.state.holders.get(doubt.outgoing)
             if isinstance(holder, Outgoing) and not serves(desk, peer, holder, peer.peer):
@@ -225,7 +241,7 @@ def _answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
     """Take note of what will never come, then say what did."""
     state = desk.state
     key, _ = arrival_key(desk, asked.destination)
-    told = []
+    found = []
     for stream, live_from in sorted(asked.streams):
         progress = state.progress.get((peer.peer, key))
         if progress is None and len(state.progress) >= STREAMS_MAX:
@@ -240,9 +256,9 @@ def _answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
             desk.record(change)
         memory = state.memory_of(peer.peer, key, stream)
         if memory is not None:
-            told.append(memory)
-    if told:
+            found.append(memory)
+    if found:
         note(desk, peer, settlement(
-            told, own=desk.identity.guid, own_message=desk.passing_number(),
+            found, own=desk.identity.guid, own_message=desk.passing_number(),
             sent_time=desk.now.wall_s, destination_manager=peer.peer,
         ))  # fmt: skip

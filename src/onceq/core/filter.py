@@ -20,6 +20,8 @@ class Verdict(Enum):
     DUPLICATE = "duplicate"
     GAP = "gap"
     STALE_STREAM = "stale stream"
+    CONFLICT = "identity used twice"
+    """The number was accepted, with another message (``core/accepted.py``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,11 +90,13 @@ def _refuse(desk: Desk, run: ArrivedRun) -> None:
     build = ChangeBuilder(desk)
     seen, source = desk.state.seen, run.source
     numbers = run.message_numbers
-    new = [at for at, number in enumerate(numbers) if (source, _HOPS, number) not in seen]
+    sent = run.sent_time
+    new = [at for at, n in enumerate(numbers) if (source, _HOPS, n, sent) not in seen]
     if new:
         every = list(run.packets)
         packets = Run.of([every[at] for at in new])
-        build.change.seen.append(Seen(source, _HOPS, array("I", (numbers[at] for at in new))))
+        new_numbers = array("I", (numbers[at] for at in new))
+        build.change.seen.append(Seen(source, _HOPS, new_numbers, sent))
         if run.dead_letter and not run.transactional:
             flags = 0 if run.recoverable else PUT_EXPRESS
             build.put_copy(DEAD_LETTER, packets, flags=flags, reason=refusal)

@@ -157,6 +157,19 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Positions of an outgoing queue that belong to one stream: those behind ``base``, up to
+    ``end``. Their numbers follow: number = counter - base."""
+
+    stream: int
+    base: int
+    end: int
+
+
+_OPEN_END = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt to connect (Q-10): seconds since 1970, and the reason in words."""
 
@@ -169,9 +182,10 @@ class Attempt:
 class Outgoing(Holder):
     """Messages that wait for one destination queue of another manager.
 
-    In the transactional lane numbers follow counters: number = counter - base, within the
-    current stream. ``old`` keeps the base of earlier streams in which messages still await
-    their end. ``also`` are other names, by key, of which a directory said that they mean the same
+    In the transactional lane numbers follow counters: number = counter - base, within the stream
+    that was begun last. ``old`` keeps the base of each earlier stream of which messages are still
+    here: they await their end, or wait to be transmitted, in streams of earlier lives of this
+    manager. ``also`` are other names, by key, of which a directory said that they mean the same
     queue (EOD-3).
     """
 
@@ -277,22 +291,69 @@ class Outgoing(Holder):
         lane = self.lanes.get(TRANSACTIONAL_LANE)
         return lane.available if lane is not None else 0
 
-    @property
-    def given(self) -> int:
-        """Numbers given in the current stream; 0 if the next message begins another (EOD-12)."""
-        lane = self.lanes.get(TRANSACTIONAL_LANE)
-        return lane.next - 1 - self.base if lane is not None and lane.available else 0
+    def goes_on(self, stamp: int) -> bool:
+        """Whether the next message continues the stream that was begun last: not if that is
+        drained (EOD-12), nor if another life has begun it (I7).
 
-    def number_of(self, counter: int) -> int:
-        """Sequence number of a position of the current stream."""
-        return counter - self.base
+        Args:
+            stamp: The present one, the high half of the streams that begin now.
+        """
+        return self.stream >> 32 == stamp and self.unacknowledged > 0
+
+    def given(self, stamp: int) -> int:
+        """Numbers given in the stream that the next message continues; 0 if it begins another."""
+        lane = self.lanes.get(TRANSACTIONAL_LANE)
+        return lane.next - 1 - self.base if lane is not None and self.goes_on(stamp) else 0
+
+    def base_of(self, stream: int) -> int | None:
+        """The base of a stream of which messages are here."""
+        return self.base if stream == self.stream else self.old.get(stream)
+
+    def stretches(self) -> list[Stretch]:
+        """The streams of which messages may be here, in the order in which they are sent."""
+        bases = sorted((base, stream) for stream, base in self.old.items())
+        bases.append((self.base, self.stream))
+        ends = [base for base, _ in bases[1:]] + [_OPEN_END]
+        return [Stretch(s, b, end) for (b, s), end in zip(bases, ends, strict=True)]
+
+    def stretch(self, counter: int) -> Stretch:
+        """The stream that a position belongs to."""
+        if counter > self.base:
+            return Stretch(self.stream, self.base, _OPEN_END)
+        return next(s for s in self.stretches() if s.base < counter <= s.end)
 
     def place_of(self, counter: int) -> tuple[int, int]:
         """Stream and number of a position, which may belong to a stream left behind."""
         if counter > self.base:
             return self.stream, counter - self.base
-        base, stream = max((b, s) for s, b in self.old.items() if b < counter)
-        return stream, counter - base
+        stretch = self.stretch(counter)
+        return stretch.stream, counter - stretch.base
+
+    def number_of(self, counter: int) -> int:
+        """Sequence number of a position in its stream."""
+        return self.place_of(counter)[1]
+
+    def previous_of(self, counter: int) -> int:
+        """Previous number of a position: 0 where nothing of its stream waits before it."""
+        earlier = self.ordered_lane.last_before(counter)
+        stretch = self.stretch(counter)
+        return earlier - stretch.base if earlier > stretch.base else 0
+
+    @property
+    def head(self) -> Stretch:
+        """The stream that is transmitted now: everything of those before it has gone (EOD-12)."""
+        return self.stretch(self.ordered_lane.first_available())
+
+    def reach(self, number: int, stamp: int) -> int:
+        """The last position that an acknowledgment of that number covers, in the stream that is
+        transmitted now.
+
+        Nothing follows in a stream of an earlier life here. Where this store was copied, or put
+        back, more may have followed in that life, and be acknowledged.
+        """
+        head = self.head
+        last = min(head.base + number, head.end)
+        return last if head.stream >> 32 == stamp else min(last, self.ordered_lane.next - 1)
 
     def pending(self) -> bool:
         """Whether anything waits here that the peer has not acknowledged."""
@@ -328,8 +389,8 @@ class Reset:
 class Progress:
     """What this receiver knows of one sender's messages to one queue.
 
-    ``stream``, ``last``, ``since``, ``passed`` and ``vague`` are durable (EOD-21, product D6); the
-    rest is for the order acknowledgment and for operators (4.9).
+    ``stream``, ``last``, ``since``, ``passed``, ``message`` and ``vague`` are durable (EOD-21,
+    product D6); the rest is for the order acknowledgment and for operators (4.9).
     """
 
     source: bytes
@@ -359,6 +420,10 @@ class Progress:
     stale_s: int = 0
     reset: Reset | None = None
     """The last time that an operator set it back."""
+    message: int = 0
+    """Message number of the last message accepted; 0: not known."""
+    conflicts: int = 0
+    """Messages that came under numbers which others had been accepted under."""
     vague: bool = False
     """The store was restored from a backup: what came between is not known."""
 
@@ -378,6 +443,11 @@ class Peer:
     http: bool = False
     turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """When (monotonic us) it may be told again that messages of a stream are turned away."""
+    life: bytes = b""
+    """Of its process, and the high half of the streams that it begins; empty: not told."""
+    stamp: int = 0
+    superseded: int = -1
+    """How many packets had been sent to it when a later life of the same manager was met."""
     notes: deque[bytes] = field(default_factory=deque)
     """Packets about doubts that wait to be sent."""
     plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)

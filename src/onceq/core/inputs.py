@@ -295,6 +295,7 @@ class SessionOpened:
         outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
         extended: Whether both sides understand packets about doubts (product D6).
         http: It is a connection over HTTP: the peer is not known, and each message is answered.
+        life, stamp: What the peer tells of its life (``core/lives.py``); empty if it tells nothing.
     """
 
     session: int
@@ -303,6 +304,8 @@ class SessionOpened:
     outgoing: int
     extended: bool = False
     http: bool = False
+    life: bytes = b""
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)

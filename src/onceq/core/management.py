@@ -131,7 +131,7 @@ def send_info_of(desk: Desk, outgoing: Outgoing) -> SendInfo:
     sent = list(lane.ranges(AVAILABLE, lane.head, end=end))
     first = last = SequenceInfo()
     if sent:
-        first = SequenceInfo(outgoing.stream, outgoing.number_of(sent[0][0]), 0)
+        first = SequenceInfo(*outgoing.place_of(sent[0][0]), 0)
         last = _sequence(outgoing, sum(sent[-1]) - 1)
     stream, number = outgoing.last_ack
     resend_us = pace.due_us - desk.now.mono_us if pace.due_us else 0
@@ -151,14 +151,13 @@ def send_info_of(desk: Desk, outgoing: Outgoing) -> SendInfo:
 
 
 def _sequence(outgoing: Outgoing, counter: int) -> SequenceInfo:
-    before = outgoing.ordered_lane.last_before(counter)
-    previous = outgoing.number_of(before) if before else 0
-    return SequenceInfo(outgoing.stream, outgoing.number_of(counter), previous)
+    return SequenceInfo(*outgoing.place_of(counter), outgoing.previous_of(counter))
 
 
 def _next(desk: Desk, outgoing: Outgoing) -> SequenceInfo:
-    """What the next message will get; where all is acknowledged, a stream of its own (EOD-12)."""
-    if not outgoing.unacknowledged:
+    """What the next message will get: where all is acknowledged, or the stream is one of an earlier
+    life, a stream of its own (EOD-12, EOD-14)."""
+    if not outgoing.goes_on(desk.state.stamp):
         return SequenceInfo(desk.state.stamp << 32 | desk.state.next_ordinal, 1, 0)
     return _sequence(outgoing, outgoing.ordered_lane.next)
 

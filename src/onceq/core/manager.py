@@ -23,6 +23,7 @@ from onceq.core import (
     forgotten,
     groups,
     handles,
+    lives,
     moving,
     naming,
     operate,
@@ -188,6 +189,11 @@ class Manager:
         return self._desk.identity
 
     @property
+    def life(self) -> tuple[bytes, int]:
+        """Identifier and stamp of the present life, to be told to other managers."""
+        return self._desk.state.lives.id, self._desk.state.stamp
+
+    @property
     def position(self) -> int:
         """Where the next record's frame will begin."""
         return self._desk.position
@@ -205,6 +211,8 @@ class Manager:
         checkpoint: bytes | None,
         records: Iterable[tuple[int, memoryview]],
         position: int,
+        *,
+        entropy: bytes,
     ) -> Decision:
         """Load what is durable; once, before the first step (I22).
 
@@ -212,6 +220,7 @@ class Manager:
             checkpoint: What ``snapshot`` gave, or None for a new store.
             records: Position and payload of every record after it, in order.
             position: Where the next record will go.
+            entropy: ENTROPY_BYTES random bytes, which no other start has had (``core/lives.py``).
 
         Returns:
             What follows from the restart: open transactions that a crash has undone count as
@@ -223,9 +232,10 @@ class Manager:
         desk = self._desk
         replay(desk.state, checkpoint, records)
         desk.position = position
-        return self._wrapped(now, self._restart)
+        return self._wrapped(now, lambda desk: self._restart(desk, entropy))
 
-    def _restart(self, desk: Desk) -> None:
+    def _restart(self, desk: Desk, entropy: bytes) -> None:
+        lives.begin(desk, entropy)
         build = ChangeBuilder(desk)
         gone: set[tuple[int, int, int]] = set()
         for holder, index, lane in desk.state.all_lanes():
@@ -345,11 +355,9 @@ class Manager:
 
 
 def _skip_unrecorded(desk: Desk) -> None:
-    """Express messages may have been given numbers and places that no record tells of; they must
-    not be given again (I7, I18)."""
+    """Express messages may have been given places that no record tells of; they must not be given
+    again (I18)."""
     state = desk.state
-    if state.number_ceiling > state.next_message:
-        desk.setup("restart", message=state.number_ceiling)
     lanes = [
         [holder.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
         for holder, index, lane in state.all_lanes()

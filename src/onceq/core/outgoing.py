@@ -214,7 +214,9 @@ def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
     window = desk.settings.unacknowledged_messages_max
     if outgoing.pace.timeouts:
         window = min(window, PROBE_MESSAGES)
-    return min(lane.first_available() + window, lane.next) - 1
+    first = lane.first_available()
+    # The next stream makes the receiver leave this one (EOD-24): it waits until this has drained.
+    return min(first + window - 1, lane.next - 1, outgoing.stretch(first).end)
 
 
 def about_to_leave(desk: Desk, outgoing: Outgoing, lane: int, last: int) -> None:
@@ -274,10 +276,11 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
     messages never transmitted, changes nothing (D4, I9, I10).
     """
     outgoing = desk.state.streams.get(ack.stream)
-    if outgoing is None or outgoing.stream != ack.stream or ack.number <= 0:
+    if outgoing is None or ack.number <= 0:
         return
-    lane = outgoing.ordered_lane
-    end = outgoing.base + ack.number + 1
+    if outgoing.head.stream != ack.stream:
+        return
+    lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, desk.state.stamp) + 1
     if end - 1 > outgoing.ever_sent:
         return
     if outgoing.last_ack == (ack.stream, ack.number):
@@ -324,12 +327,14 @@ def final_acked(desk: Desk, ack: FinalAck) -> None:
     outgoing = desk.state.streams.get(ack.stream)
     if outgoing is None or ack.source != desk.identity.guid:
         return
-    base = outgoing.base if ack.stream == outgoing.stream else outgoing.old.get(ack.stream)
+    base = outgoing.base_of(ack.stream)
     if base is None:
         return
     counter = base + ack.number
     if outgoing.ordered_lane.state(counter) not in (AVAILABLE, AWAITING):
         return
+    if outgoing.place_of(counter) != (ack.stream, ack.number):
+        return  # a number that another life has given in this stream
     build = ChangeBuilder(desk)
     move = Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class)
     w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
+from onceq.core.clashes import heard, met
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.desk import Desk
 from onceq.core.doubts import inquire
@@ -33,9 +34,13 @@ def opened(desk: Desk, item: SessionOpened) -> None:
         if isinstance(outgoing, Outgoing) and outgoing.connecting:
             lost(desk, outgoing, reason)
         return
-    peer = Peer(item.session, item.peer, item.address, extended=item.extended, http=item.http)
+    peer = Peer(
+        item.session, item.peer, item.address, extended=item.extended, http=item.http,
+        life=item.life, stamp=item.stamp,
+    )  # fmt: skip
     desk.peers[item.session] = peer
     desk.sessions_of.setdefault(item.peer, set()).add(item.session)
+    met(desk, peer)
     if isinstance(outgoing, Outgoing):
         bind(desk, outgoing, peer)
         attach(desk, outgoing, peer)
@@ -100,6 +105,7 @@ def acked(desk: Desk, item: SessionAcked) -> None:
     peer = desk.peers.get(item.session)
     if peer is None:
         return
+    heard(desk, peer, item.messages)
     build = ChangeBuilder(desk)
     kept = []
     released: dict[tuple[int, int], set[int]] = {}

@@ -22,7 +22,7 @@ def check_quota(desk: Desk, target: Target, size: int, *, transactional: bool) -
             raise InsufficientResources(
                 f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
             )
-    elif transactional and holder.given > STREAM_NUMBERS_MAX:
+    elif transactional and holder.given(desk.state.stamp) > STREAM_NUMBERS_MAX:
         raise InsufficientResources(
             f"the stream to {target.text} has used its {STREAM_NUMBERS_MAX:,} numbers; sends go on "
             "in a new one as soon as everything that is under way there is acknowledged"

@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Any
 
 from onceq.core.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
+from onceq.core.reading import HAS_MORE, NAMED, Reader
 from onceq.errors import DamagedRecord, NewerFormat
 from onceq.model.identity import NO_GUID, TransactionId
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
@@ -32,6 +33,8 @@ from onceq.model.time import NEVER_S
 VERSION = 1
 VERSION_LAID = 2
 """Of changes that take over packets which a prepared branch has laid, and of such branches."""
+VERSION_NAMED = 3
+"""Of changes that say which messages were accepted last, or when those seen were sent."""
 KIND_CHANGE = 1
 KIND_SETUP = 2
 KIND_MARKED = 4
@@ -146,6 +149,8 @@ class Advance:
 
     ``first`` is the number that it goes on with: those between the last one before and this one
     were passed over. ``last`` one less than ``first`` accepts nothing (``core/doubts.py``).
+    ``message`` is the message number of the last one, 0 where it is not known: what comes under
+    the same number and is another message is no repetition.
     """
 
     source: bytes
@@ -153,18 +158,26 @@ class Advance:
     stream: int
     last: int
     first: int
+    message: int = 0
 
 
 @dataclass(slots=True)
 class Seen:
     """Identifiers of non-transactional messages, to notice repetitions (EOD-27).
 
-    All copies of one send share a number (FN-14), so the destination is part of them.
+    All copies of one send share a number (FN-14), so the destination is part of them; and a
+    repetition has the sent time of the first, which another life of the sender hardly gives to the
+    same number.
+
+    Attributes:
+        sent: Second at which they were sent, by their sender's clock; 0 in records that do not
+            say it.
     """
 
     source: bytes
     key: str
     numbers: array[int]
+    sent: int = 0
 
 
 @dataclass(slots=True)
@@ -197,6 +210,12 @@ class Change:
         """Everything in it that brings packets, in the order of their bytes."""
         return chain(self.puts, self.moved)
 
+    def _version(self) -> int:
+        if any(a.message for a in self.advances) or any(s.sent for s in self.seen):
+            return VERSION_NAMED
+        laid = self.marks is not None and any(p.address for p in self.puts)
+        return VERSION_LAID if laid else VERSION
+
     def encode(self) -> tuple[list[Buffer], list[int]]:
         """Bytes of the record.
 
@@ -204,10 +223,7 @@ class Change:
             The payload (the store copies it no more), and for each put and then each moved the
             offset of its packets in the payload (0: they are not in it).
         """
-        outcome = self.outcome
-        version = VERSION
-        if self.marks is not None and any(p.address for p in self.puts):
-            version = VERSION_LAID
+        outcome, version = self.outcome, self._version()
         parts: list[Buffer] = [
             *([] if self.marks is None else [_marked(self.marks, version)]),
             _HEAD.pack(
@@ -234,11 +250,11 @@ class Change:
             for heir in heirs:
                 add(_HEIR.pack(*heir))
         for a in self.advances:
-            key = a.key.encode()
-            add(_ADVANCE.pack(a.source, a.stream, a.last, a.first, len(key)) + key)
+            size, key = _named(a.key, a.message)
+            add(_ADVANCE.pack(a.source, a.stream, a.last, a.first, size) + key)
         for s in self.seen:
-            key = s.key.encode()
-            add(_SEEN.pack(s.source, len(s.numbers), len(key)) + key)
+            size, key = _named(s.key, s.sent)
+            add(_SEEN.pack(s.source, len(s.numbers), size) + key)
             add(s.numbers.tobytes())
         for p in self.puts:
             add(
@@ -266,6 +282,12 @@ class Change:
         return [b"".join(parts)], offsets
 
 
+def _named(key: str, value: int) -> tuple[int, bytes]:
+    """The length of a key, and the key with a value behind it, unless that is 0."""
+    raw = key.encode()
+    return (len(raw) | HAS_MORE, raw + NAMED.pack(value)) if value else (len(raw), raw)
+
+
 def _marked(marks: Marks, version: int) -> bytes:
     raw = marks.encode()
     return _MARKED.pack(KIND_MARKED, version, 0, len(raw)) + raw
@@ -282,39 +304,8 @@ _ADDRESS = struct.Struct("<Q")
 _MOVED = struct.Struct("<IBI")
 
 
-class _Reader:
-    """A cursor over one payload that cannot step outside."""
-
-    __slots__ = ("at", "data")
-
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.at = 0
-
-    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        end = self.at + form.size
-        if end > len(self.data):
-            raise DamagedRecord(f"a record ends at {len(self.data)}, needed up to {end}")
-        values = form.unpack_from(self.data, self.at)
-        self.at = end
-        return values
-
-    def take(self, size: int) -> memoryview:
-        end = self.at + size
-        if end > len(self.data):
-            raise DamagedRecord(f"a record ends at {len(self.data)}, needed up to {end}")
-        piece = self.data[self.at : end]
-        self.at = end
-        return piece
-
-    def table(self, kind: str, count: int) -> array[int]:
-        values = array(kind)
-        values.frombytes(self.take(count * values.itemsize))
-        return values
-
-
 def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
-    reader = _Reader(data)
+    reader = Reader(data)
     head = reader.unpack(_HEAD)
     _, _, advances, wall_s, message, ordinal, transaction, moves, puts, seen, moved = head[:11]
     number, session = head[11:]
@@ -331,12 +322,12 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         )  # fmt: skip
     for _ in range(advances):
         source, stream, last, first, size = reader.unpack(_ADVANCE)
-        key = bytes(reader.take(size)).decode()
-        change.advances.append(Advance(source, key, stream, last, first))
+        key, more = reader.named(size)
+        change.advances.append(Advance(source, key, stream, last, first, more))
     for _ in range(seen):
         source, count, size = reader.unpack(_SEEN)
-        key = bytes(reader.take(size)).decode()
-        change.seen.append(Seen(source, key, reader.table("I", count)))
+        key, more = reader.named(size)
+        change.seen.append(Seen(source, key, reader.table("I", count), more))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
         (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, grave,
@@ -360,7 +351,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     return change, _take_packets(reader, change)
 
 
-def _take_packets(reader: _Reader, change: Change) -> list[int]:
+def _take_packets(reader: Reader, change: Change) -> list[int]:
     offsets: list[int] = []
     for item in change.carriers():
         if isinstance(item, Put) and item.address:
@@ -388,7 +379,7 @@ class Setup:
 
 
 def _decode_marked(payload: memoryview) -> tuple[Change, list[int]]:
-    reader = _Reader(payload)
+    reader = Reader(payload)
     marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
     change, offsets = _decode_change(payload[reader.at :])
     change.marks = marks
@@ -407,9 +398,9 @@ def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setu
     """
     if len(payload) < 2:
         raise DamagedRecord("a record of less than two bytes")
-    if payload[1] > VERSION_LAID:
+    if payload[1] > VERSION_NAMED:
         raise NewerFormat(
-            f"a record has version {payload[1]}; this onceq knows up to {VERSION_LAID}"
+            f"a record has version {payload[1]}; this onceq knows up to {VERSION_NAMED}"
         )
     if payload[0] == KIND_CHANGE:
         return _decode_change(payload)

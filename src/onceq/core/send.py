@@ -22,6 +22,7 @@ from onceq.core.desk import Desk, Prepared, Target, Transaction
 from onceq.core.graves import journal_room, own_grave
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Queue
 from onceq.core.inputs import SendItem
+from onceq.core.lives import next_stream
 from onceq.core.quota import check_quota
 from onceq.core.records import PUT_EXPRESS, Put
 from onceq.core.resolve import destinations
@@ -250,13 +251,10 @@ class _Numbering:
         """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
         known = self.streams.get(outgoing.number)
         if known is None:
-            if outgoing.stream and outgoing.unacknowledged:
+            if outgoing.goes_on(self.build.desk.state.stamp):
                 known = (outgoing.stream, outgoing.base)
             else:
-                state, change = self.build.desk.state, self.build.change
-                ordinal = change.next_ordinal or state.next_ordinal
-                change.next_ordinal = ordinal + 1
-                known = (state.stamp << 32 | ordinal, counter - 1)
+                known = (next_stream(self.build.desk, self.build.change), counter - 1)
             self.streams[outgoing.number] = known
         stream, base = known
         return stream, counter - base

@@ -57,6 +57,7 @@ def snapshot(state: State) -> list[Buffer]:
 def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "stamp": state.stamp,
+        "life": state.lives.dump(),
         "ceiling": state.number_ceiling,
         "offline": state.offline_s,
         "next": [
@@ -93,6 +94,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
                 p.since,
                 p.passed,
                 p.vague,
+                p.message,
             ]
             for p in state.progress.values()
         ],
@@ -111,7 +113,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "receipts": state.receipts.dump(),
         "outcomes": state.outcomes.dump(),
         "restored": restored.dump(state.restored),
-        "seen": [[s.hex(), k, n, at] for (s, k, n), at in state.seen.items()],
+        "seen": [[s.hex(), k, n, at, sent] for (s, k, n, sent), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
         "lanes": lanes,
     }
@@ -124,6 +126,8 @@ def restore(state: State, checkpoint: bytes) -> None:
         raise DamagedRecord(f"a checkpoint of version {version}")
     head = json.loads(checkpoint[8 : 8 + size])
     state.stamp = head["stamp"]
+    if "life" in head:
+        state.lives.load(head["life"])
     state.number_ceiling = head["ceiling"]
     state.offline_s = head["offline"]
     for properties in head["queues"]:
@@ -151,11 +155,11 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.join_outgoing(number, name)
     (state.next_number, state.next_message, state.next_ordinal,
      state.next_transaction) = head["next"]  # fmt: skip
-    for source, key, stream, last, access, since, passed, vague in head["progress"]:
+    for source, key, stream, last, access, since, passed, vague, *message in head["progress"]:
         raw = bytes.fromhex(source)
         state.progress[raw, key] = Progress(
             raw, key, stream=stream, last=last, last_access_s=access, since=since,
-            passed=tuple(map(tuple, passed)), vague=vague,
+            passed=tuple(map(tuple, passed)), vague=vague, message=sum(message),
         )  # fmt: skip
     for source, key, *reset in head.get("resets", ()):
         state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
@@ -164,8 +168,8 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.memories.load(bytes.fromhex(source), key, memory)
     state.doubts.load(head["doubts"])
     state.outcomes.load(head["outcomes"])
-    for source, key, number, at in head["seen"]:
-        state.seen[bytes.fromhex(source), key, number] = at
+    for source, key, number, at, *sent in head["seen"]:
+        state.seen[bytes.fromhex(source), key, number, sum(sent)] = at
     for base in head["regions"]:
         state.space.restore(base)
     state.receipts.load(head.get("receipts", ()))

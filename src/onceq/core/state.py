@@ -24,6 +24,7 @@ from onceq.core.group_table import Groups
 from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue, Reset
 from onceq.core.identity import Identity as Identity
 from onceq.core.lane import Lane
+from onceq.core.life_table import Lives
 from onceq.core.outcomes import Outcomes
 from onceq.core.properties import journal_of, restore_properties
 from onceq.core.receipt_table import Receipts
@@ -95,7 +96,8 @@ class State:
         self.groups = Groups()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
-        self.seen: OrderedDict[tuple[bytes, str, int], int] = OrderedDict()
+        self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()
+        """By source, key, message number and sent time (0 in old records): when it came."""
         self.next_number = FIRST_NUMBER
         self.next_message = 1
         self.number_ceiling = 0
@@ -104,6 +106,7 @@ class State:
         self.next_transaction = 1
         self.stamp = identity.installed_s
         """High half of new stream identifiers (EOD-14)."""
+        self.lives = Lives()
         self.restored: Restored | None = None
         """The last restore that this manager comes from; None: it comes from none."""
         self.offline_s = 0
@@ -148,8 +151,9 @@ class State:
                 progress = self.progress[key] = Progress(advance.source, advance.key)
             self.memories.advance(
                 progress, advance.stream, advance.first, advance.last,
-                surely_new=self.stamp == self.identity.installed_s,
+                surely_new=self.restored is None,
             )  # fmt: skip
+            progress.message = advance.message
             progress.last_access_s = change.wall_s
         for seen in change.seen:
             self._see(seen, change.wall_s)
@@ -190,11 +194,8 @@ class State:
         """Keep the relation of counters and numbers (EOD-4, EOD-12)."""
         if put.stream != outgoing.stream:
             if outgoing.stream:
-                if outgoing.ordered_lane.awaiting:
-                    outgoing.old[outgoing.stream] = outgoing.base
-                else:
-                    self._forget_streams(outgoing)
-                    del self.streams[outgoing.stream]
+                outgoing.old[outgoing.stream] = outgoing.base
+            self._forget_streams(outgoing, first)
             outgoing.stream = put.stream
             outgoing.base = first - put.number
             self.streams[put.stream] = outgoing
@@ -203,10 +204,14 @@ class State:
                 f"stream {put.stream:#x} is at {first - outgoing.base}, its record at {put.number}"
             )
 
-    def _forget_streams(self, outgoing: Outgoing) -> None:
-        for stream in outgoing.old:
-            del self.streams[stream]
-        outgoing.old.clear()
+    def _forget_streams(self, outgoing: Outgoing, first: int) -> None:
+        """Forget the streams of which nothing is here any more; another begins at ``first``."""
+        head, end = outgoing.ordered_lane.head, first - 1
+        for base, stream in sorted(((b, s) for s, b in outgoing.old.items()), reverse=True):
+            if end < head or end <= base:
+                del outgoing.old[stream]
+                del self.streams[stream]
+            end = base
 
     def _move(self, move: Move, wall_s: int) -> None:
         holder = self.holders[move.holder]
@@ -329,8 +334,8 @@ class State:
     def _see(self, seen: Seen, wall_s: int) -> None:
         known, source, key = self.seen, seen.source, seen.key
         for number in seen.numbers:
-            known[source, key, number] = wall_s
-            known.move_to_end((source, key, number))
+            known[source, key, number, seen.sent] = wall_s
+            known.move_to_end((source, key, number, seen.sent))
         while len(known) > DUPLICATE_IDS_MAX:
             known.popitem(last=False)
 
@@ -389,13 +394,9 @@ class State:
         elif setup.what == "pause":
             outgoing = self._outgoing(values["number"])
             outgoing.paused_s = values["since_s"]
-        elif setup.what == "numbers":
-            self.number_ceiling = values["ceiling"]
         elif setup.what == "skip":
             for number, index, counter in values["lanes"]:
                 self.holders[number].lane(index).skip_to(counter)
-        elif setup.what == "restart":
-            self.next_message = max(self.next_message, values["message"])
         elif setup.what == "branch-forget":
             self.branches.drop(self.branches.numbered(values["number"]))
         elif setup.what == "decision-done":
@@ -416,13 +417,28 @@ class State:
             for outgoing in self.outgoing.values():
                 # The life that is undone may have transmitted more than the backup knows.
                 outgoing.left_known = False
-        elif setup.what == "stamp":
-            self.stamp = values["stamp"]
-            self.memories.lost()
-            for progress in self.progress.values():
-                progress.vague = True
-        else:
+        elif not self._apply_numbers(setup):
             raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
+
+    def _apply_numbers(self, setup: Setup) -> bool:
+        """Let a change of what numbers begin with happen; whether it is one."""
+        values = setup.values
+        if setup.what == "numbers":
+            self.number_ceiling = values["ceiling"]
+        elif setup.what == "life":
+            self.lives.leave(self.stamp, self.next_ordinal, values["ordinal"])
+            self.lives.id = bytes.fromhex(values["id"])
+            self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
+            self.lives.message = self.next_message = values["message"]
+            self.number_ceiling = 0
+        elif setup.what == "streams":
+            self.lives.leave(self.stamp, values["end"], values["ordinal"])
+            self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
+        elif setup.what == "restart":
+            self.next_message = max(self.next_message, values["message"])
+        else:
+            return False
+        return True
 
     def make_queue(self, properties: QueueProperties) -> Queue:
         """A queue as a record or a checkpoint describes it."""
@@ -497,7 +513,7 @@ class State:
         progress = self.progress[bytes.fromhex(values["source"]), values["key"]]
         was = Reset(values["at_s"], values["reason"], progress.stream, progress.last)
         found = self.memories.back(progress, values["stream"])
-        progress.stream = progress.last = 0
+        progress.stream = progress.last = progress.message = 0
         progress.passed, progress.vague, progress.since = (), found is None, 1
         if found is not None:
             progress.stream, progress.last = found.stream, found.last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onceq.core.clashes import found_of
 from onceq.core.desk import Desk
 from onceq.core.holders import Progress
 from onceq.core.trust import STAMP_SHIFT
@@ -16,7 +17,9 @@ class StreamView:
 
     ``begun``: when its sender says that it began it. ``stale_stream``: an older one of which
     something came since the last message was accepted (0: none), last at ``stale_at``. ``reset_*``:
-    when and why an operator has set it back last, and from which stream.
+    when and why an operator has set it back last, and from which stream. ``conflicts`` came under
+    numbers that other messages were accepted under; ``clash`` says what was found if two managers
+    use the sender's identity.
     """
 
     queue: str
@@ -36,6 +39,8 @@ class StreamView:
     reset_at: int
     reset_reason: str
     reset_from: int
+    conflicts: int
+    clash: str
 
 
 def stream_view(desk: Desk, progress: Progress) -> StreamView:
@@ -59,4 +64,6 @@ def stream_view(desk: Desk, progress: Progress) -> StreamView:
         reset_at=reset.at_s if reset is not None else 0,
         reset_reason=reset.reason if reset is not None else "",
         reset_from=reset.stream if reset is not None else 0,
+        conflicts=progress.conflicts,
+        clash=found_of(desk, progress.source),
     )

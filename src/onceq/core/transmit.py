@@ -115,9 +115,7 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
     last = last_allowed(desk, outgoing)
     for first, count in _take(lane, outgoing.sent + 1, load, last=last):
         if lane.state(first - 1) != AVAILABLE:
-            earlier = lane.last_before(first)
-            previous = outgoing.number_of(earlier) if earlier else 0
-            load.relink.append((load.size, previous))
+            load.relink.append((load.size, outgoing.previous_of(first)))
         size = lane.size(first, count)
         load.pieces += lane.extents(first, count)
         load.count += count
@@ -126,10 +124,13 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
         if desk.settings.history:
             desk.act(
                 Observed(
-                    Sight.TRANSMITTED, str(outgoing.name), desk.identity.guid, outgoing.stream,
-                    outgoing.number_of(first), count,
+                    Sight.TRANSMITTED,
+                    str(outgoing.name),
+                    desk.identity.guid,
+                    *outgoing.place_of(first),
+                    count,
                 )
-            )  # fmt: skip
+            )
         outgoing.sent = first + count - 1
         about_to_leave(desk, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
         if not outgoing.pace.due_us:

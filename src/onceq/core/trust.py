@@ -81,9 +81,9 @@ def serves(
 def believes_order_ack(desk: Desk, peer: Peer, ack: OrderAck) -> bool:
     """Whether an order acknowledgment may let messages go."""
     outgoing = desk.state.streams.get(ack.stream)
-    if outgoing is None or outgoing.stream != ack.stream:
+    if outgoing is None or outgoing.head.stream != ack.stream:
         return True  # of a stream that was left, or of nobody: it changes nothing
-    counter = outgoing.base + ack.number
+    counter = outgoing.reach(ack.number, desk.state.stamp)
     if not serves(desk, peer, outgoing, ack.acker, counter):
         disbelieve(desk, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
@@ -103,7 +103,7 @@ def believes_final_ack(desk: Desk, peer: Peer, ack: FinalAck) -> bool:
     outgoing = state.streams.get(ack.stream)
     if outgoing is None:
         return True
-    base = outgoing.base if ack.stream == outgoing.stream else outgoing.old.get(ack.stream)
+    base = outgoing.base_of(ack.stream)
     if base is None:
         return True
     served = serves(desk, peer, outgoing, ack.acker, base + ack.number)

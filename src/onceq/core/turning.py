@@ -51,7 +51,7 @@ def turn_away(desk: Desk, peer: Peer, run: ArrivedRun, reason: int, *, here: int
 def heard(desk: Desk, peer: Peer, said: TurnedAway) -> None:
     """The receiver of a stream turns its messages away."""
     outgoing = desk.state.streams.get(said.stream)
-    if outgoing is None or outgoing.stream != said.stream or not outgoing.unacknowledged:
+    if outgoing is None or not outgoing.unacknowledged or outgoing.head.stream != said.stream:
         return
     if not serves(desk, peer, outgoing, peer.peer):
         return

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from onceq.core import branch_views, management, naming
 from onceq.core.chunk import AVAILABLE
+from onceq.core.clashes import ClashView, clash_views, found_of
 from onceq.core.desk import Desk
 from onceq.core.holders import Attempt, Outgoing, Queue, lookup_id
 from onceq.core.inputs import Look
@@ -36,7 +37,9 @@ class Live:
 class StatusView:
     """A queue manager at a glance.
 
-    ``disbelieved``: what peers said since the start that does not count, and how often.
+    ``disbelieved``: what peers said since the start that does not count, and how often. ``life`` is
+    another one after each start; ``clashes`` tell of identities, its own or others', that two
+    managers use (I25).
     """
 
     name: str
@@ -58,6 +61,8 @@ class StatusView:
     restored: Restored | None
     """The restore that this manager comes from."""
     disbelieved: dict[str, int]
+    life: str
+    clashes: tuple[ClashView, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,16 @@ class ConnectionView:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingView:
-    """One outgoing queue: its state, and EodGetSendInfo (4.9).
+    """One outgoing queue: its state, and EodGetSendInfo (4.9). ``clash`` says what was found if
+    another manager uses this one's identity.
 
     ``state`` is a string of section 1.3 (``core/management.py``). ``messages`` are all that it
     holds (PRP-6); of them ``unprocessed`` have arrived and await their final acknowledgment, and
     ``unsent`` are the rest (case 126). ``xact`` is UNKNOWN: nobody here knows what kind of queue
     another computer has (PRP-5). ``in_doubt`` are dead letters of which it is not known whether
     they arrived. ``offline_since`` concerns the whole manager.
+    ``stream`` is the one that is transmitted now, and ``first_unacked`` and ``last_unacked`` are
+    numbers in it; ``behind_stream`` messages stand in streams that follow when it has drained.
     ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
     """
 
@@ -137,6 +145,7 @@ class OutgoingView:
     attempts: int
     retry_in_s: float
     stream: int
+    behind_stream: int
     first_unacked: int
     last_unacked: int
     last_unacked_previous: int
@@ -164,6 +173,7 @@ class OutgoingView:
     foreign: str
     next_hops: tuple[str, ...]
     history: tuple[ConnectionView, ...]
+    clash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +264,8 @@ def status(desk: Desk) -> StatusView:
         offline_since=state.offline_s,
         restored=state.restored,
         disbelieved=dict(desk.disbelieved),
+        life=guid_text(state.lives.id),
+        clashes=clash_views(desk),
     )
 
 
@@ -315,15 +327,15 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
     """One outgoing queue."""
     lane = outgoing.ordered_lane
     now, pace, trouble = desk.now, outgoing.pace, outgoing.trouble
-    ranges = list(lane.ranges(AVAILABLE, lane.head))
+    head = outgoing.head
+    ranges = list(lane.ranges(AVAILABLE, lane.head, end=head.end + 1))
     first = ranges[0][0] if ranges else 0
     last = sum(ranges[-1]) - 1 if ranges else 0
-    before = lane.last_before(last) if last else 0
     sent = min(outgoing.ever_sent, lane.next - 1)
     unheard = sum(count for _, count in lane.ranges(AVAILABLE, lane.head, end=sent + 1))
     peer = desk.peers.get(outgoing.session)
     resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
-    renew = not outgoing.unacknowledged
+    goes_on = outgoing.goes_on(desk.state.stamp)
     return OutgoingView(
         destination=str(outgoing.name),
         state=management.state_of(desk, outgoing),
@@ -339,11 +351,12 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         trouble_last=trouble.last_s if trouble.reason else 0,
         attempts=trouble.attempts,
         retry_in_s=(outgoing.retry_us - now.mono_us) / 1e6 if outgoing.retry_us else -1.0,
-        stream=outgoing.stream,
+        stream=head.stream,
+        behind_stream=outgoing.unacknowledged - sum(count for _, count in ranges),
         first_unacked=outgoing.number_of(first) if first else 0,
         last_unacked=outgoing.number_of(last) if last else 0,
-        last_unacked_previous=outgoing.number_of(before) if before else 0,
-        next_number=1 if renew else outgoing.number_of(lane.next),
+        last_unacked_previous=outgoing.previous_of(last) if last else 0,
+        next_number=outgoing.number_of(lane.next) if goes_on else 1,
         last_ack_stream=outgoing.last_ack[0],
         last_ack=outgoing.last_ack[1],
         last_ack_time=outgoing.last_ack_s,
@@ -367,4 +380,5 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         foreign="NO",
         next_hops=management.next_hops(desk, outgoing),
         history=tuple(map(connection_view, outgoing.history)),
+        clash=found_of(desk, desk.identity.guid),
     )

@@ -45,6 +45,7 @@ EVENTS: Final = {
     "duplicate": "observed: it arrived again",
     "gap": "observed: it arrived before one that it follows",
     "stale-stream": "observed: it arrived in a stream that is over",
+    "conflict": "observed: it arrived under a number that another message was accepted under",
 }
 """Every event and what it says. The observed ones are not derived from the log: those of the last
 minutes before a crash may be missing."""

@@ -209,11 +209,28 @@ at its true time would be stale until then."""
 OUTGOING_NAMES_MAX: Final = 200_000
 """Further names of outgoing queues that are remembered: two more for each destination."""
 
+LIVES_MAX: Final = 1_000
+"""Starts of a queue manager of which it is remembered which streams they began, so that one that
+nobody here began is noticed; the oldest go first."""
+
+LIVES_MET_MAX: Final = 10_000
+"""Other managers of which it is remembered which life of theirs was met last."""
+
+CLASHES_MAX: Final = 1_000
+"""Identities that two managers claim, and that are remembered as such; the oldest go first."""
+
 STREAMS_MAX: Final = 1_000_000
 """Incoming streams remembered; one small entry for each pair of sender and queue (I24)."""
 
 DUPLICATE_IDS_MAX: Final = 10_000
 """Identifiers of non-transactional messages remembered to notice repetitions (EOD-27)."""
+
+ACCEPTED_NUMBERS_MAX: Final = 1_024
+"""Messages accepted last in a stream of which the message numbers are remembered, so that another
+message under the same sequence number is noticed; over a restart the last one."""
+
+ACCEPTED_STREAMS_MAX: Final = 2_048
+"""And the streams of which they are (8 KB each); the longest unused go first."""
 
 DUPLICATE_AGE_S_MAX: Final = 1_800
 """And for how long."""

@@ -1,7 +1,8 @@
-"""Two packets that only onceq managers exchange: what became of messages in doubt (product D6).
+"""Packets that only onceq managers exchange: what became of messages in doubt (product D6).
 
 A sender asks (``Inquiry``) about streams in which messages expired after they were transmitted; the
-receiver answers (``Settlement``) with the numbers that it passed over. Both are express user
+receiver answers (``Settlement``) with the numbers that it passed over. And a manager that meets two
+processes with one identity tells both (``TwoLives``). All are express user
 packets to the order queue, class ORDER_ACK, whose body begins with MAGIC and never has the 36 bytes
 of an order acknowledgment. They are sent on sessions only on which both sides have said that they
 understand them, so other managers never see one. Described in ``docs/reference/formats/mqqb.md``.
@@ -25,13 +26,14 @@ from onceq.packet.address import Address
 from onceq.packet.headers import PacketHeaders, headers
 
 MAGIC: Final = b"OQX1"
-INQUIRY, SETTLEMENT = 1, 2
+INQUIRY, SETTLEMENT, TWO_LIVES = 1, 2, 3
 _HEAD = struct.Struct("<4sBBHIH")
 _ASKED = struct.Struct("<QI")
 _TOLD = struct.Struct("<QIIBH")
 _RANGE = struct.Struct("<II")
 TURNED_AWAY = 5
 _TURNED = struct.Struct("<QQB")
+_LIFE = struct.Struct("<16sI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,14 @@ class TurnedAway:
 STALE, FUTURE, NO_ROOM = 1, 2, 3
 
 
+@dataclass(frozen=True, slots=True)
+class TwoLives:
+    """Another process with your identity was met: its life, and the stamp of that."""
+
+    life: bytes
+    stamp: int
+
+
 def is_settling(parts: PacketHeaders) -> bool:
     """Whether a packet is one of these two."""
     body = parts.properties.body
@@ -140,8 +150,16 @@ def turned_away(
     return _packet(own, own_message, sent_time, destination_manager, body)
 
 
-def parse_settling(packet: Buffer) -> Inquiry | list[Memory] | TurnedAway:
-    """Read either packet; raises MalformedPacket."""
+def two_lives(
+    said: TwoLives, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
+) -> bytes:
+    """The packet that tells of another life."""
+    body = _HEAD.pack(MAGIC, TWO_LIVES, 0, 1, 0, 0) + _LIFE.pack(said.life, said.stamp)
+    return _packet(own, own_message, sent_time, destination_manager, body)
+
+
+def parse_settling(packet: Buffer) -> Inquiry | list[Memory] | TurnedAway | TwoLives:
+    """Read one of these packets; raises MalformedPacket."""
     parts = headers(packet)
     try:
         return _parse(bytes(parts.properties.body))
@@ -149,7 +167,7 @@ def parse_settling(packet: Buffer) -> Inquiry | list[Memory] | TurnedAway:
         raise MalformedPacket(f"message {parts.user.message} settles nothing: {error}") from None
 
 
-def _parse(body: bytes) -> Inquiry | list[Memory] | TurnedAway:
+def _parse(body: bytes) -> Inquiry | list[Memory] | TurnedAway | TwoLives:
     _, what, kind, count, number, size = _HEAD.unpack_from(body)
     at = _HEAD.size
     if count > INQUIRY_STREAMS_MAX:
@@ -161,6 +179,8 @@ def _parse(body: bytes) -> Inquiry | list[Memory] | TurnedAway:
         return Inquiry(Address(kind, number=number, direct=name), asked)
     if what == TURNED_AWAY:
         return TurnedAway(*_TURNED.unpack_from(body, at))
+    if what == TWO_LIVES:
+        return TwoLives(*_LIFE.unpack_from(body, at))
     if what != SETTLEMENT:
         raise ValueError(f"kind {what}")
     told = []

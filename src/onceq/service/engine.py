@@ -15,6 +15,7 @@ Upholds: I1, I9 (by the order of persisting and acting).
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -38,6 +39,7 @@ from onceq.core.decision import (
     Transmit,
 )
 from onceq.core.inputs import Compose, Input, OwnerGone, Tick
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.directory.contract import Directory
 from onceq.errors import ConfigurationError, StorageFailure
@@ -104,6 +106,7 @@ class Engine:
         http: HttpNames | None = None,
         mappings: MappingFolder | None = None,
         history: History | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """Wire the parts.
 
@@ -118,6 +121,7 @@ class Engine:
             http: Its addresses for other managers over HTTP.
             mappings: Files that translate addresses at a border; None: there are none.
             history: Where what has happened is written for audits; None: nowhere.
+            entropy: Gives so many random bytes, which no other process is given.
         """
         self.manager = manager
         self.store = store
@@ -127,6 +131,7 @@ class Engine:
         self._mappings = mappings
         self.history = history
         self.background = background
+        self._entropy = entropy
         self._wake = wake
         self._fatal = fatal
         self._said = said
@@ -176,8 +181,9 @@ class Engine:
             self._mappings.load()
         found = self.store.recovered
         decision = self.manager.recover(
-            self.clock.read(), found.checkpoint, self.store.records(), self.store.position
-        )
+            self.clock.read(), found.checkpoint, self.store.records(), self.store.position,
+            entropy=self._entropy(ENTROPY_BYTES),
+        )  # fmt: skip
         self.settle([decision])
         self.sessions.known.remember(self.manager.acquainted())
         self.naming.look(self.clock.read())

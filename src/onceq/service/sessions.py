@@ -31,6 +31,7 @@ from onceq.packet import layout
 from onceq.packet.decode import set_previous
 from onceq.service.known import KnownPeers
 from onceq.wire.mqqb import session as protocol
+from onceq.wire.mqqb.internal import Life
 
 if TYPE_CHECKING:
     from onceq.service.engine import Engine
@@ -176,6 +177,7 @@ class Sessions:
             direct=peer == NO_GUID,
             settings=self.engine.settings,
             now_us=self.engine.clock.read().mono_us,
+            life=Life(*self.engine.manager.life),
         )
         if initiator:
             session.start()
@@ -251,7 +253,7 @@ class Sessions:
                 submit(
                     SessionOpened(
                         link.number, happened.peer_id, link.address, link.outgoing,
-                        happened.extended, happened.http,
+                        happened.extended, happened.http, happened.life.id, happened.life.stamp,
                     )
                 )  # fmt: skip
             else:

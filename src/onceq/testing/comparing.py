@@ -37,8 +37,8 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
         "session", "transmitted", "trouble", "turned_away",
     }),
     Progress: frozenset({
-        "acked_us", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects", "session",
-        "since_ack", "stale", "stale_s", "stale_stream",
+        "acked_us", "conflicts", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects",
+        "session", "since_ack", "stale", "stale_s", "stale_stream",
     }),
 }  # fmt: skip
 """Attributes that are not durable, by class."""

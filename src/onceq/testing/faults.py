@@ -118,7 +118,7 @@ class Faults:
         if run.kind == ORDER_ACK:
             ack = parse_order_ack(packet)
             outgoing = node.engine.manager.state.streams.get(ack.stream)
-            if outgoing is None or outgoing.stream != ack.stream:
+            if outgoing is None or outgoing.head.stream != ack.stream:
                 world.marks[marks.LEFT_STREAM] += 1
         world.note("ghost", node.name, run.kind, run.stream & 0xFFFF, run.first_number)
         node.run(lambda engine: engine.put_in(source, [packet]))  # type: ignore[attr-defined]

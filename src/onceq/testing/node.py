@@ -220,6 +220,7 @@ class Node:
             background=self._background if options.background else None,
             directory=self.world.directory,
             history=self.world.keep(store, self.disk, options.settings),
+            entropy=self.world.stream("lives").randbytes,
         )
         engine.start()
         return engine

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from onceq.core.decision import Decision
 from onceq.core.identity import Identity
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.core.replay import replay
 from onceq.core.snapshot import restore, snapshot
@@ -114,8 +115,9 @@ class Recovery:
         store = LogStore.open(node.path, disk, segment_bytes=options.segment_bytes)
         manager = Manager(Identity.unpack(store.identity), options.settings)
         manager.recover(
-            node.clock.read(), store.recovered.checkpoint, store.records(), store.position
-        )
+            node.clock.read(), store.recovered.checkpoint, store.records(), store.position,
+            entropy=bytes(ENTROPY_BYTES),
+        )  # fmt: skip
         return b"".join(manager.snapshot()), disk.kill()
 
     # ---- in the end -----------------------------------------------------------------------

@@ -13,7 +13,7 @@ QUIET: dict[str, Any] = {
     "trouble_since": 0, "attempts": 0, "retry_in_s": -1.0, "no_ack_count": 0,
     "resend_at": 0, "resend_in_s": -1.0, "resend_count": 0, "offline_since": 0,
     "turned_away": "",
-    "in_doubt": 0,
+    "in_doubt": 0, "clash": "", "behind_stream": 0,
 }  # fmt: skip
 THEN = 1_600_000_000
 
@@ -107,7 +107,7 @@ def test_lengths_of_time() -> None:
 def test_streams() -> None:
     view: dict[str, Any] = {
         "queue": r"private$\stock", "source": "abc", "sender": "", "number": 7, "last_access": THEN,
-        "connected": True, "duplicates": 0, "gaps": 0, "rejects": 0,
+        "connected": True, "duplicates": 0, "gaps": 0, "rejects": 0, "conflicts": 0, "clash": "",
     }  # fmt: skip
     assert "connected; accepted up to number 7" in stream_why(view)
     assert "from abc" in stream_why(view)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from onceq.core import inputs
 from onceq.core.chunk import AVAILABLE, LOCKED
 from onceq.core.decision import Answer, Decision
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.model.limits import Settings
@@ -33,7 +34,7 @@ class Core:
 
     def __post_init__(self) -> None:
         self.manager = Manager(IDENTITY, Settings())
-        self.kept(self.manager.recover(self.now(), None, [], 0))
+        self.kept(self.manager.recover(self.now(), None, [], 0, entropy=bytes(ENTROPY_BYTES)))
 
     def now(self) -> Now:
         return Now(WALL_S * 1_000_000 + self.now_us, self.now_us)
@@ -65,7 +66,9 @@ class Core:
     def again(self) -> Manager:
         """A manager recovered from the records alone, before it undoes what was open."""
         other = Manager(IDENTITY, Settings())
-        other.recover(self.now(), None, self.records, self.manager.position)
+        other.recover(
+            self.now(), None, self.records, self.manager.position, entropy=bytes(ENTROPY_BYTES)
+        )
         return other
 
     def present(self) -> Counter[str]:

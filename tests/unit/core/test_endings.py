@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from onceq.core import inputs, outgoing
 from onceq.core.holders import Outgoing
+from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.core.records import Setup, decode
 from onceq.core.snapshot import restore, snapshot
@@ -113,7 +114,8 @@ def restarted(core: Core) -> Core:
     other.records, other.now_us = list(core.records), core.now_us
     other.manager = Manager(IDENTITY, Settings())
     position = core.manager.position
-    other.kept(other.manager.recover(other.now(), None, core.records, position))
+    entropy = bytes(ENTROPY_BYTES)
+    other.kept(other.manager.recover(other.now(), None, core.records, position, entropy=entropy))
     return other
 
 

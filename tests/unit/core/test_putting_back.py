@@ -92,7 +92,9 @@ def test_the_operator_is_told_once_at_the_first_start() -> None:
     told = []
     for _ in range(2):
         manager = Manager(IDENTITY, Settings())
-        decision = manager.recover(core.now(), None, core.records, core.manager.position)
+        decision = manager.recover(
+            core.now(), None, core.records, core.manager.position, entropy=bytes(24)
+        )
         told.append([a for a in decision.actions if isinstance(a, Notice)])
         core.kept(decision)
         core.manager = manager

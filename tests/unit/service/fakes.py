@@ -82,12 +82,16 @@ class Script:
         self.lives: dict[tuple[int, int], int] = {}
         self.parts: list[Any] = []
 
+    life = (b"L" * 16, 1_700_000_000)
+
     def recover(
         self,
         now: Now,
         checkpoint: bytes | None,
         records: Iterable[tuple[int, memoryview]],
         position: int,
+        *,
+        entropy: bytes,
     ) -> Decision:
         self.recovered = [bytes(payload) for _, payload in records]
         self.position = position

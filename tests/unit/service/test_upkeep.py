@@ -341,7 +341,7 @@ class Real:
         self.engine = Engine(
             manager=Manager(self.identity, settings), store=self.store, clock=self.clock,
             network=Calls([]), settings=settings, wake=lambda: None,
-            fatal=pytest.fail,  # type: ignore[arg-type]
+            entropy=bytes, fatal=pytest.fail,  # type: ignore[arg-type]
         )  # fmt: skip
         self.engine.start()
         self.owner = self.engine.owner(self.results.__setitem__)

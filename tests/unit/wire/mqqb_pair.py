@@ -11,7 +11,7 @@ from onceq.model.run import Run
 from onceq.packet.address import DIRECT, Address
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import template
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
+from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Event, Session
 
 A, B = b"A" * 16, b"B" * 16
@@ -35,12 +35,13 @@ class Pair:
     """Two sessions with a wire between them, and what each was told."""
 
     def __init__(
-        self, first: Settings = SETTINGS, second: Settings = SETTINGS, *, step: int = 0
-    ) -> None:
+        self, first: Settings = SETTINGS, second: Settings = SETTINGS, *, step: int = 0,
+        lives: tuple[Life, Life] = (UNTOLD, UNTOLD),
+    ) -> None:  # fmt: skip
         self.now = 0
         self.step = step
-        self.a = Session(initiator=True, own_id=A, settings=first, now_us=0)
-        self.b = Session(initiator=False, own_id=B, settings=second, now_us=0)
+        self.a = Session(initiator=True, own_id=A, settings=first, now_us=0, life=lives[0])
+        self.b = Session(initiator=False, own_id=B, settings=second, now_us=0, life=lives[1])
         self.told: dict[Session, list[Event]] = {self.a: [], self.b: []}
 
     def run(self) -> None:

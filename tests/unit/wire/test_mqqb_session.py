@@ -8,7 +8,14 @@ import pytest
 
 from onceq.errors import IdentityClash, ProtocolState
 from onceq.model.identity import NO_GUID
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
+from onceq.wire.mqqb.internal import (
+    UNTOLD,
+    Establish,
+    Life,
+    Parameters,
+    SessionHeader,
+    parse,
+)
 from onceq.wire.mqqb.session import Acked, Closed, Opened, Session
 from tests.unit.wire.mqqb_pair import (
     ACK,
@@ -74,6 +81,20 @@ def test_the_extension_is_used_only_if_both_know_it(who: str) -> None:
     pair.a.start()
     pair.run()
     assert pair.told == {pair.a: [Opened(B, False)], pair.b: [Opened(A, False)]}
+
+
+def test_each_side_tells_its_life() -> None:
+    first, second = Life(b"1" * 16, 17), Life(b"2" * 16, 18)
+    pair = Pair(lives=(first, second))
+    pair.a.start()
+    pair.run()
+    assert pair.told == {
+        pair.a: [Opened(B, True, life=second)], pair.b: [Opened(A, True, life=first)],
+    }  # fmt: skip
+    older = Pair(lives=(first, UNTOLD))
+    older.a.start()
+    older.run()
+    assert older.told[older.a] == [Opened(B, True)], "an onceq that tells none"
 
 
 def test_a_peer_that_does_not_ask_sees_only_what_is_published() -> None:

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 from onceq.errors import PeerError
 from onceq.packet.arrived import ArrivedRun
+from onceq.wire.mqqb.internal import UNTOLD, Life
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Set-up is done; both sides may send. ``extended``: both understand packet/settle.py;
-    ``http``: each message is answered by itself."""
+    ``http``: each message is answered by itself. ``life``: what the peer tells of its process."""
 
     peer_id: bytes
     extended: bool = False
     http: bool = False
+    life: Life = UNTOLD
 
 
 @dataclass(frozen=True, slots=True)

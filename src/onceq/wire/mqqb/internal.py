@@ -39,6 +39,27 @@ EXTENSION_MARK: Final = b"onceq extension 1\0"
 """At the beginning of the padding of EstablishConnection, whose bytes mean nothing to others:
 this side understands the packets of ``packet/settle.py``."""
 
+LIFE_MARK: Final = b"life\0"
+"""Behind the mark of the extension: an identifier of the process and a stamp follow."""
+_LIFE = struct.Struct("<16sI")
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a manager tells of its process: ``id`` is another one after each start, ``stamp`` rises
+    from start to start."""
+
+    id: bytes
+    stamp: int
+
+
+UNTOLD: Final = Life(b"", 0)
+
+
+def mark(life: Life) -> bytes:
+    """The beginning of the padding of somebody who understands the extension."""
+    return EXTENSION_MARK + (LIFE_MARK + _LIFE.pack(life.id, life.stamp) if life.id else b"")
+
 
 @dataclass(frozen=True, slots=True)
 class Establish:
@@ -56,6 +77,14 @@ class Establish:
     def extended(self) -> bool:
         """Whether the mark stands in the padding."""
         return self.padding.startswith(EXTENSION_MARK)
+
+    @property
+    def life(self) -> Life:
+        """The life that is told behind the mark; UNTOLD if none is."""
+        at = len(EXTENSION_MARK) + len(LIFE_MARK)
+        if not self.extended or self.padding[len(EXTENSION_MARK) : at] != LIFE_MARK:
+            return UNTOLD
+        return Life(*_LIFE.unpack_from(self.padding, at))
 
     def encode(self) -> bytes:
         """The packet."""

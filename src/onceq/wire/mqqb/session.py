@@ -24,7 +24,7 @@ from onceq.model.run import Buffer, Run
 from onceq.packet.arrived import cut
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
-from onceq.wire.mqqb.internal import EXTENSION_MARK, Establish, Parameters, SessionHeader, parse
+from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, mark, parse
 
 __all__ = ["Acked", "Arrived", "Closed", "Event", "Opened", "Session"]
 
@@ -57,6 +57,7 @@ class Session:
         direct: bool = True,
         settings: Settings,
         now_us: int,
+        life: Life = UNTOLD,
     ) -> None:
         """Prepare a session; an initiator then calls ``start``.
 
@@ -65,7 +66,9 @@ class Session:
             direct: Whether the destination was named directly (the wait for acknowledgments is
                 doubled then).
             now_us: Monotonic microseconds, as in every call.
+            life: What is told of this process.
         """
+        self._life = life
         self._initiator = initiator
         self._own = own_id
         self._expected = expected_peer
@@ -82,6 +85,7 @@ class Session:
         self._recoverable_ack_ms = RECOVERABLE_ACK_MS[0]
         self.peer_id = NO_GUID
         self.extended = False
+        self.peer_life = UNTOLD
         # sent by us
         self._sent = self._sent_recoverable = 0
         self._acked = self._acked_recoverable = 0
@@ -137,7 +141,7 @@ class Session:
         stamp = self._now // MS_US & 0xFFFF_FFFF
         padding = bytes(512)
         if self._settings.settle_doubts:
-            padding = EXTENSION_MARK.ljust(512, b"\0")
+            padding = mark(self._life).ljust(512, b"\0")
         self._output.append(Establish(self._own, self._expected, stamp, padding=padding).encode())
         self._state = _State.WAITING_ESTABLISH
 
@@ -148,10 +152,10 @@ class Session:
         clash = packet.client == self._own
         refused = clash or packet.server not in (NO_GUID, self._own)
         system = 0x10 | packet.system & 0x100
-        self.extended = packet.extended and self._settings.settle_doubts
-        mark = EXTENSION_MARK if self.extended else b""
+        self._extend(packet)
+        begin = mark(self._life) if self.extended else b""
         answer = Establish(
-            packet.client, self._own, packet.stamp_ms, system, refused, mark.ljust(512, b"\x5a")
+            packet.client, self._own, packet.stamp_ms, system, refused, begin.ljust(512, b"\x5a")
         )
         self._output.append(answer.encode())
         if clash:
@@ -171,7 +175,7 @@ class Session:
         if self._expected != NO_GUID and packet.server != self._expected:
             return [self._fail(ProtocolState("another queue manager answers at this address"))]
         self.peer_id = packet.server
-        self.extended = packet.extended and self._settings.settle_doubts
+        self._extend(packet)
         trip_ms = (self._now // MS_US - packet.stamp_ms) & 0xFFFF_FFFF
         low, high = RECOVERABLE_ACK_MS
         self._recoverable_ack_ms = min(max(8 * trip_ms, low), high)
@@ -180,6 +184,12 @@ class Session:
         )
         self._state = _State.WAITING_PARAMETERS
         return []
+
+    def _extend(self, packet: Establish) -> None:
+        """Note what the peer understands, and what it tells of itself."""
+        self.extended = packet.extended and self._settings.settle_doubts
+        if self.extended:
+            self.peer_life = packet.life
 
     def _clash(self) -> Closed:
         return self._fail(
@@ -204,7 +214,7 @@ class Session:
         self._state = _State.OPEN
         self._init_due = 0
         self._idle_due = self._now + int(self._settings.session_idle_s * 1_000_000)
-        return [Opened(self.peer_id, self.extended)]
+        return [Opened(self.peer_id, self.extended, life=self.peer_life)]
 
     # ---- receiving ------------------------------------------------------------------------
 

@@ -1,0 +1,43 @@
+"""What a manager watches to notice that two others, or another and itself, have one identity.
+
+Running tables; the rules are in ``core/clashes.py``.
+
+Upholds: I24 (bounded), I25.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onceq.core.accepted import Accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The latest life that another manager has told of itself, and the first session with it."""
+
+    life: bytes
+    stamp: int
+    session: int
+
+
+@dataclass(slots=True)
+class Clash:
+    """One identity is used by two queue managers (``core/clashes.py``)."""
+
+    since_s: int
+    last_s: int = 0
+    count: int = 0
+    what: str = ""
+
+
+@dataclass(slots=True)
+class Watch:
+    """See the module."""
+
+    accepted: Accepted = field(default_factory=Accepted)
+    """Message numbers of what was accepted last, by stream."""
+    met: dict[bytes, Met] = field(default_factory=dict)
+    """By GUID: the latest life of another manager."""
+    clashes: dict[bytes, Clash] = field(default_factory=dict)
+    """By GUID: identities that two managers use."""

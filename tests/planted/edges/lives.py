@@ -1,0 +1,114 @@
+"""Mistakes about lives: copies, backups and clones that give what another has given."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onceq.core import arrival, lives, peers
+from onceq.core.accepted import Accepted
+from onceq.core.desk import Desk
+from onceq.core.holders import Outgoing, Progress, Stretch
+from onceq.core.state import State
+from onceq.packet.arrived import ArrivedRun
+from tests.planted.planted import Planted
+
+CASES = "tests/conformance/test_lives.py::"
+CORE = "tests/unit/core/test_lives.py::"
+
+
+def _patch(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda monkeypatch: monkeypatch.setattr(target, name, value)
+
+
+def _goes_on(outgoing: Outgoing, stamp: int) -> bool:
+    return outgoing.stream > 0 and outgoing.unacknowledged > 0
+
+
+def _one_stretch(self: Outgoing, counter: int) -> Stretch:
+    found = next(s for s in self.stretches() if s.base < counter <= s.end)
+    return Stretch(found.stream, found.base, 1 << 62)
+
+
+def _same_life(desk: Desk, entropy: bytes) -> None:
+    state = desk.state
+    desk.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
+               message=state.next_message)  # fmt: skip
+
+
+def _message(state: State, random: int) -> int:
+    return max(state.next_message, state.number_ceiling)
+
+
+def _new_places(desk: Desk, run: ArrivedRun, key: str) -> list[int]:
+    seen = {(source, k, number) for source, k, number, _ in desk.state.seen}
+    return [i for i, n in enumerate(run.message_numbers) if (run.source, key, n) not in seen]
+
+
+def _trusting(self: Accepted, progress: Progress, number: int, messages: array[int]) -> bool:
+    return False
+
+
+def _forgetful(self: Accepted, *what: Any) -> None:
+    pass
+
+
+def _deaf(desk: Desk, *what: Any) -> None:
+    pass
+
+
+PLANTED = (
+    Planted(
+        "a-start-goes-on-with-the-numbers-of-the-last",
+        _patch(lives, "begin", _same_life),
+        CASES + "test_what_is_sent_after_a_backup_was_put_back_arrives",
+    ),
+    Planted(
+        "ordinals-of-a-life-begin-at-one",
+        _patch(lives, "_ordinal", lambda random: 1),
+        CORE + "test_two_copies_that_start_in_one_second_differ",
+    ),
+    Planted(
+        "new-messages-continue-the-stream-of-an-earlier-life",
+        _patch(Outgoing, "goes_on", _goes_on),
+        CASES + "test_a_backup_of_a_running_manager_whose_messages_were_acknowledged_meanwhile",
+    ),
+    Planted(
+        "the-next-stream-does-not-wait-for-the-last",
+        _patch(Outgoing, "stretch", _one_stretch),
+        CASES + "test_what_waits_from_earlier_lives_goes_first_each_in_its_stream",
+    ),
+    Planted(
+        "message-numbers-go-on-over-a-restart",
+        _patch(lives, "_message", _message),
+        CASES + "test_message_identifiers_do_not_come_again",
+    ),
+    Planted(
+        "sent-times-are-not-compared",
+        _patch(arrival, "new_places", _new_places),
+        CASES + "test_a_plain_message_with_an_identifier_used_before_is_another_message",
+    ),
+    Planted(
+        "a-number-with-another-message-is-a-repetition",
+        _patch(Accepted, "contradict", _trusting),
+        CASES + "test_a_number_that_comes_with_another_message_is_not_acknowledged",
+    ),
+    Planted(
+        "only-the-last-message-of-a-stream-is-remembered",
+        _patch(Accepted, "note", _forgetful),
+        CASES + "test_a_number_that_comes_with_another_message_is_not_acknowledged",
+    ),
+    Planted(
+        "an-earlier-life-that-answers-is-not-noticed",
+        _patch(peers, "heard", _deaf),
+        CORE + "test_an_earlier_life_that_answers_what_was_sent_after_a_later_one_came",
+    ),
+    Planted(
+        "streams-of-another-life-are-not-noticed",
+        _patch(arrival, "strange", _deaf),
+        CORE + "test_a_stream_of_another_life_is_noticed_and_ours_rise_above_it",
+    ),
+)

@@ -1,0 +1,246 @@
+"""Lives of a manager, and two that have one identity, as the core sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceq.core import inputs
+from onceq.core.decision import Decision, Notice
+from onceq.core.life_table import Lives
+from onceq.core.lives import ORDINAL_MAX, next_stream
+from onceq.core.manager import Manager
+from onceq.core.records import Change
+from onceq.model.limits import LIVES_MAX, STREAM_AHEAD_S_MAX, Settings
+from onceq.model.time import Now
+from onceq.packet.acks import order_ack
+from onceq.packet.settle import TwoLives, parse_settling, two_lives
+from onceq.testing.hostile import runs_of
+from tests.unit.core.alone import IDENTITY, WALL_S, Core
+
+PEER = b"P" * 16
+OTHER = "DIRECT=OS:P\\private$\\q"
+
+
+class Life(Core):
+    """A core to which peers talk; what it notices is kept."""
+
+    def __post_init__(self) -> None:
+        self.noticed: list[dict[str, object]] = []
+        super().__post_init__()
+
+    def kept(self, decision: Decision) -> None:
+        super().kept(decision)
+        found = [a for a in decision.actions if isinstance(a, Notice)]
+        self.noticed += [{"what": n.what, **n.values} for n in found]
+
+    def opened(self, session: int, life: bytes, stamp: int) -> None:
+        self.step(inputs.SessionOpened(session, PEER, "10.0.0.9", 0, True, False, life * 16, stamp))
+
+    @property
+    def clashes(self) -> list[tuple[str, int]]:
+        status: Any = self.ask(lambda o, r: inputs.Look(o, r, "status", ""))
+        return [(c.found, c.count) for c in status.clashes]
+
+
+@pytest.fixture
+def core() -> Life:
+    return Life()
+
+
+def restarted(core: Core, wall_s: int, entropy: bytes) -> Manager:
+    other = Manager(IDENTITY, Settings())
+    now = Now(wall_s * 1_000_000, 1)
+    other.recover(now, None, core.records, core.manager.position, entropy=entropy)
+    return other
+
+
+# ---- what a life gives ------------------------------------------------------------------------
+
+
+def test_a_stamp_is_the_clock_and_never_below_the_last(core: Life) -> None:
+    assert core.manager.state.stamp == WALL_S + 1
+    assert restarted(core, WALL_S + 500, bytes(24)).state.stamp == WALL_S + 500
+    assert restarted(core, WALL_S - 9_000, bytes(24)).state.stamp == WALL_S + 2
+
+
+def test_two_copies_that_start_in_one_second_differ(core: Life) -> None:
+    one = restarted(core, WALL_S + 5, bytes(range(24))).state
+    other = restarted(core, WALL_S + 5, bytes(range(1, 25))).state
+    assert one.stamp == other.stamp
+    assert one.next_ordinal != other.next_ordinal
+    assert one.next_message != other.next_message
+    assert one.lives.id != other.lives.id
+
+
+def test_message_numbers_do_not_begin_inside_what_the_last_life_may_have_given() -> None:
+    core = Core()
+    core.ask(lambda o, r: inputs.Send(o, r, 0, (_item(),)))
+    ceiling = core.manager.state.number_ceiling
+    assert ceiling > 2
+    assert restarted(core, WALL_S, bytes(20) + b"\5\0\0\0").state.next_message == ceiling
+    later = bytes(20) + (ceiling + 7).to_bytes(4, "little")
+    assert restarted(core, WALL_S, later).state.next_message == ceiling + 8
+
+
+def _item() -> inputs.SendItem:
+    from tests.conformance.applications import item
+
+    return item(OTHER, b"x", delivery=1)
+
+
+def test_behind_the_last_ordinal_the_next_stamp_begins(core: Life) -> None:
+    desk = core.manager._desk
+    stamp = desk.state.stamp
+    desk.state.next_ordinal = ORDINAL_MAX
+    change = Change(WALL_S)
+    assert next_stream(desk, change) == stamp << 32 | ORDINAL_MAX
+    assert next_stream(desk, change) == (stamp + 1) << 32 | 1
+    assert next_stream(desk, change) == (stamp + 1) << 32 | 2
+    change.encode()
+    desk.record(change)
+    assert desk.state.lives.gave(stamp << 32 | ORDINAL_MAX, stamp + 1, 3)
+    assert not desk.state.lives.gave((stamp + 1) << 32 | 3, stamp + 1, 3)
+
+
+def test_lives_that_led_here_are_told_from_others() -> None:
+    lives = Lives()
+    for stamp in range(10, 13):
+        lives.leave(stamp, 105, 100)
+    lives.load(lives.dump())
+    assert lives.gave(12 << 32 | 100, 13, 100)
+    assert lives.gave(11 << 32 | 104, 13, 100)
+    assert not lives.gave(11 << 32 | 105, 13, 100)
+    assert not lives.gave(11 << 32 | 99, 13, 100)
+    assert not lives.gave(13 << 32 | 100, 13, 100)
+    for stamp in range(100, 100 + LIVES_MAX):
+        lives.leave(stamp, 105, 100)
+    assert lives.gave(11 << 32 | 99, 5_000, 100), "so long ago that nobody knows"
+
+
+# ---- two processes with one identity ------------------------------------------------------------
+
+
+def test_a_restart_is_no_clash(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    core.opened(2, b"y", 101)
+    core.step(inputs.SessionAcked(1, 0, 0))
+    core.step(inputs.SessionClosed(1, "gone"))
+    assert core.clashes == []
+
+
+def test_an_earlier_life_that_opens_a_session_after_a_later_one_is_at_work(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    core.opened(3, b"y", 101)
+    core.opened(2, b"x", 100)
+    assert core.clashes == [], "its connection is older than that of the later life"
+    core.opened(4, b"x", 100)
+    ((found, count),) = core.clashes
+    assert "two processes" in found
+    assert count == 1
+    assert core.noticed[0]["what"] == "identity-clash"
+
+
+def test_an_earlier_life_that_answers_what_was_sent_after_a_later_one_came(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    core.manager._desk.peers[1].messages = 5
+    core.opened(2, b"y", 101)
+    core.step(inputs.SessionAcked(1, 5, 0))
+    assert core.clashes == []
+    core.step(inputs.SessionAcked(1, 6, 0))
+    assert len(core.clashes) == 1
+
+
+def test_two_lives_with_one_stamp_are_copies(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    core.opened(2, b"y", 100)
+    assert len(core.clashes) == 1
+    notes = {s: [parse_settling(n) for n in p.notes] for s, p in core.manager._desk.peers.items()}
+    assert notes == {1: [TwoLives(b"y" * 16, 100)], 2: [TwoLives(b"x" * 16, 100)]}
+
+
+def test_who_is_told_of_another_life_of_his_says_so(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    mine = core.manager.life
+    for life, clashes in ((mine[0], 0), (b"z" * 16, 1)):
+        packet = two_lives(
+            TwoLives(life, 5), own=PEER, own_message=1, sent_time=WALL_S,
+            destination_manager=IDENTITY.guid,
+        )  # fmt: skip
+        (run,) = runs_of([packet])
+        core.step(inputs.Arrived(1, run))
+        assert len(core.clashes) == clashes
+
+
+# ---- streams that nobody here has begun ---------------------------------------------------------
+
+
+def acked(core: Life, stream: int, number: int = 3, source: bytes = PEER) -> None:
+    packet = order_ack(
+        own=source, own_message=9, sent_time=WALL_S, address="", stream=stream, number=number,
+        destination_manager=IDENTITY.guid,
+    )  # fmt: skip
+    (run,) = runs_of([packet])
+    core.step(inputs.Arrived(1, run))
+
+
+def waiting(core: Life) -> None:
+    """Something waits for P, which is connected."""
+    from tests.conformance.applications import item
+
+    core.ask(lambda o, r: inputs.Commit(o, r, 0, (item(OTHER, b"x"),)))
+    (outgoing,) = core.manager.state.outgoing.values()
+    core.step(
+        inputs.SessionOpened(
+            1, PEER, "10.0.0.9", outgoing.number, True, False, b"p" * 16, 100
+        )
+    )  # fmt: skip
+
+
+def test_a_stream_of_another_life_is_noticed_and_ours_rise_above_it(core: Life) -> None:
+    waiting(core)
+    strange = (WALL_S + 7_000) << 32 | 99
+    acked(core, strange)
+    assert len(core.clashes) == 1
+    assert core.manager.state.stamp == WALL_S + 7_001
+    (outgoing,) = core.manager.state.outgoing.values()
+    assert outgoing.unacknowledged == 1, "nothing of ours was acknowledged by that"
+    stamp = core.manager.state.stamp
+    acked(core, strange)
+    assert core.manager.state.stamp == stamp, "it is below already"
+    assert core.again().state.stamp == stamp + 1, "durable"
+
+
+@pytest.mark.parametrize(
+    ("stamp", "source", "waits", "clashes"),
+    [
+        (WALL_S + STREAM_AHEAD_S_MAX + 100, PEER, True, 1),
+        (WALL_S + 50, b"?" * 16, True, 0),
+        (WALL_S + 50, PEER, False, 0),
+    ],
+)
+def test_who_may_make_streams_rise(
+    core: Life, stamp: int, source: bytes, waits: bool, clashes: int
+) -> None:
+    if waits:
+        waiting(core)
+    else:
+        core.opened(1, b"x", 100)
+    before = core.manager.state.stamp
+    acked(core, stamp << 32 | 5, source=source)
+    assert core.manager.state.stamp == before
+    assert len(core.clashes) == clashes
+
+
+def test_a_stream_of_an_earlier_life_of_ours_is_nothing_strange(core: Life) -> None:
+    waiting(core)
+    (outgoing,) = core.manager.state.outgoing.values()
+    acked(core, outgoing.stream)
+    assert core.clashes == []
+    other = Life()
+    other.manager = restarted(core, WALL_S + 60, bytes(24))
+    other.records = core.records
+    waiting(other)
+    acked(other, outgoing.stream)
+    assert other.clashes == []
