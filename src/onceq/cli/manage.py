@@ -187,6 +187,25 @@ def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
     return found
 
 
+@app.command("reload")
+def reload(qm: Where = None, json: Json = False) -> None:
+    """Let a queue manager read its onceq.toml again; says what changed and what needs a restart.
+
+    SIGHUP does the same. A file with a mistake changes nothing.
+    """
+    with manager(qm) as connection:
+        found = connection.reload()
+    if as_json(json):
+        out.dump(found)
+        return
+    for text in found["changed"]:
+        out.line(f"changed: {text}")
+    for text in found["restart"]:
+        out.line(f"needs a restart: {text}")
+    if not any(found.values()):
+        out.line("nothing has changed")
+
+
 @app.command("disconnect")
 def disconnect(qm: Where = None, json: Json = False) -> None:
     """Take a queue manager off the network: no session with others until 'qm connect'.

@@ -12,6 +12,7 @@ from onceq.directory.file import FileDirectory
 from onceq.errors import NotAStore
 from onceq.model.limits import Settings
 from onceq.service import config, mappings
+from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
 from onceq.store.identification import STORE_FILE
@@ -34,14 +35,18 @@ def host(
 ) -> EmbeddedHost:
     """Open (or make) the data directory and start its manager; see ``onceq.open``."""
     path = os.path.abspath(path)
-    configured = os.path.exists(os.path.join(path, config.FILE))
-    configuration = config.load(path)
-    if listen is not None or not configured:
-        configuration = replace(configuration, listen=listen or "")
-    if peers:
-        configuration = replace(configuration, peers={**configuration.peers, **peers})
-    if settings is not None:
-        configuration = replace(configuration, settings=settings)
+
+    def read() -> Configuration:
+        """What the file says, and what stands in its place."""
+        configured = os.path.exists(os.path.join(path, config.FILE))
+        said = config.load(path)
+        if listen is not None or not configured:
+            said = replace(said, listen=listen or "")
+        if settings is not None:
+            said = replace(said, settings=settings)
+        return replace(said, peers={**said.peers, **(peers or {})})
+
+    configuration = read()
     if os.path.exists(os.path.join(path, STORE_FILE)):
         store = open_store(path)
     else:
@@ -49,7 +54,7 @@ def host(
         store = init(path, name=name or configuration.name)
     try:
         where = FileDirectory(directory) if isinstance(directory, str) else directory
-        return EmbeddedHost(path, store, configuration, where)
+        return EmbeddedHost(path, store, configuration, where, read)
     except BaseException:
         store.close()
         raise

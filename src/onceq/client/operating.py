@@ -219,6 +219,17 @@ class Operating:
         """Forget outgoing queues in which nothing is and that nobody uses; returns how many."""
         return cast(int, self._steer("", "tidy"))
 
+    def reload(self) -> dict[str, list[str]]:
+        """Let it read its ``onceq.toml`` again; what can be applied holds from now on.
+
+        Returns:
+            ``changed``: what is different now; ``restart``: what is taken at the next start.
+
+        Raises:
+            ConfigurationError: The file is not good; nothing has changed.
+        """
+        return cast(dict[str, list[str]], self._steer("", "reload"))
+
     def action(self, action: str, destination: str = "") -> Any:
         """MQMgmtAction by its own strings.
 
@@ -368,6 +379,17 @@ class AsyncOperating:
     async def tidy(self) -> int:
         """Forget outgoing queues in which nothing is and that nobody uses; returns how many."""
         return cast(int, await self._steer("", "tidy"))
+
+    async def reload(self) -> dict[str, list[str]]:
+        """Let it read its ``onceq.toml`` again; what can be applied holds from now on.
+
+        Returns:
+            ``changed``: what is different now; ``restart``: what is taken at the next start.
+
+        Raises:
+            ConfigurationError: The file is not good; nothing has changed.
+        """
+        return cast(dict[str, list[str]], await self._steer("", "reload"))
 
     async def action(self, action: str, destination: str = "") -> Any:
         """MQMgmtAction by its own strings."""

@@ -251,6 +251,14 @@ class Hold:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """Read the configuration again; then answer the request."""
+
+    owner: int
+    request: int
+
+
 class Sight(Enum):
     """What happens to messages without a record."""
 
@@ -293,6 +301,7 @@ Action = (
     | Register
     | Rewrite
     | Hold
+    | Reload
 )
 
 

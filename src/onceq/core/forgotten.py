@@ -26,6 +26,8 @@ def look(desk: Desk, nobody: object) -> None:
     """Undo those in which nothing has happened for too long."""
     desk.watching.discard(Timer.IDLE)
     limit_us = desk.settings.transaction_idle_s * SECOND_US
+    if not limit_us:
+        return  # switched off meanwhile
     now_us = desk.now.mono_us
     waiting = {(item.owner, item.transaction) for item in desk.waiting.values()}
     left = False
@@ -40,6 +42,14 @@ def look(desk: Desk, nobody: object) -> None:
             left = True
     if left:
         desk.timer(now_us + limit_us // LOOKS, Timer.IDLE, None)
+        desk.watching.add(Timer.IDLE)
+
+
+def watch(desk: Desk) -> None:
+    """See to it that open transactions are looked at, if that was switched on meanwhile."""
+    limit_us = desk.settings.transaction_idle_s * SECOND_US
+    if limit_us and Timer.IDLE not in desk.watching and any(True for _ in desk.units()):
+        desk.timer(desk.now.mono_us + limit_us // LOOKS, Timer.IDLE, None)
         desk.watching.add(Timer.IDLE)
 
 

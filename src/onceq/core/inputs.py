@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from onceq.core import branching, directory, holding, places, restored, standing
+from onceq.core import branching, directory, holding, places, restored, settings, standing
 from onceq.core.items import SendItem as SendItem
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
@@ -244,8 +244,8 @@ class PurgeQueue:
 
 
 class Steer(Enum):
-    """What an operator may do (EOD-45 to EOD-47): to an outgoing queue, and, the last three, to
-    the whole manager."""
+    """What an operator may do (EOD-45 to EOD-47): to an outgoing queue, and, from DISCONNECT on,
+    to the whole manager."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -253,13 +253,14 @@ class Steer(Enum):
     DISCONNECT = "disconnect"
     CONNECT = "connect"
     TIDY = "tidy"
+    RELOAD = "reload"
 
 
 @dataclass(frozen=True, slots=True)
 class SteerOutgoing:
     """Pause, resume or resend; or, with no destination, an action of the whole manager.
 
-    Answer: None; after TIDY how many outgoing queues went.
+    Answer: None; of TIDY how many outgoing queues went, of RELOAD what changed (the host's).
     """
 
     owner: int
@@ -447,4 +448,5 @@ Input = (
     | Compose
     | holding.HoldLog
     | restored.PutBack
+    | settings.Reconfigure
 )

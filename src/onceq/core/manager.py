@@ -95,10 +95,12 @@ from onceq.core.inputs import (
     Tick,
 )
 from onceq.core.places import Claim, CloseCursor, Fetch, MoveMessage, OpenCursor, Reject
+from onceq.core.reconfiguring import reconfigure
 from onceq.core.records import Change, Move, Moved, Op
 from onceq.core.replay import replay
 from onceq.core.resolve import index_by_guid
 from onceq.core.restored import PutBack
+from onceq.core.settings import Reconfigure
 from onceq.core.standing import ResetStream
 from onceq.core.state import DOUBTS_KEPT, Identity, State
 from onceq.errors import OnceqError
@@ -165,6 +167,7 @@ class Manager:
             PurgeQueue: operate.purge,
             PutBack: putting_back.put_back,
             Receive: receive.receive,
+            Reconfigure: reconfigure,
             Reject: claims.reject,
             Relocate: _relocate,
             Remove: receive.remove,

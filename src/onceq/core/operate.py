@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.decision import CloseSession, Hold, Ready
+from onceq.core.decision import CloseSession, Hold, Ready, Reload
 from onceq.core.desk import Desk
 from onceq.core.doubts import inquire
 from onceq.core.ending import ended, gave_up
@@ -182,6 +182,9 @@ def hold(desk: Desk, item: HoldLog) -> None:
 
 def steer(desk: Desk, item: SteerOutgoing) -> None:
     """Pause, resume or resend an outgoing queue (EOD-45, EOD-46)."""
+    if item.action is Steer.RELOAD:
+        desk.act(Reload(item.owner, item.request))
+        return
     if item.action in _WHOLE:
         desk.answer(item.owner, item.request, _WHOLE[item.action](desk))
         return

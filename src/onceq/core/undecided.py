@@ -47,6 +47,8 @@ def _ours(desk: Desk, tx: Transaction) -> bool:
 def look(desk: Desk, nobody: object) -> None:
     """Undo those that were prepared too long ago, and that nothing decides."""
     desk.watching.discard(Timer.UNDECIDED)
+    if not desk.settings.undecided_s:
+        return  # switched off meanwhile
     for tx in [tx for tx in desk.branches.values() if _ours(desk, tx)]:
         assert tx.xid is not None
         gtrid = tx.xid.gtrid

@@ -28,6 +28,7 @@ from onceq.service.logs import event
 from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
+from onceq.service.reloading import reloading
 from onceq.service.requests import to_input
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
@@ -55,6 +56,7 @@ class Daemon:
         configuration: Configuration,
         loop: asyncio.AbstractEventLoop,
         clock: Clock | None = None,
+        read: Callable[[], Configuration] | None = None,
     ) -> None:
         self.path = path
         self._loop = loop
@@ -82,6 +84,7 @@ class Daemon:
             history=history_of(store, RealFiles(), configuration.settings),
         )
         self._network.attach(self.engine)
+        self._reloading = reloading(self.engine, self._network, configuration, read)
         self._scheduled = False
         self._done_us = 0
         self._dialogue = False
@@ -206,6 +209,7 @@ class Daemon:
             context = web.server_context(configuration)
             self.http_at = await self._network.listen_http(configuration.http_listen, context)
             self.engine.http = web.names_of(configuration, name, self.http_at)
+            self._reloading.http, self._reloading.http_at = context, self.http_at
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
         await self._network.listen_socket(os.path.join(self.path, SOCKET))
@@ -213,6 +217,7 @@ class Daemon:
         self._note(PID_FILE, f"{os.getpid()}\n")
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop)
+        self._loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         self._wake()
         self._recovering.start(self.engine.manager.identity.guid)
         event(
@@ -235,6 +240,12 @@ class Daemon:
         if not self._over.done():
             event("stopping", reason="asked to")
             self._over.set_result(None)
+
+    def _hung_up(self) -> None:
+        """SIGHUP: by custom, read the configuration again."""
+        if not (self.engine.stopped or self._over.done()):
+            self._network.use(None, self._reloading.signalled)
+            self._wake()
 
     async def serve(self) -> None:
         """Work until asked to stop; raises what made it stop otherwise.
@@ -299,6 +310,7 @@ def run(
     *,
     loop: asyncio.AbstractEventLoop | None = None,
     clock: Clock | None = None,
+    read: Callable[[], Configuration] | None = None,
 ) -> None:
     """Run the queue manager of a directory until it is told to stop.
 
@@ -306,6 +318,7 @@ def run(
         store: Its open store; closed when this returns or raises.
         ready: Called once it listens.
         loop, clock: In place of those of the machine; both must show the same time.
+        read: Gives the configuration as it is later, for a reload; None: it stays as it is.
 
     Raises:
         PortInUse, ConfigurationError, StorageFailure: It cannot start, or had to stop.
@@ -314,7 +327,7 @@ def run(
     asyncio.set_event_loop(loop)
 
     async def work() -> None:
-        daemon = Daemon(path, store, configuration, loop, clock)
+        daemon = Daemon(path, store, configuration, loop, clock, read)
         try:
             await daemon.start()
             notify("READY=1")

@@ -41,6 +41,7 @@ from onceq.service.history import history_of
 from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
+from onceq.service.reloading import reloading
 from onceq.service.requests import to_input
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
@@ -73,12 +74,14 @@ class EmbeddedHost:
         store: LogStore,
         configuration: Configuration,
         directory: Directory | None = None,
+        read: Callable[[], Configuration] | None = None,
     ) -> None:
         """Start the manager that lives in a store.
 
         Args:
             store: Open; belongs to the host if this returns, to the caller if it raises.
             directory: Of public queues and lists; None: the one of the configuration.
+            read: Gives the configuration as it is later, for a reload.
 
         Raises:
             PortInUse, ConfigurationError, StorageFailure: It cannot start.
@@ -112,14 +115,13 @@ class EmbeddedHost:
             history=history_of(store, RealFiles(), configuration.settings),
         )
         self._network.attach(self.engine)
+        self._reloading = reloading(self.engine, self._network, configuration, read)
         self._answers: dict[int, Callback] = {}
         self._numbers = iter(range(1, 1 << 62))
         self._owner = self.engine.owner(self._answer)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = NEVER_US
-        self.peers_at = ""
-        self.http_at = ""
-        self.clients_at = ""
+        self.peers_at = self.http_at = self.clients_at = ""
         self._thread = threading.Thread(
             target=self._run_loop, name=f"onceq-{self.engine.manager.identity.name}", daemon=True
         )
@@ -143,12 +145,13 @@ class EmbeddedHost:
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
             context = web.server_context(configuration)
-            listening = self._network.listen_http(configuration.http_listen, context)
-            self.http_at = self._await(listening)
+            where = self._network.listen_http(configuration.http_listen, context)
+            self.http_at = self._await(where)
+            self._reloading.http, self._reloading.http_at = context, self.http_at
             self.engine.http = web.names_of(configuration, self.name, self.http_at)
         if configuration.client_listen:
-            where = configuration.client_listen
-            self.clients_at = self._await(self._network.listen_clients(where))
+            clients = configuration.client_listen
+            self.clients_at = self._await(self._network.listen_clients(clients))
 
     @property
     def name(self) -> str:

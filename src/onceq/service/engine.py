@@ -35,6 +35,7 @@ from onceq.core.decision import (
     Piece,
     Ready,
     Register,
+    Reload,
     Rewrite,
     Transmit,
 )
@@ -42,7 +43,7 @@ from onceq.core.inputs import Compose, Input, OwnerGone, Tick
 from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
 from onceq.directory.contract import Directory
-from onceq.errors import ConfigurationError, StorageFailure
+from onceq.errors import ConfigurationError, OnceqError, StorageFailure, UnsupportedOperation
 from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames
@@ -148,6 +149,8 @@ class Engine:
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
         self.holding = Holding(self)
+        self.reloading: Callable[[], object] = _no_configuration
+        """Reads the configuration again; the host's."""
         self._perform: dict[type[object], Callable[[Any], None]] = {
             Answer: self._answer,
             Connect: self.sessions.connect,
@@ -161,6 +164,7 @@ class Engine:
             Rewrite: self.naming.rewrite,
             Observed: self._observe,
             Hold: self.holding.perform,
+            Reload: self._reload,
         }
 
     # ---- life -----------------------------------------------------------------------------
@@ -356,6 +360,13 @@ class Engine:
             result = delivered(result, self.fetch)
         to(action.request, result)
 
+    def _reload(self, action: Reload) -> None:
+        try:
+            result: object = self.reloading()
+        except OnceqError as error:
+            result = error
+        self.answer(action.owner, action.request, result)
+
     def _observe(self, action: Observed) -> None:
         if self.history is not None:
             self.history.observe(self.store.position, self.clock.read().wall_us, action)
@@ -436,3 +447,7 @@ class Engine:
     def _notice(self, action: Notice) -> None:
         """Some of these can be caused by anybody, so they are rates."""
         self.rates.note(action.what, action.values, level=logging.WARNING)
+
+
+def _no_configuration() -> object:
+    raise UnsupportedOperation("this queue manager has no configuration file to be read again")

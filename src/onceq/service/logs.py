@@ -67,3 +67,10 @@ def set_up(level: str, stream: IO[str] | None = None) -> logging.Handler:
     root.addHandler(handler)
     root.setLevel(level.upper())
     return handler
+
+
+def change_level(level: str) -> None:
+    """Log from now on what is as bad as that, if this process writes its log (``set_up``)."""
+    root = logging.getLogger()
+    if any(isinstance(handler.formatter, _Lines) for handler in root.handlers):
+        root.setLevel(level.upper())

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.service import config, logs
+from onceq.service.config import Configuration
 from onceq.service.daemon import Daemon, run
 from onceq.service.directory import init, open_store
 from onceq.service.memory import collect_seldom, keep_large_blocks
@@ -42,13 +43,17 @@ def serve(
             "onceq does not run under 'python -O': its assertions are part of its promises"
         )
     path = os.path.abspath(path)
-    configuration = config.load(path)
-    if listen is not None:
-        configuration = replace(configuration, listen=listen)
-    if client_listen is not None:
-        configuration = replace(configuration, client_listen=client_listen)
-    if peers:
-        configuration = replace(configuration, peers={**configuration.peers, **peers})
+
+    def read() -> Configuration:
+        """What the file says, and what stands in its place."""
+        said = config.load(path)
+        if listen is not None:
+            said = replace(said, listen=listen)
+        if client_listen is not None:
+            said = replace(said, client_listen=client_listen)
+        return replace(said, peers={**said.peers, **(peers or {})})
+
+    configuration = read()
     _check_options(listen, client_listen, peers or {})
     logs.set_up(configuration.log_level)
     keep_large_blocks()
@@ -57,7 +62,7 @@ def serve(
     else:
         store = open_store(path)
     collect_seldom()
-    run(path, store, configuration, _announce)
+    run(path, store, configuration, _announce, read=read)
 
 
 def _check_options(listen: str | None, client_listen: str | None, peers: dict[str, str]) -> None:

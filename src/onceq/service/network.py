@@ -82,9 +82,7 @@ class AsyncNetwork:
         self.loop = loop
         self.gate = gate
         self.engine: Engine
-        self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
-        self._hosts = {split_address(where, PORT)[0] for where in peers.values()}
-        self._authorities = authorities
+        self.reconfigure(peers, authorities)
         self._known: dict[str, str] = {}
         """What the directory says of where queue managers take connections."""
         self._listeners: list[Listener] = []
@@ -101,6 +99,12 @@ class AsyncNetwork:
         engine.rates.later = self._tell_later
         engine.answers.later = self._look_later
         SPARES.call_when_short(self._short)
+
+    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
+        """Use this address book, and these certificates, for connections from now on."""
+        self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
+        self._hosts = {split_address(where, PORT)[0] for where in peers.values()}
+        self._authorities = authorities
 
     # ---- for wires --------------------------------------------------------------------------
 

@@ -52,13 +52,22 @@ def server_context(configuration: Configuration) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    take_certificate(context, configuration)
+    return context
+
+
+def take_certificate(context: ssl.SSLContext, configuration: Configuration) -> None:
+    """Use the certificate that is configured, as its file is now, for connections from now on.
+
+    Raises:
+        ConfigurationError: Certificate or key cannot be used; the one before stays.
+    """
     try:
         context.load_cert_chain(configuration.http_certificate, configuration.http_key or None)
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
             f"http_certificate {configuration.http_certificate}: {error}"
         ) from None
-    return context
 
 
 def client_context(authorities: str) -> ssl.SSLContext:

@@ -76,3 +76,18 @@ def test_a_library_says_nothing_by_itself(capfd: pytest.CaptureFixture[str]) -> 
         for handler in handlers:
             logging.getLogger().addHandler(handler)
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_level_can_be_changed_of_what_this_process_writes(written: io.StringIO) -> None:
+    logs.change_level("debug")
+    logs.event("detail", level=logging.DEBUG)
+    logs.change_level("error")
+    logs.event("no matter")
+    assert "DEBUG detail" in written.getvalue()
+    assert "no matter" not in written.getvalue()
+
+
+def test_the_level_of_an_application_is_its_own_matter() -> None:
+    before = logging.getLogger().level
+    logs.change_level("debug")
+    assert logging.getLogger().level == before

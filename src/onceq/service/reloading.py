@@ -1,0 +1,156 @@
+"""The configuration is read again while the manager runs: ``onceq qm reload``, SIGHUP.
+
+Either all of the file is good, or nothing changes. What can be applied is, for whatever begins from
+then on; what cannot is named, and named again by each further reload until a restart.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from onceq.core.settings import Reconfigure
+from onceq.errors import ConfigurationError, OnceqError
+from onceq.model.identity import guid_bytes
+from onceq.model.limits import Settings
+from onceq.service import logs, web
+from onceq.service.config import Configuration
+from onceq.service.logs import event
+
+if TYPE_CHECKING:
+    from onceq.service.engine import Engine
+    from onceq.service.network import AsyncNetwork
+
+APPLIED: Final = frozenset(
+    (
+        "peers", "routes", "log_level", "http_names", "http_receipts", "http_certificate",
+        "http_key", "http_authorities", "receipt_addresses", "redirections", "settings",
+    )
+)  # fmt: skip
+"""Keys of the file that hold from a reload on."""
+AT_START: Final = frozenset(
+    (
+        "name", "listen", "client_listen", "http_listen", "http_mapping", "addresses",
+        "directory", "databases",
+    )
+)  # fmt: skip
+"""Keys of the file that are taken at the start."""
+SETTINGS_AT_START: Final = frozenset(("history", "history_bytes_max", "hardened"))
+"""Settings that are taken at the start."""
+_PLAIN: Final = (str, int, float, bool)
+
+
+@dataclass(slots=True)
+class Reloading:
+    """How one manager takes its configuration again.
+
+    Attributes:
+        now: What holds.
+        read: Gives what the file says, with whatever stands in its place.
+        http: The certificate at work.
+        http_at: Where it listens for HTTP.
+    """
+
+    engine: Engine
+    network: AsyncNetwork
+    now: Configuration
+    read: Callable[[], Configuration]
+    http: ssl.SSLContext | None = None
+    http_at: str = ""
+
+    def signalled(self) -> None:
+        """Somebody has sent SIGHUP: whatever comes of it is logged."""
+        try:
+            self.reload()
+        except OnceqError as error:
+            logs.log.error("the configuration was not reloaded, nothing has changed: %s", error)
+
+    def reload(self) -> dict[str, list[str]]:
+        """Read it again, and apply what can be applied.
+
+        Returns:
+            What ``changed``, and what needs a ``restart``, as texts.
+
+        Raises:
+            ConfigurationError: The file is not good; nothing has changed.
+        """
+        wanted = self.read()
+        own = self.engine.manager.identity.name
+        if wanted.name and wanted.name.casefold() != own.casefold():
+            raise ConfigurationError(
+                f"name: this is queue manager {own}, which keeps its name; the file says "
+                f"{wanted.name}"
+            )
+        applied, changed, restart = _compared(self.now, wanted)
+        names = web.names_of(applied, own, self.http_at or applied.http_listen)
+        if self.http is not None and applied.http_certificate:
+            web.take_certificate(self.http, applied)
+        self.engine.http = names
+        self.engine.settings = applied.settings
+        self.engine.submit(
+            Reconfigure(
+                applied.settings,
+                {guid_bytes(guid): via for guid, via in applied.routes.items()},
+            )
+        )
+        self.network.reconfigure(applied.peers, applied.http_authorities)
+        logs.change_level(applied.log_level)
+        self.now = applied
+        event(
+            "configuration reloaded", changed="; ".join(changed) or "nothing",
+            needs_restart="; ".join(restart) or "nothing",
+        )  # fmt: skip
+        return {"changed": changed, "restart": restart}
+
+
+def reloading(
+    engine: Engine,
+    network: AsyncNetwork,
+    configuration: Configuration,
+    read: Callable[[], Configuration] | None,
+) -> Reloading:
+    """Let an engine read its configuration again; without ``read`` it stays as it is."""
+    made = Reloading(engine, network, configuration, read or (lambda: configuration))
+    engine.reloading = made.reload
+    return made
+
+
+def _compared(
+    now: Configuration, wanted: Configuration
+) -> tuple[Configuration, list[str], list[str]]:
+    """What holds from now on; what that changes; and what needs a restart."""
+    changed: list[str] = []
+    restart: list[str] = []
+    keep: dict[str, Any] = {}
+    for name in (field.name for field in fields(Configuration)):
+        old, new = getattr(now, name), getattr(wanted, name)
+        if name == "settings" or old == new:
+            continue
+        late = name in AT_START or (name == "http_certificate" and not (old and new))
+        if late:
+            keep[name] = old
+        (restart if late else changed).append(_told(name, old, new))
+    settings: dict[str, Any] = {}
+    for name in (field.name for field in fields(Settings)):
+        old, new = getattr(now.settings, name), getattr(wanted.settings, name)
+        if old == new:
+            continue
+        late = name in SETTINGS_AT_START
+        if late:
+            settings[name] = old
+        (restart if late else changed).append(_told(f"settings.{name}", old, new))
+    keep["settings"] = replace(wanted.settings, **settings)
+    return replace(wanted, **keep), changed, restart
+
+
+def _told(name: str, old: object, new: object) -> str:
+    """Values that fit on a line are shown; lists and tables may hold secrets, and are named."""
+    if isinstance(old, _PLAIN) and isinstance(new, _PLAIN):
+        return f"{name}: {_value(old)} -> {_value(new)}"
+    return name
+
+
+def _value(value: object) -> str:
+    return '""' if value == "" else str(value).lower() if isinstance(value, bool) else str(value)
