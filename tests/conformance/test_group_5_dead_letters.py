@@ -20,6 +20,7 @@ from onceq.errors import (
     ReceiveTimeout,
     UnsupportedFormatName,
 )
+from onceq.model.classes import SECOND_LETTER
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Delivery, Journal
@@ -388,6 +389,8 @@ def test_rejected_and_kept_by_both_ends(world: World) -> None:
     assert classes(a, OWN) == [C.NACK_RECEIVE_REJECTED]
     assert a.bodies(DEAD) == [b"m", b"nothing asked"]
     assert set(classes(a, DEAD)) == {C.NACK_RECEIVE_REJECTED}
+    assert [m.note for m in a.messages(DEAD)] == [SECOND_LETTER, 0], "one of the two is marked"
+    assert [m.note for m in a.messages(OWN)] == [0]
 
 
 def test_administration_queues_that_take_nothing(world: World) -> None:

@@ -154,6 +154,11 @@ def return_dead(
         typer.Option("--in-doubt", help="Also those that may have been received: they may be "
                      "received twice then."),
     ] = False,
+    second: Annotated[
+        bool,
+        typer.Option("--second", help="Also those of which their sender has another dead letter: "
+                     "return one of the two only."),
+    ] = False,
     dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Send dead letters to their destinations again.
@@ -166,7 +171,7 @@ def return_dead(
     with manager(qm) as connection:
         found = give_back(
             connection, _dead(queue), which, int(time.time()), to=to, limit=limit,
-            returns_max=max_returns, in_doubt=in_doubt, dry_run=dry_run,
+            returns_max=max_returns, in_doubt=in_doubt, second=second, dry_run=dry_run,
             progress=lambda count: out.note(f"{count} returned") if count >= 1000 else None,
         )  # fmt: skip
     kept = Counter(reason for _, reason in found.kept)
@@ -245,11 +250,11 @@ def _list(
             found.append(letter)
     if as_json(json):
         out.dump([{**as_map(one.message), "queue": one.queue, "reason": one.reason,
-                   "why": one.why} for one in found])  # fmt: skip
+                   "why": one.why, "second": one.second} for one in found])  # fmt: skip
         return
     rows = [
         {
-            "reason": one.reason,
+            "reason": f"{one.reason} (second)" if one.second else one.reason,
             "class": f"{one.message.message_class:#06x}",
             "message": str(one.message.id),
             "age": duration(max(now_s - one.message.arrived_time, 0)),
@@ -274,7 +279,10 @@ def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
     if not found:
         raise QueueNotFound(f"there is no message {id} in {' or '.join(queues)}")
     if as_json(json):
-        out.dump([{**as_map(one.message), "queue": one.queue, "why": one.why} for one in found])
+        out.dump([
+            {**as_map(one.message), "queue": one.queue, "why": one.why, "second": one.second}
+            for one in found
+        ])  # fmt: skip
         return
     for at, one in enumerate(found):
         if at:
@@ -282,6 +290,8 @@ def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
         values: dict[str, Any] = as_map(one.message)
         body = values.pop("body", values.pop("body_base64", ""))
         facts = [("queue", one.queue), ("why", one.why), *values.items()]
+        if one.second:
+            facts.insert(2, ("second", f"its sender has a dead letter of it too, {one.second}"))
         out.facts([(name, value) for name, value in facts if value not in ("", 0, None, False)])
         out.line(out.clean(str(body)))
 

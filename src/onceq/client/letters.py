@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.tracking import ENDS
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
-from onceq.model.classes import MessageClass
+from onceq.model.classes import SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
@@ -34,10 +34,15 @@ BATCH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message in a dead-letter queue or a journal."""
+    """A message in a dead-letter queue or a journal.
+
+    Attributes:
+        here: GUID of the manager that it was found at.
+    """
 
     queue: str
     message: Message
+    here: bytes = NO_GUID
 
     @property
     def reason(self) -> str:
@@ -48,7 +53,34 @@ class Letter:
     def why(self) -> str:
         """In a sentence."""
         known = ENDS.get(self.message.message_class)
-        return known[1] if known else f"class {self.message.message_class:#06x}"
+        text = known[1] if known else f"class {self.message.message_class:#06x}"
+        return f"{text} ({self.cause})" if self.cause else text
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it may have been received, for all that is known here."""
+        return self.message.message_class == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+
+    @property
+    def cause(self) -> str:
+        """Of one in doubt: what ended the wait for it, in words; "" if that is not known."""
+        return CAUSES.get(self.message.note, "")
+
+    @property
+    def second(self) -> str:
+        """Where its sender has another dead letter, which is the one to return; "" if nowhere.
+
+        What is kept where a transactional message died is beside the sender's own, if that was
+        asked for: the sender's application knows what to do with it.
+        """
+        message = self.message
+        if message.note == SECOND_LETTER:
+            return "in the dead-letter queue that its sender has named"
+        elsewhere = message.id.source not in (self.here, NO_GUID)
+        asked = bool(message.journal & Journal.DEADLETTER)
+        if elsewhere and asked and message.transactional and self.queue == DEAD_XACT:
+            return f"at {guid_text(message.id.source)}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +125,12 @@ class Filter:
         return letter.reason == self.reason.casefold()
 
 
+CAUSES: Final[dict[int, str]] = {
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "its time was over",
+    MessageClass.NACK_DELETED: "an operator removed it from the outgoing queue",
+    MessageClass.NACK_BAD_DESTINATION_QUEUE: "its queue left the directory",
+}
+"""What ended the wait for a message in doubt, in words."""
 REASONS: Final = tuple(sorted({word for word, _ in ENDS.values()} - {"arrived", "received"}))
 
 
@@ -126,6 +164,7 @@ ALL: Final = Filter()
 
 def letters(qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int) -> Iterator[Letter]:
     """Look at the messages of queues that fit, page by page."""
+    here = guid_bytes(qm.id)
     for queue in queues:
         after = 0
         while True:
@@ -135,7 +174,7 @@ def letters(qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int) 
                 break
             after = page.lookup_ids[-1]
             for message in page:
-                letter = Letter(queue, message)
+                letter = Letter(queue, message, here)
                 if which.fits(letter, now_s):
                     yield letter
 
@@ -184,23 +223,47 @@ class Returned:
     more: bool = False
 
 
-def stays(letter: Letter, here: bytes, *, in_doubt: bool, returns_max: int, to: str) -> str:
+def stays(
+    letter: Letter, qm: QueueManager, *, in_doubt: bool, second: bool, returns_max: int, to: str
+) -> str:
     """Why a dead letter is not returned; "" if it may be."""
     message = letter.message
-    doubtful = message.message_class == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
-    if doubtful and not in_doubt:
-        return "in doubt: it may have been received, and would be twice (--in-doubt sends it)"
+    if letter.in_doubt and not in_doubt:
+        cause = f" ({letter.cause})" if letter.cause else ""
+        return (
+            f"in doubt{cause}: it may have been received, and would be twice (--in-doubt sends it)"
+        )
+    if letter.second and not second:
+        return (
+            f"its sender has a dead letter of it too, {letter.second}: return that one; both, and "
+            "it would be received twice (--second sends this one)"
+        )
     if message.returned >= returns_max:
         return f"it was returned {message.returned} times already (--max-returns)"
-    if message.id.source not in (here, NO_GUID) and not to:
-        return f"it was sent by {guid_text(message.id.source)} and died here (--to sends it on)"
+    if message.id.source in (letter.here, NO_GUID) or to:
+        return ""
+    return _cannot_go_back(qm, message)
+
+
+def _cannot_go_back(qm: QueueManager, message: Message) -> str:
+    """Why a message that another manager sent does not go to its queue again; "" if it may.
+
+    Where it died as the target its queue is here, and it goes there: nobody else has it any more.
+    """
+    sender = guid_text(message.id.source)
+    try:
+        queue = qm.queue(message.destination)
+    except OnceqError:
+        return f"it was sent by {sender}, and its queue is not here (--to sends it on)"
+    if message.transactional and not queue["transactional"]:
+        return "it is transactional, and its queue is not (--to sends it to another)"
     return ""
 
 
 def give_back(
     qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int, *, to: str = "",
     limit: int = RETURN_MESSAGES_MAX, returns_max: int = RETURNS_MAX, in_doubt: bool = False,
-    dry_run: bool = False, progress: Any = None,
+    second: bool = False, dry_run: bool = False, progress: Any = None,
 ) -> Returned:  # fmt: skip
     """Send dead letters home.
 
@@ -209,6 +272,7 @@ def give_back(
         limit: At most so many.
         returns_max: None that was returned so often.
         in_doubt: Also those that may have been received.
+        second: Also those of which their sender has another dead letter.
         dry_run: Only say what would happen.
         progress: Called with the number of those that went, after each transaction.
 
@@ -217,13 +281,12 @@ def give_back(
     """
     if limit < 1 or returns_max < 1:
         raise InvalidParameter("a limit is a number from 1")
-    here = guid_bytes(qm.id)
     found = Returned(0, [])
     batch: list[Letter] = []
     # All of them are found first: what goes home and dies again at once must not go round.
     wanted: list[Letter] = []
     for letter in letters(qm, queues, which, now_s):
-        reason = stays(letter, here, in_doubt=in_doubt, returns_max=returns_max, to=to)
+        reason = stays(letter, qm, in_doubt=in_doubt, second=second, returns_max=returns_max, to=to)
         if reason:
             found.kept.append((letter, reason))
         elif len(wanted) == limit:

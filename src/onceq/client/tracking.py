@@ -47,7 +47,7 @@ ENDS: Final[dict[int, tuple[str, str]]] = {
     MessageClass.ACK_REACH_QUEUE: ("arrived", "it is in its queue, and was not received yet"),
     MessageClass.ACK_RECEIVE: ("received", "an application has received it"),
     MessageClass.NACK_BAD_DESTINATION_QUEUE: ("refused", "there is no such queue"),
-    MessageClass.NACK_DELETED: ("removed", "an operator removed it before it was transmitted"),
+    MessageClass.NACK_DELETED: ("removed", "an operator removed it, and it never arrived"),
     MessageClass.NACK_REACH_QUEUE_TIMEOUT: ("expired", "its time was over before it arrived"),
     MessageClass.NACK_QUEUE_EXCEED_QUOTA: ("refused", "the queue is at its quota"),
     MessageClass.NACK_HOP_COUNT_EXCEEDED: ("refused", "too many managers passed it on"),
@@ -59,8 +59,8 @@ ENDS: Final[dict[int, tuple[str, str]]] = {
     MessageClass.NACK_QUEUE_PURGED: ("purged", "its queue was purged"),
     MessageClass.NACK_RECEIVE_TIMEOUT: ("expired", "nobody received it in time"),
     MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: (
-        "in doubt", "it was transmitted, its time is over, and nothing was heard of it: it may "
-        "have been received"),
+        "in doubt", "it was transmitted, the wait for it is over, and nothing was heard of it: it "
+        "may have been received"),
     MessageClass.NACK_RECEIVE_REJECTED: ("rejected", "the receiving application refused it"),
 }  # fmt: skip
 """Message classes, and what they say of a message."""

@@ -40,7 +40,7 @@ from onceq.core.state import (
     ORDER_QUEUE_NUMBER,
 )
 from onceq.core.wants import Wanting
-from onceq.model.classes import MessageClass
+from onceq.model.classes import SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.message import Acknowledge
 from onceq.model.names import parse_format_name
@@ -100,8 +100,10 @@ def ended(build: ChangeBuilder, move: Move, reason: MessageClass, *, keep: bool 
             _tell(build, holder, w, part, reason)
         if grave:
             if part.to and part.to != grave:
-                part.heirs = (*part.heirs, (grave, 0, reason))
-            part.to, part.reason = part.to or grave, reason
+                # Two dead letters of one message: its sender's is the one to return.
+                part.heirs = (*part.heirs, (part.to, 0, reason))
+                part.note = SECOND_LETTER
+            part.to, part.reason = grave, reason
         build.move(part)
 
 

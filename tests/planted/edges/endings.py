@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from onceq.client import letters
 from onceq.core import doubts, ending, graves, naming, operate, outgoing
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk
@@ -14,6 +15,7 @@ from onceq.core.records import Move, Put
 from onceq.core.state import DOUBTS_KEPT
 from tests.planted.planted import Planted
 
+LETTERS = "tests/daemon/test_letters.py::"
 LEFT = "tests/conformance/test_what_left.py::"
 BUILDER = "tests/unit/core/test_change_builder.py::"
 
@@ -104,6 +106,16 @@ def received_late_without_a_copy(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(doubts, "journal_takes", lambda build, move: False)
 
 
+def second_letter_not_marked(patch: pytest.MonkeyPatch) -> None:
+    """Of two dead letters on one computer neither says that there is another."""
+    patch.setattr(ending, "SECOND_LETTER", 0)
+
+
+def both_letters_returned(patch: pytest.MonkeyPatch) -> None:
+    """A dead letter is returned although its sender has one too."""
+    patch.setattr(letters.Letter, "second", property(lambda self: ""))
+
+
 PLANTED = (
     Planted(
         "laid-packets-weigh-nothing", laid_packets_weigh_nothing,
@@ -145,6 +157,14 @@ PLANTED = (
     Planted(
         "received-late-without-a-copy", received_late_without_a_copy,
         LEFT + "test_what_was_received_after_all_is_in_the_journal",
+    ),
+    Planted(
+        "second-letter-not-marked", second_letter_not_marked,
+        LETTERS + "test_the_senders_own_dead_letter_queue_has_the_one_to_return",
+    ),
+    Planted(
+        "both-letters-returned", both_letters_returned,
+        LETTERS + "test_where_it_died_the_senders_dead_letter_is_the_one_to_return",
     ),
 )  # fmt: skip
 """Mistakes, each with what finds it."""
