@@ -38,7 +38,7 @@ def _acknowledged_before_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def _checkpoint_name_not_synced(patch: pytest.MonkeyPatch) -> None:
-    def install(files: SimFiles, path: str, written: str, position: int) -> None:
+    def install(files: SimFiles, path: str, written: str, position: int, *, keep: int = 0) -> None:
         files.rename(written, os.path.join(path, checkpoints.name_of(position)))
         for name in files.names(path):
             if name.startswith("state-") and name < checkpoints.name_of(position):
