@@ -40,7 +40,7 @@ def test_queue_set_and_show(onceq_: Shell) -> None:
     assert "nothing to set" in onceq_.error
     onceq_("queue", "set", "private$/props", "--type", "no-guid", code=2)
     assert "illegal-property-value" in onceq_.error
-    onceq_("queue", "delete", "private$/props")
+    onceq_("queue", "delete", "private$/props", "--yes")
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_disconnect_connect_and_tidy(onceq_: Shell) -> None:
     assert "qm connect" in shown["why"]
     assert "disconnected by an operator" in onceq_("qm", "status")
     assert "connected to the network" in onceq_("qm", "connect")
-    onceq_("queue", "purge", STOCK)
+    onceq_("queue", "purge", STOCK, "--yes")
     assert "connection 1" in onceq_("outgoing", "show", STOCK)
     done = onceq_.json("qm", "tidy")
     assert isinstance(done, dict)

@@ -17,7 +17,7 @@ Q = "private$/picked"
 @pytest.fixture
 def three(onceq_: Shell) -> Shell:
     onceq_("queue", "create", Q, "--transactional", "--exist-ok")
-    onceq_("queue", "purge", Q)
+    onceq_("queue", "purge", Q, "--yes")
     for body in ("m1", "m2", "m3"):
         onceq_("send", Q, body, "--transactional", "--correlation-id", body.encode().hex() * 10)
     return onceq_

@@ -270,7 +270,7 @@ def test_the_commands(onceq_: Shell) -> None:
     nobody = "DIRECT=OS:ALPHA/private$/gone"
     onceq_("queue", "create", "private$/gone", "--transactional")
     onceq_.pipe("send", nobody, "--dead-letter", data=b"a\nb\n")
-    onceq_("queue", "delete", "private$/gone")
+    onceq_("queue", "delete", "private$/gone", "--yes")
     listed = onceq_("dead", "list")
     assert listed.count("deleted") == 2
     assert "0xc000" in listed

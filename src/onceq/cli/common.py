@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import typer
 from onceq.client.offline import is_data_directory
 from onceq.client.opening import connect
 from onceq.client.sync import QueueManager
-from onceq.errors import ConfigurationError, OnceqError, QueueNotFound
+from onceq.errors import ConfigurationError, OnceqError, QueueNotFound, UsageError
 
 QM_VARIABLE = "ONCEQ_QM"
 CONNECT_S_MAX = 10.0
@@ -33,6 +34,7 @@ Where = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @dataclass(slots=True)
@@ -138,3 +140,24 @@ Destination = Annotated[
         autocompletion=complete_destination,
     ),
 ]
+
+
+def agreed(question: str, *, yes: bool) -> None:
+    """Ask before something is destroyed; who is not there to answer has not agreed.
+
+    Raises:
+        UsageError: It was not agreed to; nothing has changed.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "nothing was changed: nobody is there to be asked (this is no terminal); say --yes to "
+            "go on without being asked, or --dry-run to see what would happen"
+        )
+    try:
+        if typer.confirm(question, default=False, err=True):
+            return
+    except typer.Abort:
+        pass
+    raise UsageError("nothing was changed; say --yes to go on without being asked")

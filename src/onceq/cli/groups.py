@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, as_json, manager
-from onceq.cli.transactions import Yes
+from onceq.cli.common import DryRun, Json, Where, Yes, as_json, manager
 from onceq.client.why import duration
 from onceq.errors import UsageError
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, as_json, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, manager
 from onceq.cli.receiving import as_map
 from onceq.client.letters import (
     ALL,
@@ -27,7 +27,7 @@ from onceq.client.letters import (
 )
 from onceq.client.sync import QueueManager
 from onceq.client.why import duration
-from onceq.errors import InvalidParameter, QueueNotFound, UsageError
+from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 
 dead_app = typer.Typer(help="Dead letters: list, show, send home, remove.", no_args_is_help=True)
@@ -80,7 +80,6 @@ Id = Annotated[
     str, typer.Option("--id", metavar="MESSAGE-ID", show_default=False, help="This message only.")
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def age(text: str) -> int:
@@ -304,8 +303,8 @@ def _purge(
     with manager(qm) as connection:
         if dry_run or not yes:
             count = _count(connection, queues, which, now_s)
-            if not dry_run and count and not _agreed(f"remove {out.plural(count, noun)} for good?"):
-                raise UsageError("nothing was removed; say --yes to remove without being asked")
+            if not dry_run and count:
+                agreed(f"remove {out.plural(count, noun)} for good?", yes=yes)
         if not dry_run:
             count = discard(connection, queues, which, now_s)
     if as_json(json):
@@ -320,11 +319,3 @@ def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: in
     if which == ALL:
         return sum(connection.queue(queue)["messages"] for queue in queues)
     return discard(connection, queues, which, now_s, dry_run=True)
-
-
-def _agreed(question: str) -> bool:
-    """Ask; nobody there to answer means no."""
-    try:
-        return typer.confirm(question, default=False)
-    except typer.Abort:
-        return False

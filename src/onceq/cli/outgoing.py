@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Destination, Json, Where, as_json, manager
+from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, as_json, manager
 from onceq.client.why import duration, why
+from onceq.errors import MessageNotFound
 
 app = typer.Typer(help="Outgoing queues: what waits for others, and why.", no_args_is_help=True)
 
@@ -140,3 +141,37 @@ def resume(destination: Destination, qm: Where = None, json: Json = False) -> No
 def resend(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Transmit at once what is not acknowledged, with the same numbers; connect if need be."""
     _steer("resend", destination, qm, json)
+
+
+@app.command("remove")
+def remove(
+    destination: Destination,
+    lookup: Annotated[
+        int, typer.Argument(metavar="LOOKUP-ID", min=1, help="As 'onceq peek DESTINATION' shows.")
+    ],
+    yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Take one message out of an outgoing queue. It asks first.
+
+    If it has never been transmitted it is not delivered. If it may have been, nobody here knows
+    whether it arrives, and it is in doubt. Its sender learns so where it asked to; the messages
+    behind it go on.
+    """
+    with manager(qm, name=destination) as connection:
+        view = connection.outgoing_queue(destination)
+        name = view["destination"]
+        found = connection.peek_tops(name, 1, after=lookup - 1, size=0)
+        if not len(found) or found.lookup_ids[0] != lookup:
+            raise MessageNotFound(
+                f"there is no message {lookup} in {name}; 'onceq peek {name}' shows what there is"
+            )
+        if not dry_run:
+            agreed(f"take message {lookup} out of {name} for good?", yes=yes)
+            if not connection.remove(name, lookup, lookup):
+                raise MessageNotFound(f"message {lookup} has left {name} meanwhile")
+    if as_json(json):
+        out.dump({"destination": name, "lookup_id": lookup, "dry_run": dry_run})
+    elif dry_run:
+        out.line(f"would take message {lookup} out of {name}; nothing was changed")
+    else:
+        out.line(f"took message {lookup} out of {name}")

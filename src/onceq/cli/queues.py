@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, QueueName, Where, as_json, manager
+from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, as_json, manager
 from onceq.client.sync import QueueManager
 from onceq.client.why import why
 from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
@@ -293,23 +293,27 @@ def _there(connection: QueueManager, name: str) -> dict[str, Any]:
         if outgoing is None:
             raise
         return {"name": outgoing["destination"], "messages": outgoing["messages"], "locked": 0,
-                "system": False, "outgoing": True}  # fmt: skip
+                "bytes": outgoing["bytes"], "system": False, "outgoing": True}  # fmt: skip
     return {"name": view["path"], "messages": view["messages"], "locked": view["locked"],
-            "system": view["system"], "outgoing": False}  # fmt: skip
+            "bytes": view["bytes"], "system": view["system"], "outgoing": False}  # fmt: skip
 
 
-def _done(verb: str, count: int, name: str, *, dry: bool, json: bool) -> None:
+def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool) -> None:
     if as_json(json):
-        out.dump({"queue": name, "messages": count, "dry_run": dry})
+        told = {"queue": there["name"], "messages": count, "bytes": there["bytes"]}
+        out.dump({**told, "dry_run": dry})
     elif dry:
-        out.line(f"would {verb} {name} with {out.plural(count, 'message')}; nothing was changed")
+        out.line(f"would {verb} {_what(there)}; nothing was changed")
     else:
-        out.line(f"{verb}d {name} with {out.plural(count, 'message')}")
+        out.line(f"{verb}d {there['name']} with {out.plural(count, 'message')}")
 
 
 @app.command("delete")
-def delete(name: QueueName, dry_run: DryRun = False, qm: Where = None, json: Json = False) -> None:
-    """Delete a queue and every message in it."""
+def delete(
+    name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Delete a queue and every message in it. It asks first."""
     with manager(qm, name=name) as connection:
         there = _there(connection, name)
         if there["outgoing"] or there["system"]:
@@ -317,18 +321,33 @@ def delete(name: QueueName, dry_run: DryRun = False, qm: Where = None, json: Jso
             raise UnsupportedFormatName(
                 f"{name} is {kind}: it cannot be deleted; 'queue purge' empties it"
             )
+        if not dry_run:
+            agreed(f"delete {_what(there)} for good?", yes=yes)
         count = there["messages"] if dry_run else connection.delete_queue(name)
-    _done("delete", count, there["name"], dry=dry_run, json=json)
+    _done("delete", count, there, dry=dry_run, json=json)
 
 
 @app.command("purge")
-def purge(name: QueueName, dry_run: DryRun = False, qm: Where = None, json: Json = False) -> None:
-    """Remove every message of a queue, or of an outgoing queue.
+def purge(
+    name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Remove every message of a queue, or of an outgoing queue. It asks first.
 
     Messages that an open transaction holds go when it ends. What is purged from an outgoing queue
-    never arrives; its sender learns so where it asked to.
+    is not delivered if it has not left yet, and in doubt if it may have; its sender learns so where
+    it asked to.
     """
     with manager(qm, name=name) as connection:
         there = _there(connection, name)
+        if there["messages"] and not dry_run:
+            agreed(f"remove every message of {_what(there)} for good?", yes=yes)
         count = there["messages"] if dry_run else connection.purge(name)
-    _done("purge", count, there["name"], dry=dry_run, json=json)
+    _done("purge", count, there, dry=dry_run, json=json)
+
+
+def _what(there: dict[str, Any]) -> str:
+    return (
+        f"{there['name']} with {out.plural(there['messages'], 'message')} "
+        f"({out.size(there['bytes'])})"
+    )

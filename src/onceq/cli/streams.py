@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, as_json, core_of, manager
-from onceq.cli.letters import Yes
+from onceq.cli.common import DryRun, Json, Where, Yes, as_json, core_of, manager
 from onceq.client.tracking import Ending
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound, UsageError

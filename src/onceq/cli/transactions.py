@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, as_json, manager
+from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, as_json, manager
 from onceq.client.address import parse
 from onceq.client.opening import connect
 from onceq.client.pause import pause
@@ -59,7 +59,6 @@ Decider = Annotated[
         help="The queue manager that decides (as for --qm): do as it says.",
     ),
 ]  # fmt: skip
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def _resources(databases: list[str] | None) -> list[Resource]:

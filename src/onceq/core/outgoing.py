@@ -355,10 +355,15 @@ def expire(desk: Desk, outgoing: Outgoing) -> None:
             gave_up(build, outgoing, index, first, count, TOO_LATE)
     build.record()
     if build.change.moves:
-        if outgoing.unacknowledged == 0:
-            outgoing.pace.due_us = outgoing.pace.timeouts = 0
-        elif outgoing.session:
-            stir(desk, outgoing)
+        settled_down(desk, outgoing)
+
+
+def settled_down(desk: Desk, outgoing: Outgoing) -> None:
+    """Some of its messages have ended here: see what there is left to wait for."""
+    if outgoing.unacknowledged == 0:
+        outgoing.pace.due_us = outgoing.pace.timeouts = 0
+    elif outgoing.session:
+        stir(desk, outgoing)
 
 
 def _attempt_over(desk: Desk, outgoing: Outgoing) -> None:

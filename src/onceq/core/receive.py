@@ -31,6 +31,7 @@ from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import find_source, is_local, one_name
 from onceq.core.seeking import Place, ordered, visible, with_shown
 from onceq.core.seeking import find as find_place
+from onceq.core.taking_out import take_out
 from onceq.core.transaction import find
 from onceq.errors import (
     InsufficientResources,
@@ -87,7 +88,10 @@ def _checked(desk: Desk, item: Receive) -> Holder:
         check_alive(desk, item)
     holder = _source(desk, item)
     if isinstance(holder, Outgoing) and not item.peek:
-        raise UnsupportedFormatName(f"{item.queue} is an outgoing queue: it can only be peeked")
+        raise UnsupportedFormatName(
+            f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
+            "message out of it, which then never arrives"
+        )
     if item.transaction:
         if item.peek:
             raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
@@ -291,8 +295,10 @@ def _by_lookup(desk: Desk, item: Receive, holder: Holder) -> None:
 def remove(desk: Desk, item: Remove) -> None:
     """Receive a range that was peeked before, without its bytes."""
     holder = find_source(desk, item.queue)
-    if not isinstance(holder, Queue):
-        raise UnsupportedFormatName(f"{item.queue} is an outgoing queue: it can only be peeked")
+    if isinstance(holder, Outgoing):
+        take_out(desk, item, holder)
+        return
+    assert isinstance(holder, Queue)
     check_sharing(holder, item.owner)
     if item.transaction:
         find(desk, item.owner, item.transaction)
