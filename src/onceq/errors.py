@@ -11,8 +11,9 @@ LONG: one table of errors, with cause and cure of each, is read in one place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
+
+from onceq.damaged import DamagedPiece as DamagedPiece
 
 _SHOWN_CHARS: Final = 200
 """Of a destination in a text; names with many elements are long."""
@@ -641,26 +642,10 @@ class SyncFailed(StorageFailure):
     cure = "Look at the disk and the system's log, then start again: what was confirmed is there."
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedPiece:
-    """Stored bytes that are not what was written, or cannot be read.
-
-    Attributes:
-        address, size: Where they lie in the log.
-        path, offset: In which file, and where there.
-    """
-
-    address: int
-    size: int
-    path: str
-    offset: int
-
-
 class DamagedRecord(StorageFailure):
     """The store is damaged before its end; nothing is cut silently.
 
-    Attributes:
-        pieces: The bytes that are damaged, where only they are.
+    ``pieces``: the bytes that are damaged, where only they are.
     """
 
     code = "damaged-record"

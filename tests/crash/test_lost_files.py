@@ -91,6 +91,13 @@ def test_zeros_in_place_of_a_log_are_noticed() -> None:
         LogStore.open(PATH, disk, segment_bytes=SEGMENT)
 
 
+def test_zeros_in_place_of_a_log_are_refused_by_the_check() -> None:
+    disk = _store(3)
+    (name,) = [name for name in disk.names(PATH) if name.startswith("log-")]
+    disk.write(disk.open(f"{PATH}/{name}"), 64, [bytes(SEGMENT - 64)])
+    assert check(PATH, disk).refused
+
+
 def test_what_was_noted_meanwhile_is_not_cut() -> None:
     """The promise follows the log; what it covers is no torn tail, even where nothing follows."""
     disk = SimFiles()

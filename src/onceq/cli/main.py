@@ -17,6 +17,7 @@ import typer
 from onceq import __version__
 from onceq.cli import (
     bench,
+    damage,
     groups,
     letters,
     lists,
@@ -62,6 +63,7 @@ app.add_typer(transactions.tx_app, name="tx")
 app.add_typer(letters.dead_app, name="dead")
 app.add_typer(letters.journal_app, name="journal")
 app.add_typer(mapping.app, name="mapping")
+app.add_typer(damage.app, name="damage")
 app.add_typer(lists.list_app, name="list")
 app.add_typer(lists.directory_app, name="directory")
 app.add_typer(spark.app, name="spark")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onceq.cli import backups, out
+from onceq.cli import backups, damage, out
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.client import offline
 from onceq.client.why import why
@@ -15,9 +15,10 @@ from onceq.errors import DamagedRecord
 from onceq.model.identity import guid_text
 
 app = typer.Typer(
-    help="Queue managers: make, run, status, check, backup, restore.", no_args_is_help=True
+    help="Queue managers: make, run, status, check, scrub, backup, restore.", no_args_is_help=True
 )
 backups.add_to(app)
+app.command("scrub")(damage.scrub_command)
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="Data directory.")]
 Listen = Annotated[
@@ -169,6 +170,11 @@ def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
         f"{what}: {out.plural(count, 'time')} since the start; the log says from where"
         for what, count in view["disbelieved"].items()
     ]
+    if view["damaged_messages"]:
+        found.append(
+            f"{out.plural(view['damaged_messages'], 'message')} set aside because stored bytes are "
+            "damaged: onceq damage list"
+        )
     if view["transactional_dead_letters"]:
         found.append(
             f"{out.plural(view['transactional_dead_letters'], 'message')} in the transactional "
@@ -269,6 +275,12 @@ def check(directory: Directory = ".", json: Json = False) -> None:
                 ("result", "damaged" if report["problem"] else "sound"),
             ]
         )
+        if report["damaged"]:
+            print()
+            out.table(
+                ("file", "byte", "size", "log position"),
+                [(d["path"], d["offset"], d["size"], d["address"]) for d in report["damaged"]],
+            )
     sys.stdout.flush()
     if report["problem"]:
         raise DamagedRecord(report["problem"])

@@ -17,8 +17,14 @@ from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
 from onceq.store.identification import STORE_FILE
 from onceq.store.log import LOCK_FILE
+from onceq.store.promises import PROMISED_FILE
 
-_ALLOWED = frozenset((config.FILE, mappings.FOLDER, LOCK_FILE, STORE_FILE + ".new"))
+_ALLOWED = frozenset(
+    (
+        config.FILE, mappings.FOLDER, LOCK_FILE, STORE_FILE + ".new", PROMISED_FILE,
+        PROMISED_FILE + ".new",
+    )
+)  # fmt: skip
 """Files that may stand in the directory of a queue manager that is to be made: one that was told
 something beforehand, and what a crash has left of another attempt."""
 

@@ -230,6 +230,30 @@ class Operating:
         """
         return cast(dict[str, list[str]], self._steer("", "reload"))
 
+    def damages(self) -> list[dict[str, Any]]:
+        """Messages that were set aside because their stored bytes are damaged."""
+        return cast(list[dict[str, Any]], self._look("damages"))
+
+    def drop_damaged(self, number: int | None = None) -> int:
+        """Forget an entry of ``damages``, or all; returns how many messages that were."""
+        return cast(int, self._steer("" if number is None else str(number), "drop-damaged"))
+
+    def scrub(self, bytes_s: int = 0) -> None:
+        """Look at every stored byte, slowly; what is damaged is set aside.
+
+        Args:
+            bytes_s: So many in a second; 0: as the setting ``scrub_bytes_s`` says.
+        """
+        self._steer(str(bytes_s) if bytes_s else "", "scrub")
+
+    def scrub_stop(self) -> None:
+        """Stop the scrub that runs."""
+        self._steer("", "scrub-stop")
+
+    def scrub_status(self) -> dict[str, Any]:
+        """How far the scrub has come that runs, or that ran last."""
+        return cast(dict[str, Any], self._look("scrub"))
+
     def action(self, action: str, destination: str = "") -> Any:
         """MQMgmtAction by its own strings.
 
@@ -390,6 +414,26 @@ class AsyncOperating:
             ConfigurationError: The file is not good; nothing has changed.
         """
         return cast(dict[str, list[str]], await self._steer("", "reload"))
+
+    async def damages(self) -> list[dict[str, Any]]:
+        """Messages that were set aside because their stored bytes are damaged."""
+        return cast(list[dict[str, Any]], await self._look("damages"))
+
+    async def drop_damaged(self, number: int | None = None) -> int:
+        """Forget an entry of ``damages``, or all; returns how many messages that were."""
+        return cast(int, await self._steer("" if number is None else str(number), "drop-damaged"))
+
+    async def scrub(self, bytes_s: int = 0) -> None:
+        """Look at every stored byte, slowly; what is damaged is set aside."""
+        await self._steer(str(bytes_s) if bytes_s else "", "scrub")
+
+    async def scrub_stop(self) -> None:
+        """Stop the scrub that runs."""
+        await self._steer("", "scrub-stop")
+
+    async def scrub_status(self) -> dict[str, Any]:
+        """How far the scrub has come that runs, or that ran last."""
+        return cast(dict[str, Any], await self._look("scrub"))
 
     async def action(self, action: str, destination: str = "") -> Any:
         """MQMgmtAction by its own strings."""

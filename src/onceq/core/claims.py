@@ -140,4 +140,5 @@ def fetch(desk: Desk, item: Fetch) -> None:
     if not places:
         raise MessageNotFound("this transaction holds none of these messages")
     answer: Handed = handed(queue, places)
+    answer.queue = queue.number
     desk.answer(item.owner, item.request, answer)

@@ -70,6 +70,8 @@ class Handed:
         moves: (index, count, second of the last) of those that were moved to or from subqueues.
         notes: (index, note) of dead letters of which more is known than the class.
         pick: Hand out less than these (RCV-10); None: all.
+        queue: Number of the queue that they are in, or were.
+        asked: What to ask again if none of them can be read.
     """
 
     pieces: tuple[Piece, ...]
@@ -81,6 +83,8 @@ class Handed:
     moves: tuple[tuple[int, int, int], ...] = ()
     notes: tuple[tuple[int, int], ...] = ()
     pick: Pick | None = None
+    queue: int = 0
+    asked: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,7 @@ class Transmit:
             the head of what is unacknowledged carries 0, the successor of an expired message
             the number before it (EOD-6, EOD-7).
         more: Whether the core has more for this session when there is more room.
+        before: (outgoing queue, lane, counter): up to where each had been transmitted before.
     """
 
     session: int
@@ -182,6 +187,7 @@ class Transmit:
     recoverable: int
     relink: tuple[tuple[int, int], ...] = ()
     more: bool = False
+    before: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -259,6 +265,13 @@ class Reload:
     request: int
 
 
+@dataclass(frozen=True, slots=True)
+class Scrub:
+    """Look at every stored byte, so many in a second; 0: stop looking."""
+
+    bytes_s: int
+
+
 class Sight(Enum):
     """What happens to messages without a record."""
 
@@ -302,6 +315,7 @@ Action = (
     | Rewrite
     | Hold
     | Reload
+    | Scrub
 )
 
 

@@ -19,6 +19,7 @@ from onceq.core.holders import Handle, Outgoing, Peer, Queue
 from onceq.core.inputs import Receive, SendItem
 from onceq.core.outcomes import Fences
 from onceq.core.records import Change, Move, Op, Setup
+from onceq.core.spoiling import ScrubView
 from onceq.core.state import Identity, State
 from onceq.core.watch import Watch
 from onceq.errors import OnceqError, SendFailed
@@ -245,6 +246,7 @@ class Desk:
         self.told: dict[tuple[str, str], int] = {}
         """What the operator was told of, and until when he is not told of it again."""
         self.space_low = False
+        self.scrub = ScrubView()
         self._passing = 0
 
     # ---- the decision -------------------------------------------------------------------

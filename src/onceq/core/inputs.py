@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 
-from onceq.core import branching, directory, holding, places, restored, settings, standing
+from onceq.core import branching, directory, holding, places, restored, settings, spoiling, standing
 from onceq.core.items import SendItem as SendItem
+from onceq.core.steering import Steer as Steer
+from onceq.core.steering import SteerOutgoing as SteerOutgoing
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import TransactionId
 from onceq.model.queue import QueueProperties
@@ -243,32 +245,6 @@ class PurgeQueue:
     name: str
 
 
-class Steer(Enum):
-    """What an operator may do (EOD-45 to EOD-47): to an outgoing queue, and, from DISCONNECT on,
-    to the whole manager."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
-    RESEND = "resend"
-    DISCONNECT = "disconnect"
-    CONNECT = "connect"
-    TIDY = "tidy"
-    RELOAD = "reload"
-
-
-@dataclass(frozen=True, slots=True)
-class SteerOutgoing:
-    """Pause, resume or resend; or, with no destination, an action of the whole manager.
-
-    Answer: None; of TIDY how many outgoing queues went, of RELOAD what changed (the host's).
-    """
-
-    owner: int
-    request: int
-    destination: str
-    action: Steer
-
-
 @dataclass(frozen=True, slots=True)
 class Look:
     """Read the state. Answer: the view named (``core/views.py``).
@@ -444,6 +420,8 @@ Input = (
     | Room
     | Tick
     | Space
+    | spoiling.Spoiled
+    | spoiling.Scrubbed
     | Relocate
     | Compose
     | holding.HoldLog

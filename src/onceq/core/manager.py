@@ -19,6 +19,8 @@ from onceq.core import (
     branches,
     claims,
     cursors,
+    damage,
+    damage_views,
     doubts,
     forgotten,
     groups,
@@ -101,12 +103,13 @@ from onceq.core.replay import replay
 from onceq.core.resolve import index_by_guid
 from onceq.core.restored import PutBack
 from onceq.core.settings import Reconfigure
+from onceq.core.spoiling import Scrubbed, Spoiled
 from onceq.core.standing import ResetStream
 from onceq.core.state import DOUBTS_KEPT, Identity, State
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
-from onceq.model.run import Buffer
+from onceq.model.run import Buffer, Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
 COUNTERS_SKIPPED = 1 << 20
@@ -175,6 +178,7 @@ class Manager:
             RollbackBranch: branches.rollback,
             RollbackGroup: groups.rollback,
             Room: transmit.room,
+            Scrubbed: damage_views.scrubbed,
             Send: transaction.send,
             SetQueue: operate.set_queue,
             SessionAcked: peers.acked,
@@ -182,6 +186,7 @@ class Manager:
             SessionOpened: peers.opened,
             Space: _space,
             StartBranch: branches.start,
+            Spoiled: damage.spoiled,
             SteerOutgoing: operate.steer,
             Tick: _tick,
         }
@@ -335,6 +340,10 @@ class Manager:
     def owed(self, bytes_max: int) -> views.Live | None:
         """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
         return acknowledge.owed(self._desk, bytes_max)
+
+    def foresee(self, item: Receive) -> tuple[Extent, ...]:
+        """Where the messages lie that a receive would get now; changes nothing."""
+        return receive.foresee(self._desk, item)
 
     # ---- space --------------------------------------------------------------------------
 

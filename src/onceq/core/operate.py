@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from onceq.core import damage_views
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.decision import CloseSession, Hold, Ready, Reload
@@ -184,6 +185,12 @@ def steer(desk: Desk, item: SteerOutgoing) -> None:
     """Pause, resume or resend an outgoing queue (EOD-45, EOD-46)."""
     if item.action is Steer.RELOAD:
         desk.act(Reload(item.owner, item.request))
+        return
+    if item.action is Steer.DROP_DAMAGED:
+        desk.answer(item.owner, item.request, damage_views.drop(desk, item.destination))
+        return
+    if item.action in (Steer.SCRUB, Steer.SCRUB_STOP):
+        damage_views.scrub(desk, item)
         return
     if item.action in _WHOLE:
         desk.answer(item.owner, item.request, _WHOLE[item.action](desk))

@@ -130,6 +130,27 @@ def _source(desk: Desk, item: Receive) -> Holder:
         return Queue(0, desk.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 
+def foresee(desk: Desk, item: Receive) -> tuple[Extent, ...]:
+    """Where the messages lie that a receive would get now; nothing happens to them."""
+    try:
+        holder = _checked(desk, item)
+    except OnceqError:
+        return ()
+    places: list[Place] = []
+    if item.lookup and not item.cursor and item.seek is Seek.CURRENT:
+        index, counter = place_of(item.lookup)
+        lane = holder.lanes.get(index)
+        if lane is not None and lane.state(counter) == AVAILABLE:
+            places = [(index, counter, 1)]
+    elif not (item.lookup or item.cursor or item.seek):
+        places = _choose(item, holder)
+    return tuple(
+        extent
+        for index, first, count in places
+        for extent in holder.lanes[index].extents(first, count)
+    )
+
+
 def _serve(desk: Desk, item: Receive, holder: Holder) -> bool:
     """Hand out what is there, if anything is."""
     if item.cursor:
@@ -138,6 +159,15 @@ def _serve(desk: Desk, item: Receive, holder: Holder) -> bool:
             _hand_out(desk, item, holder, [found])
             cursors.stand(desk, item, found)
         return found is not None
+    places = _choose(item, holder)
+    if not places:
+        return False
+    _hand_out(desk, item, holder, places)
+    return True
+
+
+def _choose(item: Receive, holder: Holder) -> list[Place]:
+    """What a receive or peek without a cursor gets, in order."""
     count_max = asked = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
     bytes_max = min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
     places: list[Place] = []
@@ -163,14 +193,12 @@ def _serve(desk: Desk, item: Receive, holder: Holder) -> bool:
             places = with_shown(holder, places, after=item.after, count_max=asked)
         elif item.transaction and asked > 1 and holder.properties.poison_attempts:
             places = alone(holder, places)
-    if not places:
-        return False
-    _hand_out(desk, item, holder, places)
-    return True
+    return places
 
 
 def _hand_out(desk: Desk, item: Receive, holder: Holder, places: list[Place]) -> None:
     answer = handed(holder, places)
+    answer.queue, answer.asked = holder.number, item
     if item.pick is not None and item.peek:
         answer.pick = item.pick
     if not item.peek:

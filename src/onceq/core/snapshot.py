@@ -110,6 +110,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "doubts": state.doubts.dump(),
         "branches": state.branches.dump(),
         "groups": state.groups.dump(),
+        "damages": state.damages.dump(),
         "receipts": state.receipts.dump(),
         "outcomes": state.outcomes.dump(),
         "restored": restored.dump(state.restored),
@@ -174,6 +175,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.space.restore(base)
     state.receipts.load(head.get("receipts", ()))
     state.groups.load(head.get("groups", []))
+    state.damages.load(head.get("damages", {}))
     state.restored = restored.load(head.get("restored"))
     if "branches" in head:
         state.branches.load(head["branches"], memoryview(checkpoint))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onceq.core.chunk import REMOVED, Chunk
-from onceq.core.state import State
+from onceq.core.state import DAMAGED, State
 from onceq.core.views import Live
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
@@ -76,7 +76,7 @@ def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, Chun
     """Every chunk of every lane, always in the same order."""
     start = after or (0, 0, 0)
     for number in sorted(state.holders):
-        if number < start[0]:
+        if number < start[0] or number == DAMAGED:  # those bytes cannot be written anew
             continue
         for index, lane in sorted(state.holders[number].lanes.items()):
             if (number, index) < start[:2]:

@@ -19,9 +19,18 @@ from typing import Any
 from onceq.core.bindings import Binding, Bindings, hand_over
 from onceq.core.branch_table import Branch, Branches
 from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.damage_table import Damages
 from onceq.core.doubt_table import Doubt, Doubts, Memories
 from onceq.core.group_table import Groups
-from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Progress, Queue, Reset
+from onceq.core.holders import (
+    TRANSACTIONAL_LANE,
+    Holder,
+    Outgoing,
+    Progress,
+    Queue,
+    Reset,
+    lookup_id,
+)
 from onceq.core.identity import Identity as Identity
 from onceq.core.lane import Lane
 from onceq.core.life_table import Lives
@@ -59,6 +68,8 @@ DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
 ACKS_OWED = 5
 """Hidden queue of messages that have ended and whose acknowledgment messages are still to be made:
 the core has their bytes only after the engine has read them (``core/acknowledge.py``)."""
+DAMAGED = 7
+"""Hidden queue of messages whose stored bytes are damaged (``core/damage.py``)."""
 JOURNAL_BIT = 1 << 31
 """The journal of a queue has the number of the queue, and this bit."""
 DOUBTS_KEPT = 6
@@ -123,6 +134,9 @@ class State:
         self.holders[ACKS_OWED] = Queue(ACKS_OWED, self.space, owed, system=True)
         kept = QueueProperties(name="system$;doubts", private=False, number=DOUBTS_KEPT)
         self.holders[DOUBTS_KEPT] = Queue(DOUBTS_KEPT, self.space, kept, system=True)
+        damaged = QueueProperties(name="system$;damaged", private=False, number=DAMAGED)
+        self.holders[DAMAGED] = Queue(DAMAGED, self.space, damaged, system=True)
+        self.damages = Damages()
 
     # ---- records ------------------------------------------------------------------------
 
@@ -236,6 +250,8 @@ class State:
         elif move.op == Op.SETTLE:
             self._settle(lane, move, wall_s)
         else:
+            if move.to == DAMAGED:
+                self._damaged(holder, lane, move, wall_s)
             if move.to:
                 self._doubt(holder, lane, move)
                 # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
@@ -282,6 +298,14 @@ class State:
             flags = w.flags if w is not None else 0
             doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived, flags)
             self.doubts.add(*holder.place_of(counter), doubt)
+
+    def _damaged(self, holder: Holder, lane: Lane, move: Move, wall_s: int) -> None:
+        """Remember where messages were that are set aside now."""
+        self.damages.add(
+            title_of(holder), lookup_id(move.lane, move.first), move.count,
+            first=self.holders[DAMAGED].lane(0).next, bytes=lane.size(move.first, move.count),
+            address=lane.place_in_log(move.first)[0], at_s=wall_s, reason=move.reason,
+        )  # fmt: skip
 
     def _settle(self, lane: Lane, move: Move, wall_s: int) -> None:
         for counter in range(move.first, move.first + move.count):
@@ -417,7 +441,7 @@ class State:
             for outgoing in self.outgoing.values():
                 # The life that is undone may have transmitted more than the backup knows.
                 outgoing.left_known = False
-        elif not self._apply_numbers(setup):
+        elif not self._apply_numbers(setup) and not self._apply_damage(setup):
             raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
 
     def _apply_numbers(self, setup: Setup) -> bool:
@@ -439,6 +463,31 @@ class State:
         else:
             return False
         return True
+
+    def _apply_damage(self, setup: Setup) -> bool:
+        """Let a change of what was set aside as damaged happen; whether it is one."""
+        values = setup.values
+        if setup.what == "damaged":
+            self.damages.add(
+                values["queue"], values["lookup"], 1, first=0, bytes=values["bytes"],
+                address=values["address"], at_s=values["at_s"],
+            )  # fmt: skip
+        elif setup.what == "damage-drop":
+            self._drop_damage(values["number"])
+        else:
+            return False
+        return True
+
+    def _drop_damage(self, number: int) -> None:
+        """Forget damaged messages; their part of the log is not needed any more."""
+        entry = self.damages.get(number)
+        if entry is not None and entry.first:
+            holder = self.holders[DAMAGED]
+            end = entry.first + entry.count
+            for first, count in list(holder.lane(0).ranges(AVAILABLE, entry.first, end=end)):
+                self.take_out(holder, 0, first, count)
+        if entry is not None:
+            self.damages.drop(number)
 
     def make_queue(self, properties: QueueProperties) -> Queue:
         """A queue as a record or a checkpoint describes it."""
@@ -571,6 +620,17 @@ class State:
             )
             for holder in self.holders.values()
         }
+
+
+def title_of(holder: Holder) -> str:
+    """What people call a queue or an outgoing queue."""
+    if isinstance(holder, Outgoing):
+        return str(holder.name)
+    assert isinstance(holder, Queue)
+    if holder.number & JOURNAL_BIT:
+        return f"private$\\{holder.properties.name.removesuffix(';journal')};journal"
+    private = holder.properties.private and not holder.system
+    return f"private$\\{holder.title}" if private else holder.title
 
 
 def stream_key_of_number(number: int) -> str:

@@ -23,14 +23,20 @@ from onceq.packet.acks import order_ack
 class _Load:
     """What goes into one Transmit."""
 
-    __slots__ = ("bytes", "count", "messages", "pieces", "recoverable", "relink", "size")
+    __slots__ = ("before", "bytes", "count", "messages", "pieces", "recoverable", "relink", "size")
 
     def __init__(self, room: Room) -> None:
         self.messages = room.messages
         self.bytes = room.bytes
         self.pieces: list[Piece] = []
         self.relink: list[tuple[int, int]] = []
+        self.before: dict[tuple[int, int], int] = {}
         self.count = self.recoverable = self.size = 0
+
+    def leaving(self, outgoing: Outgoing, lane: int) -> None:
+        """Note what had been transmitted of a lane before, should this never leave."""
+        last = outgoing.transmitted.get(lane, 0)
+        self.before.setdefault((outgoing.number, lane), last)
 
     @property
     def full(self) -> bool:
@@ -67,6 +73,7 @@ def room(desk: Desk, item: Room) -> None:
             Transmit(
                 item.session, tuple(load.pieces), load.count, load.recoverable,
                 tuple(load.relink), more,
+                tuple((*where, last) for where, last in load.before.items()),
             )
         )  # fmt: skip
 
@@ -132,6 +139,7 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
                 )
             )
         outgoing.sent = first + count - 1
+        load.leaving(outgoing, TRANSACTIONAL_LANE)
         about_to_leave(desk, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
         if not outgoing.pace.due_us:
             start_clock(desk, outgoing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from onceq.core import branch_views, management, naming
+from onceq.core import branch_views, damage_views, management, naming
 from onceq.core.chunk import AVAILABLE
 from onceq.core.clashes import ClashView, clash_views, found_of
 from onceq.core.desk import Desk
@@ -58,6 +58,7 @@ class StatusView:
     dead_letters: int
     transactional_dead_letters: int
     offline_since: int
+    damaged_messages: int
     restored: Restored | None
     """The restore that this manager comes from."""
     disbelieved: dict[str, int]
@@ -226,6 +227,10 @@ def look(desk: Desk, item: Look) -> None:
         result = branch_views.branches(desk)
     elif item.what == "decisions":
         result = branch_views.decisions(desk)
+    elif item.what == "damages":
+        result = damage_views.damages(desk)
+    elif item.what == "scrub":
+        result = desk.scrub
     elif item.what == "groups":
         result = branch_views.groups(desk)
     elif item.what == "transactions":
@@ -262,6 +267,7 @@ def status(desk: Desk) -> StatusView:
         dead_letters=len(state.holders[2]),
         transactional_dead_letters=len(state.holders[1]),
         offline_since=state.offline_s,
+        damaged_messages=sum(view.count for view in damage_views.damages(desk)),
         restored=state.restored,
         disbelieved=dict(desk.disbelieved),
         life=guid_text(state.lives.id),

@@ -35,6 +35,7 @@ from onceq.core.records import (
 )
 from onceq.core.state import (
     ACKS_OWED,
+    DAMAGED,
     DEAD_LETTER,
     DEAD_XACT,
     DOUBTS_KEPT,
@@ -44,7 +45,17 @@ from onceq.core.state import (
 )
 from onceq.errors import DamagedRecord, MalformedPacket
 from onceq.history.events import SECOND_US, Event, Place, Rows
-from onceq.history.heads import FEW, HEAD_BYTES, Array, Cut, Heads, cut, heads_of, together
+from onceq.history.heads import (
+    FEW,
+    HEAD_BYTES,
+    Array,
+    Cut,
+    Heads,
+    cut,
+    heads_of,
+    nothing,
+    together,
+)
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.log import FRAME_HEADER
@@ -139,7 +150,21 @@ class Projector:
         return Run(self._read(put.address, total_of(lengths)), lengths)
 
     def heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
-        """Of messages that stand in a lane now; their packets are read from the log."""
+        """Of messages that stand in a lane now; their packets are read from the log.
+
+        Of a message whose bytes are damaged only its size is known.
+        """
+        try:
+            return self._heads(holder, lane, first, count)
+        except DamagedRecord:
+            if count > 1:
+                rest = range(first, first + count)
+                return together([self.heads(holder, lane, at, 1) for at in rest])
+            unread = nothing(1)
+            unread.sizes[0] = holder.lane(lane).size(first, 1)
+            return unread
+
+    def _heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
         lane_of = holder.lane(lane)
         sizes = lane_of.lengths(first, count)
         if sum(sizes) > LARGE_BYTES * count:
@@ -195,7 +220,7 @@ def kind_of(holder: Holder) -> str:
         return "dead-letter"
     if holder.number == JOURNAL or holder.number & JOURNAL_BIT:
         return "journal"
-    return "" if holder.number in (ACKS_OWED, DOUBTS_KEPT) else "queue"
+    return "" if holder.number in (ACKS_OWED, DOUBTS_KEPT, DAMAGED) else "queue"
 
 
 def name_of(holder: Holder) -> str:

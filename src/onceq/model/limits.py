@@ -410,6 +410,9 @@ class Settings:
     disk_reserve_bytes: int = 64 << 20
     """Sends are refused while less than this is free, so that receiving and acknowledging go on; on
     a small disk, a quarter of what it has for the store."""
+    scrub_bytes_s: int = 8 << 20
+    """Stored bytes that a scrub looks at in a second, if nobody says how many: 16 GiB take half an
+    hour, and a disk has most of its time for others."""
     transaction_idle_s: int = 3_600
     """A transaction in which nothing happens for so long is rolled back (0: never), so that one
     that was forgotten keeps no messages locked; not while it waits for one, nor when prepared."""

@@ -9,6 +9,8 @@ An engine that was left in the middle of a step, by a failing disk, by a mistake
 exception thrown into it from outside, does nothing more: what it has in memory is then ahead of
 what is durable, and only a new start from the disk is true.
 
+LONG: deciding, persisting and acting are one loop, and are read in one place.
+
 Upholds: I1, I9 (by the order of persisting and acting).
 """
 
@@ -37,13 +39,22 @@ from onceq.core.decision import (
     Register,
     Reload,
     Rewrite,
+    Scrub,
     Transmit,
 )
 from onceq.core.inputs import Compose, Input, OwnerGone, Tick
 from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
+from onceq.core.spoiling import Spoiled
 from onceq.directory.contract import Directory
-from onceq.errors import ConfigurationError, OnceqError, StorageFailure, UnsupportedOperation
+from onceq.errors import (
+    ConfigurationError,
+    DamagedPiece,
+    DamagedRecord,
+    OnceqError,
+    StorageFailure,
+    UnsupportedOperation,
+)
 from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames
@@ -57,8 +68,10 @@ from onceq.service.holding import Holding
 from onceq.service.mappings import MappingFolder
 from onceq.service.naming import Naming
 from onceq.service.rates import Rates
+from onceq.service.scrub import Scrubbing
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
+from onceq.service.verifying import Verifying
 from onceq.store.contract import Recovered, Store
 
 T = TypeVar("T")
@@ -146,6 +159,8 @@ class Engine:
         self._behind = False
         self.rates = Rates(clock)
         self.sessions = Sessions(self, network)
+        self.verifying = Verifying(self)
+        self.scrubbing = Scrubbing(self)
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
         self.holding = Holding(self)
@@ -165,6 +180,7 @@ class Engine:
             Observed: self._observe,
             Hold: self.holding.perform,
             Reload: self._reload,
+            Scrub: self.scrubbing.perform,
         }
 
     # ---- life -----------------------------------------------------------------------------
@@ -271,15 +287,16 @@ class Engine:
         self.pumping = True
         try:
             now = self.clock.read()
-            step = self.manager.step
+            step = self.verifying.step
             if self.naming.look_us <= now.mono_us or self.naming.asked(items):
                 self.naming.look(now)
-            self.settle([step(now, item) for item in items])
+            self.settle([decision for item in items for decision in step(now, item)])
             self.answers.end()
             self.sessions.drain(now)
             if self._said is not None:
                 self._said()
             self._upkeep.work(now)
+            self.scrubbing.work(now)
             self.holding.look(now, low=self._upkeep.low)
             self._pay()
             if self._behind:
@@ -299,7 +316,12 @@ class Engine:
         """Read messages of which acknowledgments are owed; the next pump makes these (I13)."""
         found = self.manager.owed(OWED_BYTES)
         if found is not None:
-            packets = Run(self.fetch(found.extents), found.lengths)
+            try:
+                packets = Run(self.fetch(found.extents), found.lengths)
+            except DamagedRecord:
+                self.set_aside(self.verifying.damaged(found.extents))
+                self.nudge()
+                return
             self.submit(Compose(found.counters, packets))
 
     def nudge(self) -> None:
@@ -316,16 +338,13 @@ class Engine:
         Raises:
             StorageFailure: Nothing of it was performed, nor may be, ever.
         """
-        append = self.store.append
-        any_record = forced = False
-        for decision in decisions:
-            for record in decision.records:
-                position = append(record.payload)
-                assert position == record.position, (
-                    f"the store put a record at {position}, the core expected {record.position}"
-                )
-                any_record = True
-                forced = forced or record.forced
+        forced, any_record = self._append(decisions)
+        more = self.verifying.look(decisions)
+        while more:
+            forced = self._append(more)[0] or forced
+            any_record = True
+            decisions = [*decisions, *more]
+            more = self.verifying.look(more)
         if forced:
             self.store.sync()
             self._behind = False
@@ -337,6 +356,25 @@ class Engine:
         for decision in decisions:
             for action in decision.actions:
                 perform[type(action)](action)
+        self.verifying.done()
+
+    def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
+        """Append all records; whether any of them is forced, and whether there were any."""
+        append = self.store.append
+        any_record = forced = False
+        for decision in decisions:
+            for record in decision.records:
+                position = append(record.payload)
+                assert position == record.position, (
+                    f"the store put a record at {position}, the core expected {record.position}"
+                )
+                any_record = True
+                forced = forced or record.forced
+        return forced, any_record
+
+    def set_aside(self, pieces: tuple[DamagedPiece, ...]) -> None:
+        """Let the core set messages aside that lie in damaged bytes."""
+        self.settle([self.manager.step(self.clock.read(), Spoiled(pieces))])
 
     def _catch_up(self) -> None:
         """Write what stands in the log but is not written yet."""
@@ -357,7 +395,11 @@ class Engine:
             takes = self._asking.get(action.owner)
             if takes is not None and not takes(action.request, result):
                 return
-            result = delivered(result, self.fetch)
+            try:
+                result = delivered(result, self.fetch)
+            except DamagedRecord as error:
+                # It was whole a moment ago; whoever asks again finds it set aside.
+                result = error
         to(action.request, result)
 
     def _reload(self, action: Reload) -> None:
@@ -373,6 +415,9 @@ class Engine:
 
     def fetch(self, pieces: Sequence[Piece]) -> Buffer:
         """Bytes from the log or from the core, joined."""
+        ahead = self.verifying.read_ahead(pieces)
+        if ahead is not None:
+            return ahead
         read = self.store.read
         if len(pieces) == 1:
             piece = pieces[0]
@@ -390,6 +435,7 @@ class Engine:
         others = (
             self.sessions.next_timer(), self._upkeep.next_timer(), self.naming.next_look,
             self.holding.next_timer(),
+            self.scrubbing.next_timer(),
         )  # fmt: skip
         for other in others:
             if other is not None and (soonest is None or other < soonest):

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from onceq.core.decision import Decision
 from onceq.core.inputs import Relocate, Space
 from onceq.core.sparse import Cursor
-from onceq.errors import NoSpace
+from onceq.core.spoiling import Spoiled
+from onceq.errors import DamagedRecord, NoSpace
 from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX
 from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
@@ -391,7 +392,12 @@ class Upkeep:
             )  # fmt: skip
             positions += found.looked
             for part in found.parts:
-                run = Run(engine.fetch(part.extents), part.lengths)
+                try:
+                    run = Run(engine.fetch(part.extents), part.lengths)
+                except DamagedRecord:
+                    damaged = engine.verifying.damaged(part.extents)
+                    decisions.append(engine.manager.step(now, Spoiled(damaged)))
+                    break  # what else was to be moved may be among what was set aside
                 moved += len(run.data)
                 move = Relocate(part.holder, part.lane, part.counters, run)
                 decisions.append(engine.manager.step(now, move))

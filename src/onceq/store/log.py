@@ -52,7 +52,7 @@ from onceq.store.pool import Pool, Preparing, fill
 from onceq.store.promises import LAZY_BYTES, Promise, Promised
 from onceq.store.recent import Recent
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
-from onceq.store.verified import VerifiedLog
+from onceq.store.verified import Looked, VerifiedLog
 
 LOCK_FILE: Final = "LOCK"
 SEGMENT_BYTES: Final = 16 << 20
@@ -349,6 +349,25 @@ class LogStore:
         if index < 0 or address + size > segments[index].end:
             raise DamagedRecord(f"the log has no {size} bytes at position {address} any more")
         return self._verified.read(segments[index], address, size) if size else b""
+
+    def look(self, position: int, end: int, most: int) -> Looked:
+        """Verify records that are kept and durable, from a position on; from any thread.
+
+        Args:
+            end: Where to stop; ``most``: or after so many bytes.
+        """
+        bases, segments = self._table
+        index = max(bisect_right(bases, position) - 1, 0)
+        while index < len(segments) and segments[index].end <= position:
+            index += 1
+        if index == len(segments):
+            return Looked(max(position, end))
+        segment = segments[index]
+        stop = min(end, segment.end)
+        looked = self._verified.look(segment, max(position, segment.base), stop, most)
+        if looked.position >= segment.end and index + 1 < len(segments):
+            looked.position = max(looked.position, segments[index + 1].base)
+        return looked
 
     @property
     def remembered(self) -> int:

@@ -1,0 +1,113 @@
+"""``onceq damage``: messages whose stored bytes are damaged; and ``onceq qm scrub``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, as_json, manager
+from onceq.errors import DamagedRecord, InvalidParameter
+from onceq.model.classes import class_name
+
+app = typer.Typer(
+    help="Damaged messages: what was set aside because its stored bytes have changed.",
+    no_args_is_help=True,
+)
+POLL_S = 0.2
+"""How often a scrub is asked how far it has come."""
+
+Number = Annotated[
+    int | None, typer.Argument(metavar="NUMBER", help="Of the entry.", show_default=False)
+]
+All = Annotated[bool, typer.Option("--all", help="All entries.")]
+Rate = Annotated[
+    int, typer.Option("--rate", metavar="MIB", help="Mebibytes a second [8].", show_default=False)
+]
+Stop = Annotated[bool, typer.Option("--stop", help="Stop the one that runs.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Begin it, and do not wait for its end.")]
+
+
+@app.command("list")
+def list_(qm: Where = None, json: Json = False) -> None:
+    """List what was set aside: where it was, when, and how much.
+
+    An entry stands for neighbouring messages. 'in doubt' and 'not delivered' are said of messages
+    that waited in an outgoing queue.
+    """
+    with manager(qm) as connection:
+        found = connection.damages()
+    if as_json(json):
+        out.dump(found)
+        return
+    out.table(
+        ("number", "queue", "lookup", "messages", "bytes", "set aside", "ended as"),
+        [
+            (
+                d["number"], d["queue"], f"{d['lookup']:#x}", d["count"], out.size(d["bytes"]),
+                out.when(d["at"]), ended_as(d["reason"]),
+            )
+            for d in found
+        ],
+    )  # fmt: skip
+
+
+def ended_as(reason: int) -> str:
+    """How a message ended that waited for another computer; "-" for one that was here."""
+    if not reason:
+        return "-"
+    return "in doubt" if reason == 0xC003 else f"not delivered ({class_name(reason)})"
+
+
+@app.command("drop")
+def drop(number: Number = None, every: All = False, qm: Where = None, json: Json = False) -> None:
+    """Forget an entry, or all; its messages are gone for good then."""
+    if (number is None) is not every:
+        raise InvalidParameter("say the number of an entry, or --all")
+    with manager(qm) as connection:
+        count = connection.drop_damaged(number)
+    if as_json(json):
+        out.dump({"dropped": count})
+        return
+    out.line(f"{out.plural(count, 'damaged message')} forgotten")
+
+
+def scrub_command(
+    rate: Rate = 0, stop: Stop = False, no_wait: NoWait = False, qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Look at every stored byte of a running queue manager, slowly, and name what is damaged.
+
+    Damaged messages are set aside ('onceq damage list'); everything else goes on. Ends with exit
+    code 7 if anything damaged was found. Ctrl-C leaves it running; --stop stops it.
+    """
+    with manager(qm) as connection:
+        if stop:
+            connection.scrub_stop()
+        else:
+            connection.scrub(rate << 20)
+        view = connection.scrub_status()
+        while view["running"] and not (no_wait or stop):
+            out.note(f"{out.size(view['bytes'])} of {out.size(view['total'])}")
+            time.sleep(POLL_S)
+            view = connection.scrub_status()
+        found = connection.damages()
+    if as_json(json):
+        out.dump({**view, "damages": found})
+    else:
+        out.line(_said(view))
+    if view["damaged"]:
+        raise DamagedRecord(
+            f"{out.plural(view['damaged'], 'place')} of the log are damaged; 'onceq damage list' "
+            "names the messages that lay there"
+        )
+
+
+def _said(view: dict[str, Any]) -> str:
+    how = "looking at" if view["running"] else "stopped after" if view["stopped"] else "looked at"
+    return (
+        f"{how} {out.size(view['bytes'])} of {out.size(view['total'])}: "
+        f"{out.plural(view['damaged'], 'damaged place')}"
+    )

@@ -1,0 +1,132 @@
+"""Scrubs: every stored byte of a running queue manager is looked at, slowly.
+
+What nobody reads for months may be damaged for months. A scrub walks the whole log that is kept,
+from the oldest segment on, a piece at a time: in another thread where the host has one, and never
+more than so many bytes in a second, so that commits do not wait for it. What is damaged is set
+aside by the core as if somebody had read it (``core/damage.py``). It ends with the log as it was
+when it began; what was written since was verified a moment ago.
+
+Upholds: I23.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, cast
+
+from onceq.core.decision import Scrub
+from onceq.core.spoiling import Scrubbed, ScrubView
+from onceq.errors import DamagedPiece
+from onceq.model.time import SECOND_US, Now
+from onceq.service.logs import event
+
+if TYPE_CHECKING:
+    from onceq.service.engine import Engine
+
+PIECE_BYTES = 1 << 20
+"""Looked at in one go; a larger record all the same whole."""
+
+
+class Looked(Protocol):
+    """What a look at a part of the log has found: ``store.verified.Looked``."""
+
+    position: int
+    damaged: list[DamagedPiece]
+
+
+class Lookable(Protocol):
+    """What a store on a disk offers: ``store.log.LogStore``."""
+
+    def look(self, position: int, end: int, most: int) -> Looked:
+        """Verify what is kept from a position on; from any thread."""
+
+
+class Scrubbing:
+    """See the module."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._view = ScrubView()
+        self._rate = 0
+        self._at = self._end = 0
+        self._due_us = 0
+        self._working: Future[Looked] | None = None
+
+    def perform(self, action: Scrub) -> None:
+        """Begin, change the rate, or stop."""
+        if not action.bytes_s:
+            self._finish(stopped=True)
+            return
+        self._rate = action.bytes_s
+        if self._view.running:
+            return
+        store = self._engine.store
+        segments = store.segments()
+        self._at = segments[0].base if segments else store.position
+        self._end = store.synced
+        now = self._engine.clock.read()
+        total = sum(min(s.end, self._end) - s.base for s in segments if s.base < self._end)
+        self._view = ScrubView(running=True, began=now.wall_s, total=total)
+        self._due_us = now.mono_us
+        self._tell()
+        event("scrub begun", bytes=total, bytes_s=self._rate)
+
+    def next_timer(self) -> int | None:
+        """When the next piece is due."""
+        return self._due_us if self._view.running and self._working is None else None
+
+    def work(self, now: Now) -> None:
+        """Look at a piece, if one is due."""
+        if not self._view.running:
+            return
+        if self._working is not None:
+            if self._working.done():
+                future, self._working = self._working, None
+                self._looked(future.result(), now)
+            return
+        if now.mono_us < self._due_us:
+            return
+        if not hasattr(self._engine.store, "look"):
+            self._finish()
+            return
+        store, at, end = cast(Lookable, self._engine.store), self._at, self._end
+        background = self._engine.background
+        if background is None:
+            self._looked(store.look(at, end, PIECE_BYTES), now)
+        else:
+            self._working = background(lambda: store.look(at, end, PIECE_BYTES))
+
+    def _looked(self, found: Looked, now: Now) -> None:
+        if not self._view.running:
+            return
+        size = max(found.position - self._at, 0)
+        self._at = found.position
+        self._due_us = now.mono_us + size * SECOND_US // self._rate
+        view = self._view
+        self._view = replace(
+            view, bytes=min(view.bytes + size, view.total),
+            damaged=view.damaged + len(found.damaged),
+        )  # fmt: skip
+        if found.damaged:
+            self._engine.set_aside(tuple(found.damaged))
+        if self._at >= self._end:
+            self._finish()
+        else:
+            self._tell()
+
+    def _finish(self, *, stopped: bool = False) -> None:
+        if not self._view.running:
+            return
+        ended = self._engine.clock.read().wall_s
+        self._view = replace(self._view, running=False, ended=ended, stopped=stopped)
+        self._tell()
+        level = logging.WARNING if self._view.damaged else logging.INFO
+        event(
+            "scrub stopped" if stopped else "scrub ended", level=level, bytes=self._view.bytes,
+            damaged=self._view.damaged,
+        )  # fmt: skip
+
+    def _tell(self) -> None:
+        self._engine.submit(Scrubbed(self._view))

@@ -1,0 +1,188 @@
+"""Reading what is to be handed out before anything is said, so that damage is found in time.
+
+What was written last is in memory. Anything older is read from the disk when a decision wants to
+hand it out or transmit it, after its records were appended and before they are synced. If bytes are
+not what was written, the core sets the messages in them aside (``core/damage.py``), and that stands
+in the same sync: the others are handed out, and whoever asked for damaged ones only asks again by
+himself. A transmission is given up with its session: the next one begins behind what has ended.
+
+A receive outside a transaction removes what it hands out; so its messages are read before the core
+decides about it.
+
+Upholds: I23.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
+from onceq.core.inputs import Input, Receive
+from onceq.core.spoiling import Spoiled
+from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.model.run import LENGTH_TYPE, Buffer, Extent
+from onceq.model.time import Now
+from onceq.service.picking import wants_bytes
+
+if TYPE_CHECKING:
+    from onceq.service.engine import Engine
+
+AHEAD_BYTES_MAX = 32 << 20
+"""Of what was read ahead so much is kept until it is handed out; the rest is read once more then,
+so that who asks for much at once does not decide how much memory this takes."""
+TRIES_MAX = 64
+"""Times that a receive looks for something whole before it is decided as it is."""
+
+
+class Verifying:
+    """See the module."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._ahead: dict[int, Buffer] = {}
+        """What was read already, by the identity of the pieces."""
+        self._kept = 0
+
+    def read_ahead(self, pieces: Sequence[Piece]) -> Buffer | None:
+        """What was read of these pieces already; None if nothing was."""
+        return self._ahead.pop(id(pieces), None) if self._ahead else None
+
+    def done(self) -> None:
+        """Everything was handed out."""
+        self._ahead.clear()
+        self._kept = 0
+
+    def _cold(self, pieces: Sequence[Piece]) -> bool:
+        """Whether any of them may have to be read from the disk."""
+        warm = getattr(self._engine.store, "remembered", 0)
+        return any(not isinstance(piece, bytes) and piece.address < warm for piece in pieces)
+
+    # ---- before a decision ----------------------------------------------------------------------
+
+    def step(self, now: Now, item: Input) -> list[Decision]:
+        """Decide about an input; what it would remove is looked at first."""
+        manager = self._engine.manager
+        decisions: list[Decision] = []
+        if isinstance(item, Receive) and not item.transaction and not item.peek:
+            for _ in range(TRIES_MAX):
+                pieces = manager.foresee(item)
+                damaged = self.damaged(pieces) if pieces and self._cold(pieces) else ()
+                if not damaged:
+                    break
+                decisions.append(manager.step(now, Spoiled(damaged)))
+        decisions.append(manager.step(now, item))
+        return decisions
+
+    # ---- before a sync --------------------------------------------------------------------------
+
+    def look(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """Read what decisions will hand out; returns what follows from damage that was found."""
+        more: list[Decision] = []
+        for decision in decisions:
+            for at, action in enumerate(decision.actions):
+                if isinstance(action, Answer):
+                    handed = action.result
+                    if not isinstance(handed, Handed) or not self._cold(handed.pieces):
+                        continue
+                    if handed.pick is not None and not wants_bytes(handed.pick):
+                        continue
+                    if not self._try(handed.pieces):
+                        self._spoiled_answer(decision, at, action, handed, more)
+                elif (
+                    isinstance(action, Transmit)
+                    and self._cold(action.pieces)
+                    and not self._try(action.pieces)
+                ):
+                    damaged = self.damaged(action.pieces)
+                    more.append(self._step(Spoiled(damaged, unsent=action.before)))
+                    reason = "a message that was to be transmitted is damaged"
+                    decision.actions[at] = CloseSession(action.session, reason)
+        return more
+
+    def _try(self, pieces: Sequence[Piece]) -> bool:
+        try:
+            data = self._engine.fetch(pieces)
+        except DamagedRecord:
+            return False
+        if self._kept + len(data) <= AHEAD_BYTES_MAX:
+            self._kept += len(data)
+            self._ahead[id(pieces)] = data
+        return True
+
+    def _step(self, item: Input) -> Decision:
+        return self._engine.manager.step(self._engine.clock.read(), item)
+
+    def damaged(self, pieces: Sequence[Piece]) -> tuple[DamagedPiece, ...]:
+        """What of these pieces is not what was written."""
+        found: list[DamagedPiece] = []
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                continue
+            try:
+                self._engine.store.read(piece.address, piece.size)
+            except DamagedRecord as error:
+                found += error.pieces or (DamagedPiece(piece.address, piece.size, "", 0),)
+        return tuple(dict.fromkeys(found))
+
+    def _spoiled_answer(
+        self, decision: Decision, at: int, action: Answer, handed: Handed, more: list[Decision]
+    ) -> None:
+        """Answer with those that are whole; or ask again, if none is."""
+        places = _places(handed)
+        bad: dict[int, tuple[DamagedPiece, ...]] = {}
+        for index, place in enumerate(places):
+            damaged = self.damaged((place,))
+            if damaged:
+                bad[index] = damaged
+        asked = handed.asked
+        removed = isinstance(asked, Receive) and not asked.transaction and not asked.peek
+        gone = tuple(
+            (handed.queue, handed.lookups[index], places[index].size, places[index].address)
+            for index in (bad if removed else ())
+        )
+        pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
+        done = self._step(Spoiled(pieces, action.owner, gone=gone))
+        more.append(done)
+        good = [index for index in range(len(places)) if index not in bad]
+        if good:
+            left = _only(handed, places, good)
+            decision.actions[at] = replace(action, result=left)
+            self._try(left.pieces)
+        elif isinstance(asked, Receive) and done.records:
+            decision.actions[at] = replace(action, owner=0)
+            self._engine.submit(asked)
+        else:
+            error = DamagedRecord("these messages are damaged, and were set aside", pieces)
+            decision.actions[at] = replace(action, result=error)
+
+
+def _places(handed: Handed) -> list[Extent]:
+    """Where each message lies; all of one lie together."""
+    places: list[Extent] = []
+    lengths = iter(handed.lengths)
+    for piece in handed.pieces:
+        assert not isinstance(piece, bytes), "what is received lies in the log"
+        at, end = piece.address, piece.address + piece.size
+        while at < end:
+            size = next(lengths)
+            places.append(Extent(at, size))
+            at += size
+    return places
+
+
+def _only(handed: Handed, places: Sequence[Extent], chosen: Sequence[int]) -> Handed:
+    """The same with some of the messages only."""
+    new = {old: index for index, old in enumerate(chosen)}
+    return replace(
+        handed,
+        pieces=tuple(places[index] for index in chosen),
+        lengths=array(LENGTH_TYPE, (handed.lengths[index] for index in chosen)),
+        lookups=array("Q", (handed.lookups[index] for index in chosen)),
+        arrived=array("I", (handed.arrived[index] for index in chosen)),
+        aborts=array("I", (handed.aborts[index] for index in chosen)),
+        classes=tuple((new[index], value) for index, value in handed.classes if index in new),
+        moves=tuple((new[at], count, last) for at, count, last in handed.moves if at in new),
+    )

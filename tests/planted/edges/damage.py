@@ -1,0 +1,166 @@
+"""Mistakes in noticing damage and in living with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceq.core import damage
+from onceq.service.scrub import Scrubbing
+from onceq.service.upkeep import Upkeep
+from onceq.service.verifying import Verifying
+from onceq.store import promises, recovery, verified
+from onceq.store.log import LogStore
+from onceq.store.promises import Promise, Promised
+from onceq.store.scan import Segment
+from onceq.store.verified import VerifiedLog
+from tests.planted.planted import Planted
+
+DAMAGE = "tests/unit/service/test_damage.py::"
+LOST = "tests/crash/test_lost_files.py::"
+VERIFIED = "tests/unit/store/test_verified.py::"
+
+
+def reads_not_verified(patch: pytest.MonkeyPatch) -> None:
+    """Bytes of the log are handed out as they are found."""
+
+    def read(self: VerifiedLog, segment: Segment, address: int, size: int) -> bytes:
+        return self._files.read(segment.file, segment.offset(address), size)
+
+    patch.setattr(VerifiedLog, "read", read)
+
+
+def damage_costs_the_record(patch: pytest.MonkeyPatch) -> None:
+    """One bad block is said to be the whole record."""
+    patch.setattr(verified, "_block", lambda frame, at: verified._payload(frame))
+
+
+def headers_are_believed(patch: pytest.MonkeyPatch) -> None:
+    """A damaged size leads over the records behind it."""
+    patch.setattr(VerifiedLog, "_lies", lambda self, segment, frame: False)
+
+
+def promise_not_read(patch: pytest.MonkeyPatch) -> None:
+    """A start believes that the log is all there is."""
+    patch.setattr(promises, "read_promised", lambda files, path, store_id: Promise())
+
+
+def first_sync_not_promised(patch: pytest.MonkeyPatch) -> None:
+    """That a segment was begun is noted, that something stands in it is not."""
+
+    def note(self: Promised, position: int, **more: Any) -> None:
+        if more.get("segment") or more.get("covered"):
+            real(self, position, **more)
+
+    real = Promised.note
+    patch.setattr(Promised, "note", note)
+    patch.setattr(LogStore, "note", lambda self: None)
+
+
+def kept_not_asked_for(patch: pytest.MonkeyPatch) -> None:
+    """Old segments may be missing."""
+    patch.setattr(promises, "read_kept", lambda *arguments: ())
+
+
+def check_sees_less(patch: pytest.MonkeyPatch) -> None:
+    """The check does not ask what a start asks."""
+
+    def survey(files: Any, path: str, who: Any, loaded: Any) -> Any:
+        return real(files, path, who if not asking else type(who)(who.store_id, version=1), loaded)
+
+    real = recovery.survey
+    asking = [True]
+    judge = recovery.judge
+
+    def judging(*arguments: Any) -> Any:
+        asking.clear()
+        try:
+            return judge(*arguments)
+        finally:
+            asking.append(True)
+
+    patch.setattr(recovery, "survey", survey)
+    patch.setattr(recovery, "judge", judging)
+
+
+def damaged_stays(patch: pytest.MonkeyPatch) -> None:
+    """What is damaged is left out of the answer, and nothing is recorded of it."""
+    patch.setattr(damage, "_aside", lambda *arguments: None)
+
+
+def never_left_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A transmission that is damaged is performed all the same."""
+
+    def look(self: Verifying, decisions: Any) -> list[Any]:
+        from onceq.core.decision import Transmit
+
+        kept = [d for d in decisions if not any(isinstance(a, Transmit) for a in d.actions)]
+        return real(self, kept)
+
+    real = Verifying.look
+    patch.setattr(Verifying, "look", look)
+
+
+def scrub_tells_nobody(patch: pytest.MonkeyPatch) -> None:
+    """A scrub counts what it finds, and sets nothing aside."""
+
+    def looked(self: Scrubbing, found: Any, now: Any) -> None:
+        found.damaged = []
+        real(self, found, now)
+
+    real = Scrubbing._looked
+    patch.setattr(Scrubbing, "_looked", looked)
+
+
+def reserve_of_large_disks(patch: pytest.MonkeyPatch) -> None:
+    """Sends are taken again when twice the reserve is free, however small the disk is."""
+
+    def reserves(self: Upkeep) -> tuple[int, int]:
+        wanted = self._engine.settings.disk_reserve_bytes
+        return wanted, 2 * wanted
+
+    patch.setattr(Upkeep, "_reserves", reserves)
+
+
+PLANTED = (
+    Planted("reads-not-verified", reads_not_verified, DAMAGE + "test_a_peek_finds_damage_too"),
+    Planted(
+        "damage-costs-the-record", damage_costs_the_record,
+        VERIFIED + "test_an_altered_byte_costs_one_block_of_a_large_record",
+    ),
+    Planted(
+        "headers-are-believed", headers_are_believed,
+        VERIFIED + "test_a_header_that_reaches_too_far_costs_its_own_record_only",
+    ),
+    Planted(
+        "promise-not-read", promise_not_read, LOST + "test_zeros_in_place_of_a_log_are_noticed"
+    ),
+    Planted(
+        "first-sync-not-promised", first_sync_not_promised,
+        LOST + "test_zeros_in_place_of_a_log_are_noticed",
+    ),
+    Planted(
+        "kept-not-asked-for", kept_not_asked_for,
+        LOST + "test_an_old_segment_that_messages_need_is_missed",
+    ),
+    Planted(
+        "check-sees-less", check_sees_less,
+        LOST + "test_zeros_in_place_of_a_log_are_refused_by_the_check",
+    ),
+    Planted("damaged-stays", damaged_stays, DAMAGE + "test_a_peek_finds_damage_too"),
+    Planted(
+        "damage-transmitted", never_left_forgotten,
+        "tests/unit/service/test_damage_sent.py::"
+        "test_an_outgoing_queue_does_not_stand_behind_a_damaged_message",
+    ),
+    Planted(
+        "scrub-tells-nobody", scrub_tells_nobody,
+        DAMAGE + "test_a_scrub_finds_what_nobody_reads",
+    ),
+    Planted(
+        "reserve-of-large-disks", reserve_of_large_disks,
+        "tests/unit/service/test_upkeep.py::"
+        "test_a_small_disk_takes_messages_again_when_all_was_received",
+    ),
+)  # fmt: skip

@@ -1,0 +1,252 @@
+"""A damaged message is named and set aside; the others go on (I23)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onceq.core import inputs, places
+from onceq.core.identity import Identity
+from onceq.core.inputs import Input
+from onceq.core.manager import Manager
+from onceq.errors import DamagedRecord, OnceqError, ReceiveTimeout
+from onceq.model.limits import Settings
+from onceq.model.log import BLOCK_BYTES
+from onceq.model.message import Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from onceq.service.delivered import Delivered
+from onceq.service.engine import Engine
+from onceq.store.log import LogStore
+from onceq.store.scan import SEGMENT_HEADER
+from onceq.testing.disk import SimFiles
+from tests.unit.service.fakes import Calls, Clock
+
+QUEUE = r".\private$\q"
+ROW = 1_000
+COUNT = 24
+
+
+class House:
+    """A queue manager on a simulated disk; nothing of an earlier life is in its memory."""
+
+    def __init__(self) -> None:
+        self.files, self.clock = SimFiles(), Clock()
+        self.identity = Identity(b"M" * 16, "ALPHA", 1)
+        self.results: dict[int, object] = {}
+        self.numbers = iter(range(1, 1 << 20))
+        LogStore.create(
+            "/s", self.files, store_id=b"S" * 16, identity=self.identity.pack()
+        ).close()  # fmt: skip
+        self.start()
+        queue = QueueProperties("q", transactional=True, journal=True)
+        self.ask(lambda owner, n: inputs.CreateQueue(owner, n, queue, b"Q" * 16))
+
+    def start(self) -> None:
+        settings = Settings(disk_reserve_bytes=0)
+        self.store = LogStore.open("/s", self.files)
+        self.engine = Engine(
+            manager=Manager(self.identity, settings), store=self.store, clock=self.clock,
+            network=Calls([]), settings=settings, wake=lambda: None,
+            fatal=pytest.fail,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.engine.start()
+        self.owner = self.engine.owner(self.results.__setitem__)
+
+    def restart(self) -> None:
+        self.engine.stop()
+        self.start()
+
+    def ask(self, make: Callable[[int, int], Input]) -> Any:
+        number = next(self.numbers)
+        self.engine.submit(make(self.owner, number))
+        self.pump()
+        result = self.results.pop(number)
+        if isinstance(result, OnceqError):
+            raise result
+        return result
+
+    def pump(self, seconds: float = 0.001) -> None:
+        self.clock.now_us += int(seconds * 1_000_000)
+        while self.engine.pump():
+            pass
+
+    def send(self, *bodies: bytes, to: str = QUEUE, **properties: Any) -> None:
+        item = inputs.SendItem(to, Properties(**properties), Run.of(list(bodies)))
+        self.ask(lambda owner, n: inputs.Commit(owner, n, 0, (item,)))
+
+    def begin(self) -> int:
+        number = next(self.numbers)
+        self.ask(lambda owner, n: inputs.Begin(owner, n, number))
+        return number
+
+    def take(self, count: int = COUNT, tx: int = 0, **more: Any) -> list[bytes]:
+        got = self.ask(lambda owner, n: inputs.Receive(owner, n, QUEUE, tx, count, 1 << 24, **more))
+        assert isinstance(got, Delivered)
+        return [bytes(packet)[-ROW:] for packet in got.run]
+
+    def look(self, what: str) -> Any:
+        return self.ask(lambda owner, n: inputs.Look(owner, n, what))
+
+    def flip(self, body: bytes, at: int = 500) -> None:
+        """Alter a stored byte of a body."""
+        for name in self.files.names("/s"):
+            data = self.files.contents(f"/s/{name}")
+            place = data.find(body)
+            if name.startswith("log-") and place >= 0:
+                self.files.flip(f"/s/{name}", place + at)
+                return
+        pytest.fail("no such body is stored")
+
+
+def _bodies(count: int = COUNT) -> list[bytes]:
+    return [b"%04d" % n * (ROW // 4) for n in range(count)]
+
+
+def _house(damaged: int = 5) -> tuple[House, list[bytes], set[bytes]]:
+    """Some messages in one record, a restart, and a damaged one; which ones share its block."""
+    house, bodies = House(), _bodies()
+    house.send(*bodies)
+    house.restart()
+    house.flip(bodies[damaged])
+    data = house.files.contents(f"/s/log-{0:016x}.seg")
+    place = data.find(bodies[damaged + 1]) - ROW + 500
+    # The frame of the one record that is larger than a block begins where its header says.
+    start = data.find(bodies[0]) // 8 * 8
+    assert start > SEGMENT_HEADER
+    near = {body for body in bodies if abs(data.find(body) - place) < BLOCK_BYTES + ROW} | {
+        bodies[damaged]
+    }
+    return house, bodies, near
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+def test_a_damaged_message_is_set_aside_and_the_others_are_received(transaction: bool) -> None:
+    house, bodies, near = _house()
+    tx = house.begin() if transaction else 0
+    got = []
+    for _ in range(COUNT):
+        try:
+            got += house.take(7, tx)
+        except ReceiveTimeout:
+            break
+    assert set(got) <= set(bodies), "something was handed out that was never sent"
+    assert bodies[5] not in got
+    missing = [body for body in bodies if body not in got]
+    assert set(missing) <= near, "more was set aside than the block"
+    assert got == [body for body in bodies if body not in missing], "in order"
+    views = house.look("damages")
+    assert sum(view.count for view in views) == len(missing)
+    assert {view.queue for view in views} == {"private$\\q"}
+    if transaction:
+        house.ask(lambda owner, n: inputs.Commit(owner, n, tx, ()))
+    house.engine.stop()
+    house.start()
+    assert house.look("damages") == views, "durable"
+    assert house.look("status").damaged_messages == len(missing)
+    with pytest.raises(ReceiveTimeout):
+        house.take()
+
+
+def test_an_abort_gives_back_what_is_whole() -> None:
+    house, bodies, _ = _house()
+    tx = house.begin()
+    got = house.take(COUNT, tx)
+    house.ask(lambda owner, n: inputs.Abort(owner, n, tx))
+    assert house.take(COUNT) == got
+    assert len(got) + sum(view.count for view in house.look("damages")) == len(bodies)
+
+
+def test_a_peek_finds_damage_too() -> None:
+    house, bodies, near = _house()
+    got = house.take(peek=True)
+    assert set(got) <= set(bodies), "something was shown that was never sent"
+    assert bodies[5] not in got
+    assert set(bodies) - set(got) <= near
+    assert sum(view.count for view in house.look("damages")) == len(bodies) - len(got)
+    assert house.take() == got
+
+
+def test_what_was_claimed_and_is_damaged_is_said_so() -> None:
+    """Received by their identifiers; the bytes are fetched afterwards."""
+    house, _, _ = _house()
+    tx = house.begin()
+    view = next(v for v in house.look("queues") if v.name == "q")
+    first, last = view.first_lookup, view.last_lookup
+    house.ask(lambda owner, n: places.Claim(owner, n, QUEUE, tx, ((first, last),)))
+    with pytest.raises(DamagedRecord, match="set aside"):
+        house.ask(lambda owner, n: places.Fetch(owner, n, QUEUE, tx, first + 5, first + 5))
+    got = house.ask(lambda owner, n: places.Fetch(owner, n, QUEUE, tx, first, last))
+    aside = sum(v.count for v in house.look("damages"))
+    assert len(got.run) + aside == COUNT
+    house.ask(lambda owner, n: inputs.Commit(owner, n, tx, ()))
+
+
+def test_a_waiting_receive_goes_on_waiting_when_all_that_came_back_is_damaged() -> None:
+    house = House()
+    house.send(b"x" * ROW)
+    house.restart()
+    tx = house.begin()
+    assert house.take(1, tx) == [b"x" * ROW]
+    number = next(house.numbers)
+    until = house.clock.now_us + 3_600_000_000
+    house.engine.submit(inputs.Receive(house.owner, number, QUEUE, 0, 1, 1 << 20, until))
+    house.pump()
+    house.flip(b"x" * ROW)
+    house.ask(lambda owner, n: inputs.Abort(owner, n, tx))
+    assert number not in house.results
+    queues = [view.queue for view in house.look("damages")]
+    assert queues == [r"private$\q;journal", r"private$\q"], "the copy that it would have left, too"
+    house.send(b"y" * ROW)
+    assert number in house.results
+
+
+def test_a_scrub_finds_what_nobody_reads() -> None:
+    house, bodies, near = _house()
+    house.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "", inputs.Steer.SCRUB))
+    for _ in range(50):
+        due = house.engine.next_timer()
+        if due is None:
+            break
+        house.clock.now_us = max(house.clock.now_us, due)
+        house.engine.tick()
+        house.pump()
+    view = house.look("scrub")
+    assert not view.running
+    assert not view.stopped
+    assert (view.damaged, view.bytes) == (1, view.total)
+    aside = sum(v.count for v in house.look("damages"))
+    assert 1 <= aside <= len(near)
+    assert len(house.take()) == len(bodies) - aside
+
+
+def test_an_operator_drops_what_was_set_aside() -> None:
+    house, bodies, _ = _house()
+    got = house.take()
+    count = len(bodies) - len(got)
+    steer = inputs.Steer.DROP_DAMAGED
+    with pytest.raises(OnceqError, match="has the number 77"):
+        house.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "77", steer))
+    assert house.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "", steer)) == count
+    assert house.look("damages") == ()
+    house.restart()
+    assert house.look("damages") == ()
+
+
+def test_an_outgoing_queue_does_not_stand_still() -> None:
+    """What is damaged ends like any other end: not delivered, for it never left."""
+    house = House()
+    bodies = _bodies()
+    house.send(*bodies, to=r"DIRECT=OS:BETA\private$\q")
+    house.restart()
+    house.flip(bodies[5])
+    house.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "", inputs.Steer.SCRUB))
+    for _ in range(20):
+        house.pump(1)
+    (view,) = house.look("outgoing")
+    damaged = house.look("damages")
+    assert view.messages + sum(v.count for v in damaged) == COUNT
+    assert {v.queue for v in damaged} == {r"DIRECT=OS:BETA\private$\q"}
+    assert {v.reason for v in damaged} == {0x8001}, "nothing of it ever left"
