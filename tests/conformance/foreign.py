@@ -117,6 +117,16 @@ class Foreign:
             else:
                 assert isinstance(event, Opened | Acked)
         self._say(line)
+        due = session.next_timer()
+        if due is not None:
+            self.world.at(max(due, now_us + 1), lambda: self._ring(line))
+
+    def _ring(self, line: _Line) -> None:
+        session = self.lines.get(line)
+        due = session.next_timer() if session is not None else None
+        if session is not None and due is not None and due <= self.world.now_us:
+            session.tick(self.world.now_us)
+            self._say(line)
 
     def say(self, packet: bytes, *, count: int = 1, recoverable: int = 0) -> None:
         """Send packets on the newest line, and let the queue manager think about them."""

@@ -59,7 +59,7 @@ def test_case_097_the_quota_of_the_manager_is_for_now() -> None:
     world = World("A", "B")
     a, b = world["A"], world["B"]
     b.kill()
-    b.settings = fast(computer_quota_bytes=4096)
+    b.settings = fast(computer_quota_bytes=2 * 4096)  # A is a stranger there, and has half of it
     b.start()
     b.create("q")
     a.once(Q, bytes(3000), journal=1)

@@ -19,15 +19,16 @@ from typing import Final
 from onceq.core.addressing import address_of, answer_address
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk, Target
-from onceq.core.holders import Queue
+from onceq.core.holders import Outgoing, Queue
 from onceq.core.inputs import Compose
 from onceq.core.records import PUT_EXPRESS, Move, Op
 from onceq.core.resolve import destinations
 from onceq.core.state import ACKS_OWED
+from onceq.core.strangers import doubtful, known
 from onceq.core.views import Live
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
-from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, PACKET_BYTES_MAX
+from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES, PACKET_BYTES_MAX
 from onceq.model.message import Acknowledge, Delivery, Message, Properties
 from onceq.model.run import Buffer, Run
 from onceq.model.time import NEVER_S
@@ -73,6 +74,13 @@ class _Mail:
             and build.holding(holder) + bytes_there > holder.properties.quota_bytes
         ):
             build.desk.notice("administration queue full: acknowledgments dropped",
+                              target.text, queue=target.text)  # fmt: skip
+            return
+        if (
+            isinstance(holder, Outgoing) and doubtful(build.desk, holder)
+            and holder.bytes + bytes_there > ANSWERS_EACH_BYTES
+        ):  # fmt: skip
+            build.desk.notice("acknowledgments for strangers dropped: too many wait",
                               target.text, queue=target.text)  # fmt: skip
             return
         self._bytes[holder.number] = bytes_there
@@ -168,19 +176,21 @@ def _acknowledge(mail: _Mail, packet: Buffer, reason: MessageClass) -> None:
     if reason.negative and not parts.encrypted and reason != MessageClass.NACK_MESSAGE_TOO_LARGE:
         body = original.body
     number = 0
-    for target in _targets(mail.build.desk, original.admin_queue):
+    desk = mail.build.desk
+    stranger = not known(desk, original.id.source)
+    for target in _targets(desk, original.admin_queue, stranger=stranger):
         number = number or mail.build.take_numbers(1)
         _put(mail, target, original, reason, body, number)
 
 
-def _targets(desk: Desk, text: str) -> Iterator[Target]:
+def _targets(desk: Desk, text: str, *, stranger: bool) -> Iterator[Target]:
     """The administration queues that can be sent to, each by itself (ACK-8, ACK-10).
 
     One of this manager must not be transactional (case 90).
     """
     for name in text.split(",")[:ANSWER_QUEUES_MAX]:
         try:
-            (target,) = destinations(desk, name, transactional=False)
+            (target,) = destinations(desk, name, transactional=False, stranger=stranger)
         except OnceqError as error:
             desk.notice("no administration queue: acknowledgment dropped", name,
                         queue=name, reason=error.text)  # fmt: skip

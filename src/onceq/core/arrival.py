@@ -18,6 +18,7 @@ from itertools import pairwise
 
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
+from onceq.core.admitting import refusal_of, refusal_room, room_for, stream_room, verdicts
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.clashes import strange, twice
 from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
@@ -32,7 +33,6 @@ from onceq.core.lives import gave
 from onceq.core.order_acks import schedule_ack
 from onceq.core.outgoing import connect, final_acked, order_acked
 from onceq.core.pass_on import pass_on
-from onceq.core.quota import computer_full, queue_full
 from onceq.core.receipts import learn_address
 from onceq.core.records import (
     PUT_DEADLETTER,
@@ -46,6 +46,7 @@ from onceq.core.records import (
 )
 from onceq.core.repeated import new_places
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.strangers import sweep, unasked_room
 from onceq.core.tracing import trace_arrival
 from onceq.core.trust import (
     FUTURE,
@@ -60,7 +61,6 @@ from onceq.core.turning import turn_away
 from onceq.core.wishes import quiet
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import STREAMS_MAX
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet import settle
@@ -75,13 +75,14 @@ def arrived(desk: Desk, item: Arrived) -> None:
     if peer is None:
         return
     run = item.run
+    sweep(desk)
     reason = speaks_for(desk, peer, run)
     if reason:
         meet_routers(desk)
         desk.act(CloseSession(item.session, reason))
         return
     if run.onward:
-        if not pass_on(desk, item.session, run, room=_room_for(desk, run)):
+        if not pass_on(desk, item.session, run, room=room_for(desk, run)):
             return
     elif run.destination_manager not in (NO_GUID, desk.identity.guid):
         if not forward(desk, run):
@@ -104,7 +105,7 @@ def arrived(desk: Desk, item: Arrived) -> None:
         settling(desk, peer, run)
     elif run.http and not _http_takes(desk, item.session, run):
         return
-    elif not run.http and not _room_for(desk, run):
+    elif not run.http and not room_for(desk, run):
         desk.act(
             CloseSession(item.session, "no room for more messages now; the sender will try again")
         )
@@ -114,7 +115,9 @@ def arrived(desk: Desk, item: Arrived) -> None:
             desk.act(CloseSession(item.session, "too many message streams, or outgoing queues"))
             return
     else:
-        _plain(desk, _unheard(desk, run))
+        if not _plain(desk, _unheard(desk, run)):
+            desk.act(CloseSession(item.session, "no room for dead letters of others now"))
+            return
     if run.recoverable or peer.http:
         desk.act(Persisted(item.session, len(run.packets)))
 
@@ -136,10 +139,10 @@ def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
     key, queue = _place(desk, run)
     if _known(desk, run, key):
         return True
-    if not _room_for(desk, run):
+    if not room_for(desk, run):
         desk.act(Declined(session, 500, "no room for more messages now"))
         return False
-    refusal = _refusal(desk, run, queue, len(run.packets.data))
+    refusal = refusal_of(desk, run, queue, len(run.packets.data))
     if refusal == MessageClass.NACK_QUEUE_EXCEED_QUOTA:
         desk.act(Declined(session, 500, "the queue is full"))
         return False
@@ -166,16 +169,6 @@ def _known(desk: Desk, run: ArrivedRun, key: str) -> bool:
     progress = desk.state.progress.get((run.source, key))
     last = run.first_number + len(run.packets) - 1
     return progress is not None and run.stream == progress.stream and last <= progress.last
-
-
-def _room_for(desk: Desk, run: ArrivedRun) -> bool:
-    if desk.space_low:
-        return False
-    held = desk.state.space.total
-    if held + len(run.packets.data) <= desk.settings.computer_quota_bytes:
-        return True
-    computer_full(desk)
-    return False
 
 
 def _unheard(desk: Desk, run: ArrivedRun) -> ArrivedRun:
@@ -216,8 +209,11 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     if desk.settings.history:
         _observe(desk, run, key, judgment)
     if judgment.verdict is Verdict.ACCEPT:
-        if progress is None and len(desk.state.progress) >= STREAMS_MAX:
+        if progress is None and not stream_room(desk, run.source):
             return False
+        if not run.http and not refusal_room(desk, run, queue):
+            turn_away(desk, peer, run, settle.NO_ROOM, here=stream)
+            return True
         if run.receipts and not learn_address(
             desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
         ):
@@ -281,7 +277,7 @@ _SIGHTS = {
 
 def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
     packets = run.packets.part(skip, len(run.packets) - skip)
-    for first, count, refusal in _verdicts(desk, run, queue, packets):
+    for first, count, refusal in verdicts(desk, run, queue, packets):
         _take(desk, run, key, queue, packets.part(first, count), skip + first, refusal)
 
 
@@ -306,57 +302,6 @@ def _take(
     on_arrival(build, packets, run.acknowledge, refusal)
     trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
     build.record()
-
-
-def _verdicts(
-    desk: Desk, run: ArrivedRun, queue: Queue | None, packets: Run
-) -> list[tuple[int, int, int]]:
-    """Parts of a run that share a fate: index of the first message, how many, and why they are
-    refused (0: they are not). Only a quota parts a run: each message that fits enters (Q-19)."""
-    refusal = _refusal(desk, run, queue, len(packets.data))
-    if refusal != MessageClass.NACK_QUEUE_EXCEED_QUOTA or len(packets) == 1:
-        return [(0, len(packets), refusal)]
-    assert queue is not None
-    room = queue.properties.quota_bytes - desk.holding(queue)
-    parts: list[tuple[int, int, int]] = []
-    for index, size in enumerate(packets.lengths):
-        fate = refusal if size > room else 0
-        room -= 0 if fate else size
-        if parts and parts[-1][2] == fate:
-            first, count, _ = parts[-1]
-            parts[-1] = (first, count + 1, fate)
-        else:
-            parts.append((index, 1, fate))
-    return parts
-
-
-def _refusal(desk: Desk, run: ArrivedRun, queue: Queue | None, size: int) -> int:
-    """Why messages cannot enter their queue, the transactional ones being next in order; 0 if
-    they can."""
-    if queue is None:
-        return MessageClass.NACK_BAD_DESTINATION_QUEUE
-    if queue.properties.transactional != run.transactional:
-        if run.transactional:
-            return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
-        return MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
-    if run.encrypted:
-        return MessageClass.NACK_BAD_ENCRYPTION
-    if _too_late(desk, run):
-        return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-    if desk.holding(queue) + size > queue.properties.quota_bytes:
-        queue_full(desk, queue)
-        return MessageClass.NACK_QUEUE_EXCEED_QUOTA
-    return 0
-
-
-def _too_late(desk: Desk, run: ArrivedRun) -> bool:
-    """Whether a lifetime is over on arrival; a sender whose clock is ahead is not punished.
-
-    A time to reach the queue of 0 means one attempt, and this is it (CNF-4).
-    """
-    age = max(desk.now.wall_s - run.sent_time, 0)
-    lifetime = min(run.time_to_reach_queue or NEVER_S, run.time_to_be_received)
-    return lifetime < NEVER_S - 1 and age > lifetime
 
 
 def _refuse(
@@ -409,19 +354,27 @@ def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
 # ---- other messages ----------------------------------------------------------------------
 
 
-def _plain(desk: Desk, run: ArrivedRun) -> None:
-    """Messages that are not transactional: once, as far as the history reaches (EOD-27)."""
+def _plain(desk: Desk, run: ArrivedRun) -> bool:
+    """Messages that are not transactional: once, as far as the history reaches (EOD-27); False if
+    there is no room for their dead letters."""
     key, queue = _place(desk, run)
     new = new_places(desk, run, key)
     if not new:
-        return
+        return True
     packets = run.packets
+    size = len(packets.data)
+    if (
+        run.dead_letter and refusal_of(desk, run, queue, size)
+        and not unasked_room(desk, DEAD_LETTER, size)
+    ):  # fmt: skip
+        return False
     if len(new) != len(packets):
         every = list(packets)
         packets = Run.of([every[i] for i in new])
-    for first, count, refusal in _verdicts(desk, run, queue, packets):
+    for first, count, refusal in verdicts(desk, run, queue, packets):
         part = new[first : first + count]
         _take_plain(desk, run, key, queue, packets.part(first, count), part, refusal)
+    return True
 
 
 def _take_plain(

@@ -10,6 +10,7 @@ Upholds: I10, I24 (so many names, not more).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,7 @@ class Bindings:
 
     def __init__(self) -> None:
         self._names: dict[str, Binding] = {}
+        self._count: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
         return len(self._names)
@@ -67,12 +69,23 @@ class Bindings:
     def bind(self, name: str, binding: Binding) -> bytes:
         """Remember it; gives the GUID that was bound before, or an empty one."""
         before = self.guid_of(name)
+        if before:
+            self.forget(name)
         self._names[name] = binding
+        self._count[binding.guid] += 1
         return before
+
+    def known(self, guid: bytes) -> bool:
+        """Whether a manager answers under any name."""
+        return guid in self._count
 
     def forget(self, name: str) -> None:
         """Whoever answers next is bound."""
-        self._names.pop(name, None)
+        gone = self._names.pop(name, None)
+        if gone is not None:
+            self._count[gone.guid] -= 1
+            if not self._count[gone.guid]:
+                del self._count[gone.guid]
 
     def dump(self) -> list[list[Any]]:
         """For a checkpoint."""
@@ -81,7 +94,7 @@ class Bindings:
     def load(self, values: Iterable[tuple[str, str, int, bool]]) -> None:
         """From a checkpoint."""
         for name, guid, since_s, by_hand in values:
-            self._names[name] = Binding(bytes.fromhex(guid), since_s, by_hand)
+            self.bind(name, Binding(bytes.fromhex(guid), since_s, by_hand))
 
 
 def hand_over(outgoing: Outgoing, before: bytes, sent: int | None) -> None:

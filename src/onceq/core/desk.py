@@ -174,6 +174,9 @@ class Transaction:
 class Desk:
     """The durable state (``state``), what runs on it, and the decision being made."""
 
+    computer_guids: frozenset[bytes] = frozenset()
+    """Managers that stand in the directory."""
+
     def __init__(
         self,
         identity: Identity,

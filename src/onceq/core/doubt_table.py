@@ -80,6 +80,10 @@ class Doubts:
         streams = self._of.get(outgoing, ())
         return [doubt for stream in streams for doubt in self._streams[stream].values()]
 
+    def concern(self, outgoing: int) -> bool:
+        """Whether anything is in doubt, or its end not known, of an outgoing queue."""
+        return outgoing in self._of
+
     def unsettled(self, outgoing: int) -> int:
         """How many messages of an outgoing queue nothing is known about."""
         return sum(not doubt.arrived for doubt in self.of_outgoing(outgoing))

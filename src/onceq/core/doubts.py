@@ -26,11 +26,12 @@ from onceq.core.holders import Outgoing, Peer
 from onceq.core.outgoing import connect, held
 from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Advance, Change, Move, Op
 from onceq.core.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
+from onceq.core.strangers import known
 from onceq.core.trust import FORGED, FUTURE, disbelieve, from_the_future, serves
 from onceq.core.turning import heard, note
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.limits import INQUIRY_STREAMS_MAX, STREAMS_MAX
+from onceq.model.limits import INQUIRY_STREAMS_MAX, STRANGERS_SHARE, STREAMS_MAX
 from onceq.model.names import Kind
 from onceq.packet.acks import FinalAck
 from onceq.packet.address import Address
@@ -244,7 +245,8 @@ def _answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
     found = []
     for stream, live_from in sorted(asked.streams):
         progress = state.progress.get((peer.peer, key))
-        if progress is None and len(state.progress) >= STREAMS_MAX:
+        room = STREAMS_MAX if known(desk, peer.peer) else STREAMS_MAX // STRANGERS_SHARE
+        if progress is None and len(state.progress) >= room:
             continue
         here, last = (progress.stream, progress.last) if progress is not None else (0, 0)
         if stream > here and from_the_future(desk, stream):

@@ -39,11 +39,12 @@ from onceq.core.state import (
     IN_DOUBT,
     ORDER_QUEUE_NUMBER,
 )
+from onceq.core.strangers import answer_room, known
 from onceq.core.wants import Wanting
 from onceq.model.classes import SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.message import Acknowledge
-from onceq.model.names import parse_format_name
+from onceq.model.names import FormatName, parse_format_name
 from onceq.model.time import NEVER_S
 from onceq.packet.acks import final_acks
 
@@ -194,6 +195,12 @@ def purged_meanwhile(build: ChangeBuilder, lock: Move) -> None:
         ended(build, move, MessageClass.NACK_QUEUE_PURGED)
 
 
+def order_queue_of(guid: bytes) -> FormatName:
+    """The queue of a manager for what managers tell each other."""
+    (name,) = parse_format_name(f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}")
+    return name
+
+
 def tell_sender(
     build: ChangeBuilder,
     source: bytes,
@@ -218,8 +225,14 @@ def tell_sender(
     address = "" if source in desk.routes_to else desk.return_to.get(source, "")
     outgoing, expires = address_for(desk, source, stream, http=http), NEVER_S
     if outgoing is None:
-        text = f"PRIVATE={guid_text(source)}\\{ORDER_QUEUE_NUMBER:08x}"
-        outgoing = outgoing_for(desk, parse_format_name(text)[0])
+        stranger = not known(desk, source)
+        name = order_queue_of(source)
+        if stranger and not answer_room(desk, name.key()):
+            desk.notice("final acknowledgments for strangers are given up: too many wait",
+                        source=guid_text(source))  # fmt: skip
+            return
+        outgoing = outgoing_for(desk, name, stranger=stranger)
+        expires = desk.reach_by_s() if stranger else NEVER_S
     else:
         # A stranger's choice, which may never be reached: like an acknowledgment message it does
         # not wait longer than a message that says nothing of its time (EOD-42: it may be lost).

@@ -30,7 +30,9 @@ from onceq.core.records import (
 )
 from onceq.core.resolve import outgoing_for
 from onceq.core.state import DEAD_LETTER
+from onceq.core.strangers import known
 from onceq.core.tracing import FORWARDED, trace_arrival
+from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import HOPS_MAX
@@ -57,7 +59,11 @@ def forward(desk: Desk, run: ArrivedRun) -> bool:
         return True
     guid = guid_text(run.destination_manager)
     (name,) = parse_format_name(f"PRIVATE={guid}\\{run.destination.number:08x}")
-    keep(desk, run, packets, outgoing_for(desk, name))
+    try:
+        outgoing = outgoing_for(desk, name, stranger=not known(desk, run.source))
+    except InsufficientResources:
+        return False
+    keep(desk, run, packets, outgoing)
     return True
 
 

@@ -195,6 +195,7 @@ class Outgoing(Holder):
         "closing",
         "connected_s",
         "connecting",
+        "for_strangers",
         "history",
         "inquiries",
         "inquiry_us",
@@ -229,6 +230,8 @@ class Outgoing(Holder):
         self.old: dict[int, int] = {}
         self.also: dict[str, str] = {}
         self.paused_s = 0
+        self.for_strangers = False
+        """It exists only to answer strangers (``core/strangers.py``)."""
         self.served_from = 0
         """Of what stands behind this counter the manager that answers now may tell."""
         self.served_before: tuple[tuple[bytes, int, int], ...] = ()

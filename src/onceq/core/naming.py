@@ -60,6 +60,7 @@ def changed(desk: Desk, item: DirectoryChanged) -> None:
     desk.directory_trouble = item.trouble
     if item.snapshot is not None:
         desk.directory = item.snapshot
+        desk.computer_guids = frozenset(one.guid for one in item.snapshot.computers)
     desk.targets.clear()
     desk.routes.clear()
     index_places(desk)

@@ -31,16 +31,16 @@ from onceq.core.naming import register
 from onceq.core.outgoing import stir
 from onceq.core.poison import bring_back, sift, waits
 from onceq.core.properties import dump_properties
-from onceq.core.records import Move, Op
+from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import (
     find_outgoing,
     find_source,
-    index_by_guid,
     local_queue,
     one_name,
     read_directory,
 )
 from onceq.core.state import queue_key_of
+from onceq.core.strangers import doubtful, forget, idle
 from onceq.errors import (
     IllegalPathName,
     InsufficientResources,
@@ -243,27 +243,24 @@ def _connect(desk: Desk) -> None:
 
 
 def _tidy(desk: Desk) -> int:
-    """Forget the outgoing queues that nothing is in and nobody uses; returns how many."""
-    used = {
-        target.holder.number
-        for tx in desk.units()
-        for prepared in tx.sends
-        for target in prepared.targets
-    } | {handle.queue for handle in desk.handles.values()}
-    idle = [
-        outgoing
-        for outgoing in desk.state.outgoing.values()
-        if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
-        and not (outgoing.session or outgoing.connecting)
-        and not desk.state.doubts.streams_of(outgoing.number)
-    ]  # fmt: skip
-    for outgoing in idle:
-        desk.setup("drop-outgoing", number=outgoing.number)
-    if idle:
-        desk.targets.clear()
-        desk.routes.clear()
-        index_by_guid(desk)
-    return len(idle)
+    """Forget the outgoing queues that nothing is in and nobody uses, and those for strangers that
+    cannot be reached; returns how many."""
+    change = Change(desk.now.wall_s)
+    for number in desk.state.answering:
+        outgoing = desk.state.holders[number]
+        assert isinstance(outgoing, Outgoing)
+        if outgoing.trouble.reason and not outgoing.session and doubtful(desk, outgoing):
+            # Answers to a stranger that cannot be reached: nobody else misses them.
+            change.moves += [
+                Move(Op.RELEASE, number, index, first, size)
+                for index, lane in outgoing.lanes.items()
+                for first, size in lane.ranges(AVAILABLE, 0)
+            ]
+    if change.moves:
+        desk.record(change)
+    found = idle(desk)
+    forget(desk, found)
+    return len(found)
 
 
 _WHOLE: dict[Steer, Callable[[Desk], int | None]] = {

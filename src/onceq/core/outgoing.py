@@ -19,6 +19,7 @@ from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer
 from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Move, Op
 from onceq.core.resolve import computer_of
 from onceq.core.state import JOURNAL
+from onceq.core.strangers import may_connect, retry_s
 from onceq.core.trust import bind
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
@@ -54,6 +55,10 @@ def stir(desk: Desk, outgoing: Outgoing) -> None:
 
 def connect(desk: Desk, outgoing: Outgoing) -> None:
     """Ask for a session, or use one that is there."""
+    if not may_connect(desk, outgoing):
+        outgoing.retry_us = desk.later_us(retry_s(desk, outgoing))
+        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        return
     name = outgoing.name
     where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
     outgoing.tried(ConnectionStatus.IN_PROGRESS, desk.now.wall_s, where)
@@ -150,7 +155,7 @@ def lost(
     if outgoing.wanting:
         _attempt_over(desk, outgoing)
     if outgoing.pending() and not held(desk, outgoing):
-        outgoing.retry_us = desk.later_us(desk.settings.connect_retry_s)
+        outgoing.retry_us = desk.later_us(retry_s(desk, outgoing))
         desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
 
 

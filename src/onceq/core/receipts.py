@@ -17,6 +17,7 @@ from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Progress
 from onceq.core.records import PUT_EXPRESS
 from onceq.core.resolve import outgoing_for
+from onceq.core.strangers import known
 from onceq.errors import InsufficientResources
 from onceq.model.limits import HTTP_RECEIPTS_MAX
 from onceq.model.names import parse_format_name
@@ -45,7 +46,7 @@ def learn_address(
     """
     if desk.state.receipts.of_stream(source, stream) == name:
         return True
-    if _way(desk, name) is None:
+    if _way(desk, name, source) is None:
         return False
     desk.setup(
         "receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left,
@@ -54,9 +55,11 @@ def learn_address(
     return True
 
 
-def _way(desk: Desk, name: str) -> Outgoing | None:
+def _way(desk: Desk, name: str, source: bytes) -> Outgoing | None:
     try:
-        return outgoing_for(desk, parse_format_name(f"DIRECT={name}")[0])
+        return outgoing_for(
+            desk, parse_format_name(f"DIRECT={name}")[0], stranger=not known(desk, source)
+        )
     except InsufficientResources as error:
         desk.notice("no outgoing queue for receipts", name, address=name, reason=error.text)
         return None
@@ -73,12 +76,12 @@ def address_for(desk: Desk, source: bytes, stream: int, *, http: bool) -> Outgoi
     name = receipts.of_stream(source, stream)
     if name is None and http:
         name = receipts.of_source(source)
-    return None if name is None else outgoing_for(desk, parse_format_name(f"DIRECT={name}")[0])
+    return None if name is None else _way(desk, name, source)
 
 
 def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
     """Send an order acknowledgment; if many wait already, the sender will ask again (EOD-36)."""
-    outgoing = _way(desk, name)
+    outgoing = _way(desk, name, progress.source)
     if outgoing is None:
         return
     lane = outgoing.lane(RECEIPT_LANE)

@@ -29,6 +29,7 @@ from onceq.model.directory import Computer, Snapshot
 from onceq.model.limits import (
     OUTGOING_NAMES_MAX,
     OUTGOING_QUEUES_MAX,
+    STRANGER_QUEUES_MAX,
 )
 from onceq.model.names import (
     FormatName,
@@ -117,14 +118,19 @@ def local_queue(desk: Desk, name: FormatName) -> Queue:
     return holder
 
 
-def destinations(desk: Desk, text: str, *, transactional: bool) -> tuple[Target, ...]:
+def destinations(
+    desk: Desk, text: str, *, transactional: bool, stranger: bool = False
+) -> tuple[Target, ...]:
     """The destinations of a send, each once, in an order that depends on the names only (FN-13).
+
+    Args:
+        stranger: Only a stranger wants it, for acknowledgments.
 
     Raises:
         OnceqError: One element cannot be sent to; then nothing goes to the others either.
     """
     known = desk.targets.get(text)
-    if known is not None:
+    if known is not None and (stranger or not any(map(_for_strangers, known))):
         return known
     elements = elements_of(text)
     found: dict[int, Target] = {}
@@ -134,7 +140,7 @@ def destinations(desk: Desk, text: str, *, transactional: bool) -> tuple[Target,
         if is_local(desk, element):
             holder = local_queue(desk, element)
         else:
-            holder = outgoing_for(desk, element)
+            holder = outgoing_for(desk, element, stranger=stranger)
             element = holder.name
         found.setdefault(holder.number, Target(holder, str(element)))
     targets = tuple(found.values())
@@ -142,6 +148,10 @@ def destinations(desk: Desk, text: str, *, transactional: bool) -> tuple[Target,
         desk.targets.clear()
     desk.targets[text] = targets
     return targets
+
+
+def _for_strangers(target: Target) -> bool:
+    return isinstance(target.holder, Outgoing) and target.holder.for_strangers
 
 
 def members(desk: Desk, elements: tuple[FormatName, ...]) -> Sequence[FormatName]:
@@ -159,8 +169,15 @@ def members(desk: Desk, elements: tuple[FormatName, ...]) -> Sequence[FormatName
     return elements
 
 
-def outgoing_for(desk: Desk, name: FormatName) -> Outgoing:
-    """The outgoing queue of a destination, opened now if there is none (FN-4)."""
+def outgoing_for(desk: Desk, name: FormatName, *, stranger: bool = False) -> Outgoing:
+    """The outgoing queue of a destination, opened now if there is none (FN-4).
+
+    Args:
+        stranger: Only a stranger wants it: of those there are fewer, and they are forgotten sooner.
+
+    Raises:
+        InsufficientResources: There are too many already.
+    """
     state = desk.state
     place = desk.directory.place_of(name) if desk.directory is not None else ""
     # A name keeps the outgoing queue that it has, so that nothing overtakes what waits there; a new
@@ -169,12 +186,19 @@ def outgoing_for(desk: Desk, name: FormatName) -> Outgoing:
     if outgoing is None:
         if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
             raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")
-        desk.setup("outgoing", forced=False, number=state.next_number, name=str(name), marked=True)
+        if stranger and len(state.answering) >= STRANGER_QUEUES_MAX:
+            raise InsufficientResources(
+                f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
+            )
+        desk.setup("outgoing", forced=False, number=state.next_number, name=str(name), marked=True,
+                   **({"for_strangers": True} if stranger else {}))  # fmt: skip
         outgoing = state.outgoing[name.key()]
         if name.kind is Kind.PRIVATE:
             desk.by_guid.setdefault(name.guid, []).append(outgoing)
         if place:
             desk.places[place] = outgoing
+    elif outgoing.for_strangers and not stranger:
+        desk.setup("wanted", forced=False, number=outgoing.number)
     return outgoing
 
 

@@ -79,6 +79,8 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         ],
         "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
         "bound": state.bindings.dump(),
+        "answering": list(state.answering),
+        "heard": [[guid.hex(), at_s] for guid, at_s in state.first_heard.items()],
         "served": [
             [o.number, o.served_from, [[g.hex(), a, b] for g, a, b in o.served_before]]
             for o in state.outgoing.values()
@@ -143,6 +145,13 @@ def restore(state: State, checkpoint: bytes) -> None:
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
     state.bindings.load(head.get("bound", ()))
+    for number in head.get("answering", ()):
+        answering = state.holders[number]
+        assert isinstance(answering, Outgoing)
+        state.answers_only(answering)
+    # Older stores do not tell: whoever has a stream there is no stranger.
+    heard = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
+    state.first_heard = {bytes.fromhex(source): at_s for source, at_s in heard}
     for number, first, before in head.get("served", ()):
         served = state.holders[number]
         assert isinstance(served, Outgoing)

@@ -100,6 +100,10 @@ class State:
         self.streams: dict[int, Outgoing] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
         self.bindings = Bindings()
+        self.first_heard: dict[bytes, int] = {}
+        """Second in which the first message stream of a manager was noted."""
+        self.answering: dict[int, None] = {}
+        """Numbers of the outgoing queues that exist only to answer strangers."""
         self.outcomes = Outcomes()
         self.doubts = Doubts()
         self.memories = Memories()
@@ -163,6 +167,7 @@ class State:
             progress = self.progress.get(key)
             if progress is None:
                 progress = self.progress[key] = Progress(advance.source, advance.key)
+                self.first_heard.setdefault(advance.source, change.wall_s)
             self.memories.advance(
                 progress, advance.stream, advance.first, advance.last,
                 surely_new=self.restored is None,
@@ -403,6 +408,8 @@ class State:
             outgoing = self.make_outgoing(values["number"], values["name"])
             # One that an earlier version has opened left no mark of what it transmitted.
             outgoing.left_known = values.get("marked", False)
+            if values.get("for_strangers", False):
+                self.answers_only(outgoing)
         elif setup.what == "left":
             outgoing = self._outgoing(values["number"])
             outgoing.left.update((int(lane), counter) for lane, counter in values["lanes"])
@@ -529,6 +536,18 @@ class State:
         assert isinstance(outgoing, Outgoing)
         return outgoing
 
+    def answers_only(self, outgoing: Outgoing) -> None:
+        """An outgoing queue is there only to answer strangers."""
+        outgoing.for_strangers = True
+        self.answering[outgoing.number] = None
+
+    def _wanted(self, number: int) -> None:
+        """Somebody here sends to it as well."""
+        outgoing = self.holders[number]
+        assert isinstance(outgoing, Outgoing)
+        outgoing.for_strangers = False
+        self.answering.pop(number, None)
+
     def join_outgoing(self, number: int, name: str) -> None:
         """A name shares the outgoing queue of another from now on: nothing sent under either
         overtakes the other, also when no directory can be asked any more."""
@@ -547,6 +566,8 @@ class State:
             self._bind(values)
         elif setup.what == "unbound":
             self.bindings.forget(values["name"])
+        elif setup.what == "wanted":
+            self._wanted(values["number"])
         elif setup.what == "stream-reset":
             self._reset(values)
         elif setup.what == "receipts":
@@ -591,6 +612,7 @@ class State:
         for stream in (*outgoing.old, outgoing.stream):
             self.streams.pop(stream, None)
         del self.outgoing[outgoing.key]
+        self.answering.pop(number, None)
         for key in outgoing.also:
             del self.aliases[key]
         self._drop(outgoing)

@@ -2,6 +2,8 @@
 
 Nothing remote can make memory, disk or time grow past what stands here. The table in
 ``docs/reference/limits.md`` is generated from this module.
+
+LONG: every limit stands here, so that nobody has to look for one.
 """
 
 from __future__ import annotations
@@ -200,6 +202,29 @@ for an outgoing queue."""
 OWNERS_MAX: Final = 4
 """Managers that have answered for one outgoing queue, one after another, and may still tell of
 what they were given."""
+
+KNOWN_AFTER_S: Final = 86_400
+"""A manager that only sends here is a stranger for so long (a day) after its first message."""
+
+STRANGERS_SHARE: Final = 2
+"""Strangers fill one part in so many of the computer's quota, and of incoming streams."""
+
+UNASKED_SHARE: Final = 4
+"""Messages from elsewhere fill one part in so many of the computer's quota as dead letters here, in
+each of the two dead-letter queues: nobody here has asked for them."""
+
+STRANGER_QUEUES_MAX: Final = 1_000
+"""Outgoing queues that exist only to answer strangers, who choose their names."""
+
+ANSWERS_EACH_BYTES: Final = 256 << 10
+"""Answers to a stranger that wait in one of them: more than a thousand."""
+
+ANSWER_CONNECTS_MAX: Final = 8
+"""Connections that are tried at one time for strangers alone."""
+
+ANSWER_RETRY_S_MAX: Final = 600
+"""Longest time between two attempts to reach a stranger that nobody else wants; they begin at
+connect_retry_s and double."""
 
 STREAM_AHEAD_S_MAX: Final = 2 * 86_400
 """A message stream that claims to have begun later than this from now (two days) is refused: the

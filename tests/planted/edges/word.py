@@ -98,7 +98,71 @@ def _a_reset_is_certain_of_what_was(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(State, "_reset", _reset)
 
 
+def _everybody_is_known(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import strangers
+
+    patch.setattr(strangers, "known", lambda *_: True)
+
+
+def _dead_letters_of_others_without_end(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import admitting
+
+    patch.setattr(admitting, "unasked_room", lambda *_: True)
+
+
+def _answers_without_end(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import admitting, ending
+
+    patch.setattr(admitting, "answer_room", lambda *_: True)
+    patch.setattr(ending, "answer_room", lambda *_: True)
+
+
+def _answers_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.desk import Desk
+    from onceq.model.time import NEVER_S
+
+    patch.setattr(Desk, "reach_by_s", lambda self: NEVER_S)
+
+
+def _strangers_are_tried_as_often_as_others(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import outgoing
+
+    patch.setattr(outgoing, "retry_s", lambda desk, _: desk.settings.connect_retry_s)
+
+
+def _as_many_connections_as_strangers_want(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import outgoing
+
+    patch.setattr(outgoing, "may_connect", lambda *_: True)
+
+
+STRANGERS = "tests/conformance/test_strangers.py::"
+
 PLANTED = (
+    Planted(
+        "everybody-is-known", _everybody_is_known,
+        STRANGERS + "test_strangers_fill_half_of_the_quota",
+    ),
+    Planted(
+        "dead-letters-of-others-without-end", _dead_letters_of_others_without_end,
+        STRANGERS + "test_transactional_messages_to_a_plain_queue_fill_a_share_only",
+    ),
+    Planted(
+        "answers-without-end", _answers_without_end,
+        STRANGERS + "test_a_stranger_has_so_many_bytes_of_answers",
+    ),
+    Planted(
+        "answers-wait-for-ever", _answers_wait_for_ever,
+        STRANGERS + "test_answers_wait_no_longer_than_messages",
+    ),
+    Planted(
+        "strangers-tried-as-often-as-others", _strangers_are_tried_as_often_as_others,
+        STRANGERS + "test_administration_queues_of_a_strangers_choice",
+    ),
+    Planted(
+        "as-many-connections-as-wanted", _as_many_connections_as_strangers_want,
+        STRANGERS + "test_few_connections_are_tried_for_strangers",
+    ),
     Planted(
         "nobody-is-told-of-stale-streams", _nobody_is_told,
         WORD + "test_a_sender_is_told_that_its_messages_are_turned_away",

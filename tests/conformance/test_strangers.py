@@ -1,0 +1,210 @@
+"""What strangers can make a queue manager keep: a share, and never what others need."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from onceq.core import inputs, resolve, strangers
+from onceq.model.identity import guid_text
+from onceq.model.limits import ANSWERS_EACH_BYTES
+from onceq.model.message import Journal
+from onceq.testing import lies
+from tests.conformance.foreign import Foreign
+from tests.conformance.world import START_S, World, Worlds, fast
+
+pytestmark = pytest.mark.inside("a stranger's packets are made in the test")
+TO_Q, TO_PLAIN, TO_NONE = (rf"OS:B\private$\{name}" for name in ("q", "plain", "none"))
+KB = 1 << 10
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    made = worlds("A", "B", settings=fast(computer_quota_bytes=400 * KB))
+    made["B"].create("q")
+    made["B"].create("plain", transactional=False)
+    return made
+
+
+def now_s(world: World) -> int:
+    return START_S + world.now_us // 1_000_000
+
+
+def guid_of(number: int) -> bytes:
+    return b"stranger%08d" % number
+
+
+def manager(world: World, name: str = "B") -> Any:
+    engine = world[name].engine
+    assert engine is not None
+    return engine.manager
+
+
+def comes(world: World, number: int, to: str, *bodies: bytes, at: int = 1, **more: Any) -> Foreign:
+    """A stranger sends messages of a stream, or others, and stays."""
+    guid = guid_of(number)
+    peer = Foreign(world, guid, takes=more.pop("takes", False)).call(world["B"])
+    more.setdefault("stream", START_S << 32 | number)
+    said = lies.messages(guid, to, bodies, number=at, sent_s=now_s(world), **more)
+    peer.say(said, count=len(bodies), recoverable=len(bodies))
+    return peer
+
+
+def test_transactional_messages_to_a_plain_queue_fill_a_share_only(world: World) -> None:
+    peer = comes(world, 1, TO_PLAIN, b"x" * 30_000)
+    for number in range(2, 30):
+        said = lies.messages(
+            peer.guid, TO_PLAIN, [b"x" * 30_000], stream=START_S << 32 | 1, number=number,
+            sent_s=now_s(world),
+        )  # fmt: skip
+        peer.say(said, recoverable=1)
+    graves = manager(world).state.holders[1]
+    assert 60_000 < graves.bytes <= 100 * KB
+    (stream,) = manager(world).state.progress.values()
+    assert stream.last == len(graves), "what has no room is not refused for good"
+    world["B"].once(r"DIRECT=OS:A\private$\q", b"y" * 150_000)
+    world["B"].create("own")
+    world["B"].once(r"private$\own", b"y" * 60_000)
+
+
+def test_dead_letters_of_plain_messages_fill_a_share_only(world: World) -> None:
+    for number in range(1, 20):
+        comes(world, number, TO_NONE, b"x" * 30_000, stream=0, dead_letter=True)
+    assert 60_000 < manager(world).state.holders[2].bytes <= 100 * KB
+
+
+def test_strangers_fill_half_of_the_quota(world: World) -> None:
+    for number in range(1, 20):
+        comes(world, number, TO_Q, b"x" * 30_000)
+    total = manager(world).state.space.total
+    assert 160 * KB < total <= 200 * KB
+    world["B"].once(r"DIRECT=OS:A\private$\none", b"known from now on")
+    world.run(2)
+    world["A"].once(r"DIRECT=OS:B\private$\q", b"y" * 100_000)
+    world.run(2)
+    assert manager(world).state.space.total > 270_000
+
+
+def test_answers_to_strangers_are_so_many(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 10)
+    monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 10)
+    for number in range(1, 30):
+        comes(world, number, TO_NONE, b"x")
+    state = manager(world).state
+    assert len(state.answering) == len(state.outgoing) == 10
+    assert len(state.progress) == 10
+    # Who has sent something to a queue that there is needs no answer, and is not held up.
+    comes(world, 99, TO_Q, b"welcome")
+    assert world["B"].bodies(r"private$\q") == [b"welcome"]
+    again = type(manager(world))(world["B"].identity, world["B"].settings)
+    image = b"".join(map(bytes, manager(world).snapshot()))
+    again.recover(world.now(), image, [], manager(world).position, entropy=b"e" * 16)
+    assert list(again.state.answering) == list(state.answering)
+    assert again.state.first_heard == state.first_heard
+
+
+def test_answers_that_were_taken_make_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 4)
+    monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 4)
+    for number in range(1, 12):
+        peer = comes(world, number, TO_NONE, b"x", takes=True)
+        world.run(2)
+        assert [run.kind for run in peer.runs if run.recoverable] == [2]
+        peer.gone()
+    assert len(manager(world).state.outgoing) <= 4
+
+
+def test_answers_wait_no_longer_than_messages(world: World) -> None:
+    comes(world, 1, TO_NONE, b"x").gone()
+    assert sum(map(len, manager(world).state.outgoing.values())) == 1
+    world.run(world["B"].settings.time_to_reach_queue_s + 2)
+    assert sum(map(len, manager(world).state.outgoing.values())) == 0
+
+
+def test_administration_queues_of_a_strangers_choice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 20)
+    monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 20)
+    tried: list[str] = []
+    node = world["B"]
+    original = node.connect
+
+    def connect(outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+        tried.append(host)
+        original(outgoing, protocol, host, peer)
+
+    node.connect = connect  # type: ignore[method-assign]
+    peer = Foreign(world, guid_of(1)).call(node)
+    for number in range(1, 200):
+        said = lies.messages(
+            peer.guid, TO_Q, [b"x"], stream=START_S << 32 | 1, number=number, sent_s=now_s(world),
+            admin=rf"TCP:10.1.{number // 100}.{number % 100}\private$\acks",
+        )  # fmt: skip
+        peer.say(said, recoverable=1)
+    state = manager(world).state
+    assert len(state.answering) == 20
+    world.run(600)
+    times = [tried.count(host) for host in sorted(set(tried))]
+    assert len(times) <= 20
+    assert max(times) <= 14, "ever more slowly; each second else"
+    assert len(node.messages(r"private$\q")) == 199
+    # A send of our own to one of them is an ordinary one.
+    name = next(iter(state.outgoing.values())).name
+    node.once(str(name), b"ours")
+    assert len(state.answering) == 19
+    assert node.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", inputs.Steer.TIDY)) >= 19
+    assert list(state.outgoing.values()) == [state.outgoing[name.key()]]
+
+
+def test_few_connections_are_tried_for_strangers(world: World) -> None:
+    node = world["B"]
+    under_way = itertools.count()
+    node.connect = lambda *_: next(under_way)  # type: ignore[method-assign, assignment]
+    peer = Foreign(world, guid_of(1)).call(node)
+    for number in range(1, 30):
+        said = lies.messages(
+            peer.guid, TO_Q, [b"x"], stream=START_S << 32 | 1, number=number, sent_s=now_s(world),
+            admin=rf"TCP:10.1.1.{number}\private$\acks",
+        )  # fmt: skip
+        peer.say(said, recoverable=1)
+    assert next(under_way) == 8
+
+
+def test_a_manager_that_is_sent_to_is_no_stranger(world: World) -> None:
+    desk = manager(world)._desk
+    a = world["A"].identity.guid
+    assert not strangers.known(desk, a)
+    world["B"].once(r"DIRECT=OS:A\private$\none", b"x", journal=Journal.DEADLETTER)
+    world.run(1)
+    assert strangers.known(desk, a)
+    comes(world, 1, TO_Q, b"x")
+    assert not strangers.known(desk, guid_of(1))
+    world.run(86_500)
+    world["B"].look("status")
+    assert strangers.known(desk, guid_of(1)), "it has been here for a day"
+    assert not strangers.known(desk, guid_of(2))
+    world["B"].once(f"PRIVATE={guid_text(guid_of(2))}\\00000010", b"x")
+    assert strangers.known(desk, guid_of(2))
+
+
+def test_a_stranger_has_so_many_bytes_of_answers(world: World) -> None:
+    world["B"].kill()
+    world["B"].settings = fast()
+    world["B"].start()
+    peer = comes(world, 1, TO_NONE, b"x")
+    size = sum(o.bytes for o in manager(world).state.outgoing.values())
+    for at in range(2, 40):
+        bodies = [b""] * 100
+        first = (at - 2) * 100 + 2
+        said = lies.messages(
+            peer.guid, TO_NONE, bodies, stream=START_S << 32 | 1, number=first,
+            sent_s=now_s(world),
+        )  # fmt: skip
+        peer.say(said, count=100, recoverable=100)
+        peer.lines.clear()
+        peer.call(world["B"])
+    (outgoing,) = manager(world).state.outgoing.values()
+    assert ANSWERS_EACH_BYTES <= outgoing.bytes <= ANSWERS_EACH_BYTES + 100 * size
