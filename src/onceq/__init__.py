@@ -13,6 +13,7 @@ from onceq.client.cursors import Cursor
 from onceq.client.opening import connect, open
 from onceq.client.restores import RestoreReport, restore
 from onceq.client.results import Batch, MessageIds
+from onceq.client.stopping import stopping
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.tracking import Ending, Tracked
@@ -54,4 +55,5 @@ __all__ = [
     "errors",
     "open",
     "restore",
+    "stopping",
 ]

@@ -527,6 +527,13 @@ class LinkLost(ServiceNotAvailable):
     cure = "Connect again and look whether it happened: `outcome` for a commit."
 
 
+class TransactionLost(ServiceNotAvailable):
+    """The queue manager was lost, or has stopped, and with it an open transaction: it is undone."""
+
+    code = "transaction-lost"
+    cure = "Do the whole transaction again: nothing of it happened."
+
+
 class ReceiveTimeout(Refused, TimeoutError):
     """Nothing arrived in time."""
 

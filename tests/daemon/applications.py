@@ -106,11 +106,23 @@ class Blocking:
         return Blocking(value, self._loop) if isinstance(value, wrapped) else value
 
     def _each(self, values: Any) -> Iterator[Any]:
-        while True:
-            try:
-                yield _in(self._loop, anext(values))
-            except StopAsyncIteration:
-                return
+        try:
+            while True:
+                try:
+                    found = _in(self._loop, anext(values))
+                except StopAsyncIteration:
+                    return
+                yield tuple(map(self._wait, found)) if isinstance(found, tuple) else found
+        finally:
+            _in(self._loop, values.aclose())
+
+    def consume(self, queue: str, handler: Any, **options: Any) -> Any:
+        """The handler is a plain function in both kinds of client."""
+
+        async def call(tx: Any, found: Any) -> None:
+            await asyncio.to_thread(handler, Blocking(tx, self._loop), found)
+
+        return self._wait(self._inner.consume(queue, call, **options))
 
     def __repr__(self) -> str:
         return repr(self._inner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -257,6 +258,24 @@ def test_a_reader_that_goes_away_gives_messages_back(onceq_: Shell) -> None:
     taken = int(error.split("any more: ")[1].split(" ")[0].replace(",", ""))
     assert left["messages"] == 3000 - taken
     assert left["messages"] >= 2500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["--transactional", "--json"], ids=["transactional", "plain"])
+def test_head_takes_what_it_shows_and_leaves_the_rest(onceq_: Shell, mode: str) -> None:
+    queue = f"private$/head{mode.strip('-')}"
+    onceq_("queue", "create", queue, mode)
+    onceq_.pipe("send", queue, data=b"".join(b"%d\n" % n for n in range(200)))
+    receive = shlex.join([*ONCEQ, "-q", str(onceq_.alpha), "receive", queue])
+    for first in (0, 3):
+        shown = subprocess.run(
+            f"{receive} | head -3", shell=True, capture_output=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert shown.stdout == b"".join(b"%d\n" % n for n in range(first, first + 3))
+    assert onceq_.pipe("receive", queue, "--count", "1") == b"6\n"
+    left = onceq_.json("queue", "show", queue)
+    assert isinstance(left, dict)
+    assert left["messages"] == left["available"] == 193
 
 
 @pytest.mark.slow

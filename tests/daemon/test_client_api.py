@@ -218,7 +218,8 @@ def test_a_look_leaves_everything_where_it_is(qm: Any) -> None:
 
 def test_messages_one_after_another(qm: Any) -> None:
     qm.send_many(N, [b"%d" % n for n in range(7)])
-    assert [m.body for m in qm.messages(N, batch=3)] == [b"%d" % n for n in range(7)]
+    assert [m.body for m in qm.messages(N)] == [b"%d" % n for n in range(7)]
+    assert bodies(qm, N) == []
 
 
 def test_system_queues_can_be_read(qm: Any) -> None:

@@ -1,7 +1,8 @@
 """``onceq receive`` and ``onceq peek``: messages to the output, and gone only once they are out.
 
-Messages of a transactional queue are received in transactions that commit after the output was
-flushed; whatever goes wrong before puts them back in their places.
+Messages are received in transactions that commit after their output was taken: by a file, or by
+whoever reads the pipe. Whatever goes wrong before puts them back in their places. Into a pipe they
+go one by one: what stands in it unread is lost when its reader goes, as ``head`` does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from onceq.cli.choosing import (
     take_some,
 )
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
+from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.client.results import Batch
 from onceq.client.sync import QueueManager
@@ -44,10 +46,20 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import NO_CORRELATION, Message
 
 PEEK_TEXT_CHARS = 48
+BATCH = 1_000
+"""Messages of a transaction whose output goes into a file."""
 
 Count = Annotated[
     int | None, typer.Option("--count", "-n", metavar="N", min=1, help="So many, and no more.")
 ]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--batch", "-b", metavar="N", min=1, max=10_000, show_default=False,
+        help="Messages of a transaction [else 1 into a pipe or a terminal, 1000 into a file]; more "
+        "than 1 is quicker, and may lose what a pipe's reader leaves unread.",
+    ),
+]  # fmt: skip
 Timeout = Annotated[
     float, typer.Option("--timeout", "-t", metavar="SECONDS", min=0.0, help="Wait for the next.")
 ]
@@ -90,6 +102,9 @@ class Writer:
         self._json = as_json
         self._end = b"" if raw else b"\0" if nul else b"\n"
         self._safe = not sys.stdout.isatty()
+        self._drain = Drain(sys.stdout.fileno())
+        self.batch = BATCH if self._drain.takes_all else 1
+        """So many messages can be put out together without any of them being lost unread."""
 
     def write(self, batch: Batch | list[Message]) -> None:
         """Put messages out, as far as the system that reads our output; raises BrokenPipeError."""
@@ -105,6 +120,7 @@ class Writer:
         view = memoryview(data)
         while view:
             view = view[os.write(sys.stdout.fileno(), view) :]
+        self._drain.wait()
 
 
 def _bodies(batch: Batch | list[Message]) -> list[bytes]:
@@ -119,7 +135,6 @@ class Receiver:
         self._queue = queue
         self._writer = writer
         self._guard = guard
-        self._transactional = bool(qm.queue(queue)["transactional"])
         self.taken = 0
         self.given_back = 0
 
@@ -129,12 +144,10 @@ class Receiver:
         Returns:
             How many; 0 if none came in time.
         """
-        if not self._transactional:
-            return self._take_at_once(count, timeout)
         tx = self._qm.transaction()
         held = 0
         try:
-            batch = tx.receive_many(self._queue, count, timeout=timeout)
+            batch = tx.hold(self._queue, count, timeout=timeout)
             held = len(batch)
             self._writer.write(batch)
             with self._guard.step():
@@ -169,15 +182,6 @@ class Receiver:
         if outcome != "committed":
             raise error
 
-    def _take_at_once(self, count: int, timeout: float | None) -> int:
-        try:
-            batch = self._qm.receive_many(self._queue, count, timeout=timeout)
-        except ReceiveTimeout:
-            return 0
-        self.taken += len(batch)
-        self._writer.write(batch)
-        return len(batch)
-
 
 def _undo(tx: Transaction) -> None:
     """Abort what is left of a transaction: it may be over by itself, or with its connection."""
@@ -192,12 +196,7 @@ def receive(
     follow: Annotated[
         bool, typer.Option("--follow", "-F", help="Go on until Ctrl-C, waiting for more.")
     ] = False,
-    batch: Annotated[
-        int,
-        typer.Option(
-            "--batch", "-b", metavar="N", min=1, max=10_000, help="Messages of a transaction."
-        ),
-    ] = 1000,
+    batch: BatchSize = None,
     lookup: LookupId = 0,
     seek: SeekWord = "current",
     correlation: Correlation = None,
@@ -219,9 +218,9 @@ def receive(
 ) -> None:  # fmt: skip
     """Take messages out of a queue and print their bodies, a line each: all that are there.
 
-    From a transactional queue they are taken in transactions that commit once their output was
-    flushed; Ctrl-C or a reader that closes the pipe puts back what was not committed. From other
-    queues a message is gone when it is handed out. --json prints a line of JSON for each message.
+    A message is gone once its output was taken, by a file or by whoever reads the pipe; Ctrl-C or a
+    reader that closes the pipe (head) leaves the others in the queue. --json prints a line of JSON
+    for each message.
     --lookup, --seek, --correlation and --message-id take one certain message; with --reject
     and --move-to one is taken, or --count, in a transaction.
     Exit code 4: with --count or --timeout, fewer came than asked for (none, without --count).
@@ -237,7 +236,9 @@ def receive(
         receiver = Receiver(connection, queue, writer, guard)
         try:
             while count is None or receiver.taken < count:
-                want = batch if count is None else min(batch, count - receiver.taken)
+                want = batch or writer.batch
+                if count is not None:
+                    want = min(want, count - receiver.taken)
                 if not receiver.take(want, None if follow else timeout):
                     break
         except KeyboardInterrupt:

@@ -71,7 +71,7 @@ def wait_ms(timeout: float | None) -> int:
 
 def receive_many(
     session: Session, queue: str, *, count: int, timeout: float | None, transaction: int = 0,
-    handle: int = 0, peek: bool = False, after: int = 0, lookup: int = 0,
+    handle: int = 0, peek: bool = False, after: int = 0, lookup: int = 0, hold: bool = False,
 ) -> Plan:  # fmt: skip
     """Receive or peek: at least one message, at most ``count``."""
     if count < 1:
@@ -84,7 +84,7 @@ def receive_many(
             return kept
     head = frames.ReceiveHead(
         queue, transaction, min(count, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, wait_ms(timeout),
-        peek, after, lookup, handle,
+        peek, after, lookup, handle, hold=hold,
     )  # fmt: skip
     return cast(Batch, (yield Request(Code.RECEIVE, head, late=late)))
 

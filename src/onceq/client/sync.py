@@ -8,13 +8,14 @@ lost says so with ``InDoubt``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.batches import send_many
 from onceq.client.bodies import Body
 from onceq.client.branches import Branching
+from onceq.client.consuming import Consuming
 from onceq.client.current import current
 from onceq.client.cursors import Cursor
 from onceq.client.link import Link
@@ -28,9 +29,8 @@ from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.tracking import Tracked, Tracking, copies, wishes
-from onceq.errors import ReceiveTimeout, ServiceNotAvailable
+from onceq.errors import ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
-from onceq.model.message import Message
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -40,7 +40,7 @@ REPEATS_MAX = 3
 """How often a request that may be repeated is, when connections break under it."""
 
 
-class QueueManager(Reading, Operating, Tracking, Branching, Recovering):
+class QueueManager(Consuming, Reading, Operating, Tracking, Branching, Recovering):
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
@@ -318,21 +318,6 @@ class QueueManager(Reading, Operating, Tracking, Branching, Recovering):
             self._session, queue, count=max, timeout=timeout, peek=True, after=after
         )
         return cast(Batch, self.run(plan))
-
-    def messages(
-        self, queue: str, *, batch: int = 1000, timeout: float | None = 0.0
-    ) -> Iterator[Message]:
-        """Receive one after another, in batches, until none comes for ``timeout`` seconds.
-
-        Messages of a batch are gone from the queue when the first of them is handed out; use a
-        transaction where that is not good enough.
-        """
-        while True:
-            try:
-                found = self.receive_many(queue, batch, timeout=timeout)
-            except ReceiveTimeout:
-                return
-            yield from found
 
     def transaction(self) -> Transaction:
         """A unit of work: ``with qm.transaction() as tx``. Commits at the end, aborts on an

@@ -142,6 +142,11 @@ class Transaction(Taking):
         if more is not None:
             self._run(more)
 
+    def hold(self, queue: str, max: int, *, timeout: float | None) -> Batch:
+        """Take from a queue of whatever kind, for loops that work one off (for the classes of
+        this package and the command line)."""
+        return cast(Batch, self._run(self._unit.hold(queue, count=max, timeout=timeout)))
+
     def receive_many(self, queue: str, max: int = 1000, *, timeout: float | None = None) -> Batch:
         """Take at least one message and at most ``max``."""
         return cast(Batch, self._run(self._unit.receive(queue, count=max, timeout=timeout)))

@@ -121,6 +121,11 @@ class AsyncTransaction(AsyncTaking):
         """Send several messages with the commit, in this order."""
         await self._run(self._unit.send(destination, bodies, properties))
 
+    async def hold(self, queue: str, max: int, *, timeout: float | None) -> Batch:
+        """Take from a queue of whatever kind, for loops that work one off (for the classes of
+        this package and the command line)."""
+        return cast(Batch, await self._run(self._unit.hold(queue, count=max, timeout=timeout)))
+
     async def receive_many(
         self, queue: str, max: int = 1000, *, timeout: float | None = None
     ) -> Batch:

@@ -6,12 +6,13 @@ An object belongs to the event loop that made it; any number of its tasks may us
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, cast, overload
 
 from onceq.client import plans
 from onceq.client.batches import send_many
 from onceq.client.bodies import Body
+from onceq.client.consuming import AsyncConsuming
 from onceq.client.current import current
 from onceq.client.cursors import AsyncCursor
 from onceq.client.link import AsyncAsking
@@ -26,15 +27,14 @@ from onceq.client.task_branches import AsyncBranching
 from onceq.client.task_recovering import AsyncRecovering
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.tracking import AsyncTracked, AsyncTracking, copies, wishes
-from onceq.errors import ReceiveTimeout, ServiceNotAvailable
+from onceq.errors import ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
-from onceq.model.message import Message
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
 
 class AsyncQueueManager(
-    AsyncReading, AsyncOperating, AsyncTracking, AsyncBranching, AsyncRecovering
+    AsyncConsuming, AsyncReading, AsyncOperating, AsyncTracking, AsyncBranching, AsyncRecovering
 ):
     """See ``onceq.QueueManager``: every method of that name does the same, awaited."""
 
@@ -266,18 +266,6 @@ class AsyncQueueManager(
             self._session, queue, count=max, timeout=timeout, peek=True, after=after
         )
         return cast(Batch, await self.run(plan))
-
-    async def messages(
-        self, queue: str, *, batch: int = 1000, timeout: float | None = 0.0
-    ) -> AsyncIterator[Message]:
-        """Receive one after another, in batches, until none comes for ``timeout`` seconds."""
-        while True:
-            try:
-                found = await self.receive_many(queue, batch, timeout=timeout)
-            except ReceiveTimeout:
-                return
-            for message in found:
-                yield message
 
     def transaction(self) -> AsyncTransaction:
         """A unit of work: ``async with qm.transaction() as tx``."""

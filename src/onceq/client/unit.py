@@ -33,6 +33,7 @@ from onceq.errors import (
     OnceqError,
     SendFailed,
     ServiceNotAvailable,
+    TransactionLost,
     TransactionOver,
     TransactionUsage,
     dooms,
@@ -89,7 +90,9 @@ class Unit:
     # ---- its state ------------------------------------------------------------------------
 
     def check_open(self) -> None:
-        """Raises TransactionOver if it is not."""
+        """Raises TransactionOver if it is not; TransactionLost if its manager has undone it."""
+        if self.over == LOST:
+            raise self.lost()
         if self.over:
             raise TransactionOver(f"this transaction is over: it was {self.over}")
 
@@ -104,10 +107,10 @@ class Unit:
         self.doomed = send_failed(destination, error)
         return self.doomed
 
-    def lost(self) -> TransactionOver:
+    def lost(self) -> TransactionLost:
         """Its connection is gone, and with it whatever it had done."""
         self.over = LOST
-        return TransactionOver(f"this transaction is over: it was {self.over}; do it again")
+        return TransactionLost(f"this transaction is over: it was {self.over}; do it again")
 
     def begin(self) -> Plan:
         """Let the manager know of it."""
@@ -275,6 +278,15 @@ class Unit:
                 self.session, queue, count=count, timeout=timeout, transaction=self.number,
                 handle=handle,
             )  # fmt: skip
+        return (yield from self._holding(queue, asked))
+
+    def hold(self, queue: str, *, count: int, timeout: float | None) -> Plan:
+        """Take messages, also from a queue that is not transactional."""
+        self.check_sound()
+        yield from self.begin()
+        asked = receive_many(
+            self.session, queue, count=count, timeout=timeout, transaction=self.number, hold=True
+        )
         return (yield from self._holding(queue, asked))
 
     def receive_transaction(

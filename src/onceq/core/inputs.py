@@ -139,6 +139,8 @@ class Receive:
         cursor: Opened before, or 0.
         allow_peek: Others may still peek at it until the transaction ends (RCV-9).
         pick: Of what a peek has found, hand out less; None: all of it.
+        hold: In a transaction, from whatever kind of queue: what is taken is held until the
+            outcome. Without it a transaction takes from transactional queues only (RCV-11).
     """
 
     owner: int
@@ -156,6 +158,7 @@ class Receive:
     cursor: int = 0
     allow_peek: bool = False
     pick: places.Pick | None = None
+    hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)

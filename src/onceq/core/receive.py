@@ -95,9 +95,10 @@ def _checked(desk: Desk, item: Receive) -> Holder:
     if item.transaction:
         if item.peek:
             raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
-        find(desk, item.owner, item.transaction)
+        tx = find(desk, item.owner, item.transaction)
         assert isinstance(holder, Queue)
-        if not holder.properties.transactional:
+        # A branch may be prepared, and a promise about express messages could not be kept.
+        if not holder.properties.transactional and not (item.hold and tx.xid is None):
             raise TransactionUsage(
                 f"{item.queue} is not transactional: it cannot be received from in a transaction"
             )

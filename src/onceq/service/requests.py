@@ -187,7 +187,7 @@ def to_input(
         return inputs.Receive(
             owner, request, head.queue, head.transaction, head.count_max, head.bytes_max, until,
             head.peek, _place(head.after), _place(head.lookup), head.handle,
-            *(_more(head) if head.cursor or head.seek or head.allow_peek or head.pick else ()),
+            *(_more(head) if _unusual(head) else ()),
         )  # fmt: skip
     if code == Code.SEND:
         return inputs.Send(owner, request, head.transaction, items_of(head.items, runs))
@@ -241,7 +241,11 @@ def transaction_id(session: bytes, number: int) -> TransactionId:
     return TransactionId(session, number)
 
 
-def _more(head: frames.ReceiveHead) -> tuple[places.Seek, int, bool, places.Pick | None]:
+def _unusual(head: frames.ReceiveHead) -> bool:
+    return bool(head.cursor or head.seek or head.allow_peek or head.pick or head.hold)
+
+
+def _more(head: frames.ReceiveHead) -> tuple[places.Seek, int, bool, places.Pick | None, bool]:
     """What few receives ask for; raises InvalidParameter."""
     try:
         seek = places.Seek(head.seek)
@@ -252,7 +256,7 @@ def _more(head: frames.ReceiveHead) -> tuple[places.Seek, int, bool, places.Pick
         raise InvalidParameter("a search looks, and takes nothing")
     if pick is not None and len(pick.value) != _VALUE_BYTES[pick.by]:
         raise InvalidParameter(f"a pick with a value of {len(pick.value)} bytes")
-    return seek, head.cursor, head.allow_peek, pick
+    return seek, head.cursor, head.allow_peek, pick, head.hold
 
 
 def _place(lookup: int) -> int:

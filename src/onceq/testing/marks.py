@@ -23,6 +23,7 @@ TORN = "torn tail cut"
 FILE_MISSING = "unsynced file missing"
 REFUSED = "final negative acknowledgment"
 GIVEN_BACK = "receive given back"
+HELD = "held of a queue that is not transactional"
 CLOCK_BACK = "wall clock went back across a restart"
 LEFT_STREAM = "acknowledgment for a left stream ignored"
 CHECKPOINT_CUT = "checkpoint interrupted"
@@ -63,7 +64,7 @@ REPLAYED = "recovery compared with all records since the beginning"
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
-    DOOMED, RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
+    HELD, DOOMED, RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
     JOURNALED, OWN_HEADERS, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
     PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,

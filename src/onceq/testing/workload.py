@@ -6,12 +6,12 @@ when a commit goes into the inbox, when an answer comes, and when it never comes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, Receive, Send, SendItem
+from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, Receive, SendItem
 from onceq.core.places import MoveMessage, Reject
 from onceq.errors import (
     InsufficientResources,
@@ -29,6 +29,7 @@ from onceq.packet.own import own_headers
 from onceq.service.delivered import Delivered
 from onceq.testing import forgetful, marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.asking import peek, send
 from onceq.testing.branches import Branching
 from onceq.testing.grouping import Grouping
 from onceq.testing.ledger import Ledger, Message, Place, Status, Unit
@@ -236,7 +237,7 @@ class Workload:
             for _ in range(sends if rng.random() < 0.5 else 0):
                 sends -= 1
                 item, messages = self.item(node, unit)
-                answer = yield Ask(_send(number, (item,)))
+                answer = yield Ask(send(number, (item,)))
                 if isinstance(answer, OnceqError):
                     self.refused(answer, messages)
             if rng.random() < self.world.options.aborts:
@@ -250,7 +251,7 @@ class Workload:
         """Refuse some of what was received; it counts with the commit (RCV-15)."""
         rng = self.world.stream("rejects")
         for place, lookup, _ in unit.takes:
-            if rng.random() >= self.world.options.rejects:
+            if not place.home.transactional or rng.random() >= self.world.options.rejects:
                 continue
             name = place.name
             answer = yield Ask(
@@ -270,7 +271,11 @@ class Workload:
         for place, lookup, uid in unit.takes:
             parts = [part for part in (place.home, *place.home.parts) if part is not place]
             kept = (place.key, lookup) not in unit.rejects and not place.home.poison
-            if not kept or not parts or rng.random() >= self.world.options.moves:
+            if (
+                not (kept and place.home.transactional)
+                or not parts
+                or rng.random() >= self.world.options.moves
+            ):
                 continue
             target = rng.choice(parts)
             copy = self.ledger.messages[uid].copies[place.home.key]
@@ -295,9 +300,8 @@ class Workload:
         if isinstance(answer, OnceqError):
             self.refused(answer, [message for _, messages in items for message in messages])
             unit.status = Status.OPEN
-            if isinstance(answer, SendFailed):
-                self.world.marks[marks.DOOMED] += 1
-            elif number:
+            self.world.marks[marks.DOOMED] += isinstance(answer, SendFailed)
+            if number and not isinstance(answer, SendFailed):
                 yield Ask(lambda owner, request: Abort(owner, request, number))
             self.ledger.aborted(unit)
         else:
@@ -377,9 +381,11 @@ class Workload:
         count = rng.choice([1, 1, 3, 10])
         wait_us = rng.choice([0, 0, SECOND, MINUTE])
 
+        hold = bool(number) and self.world.stream("hold").random() < 0.5
+
         def make(owner: int, request: int) -> Receive:
             until = node.clock.mono_us() + wait_us if wait_us else 0
-            return Receive(owner, request, place.name, number, count, wait_until_us=until)
+            return Receive(owner, request, place.name, number, count, 1 << 22, until, hold=hold)
 
         try:
             answer = yield Ask(make)
@@ -389,7 +395,8 @@ class Workload:
             elif lost.asked:
                 place.home.leaks += count
             raise
-        self.take(place, answer, unit)
+        if self.take(place, answer, unit) and unit is not None and not place.home.transactional:
+            self.world.marks[marks.HELD] += 1
 
     def take(self, place: Place, answer: object, unit: Unit | None, *, peek: bool = False) -> int:
         """Put what was handed out into the books; how many messages it was."""
@@ -413,7 +420,7 @@ class Workload:
         for _ in range(3 if place is not None else 0):
             assert place is not None
             try:
-                answer = yield Ask(_peek(place.name, after))
+                answer = yield Ask(peek(place.name, after))
             except Lost:
                 return
             if not self.take(place, answer, None, peek=True):
@@ -428,7 +435,7 @@ class Workload:
         """Send without a transaction."""
         item, messages = self.item(app.node.index, None, plain=True)
         try:
-            answer = yield Ask(_send(0, (item,)))
+            answer = yield Ask(send(0, (item,)))
         except Lost as lost:
             if not lost.asked:
                 self.ledger.refuse(OnceqError("it was lost before it was sent"), messages)
@@ -438,11 +445,3 @@ class Workload:
             return
         for message in messages:
             message.done = True
-
-
-def _peek(name: str, after: int) -> Callable[[int, int], Receive]:
-    return lambda owner, request: Receive(owner, request, name, count_max=5, peek=True, after=after)
-
-
-def _send(number: int, items: tuple[SendItem, ...]) -> Callable[[int, int], Send]:
-    return lambda owner, request: Send(owner, request, number, items)

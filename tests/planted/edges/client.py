@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from onceq import errors
+from onceq.cli import draining
+from onceq.client import consuming, whole
 from onceq.client import unit as unit_module
-from onceq.client import whole
 from onceq.core import send, transaction
 from onceq.packet.heads import Head
 from tests.planted.planted import SIM, Planted
+
+LOOPS = "tests/property/test_consuming.py::test_nothing_is_lost_and_nothing_comes_twice_unsaid"
 
 
 def _nothing_dooms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +57,38 @@ def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "Head", SimpleNamespace(unpack=without))
 
 
+def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that is left commits in place of giving back."""
+
+    def undo(tx: Any) -> None:
+        if not tx._unit.over:
+            tx.commit()
+
+    monkeypatch.setattr(consuming, "_undo", undo)
+
+
+def _loops_take_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop takes its message as it did before: outside of its transaction."""
+
+    def taken(tx: Any, course: consuming.Course) -> Any:
+        try:
+            return tx._manager.receive_many(course.queue, course.batch, timeout=course.slice_s())
+        except errors.ReceiveTimeout:
+            return None if course.nothing_came() else consuming.NOTHING
+
+    monkeypatch.setattr(consuming, "_taken", taken)
+
+
+def _doubts_are_believed_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What became of a commit whose answer was lost is not looked at."""
+    monkeypatch.setattr(consuming.Course, "settled", lambda self, error, outcome: None)
+
+
+def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in a pipe counts as read."""
+    monkeypatch.setattr(draining.Drain, "_unread", lambda self: 0)
+
+
 PLANTED = (
     Planted("a-refused-send-dooms-nothing", _nothing_dooms, SIM),
     Planted(
@@ -70,5 +105,13 @@ PLANTED = (
         "transactions-of-two-streams-are-one",
         _streams_are_one,
         "tests/property/test_whole.py::test_what_is_complete_is_one_transaction_and_all_of_it",
+    ),
+    Planted("loops-commit-what-is-at-hand", _loops_commit_what_is_at_hand, LOOPS),
+    Planted("loops-take-for-good", _loops_take_for_good, LOOPS),
+    Planted("doubts-are-believed-done", _doubts_are_believed_done, LOOPS),
+    Planted(
+        "pipes-take-all",
+        _pipes_take_all,
+        "tests/unit/cli/test_cli_draining.py::test_what_is_not_read_is_waited_for",
     ),
 )

@@ -162,6 +162,7 @@ class ReceiveHead(_Head):
     allow_peek: bool = False
     pick: int = 0
     value: bytes = b""
+    hold: bool = False
 
 
 class MoveHead(_Head):
