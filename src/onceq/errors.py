@@ -497,7 +497,7 @@ class PortInUse(Refused):
 
 
 class OperationCancelled(Refused):
-    """The queue manager stopped, or the handle was closed, before this could finish."""
+    """The receive was given up, or its queue closed, before this could finish."""
 
     code, hresult = "operation-cancelled", 0xC00E0008
     cure = "Ask again; nothing was received."
@@ -514,10 +514,17 @@ class MessagesMissing(Refused):
 
 
 class ServiceNotAvailable(Refused):
-    """No queue manager answers there."""
+    """The queue manager is away: it does not run, has stopped, or was lost. Try again.
+
+    Whatever its stop or death does to an application is of this class; only a commit of which
+    nobody can say whether it happened is InDoubt.
+    """
 
     code, hresult = "service-not-available", 0xC00E000B
-    cure = "Start the queue manager (`qm run`), or correct where to connect."
+    cure = (
+        "Try again when it is back: start the queue manager (`qm run`), or correct where to "
+        "connect. Nothing of what was asked has happened, unless the code is `connection-lost`."
+    )
 
 
 class LinkLost(ServiceNotAvailable):
@@ -525,6 +532,13 @@ class LinkLost(ServiceNotAvailable):
 
     code = "connection-lost"
     cure = "Connect again and look whether it happened: `outcome` for a commit."
+
+
+class HandleLost(ServiceNotAvailable):
+    """The queue manager was lost, or has stopped, and with it a queue that was held open."""
+
+    code = "handle-lost"
+    cure = "Open the queue again."
 
 
 class TransactionLost(ServiceNotAvailable):

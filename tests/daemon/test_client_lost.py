@@ -234,7 +234,7 @@ def test_open_transactions_are_over_when_their_connection_is(
             "commit": tx.commit,
             "remove": partial(tx.remove, T, 0, 1 << 60),
         }
-        with pytest.raises(errors.TransactionOver, match=r"connection was lost"):
+        with pytest.raises(errors.TransactionLost, match=r"connection was lost"):
             steps[step]()
         settled(qm)
         tx_again = qm.transaction()
@@ -248,7 +248,7 @@ def test_a_connection_lost_in_a_receive_of_a_transaction(
 ) -> None:
     qm.send(T, b"1", transactional=True)
     relay.cut(Code.RECEIVE, AFTER)
-    with pytest.raises(errors.TransactionOver, match="connection was lost"), qm.transaction() as tx:
+    with pytest.raises(errors.TransactionLost, match="connection was lost"), qm.transaction() as tx:
         tx.receive(T, timeout=0)
     assert qm.receive(T, timeout=WAIT_S).abort_count == 1
 
@@ -276,7 +276,7 @@ def test_a_queue_held_open_is_not_held_on_another_connection(relay: Relay, qm: A
     held = qm.open_queue(T)
     relay.cut(Code.LOOK, BEFORE)
     qm.status()
-    with pytest.raises(errors.InvalidHandle):
+    with pytest.raises(errors.HandleLost):
         held.peek()
     held.close()
 
@@ -415,7 +415,7 @@ def test_a_manager_that_stops_ends_waits_in_order(daemon: Daemon) -> None:
         daemon.stop()
         thread.join(WAIT_S)
         (error,) = raised
-        assert isinstance(error, (errors.OperationCancelled, errors.ServiceNotAvailable))
+        assert type(error) is errors.ServiceNotAvailable
 
 
 def test_a_closed_client_says_so(daemon: Daemon) -> None:

@@ -147,7 +147,7 @@ class Receiver:
         tx = self._qm.transaction()
         held = 0
         try:
-            batch = tx.hold(self._queue, count, timeout=timeout)
+            batch = tx._hold(self._queue, count, timeout=timeout)
             held = len(batch)
             self._writer.write(batch)
             with self._guard.step():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from typing import cast
 
@@ -13,8 +14,6 @@ from onceq.model.run import Buffer
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
-IDLE_S = 0.5
-"""A connection unused for longer is looked at before it is used again."""
 CANCEL_S_MAX = 1.0
 """How long a cancelled receive waits for the manager to hear of it."""
 LOOK_TURNS = 3
@@ -35,7 +34,7 @@ class AsyncLink(asyncio.Protocol):
         self._held: list[Buffer] = []
         self._number = 0
         self._lost: OnceqError | None = None
-        self._used = self._loop.time()
+        self._poll = select.poll()
         self._writable = asyncio.Event()
         self._writable.set()
         self._greeted: asyncio.Future[Greeting | OnceqError] = self._loop.create_future()
@@ -76,20 +75,23 @@ class AsyncLink(asyncio.Protocol):
         return self._lost is None
 
     async def look(self) -> bool:
-        """See Link. A few turns of the loop let it notice that the other side is gone."""
-        if self._lost is None and self._loop.time() - self._used > IDLE_S:
+        """See Link. If there is something to read, a few turns of the loop let it be noticed that
+        the other side is gone, or says that it stops."""
+        if self._lost is None and self._poll.poll(0):
             for _ in range(LOOK_TURNS):
                 await asyncio.sleep(0)
         return self._lost is None
 
-    def _lose(self, text: str) -> None:
+    def _lose(self, text: str, kind: type[ServiceNotAvailable] = LinkLost) -> None:
+        """See SocketLink."""
         if self._lost is None:
-            self._lost = LinkLost(text)
+            self._lost = kind(text)
+        self._poll = select.poll()  # its descriptor may be another connection's soon
         self._writable.set()
         waiting, self._waiting = self._waiting, {}
         for future, _ in waiting.values():
             if not future.done():
-                future.set_result(LinkLost(text))
+                future.set_result(kind(text))
         if not self._greeted.done():
             self._greeted.set_result(ServiceNotAvailable(text))
         if self._transport is not None:
@@ -130,7 +132,6 @@ class AsyncLink(asyncio.Protocol):
         self._held += frames.frame(number, request.code, request.head, *data)
         if not request.lazy and self._transport is not None:
             held, self._held = self._held, []
-            self._used = self._loop.time()
             self._transport.writelines(held)
 
     async def _give_up(self, number: int, future: asyncio.Future[object], request: Request) -> None:
@@ -158,8 +159,9 @@ class AsyncLink(asyncio.Protocol):
             own.abort()
             return
         own.set_write_buffer_limits(high=WRITE_BYTES_MAX)
+        plain = own.get_extra_info("socket")
+        self._poll.register(plain.fileno(), select.POLLIN)
         if not self._address.path:
-            plain = own.get_extra_info("socket")
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         own.writelines(frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "onceq")))
 
@@ -179,7 +181,11 @@ class AsyncLink(asyncio.Protocol):
                 self._greeted.set_result(greeting(head))
             return
         if number == 0:
-            self._lose(f"the queue manager ended the connection: {failure(head)}")
+            error = failure(head)
+            if isinstance(error, ServiceNotAvailable):
+                self._lose(error.text, ServiceNotAvailable)  # behind the last answer
+            else:
+                self._lose(f"the queue manager ended the connection: {error}")
             return
         future, request = self._waiting.pop(number, (None, None))
         if future is None or request is None:

@@ -265,7 +265,7 @@ class Consuming:
 def _taken(tx: Transaction, course: Course) -> Batch | None:
     """Messages; none of them: look whether to stop; None: the time is over."""
     try:
-        return tx.hold(course.queue, course.batch, timeout=course.slice_s())
+        return tx._hold(course.queue, course.batch, timeout=course.slice_s())
     except ReceiveTimeout:
         return None if course.nothing_came() else NOTHING
 
@@ -392,7 +392,7 @@ class AsyncConsuming:
 async def _taken_async(tx: AsyncTransaction, course: Course) -> Batch | None:
     """See ``_taken``."""
     try:
-        return await tx.hold(course.queue, course.batch, timeout=course.slice_s())
+        return await tx._hold(course.queue, course.batch, timeout=course.slice_s())
     except ReceiveTimeout:
         return None if course.nothing_came() else NOTHING
 

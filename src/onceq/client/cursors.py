@@ -11,7 +11,7 @@ from onceq.client.link import Request
 from onceq.client.plans import Plan
 from onceq.client.session import Session
 from onceq.client.unit import Unit
-from onceq.errors import InvalidHandle, OnceqError
+from onceq.errors import HandleLost, InvalidHandle, OnceqError
 from onceq.model.message import Message
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
@@ -103,7 +103,7 @@ class Cursor(_Place):
 
     def close(self) -> None:
         """Give it back."""
-        with contextlib.suppress(InvalidHandle):
+        with contextlib.suppress(InvalidHandle, HandleLost):
             self._queue.run(self._closing())
         if self._alone:
             self._queue.close()
@@ -157,7 +157,7 @@ class AsyncCursor(_Place):
 
     async def close(self) -> None:
         """Give it back."""
-        with contextlib.suppress(InvalidHandle):
+        with contextlib.suppress(InvalidHandle, HandleLost):
             await self._queue.run(self._closing())
         if self._alone:
             await self._queue.close()

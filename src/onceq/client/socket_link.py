@@ -83,7 +83,7 @@ class SocketLink:
         self._slots: dict[int, _Slot] = {}
         self._held: list[Buffer] = []
         self._number = 0
-        self._lost: LinkLost | None = None
+        self._lost: ServiceNotAvailable | None = None
         self._quick: set[int] = set()
         try:
             self.greeting = self._greet()
@@ -132,15 +132,30 @@ class SocketLink:
             else:
                 if not data:
                     self._lose(f"the queue manager at {self._address} closed the connection")
+                elif not self._slots:
+                    self._overhear()
         return self._lost is None
 
-    def _lose(self, text: str) -> None:
-        """Nobody will ever get an answer on this connection any more."""
+    def _overhear(self) -> None:
+        """Something came although nobody waits: the queue manager says that it stops."""
+        if self._reading.acquire(blocking=False):
+            try:
+                self._read()
+            finally:
+                self._reading.release()
+                self._hand_on()
+
+    def _lose(self, text: str, kind: type[ServiceNotAvailable] = LinkLost) -> None:
+        """Nobody will ever get an answer on this connection any more.
+
+        Args:
+            kind: LinkLost: what was asked may have happened. ServiceNotAvailable: it has not.
+        """
         if self._lost is None:
-            self._lost = LinkLost(text)
+            self._lost = kind(text)
         while self._slots:
             with contextlib.suppress(KeyError):
-                self._slots.popitem()[1].put(LinkLost(text))
+                self._slots.popitem()[1].put(kind(text))
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -190,15 +205,29 @@ class SocketLink:
                 if self._lost is not None:  # It broke before the slot could be seen.
                     self._slots.pop(number, None)
                     raise ServiceNotAvailable(str(self._lost))
+            pieces = _few(pieces)
             try:
-                self._write(pieces)
+                done = self._socket.sendmsg(pieces)
+            except OSError as error:
+                self._unsent(number, f"the connection to {self._address} broke: {error}")
+                return
+            try:
+                self._write_rest(pieces, done)
             except OSError as error:
                 self._lose(f"the connection to {self._address} broke: {error}")
 
-    def _write(self, pieces: Sequence[Buffer]) -> None:
-        if len(pieces) > PIECES_MAX:
-            pieces = [b"".join(pieces)]
-        done = self._socket.sendmsg(pieces)
+    def _unsent(self, number: int, text: str) -> None:
+        """Nothing of a frame could be written, so that its request has not happened. Whoever
+        waits for other answers reads on: they may be there, or the reason why they are not."""
+        self._slots.pop(number, None)
+        if self._slots:
+            self._lost = self._lost or LinkLost(text)
+        else:
+            self._lose(text)
+        if number:
+            raise ServiceNotAvailable(text)
+
+    def _write_rest(self, pieces: Sequence[Buffer], done: int) -> None:
         if done == sum(map(len, pieces)):
             return
         for piece in pieces:
@@ -246,6 +275,14 @@ class SocketLink:
                 slot.nudge()
                 return
 
+    def _told(self, error: OnceqError) -> None:
+        """The queue manager ends the connection, and says why."""
+        if isinstance(error, ServiceNotAvailable):
+            # It stops in order, and this comes behind the last answer.
+            self._lose(error.text, ServiceNotAvailable)
+        else:
+            self._lose(f"the queue manager at {self._address} ended the connection: {error}")
+
     def _read(self) -> None:
         size = min(max(self._parser.wanted, READ_BYTES_MIN), READ_BYTES_MAX)
         try:
@@ -255,7 +292,8 @@ class SocketLink:
             answers = self._parser.feed(data)
             for number, code, head, rest in answers:
                 if number == 0:
-                    raise ConnectionError(f"the queue manager ended it: {failure(head)}")
+                    self._told(failure(head))
+                    return
                 slot = self._slots.pop(number, None)
                 if slot is not None:
                     slot.put(_result(code, head, rest))
@@ -277,6 +315,11 @@ class SocketLink:
                 raise BlockingIOError
             if wait_readable(self._socket.fileno(), left):
                 return self._socket.recv(size, socket.MSG_DONTWAIT)
+
+
+def _few(pieces: list[Buffer]) -> list[Buffer]:
+    """Not more pieces than the system takes at once."""
+    return [b"".join(pieces)] if len(pieces) > PIECES_MAX else pieces
 
 
 def _result(code: int, head: memoryview, rest: memoryview) -> object:

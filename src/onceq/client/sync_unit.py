@@ -21,7 +21,7 @@ from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.tracking import Tracked, copies, wishes
 from onceq.client.unit import Unit
-from onceq.errors import InvalidHandle, OnceqError, RolledBack, ServiceNotAvailable
+from onceq.errors import HandleLost, InvalidHandle, OnceqError, RolledBack, ServiceNotAvailable
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 from onceq.partners.deciding import What, committing
@@ -142,7 +142,7 @@ class Transaction(Taking):
         if more is not None:
             self._run(more)
 
-    def hold(self, queue: str, max: int, *, timeout: float | None) -> Batch:
+    def _hold(self, queue: str, max: int, *, timeout: float | None) -> Batch:
         """Take from a queue of whatever kind, for loops that work one off (for the classes of
         this package and the command line)."""
         return cast(Batch, self._run(self._unit.hold(queue, count=max, timeout=timeout)))
@@ -279,11 +279,11 @@ class OpenQueue:
     def run(self, plan: Plan) -> Any:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
         if self.handle and not self._link.look():
-            self.handle = 0
-        if not self.handle:
-            raise InvalidHandle(
-                f"queue {self.name} is not open: it was closed, or its connection was lost"
+            raise HandleLost(
+                f"queue {self.name} was open on a connection that is lost; open it again"
             )
+        if not self.handle:
+            raise InvalidHandle(f"queue {self.name} is not open: it was closed")
         return self._manager.run(plan, self._link)
 
     def _asking(self, count: int, timeout: float | None, *, peek: bool, after: int = 0) -> Plan:

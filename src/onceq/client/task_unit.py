@@ -21,7 +21,7 @@ from onceq.client.results import Batch, MessageIds
 from onceq.client.session import Session
 from onceq.client.tracking import AsyncTracked, copies, wishes
 from onceq.client.unit import Unit
-from onceq.errors import InvalidHandle, OnceqError, RolledBack, ServiceNotAvailable
+from onceq.errors import HandleLost, InvalidHandle, OnceqError, RolledBack, ServiceNotAvailable
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 from onceq.partners.deciding import What, committing
@@ -105,23 +105,33 @@ class AsyncTransaction(AsyncTaking):
     ) -> AsyncTracked | None:
         """Send one message with the commit."""
         if not track:
-            await self._run(self._unit.send(destination, (body,), properties))
+            await self._send(destination, (body,), properties)
             return None
         manager, unit = self._manager, self._unit
         unit.check_open()
         properties = wishes(properties, await manager.tracking_queue())
         names = await manager.run(copies(destination))
         index = unit.total
-        await self._run(unit.send(destination, (body,), properties))
+        await self._send(destination, (body,), properties)
         made = AsyncTracked.within(unit.session, unit, index, names)
         made.manager = manager
         return cast(AsyncTracked, made)
 
     async def send_many(self, destination: str, bodies: Iterable[Body], **properties: Any) -> None:
         """Send several messages with the commit, in this order."""
-        await self._run(self._unit.send(destination, bodies, properties))
+        await self._send(destination, bodies, properties)
 
-    async def hold(self, queue: str, max: int, *, timeout: float | None) -> Batch:
+    async def _send(self, destination: str, bodies: Iterable[Body], values: dict[str, Any]) -> None:
+        """Gather them; ask the manager only if something must be asked, and on its connection."""
+        unit = self._unit
+        if unit.begun and self._link is not None and not await self._link.look():
+            unit.check_open()
+            raise unit.lost()
+        more = unit.offer(destination, bodies, values)
+        if more is not None:
+            await self._run(more)
+
+    async def _hold(self, queue: str, max: int, *, timeout: float | None) -> Batch:
         """Take from a queue of whatever kind, for loops that work one off (for the classes of
         this package and the command line)."""
         return cast(Batch, await self._run(self._unit.hold(queue, count=max, timeout=timeout)))
@@ -238,11 +248,11 @@ class AsyncOpenQueue:
     async def run(self, plan: Plan) -> Any:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
         if self.handle and not await self._link.look():
-            self.handle = 0
-        if not self.handle:
-            raise InvalidHandle(
-                f"queue {self.name} is not open: it was closed, or its connection was lost"
+            raise HandleLost(
+                f"queue {self.name} was open on a connection that is lost; open it again"
             )
+        if not self.handle:
+            raise InvalidHandle(f"queue {self.name} is not open: it was closed")
         return await self._manager.run(plan, self._link)
 
     def _asking(self, count: int, timeout: float | None, *, peek: bool, after: int = 0) -> Plan:

@@ -27,6 +27,7 @@ from onceq.errors import (
     MalformedPacket,
     OnceqError,
     OperationCancelled,
+    ServiceNotAvailable,
     UnknownVersion,
     UnsupportedOperation,
 )
@@ -114,6 +115,10 @@ def opened_head(result: Opened) -> frames.OpenedHead:
     )
 
 
+def _stops() -> ServiceNotAvailable:
+    return ServiceNotAvailable("the queue manager stops; this has not happened, ask again")
+
+
 class Transport(Protocol):
     """What an ApiConnection needs of its connection."""
 
@@ -170,6 +175,7 @@ class ApiConnection:
         self._starved = False
         self._blocked = False
         self._gone = False
+        self._stopping = False
         self.full = False
         """Whether to read nothing from it for now."""
         self.greeted = False
@@ -177,7 +183,7 @@ class ApiConnection:
 
     def data_received(self, data: Buffer) -> None:
         """Bytes have come."""
-        if self._gone:
+        if self._gone or self._stopping:
             return
         try:
             self._pending.extend(self._parser.feed(data))
@@ -321,6 +327,8 @@ class ApiConnection:
                 self._parked.append(request)
                 self._work()
                 return
+        if self._stopping and isinstance(result, OperationCancelled):
+            result = _stops()
         code, size = self._asked.pop(request)
         self._bytes -= size
         self._waits.pop(request, None)
@@ -380,14 +388,25 @@ class ApiConnection:
         return self._engine.clock.read().mono_us
 
     def stop(self) -> None:
-        """This manager stops in order: receives that still wait are answered so."""
+        """This manager stops in order: what it was asked is answered, and no more is taken on.
+        Receives that still wait are answered so."""
+        self._stopping = True
+        self._pending.clear()
         parked, self._parked = self._parked, []
         self._withdrawn.clear()
         for request in parked:
-            self._answer(request, OperationCancelled("the queue manager stops"))
+            self._answer(request, _stops())
         for request, (code, _) in list(self._asked.items()):
             if code == Code.RECEIVE:
                 self._engine.submit(CancelReceive(self._owner, 0, request))
+
+    def farewell(self) -> None:
+        """Behind the last answer: whatever was not answered has not happened, and will not."""
+        if self.greeted and not self._gone:
+            error = _stops()
+            self._transport.writelines(
+                frames.frame(0, FAILED, frames.Failure(error.code, error.text))
+            )
 
     def connection_lost(self) -> None:
         """The application is gone."""

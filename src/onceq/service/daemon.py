@@ -89,6 +89,7 @@ class Daemon:
         self._done_us = 0
         self._dialogue = False
         self._turns = 0
+        self._orderly = True
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
         self._asked: dict[int, Future[object]] = {}
@@ -111,6 +112,7 @@ class Daemon:
     def failed(self, error: BaseException) -> None:
         """See Gate: nothing more can be trusted but the disk."""
         log.critical("stopping at once: %s", error)
+        self._orderly = False
         if not self._over.done():
             self._over.set_result(error)
 
@@ -274,7 +276,7 @@ class Daemon:
             self.engine.stop()
         except StorageFailure as failure:
             return failure
-        await self._network.shut()
+        await self._network.shut(farewell=self._orderly)
         return self._over.result()
 
     def close(self) -> None:

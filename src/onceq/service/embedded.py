@@ -26,7 +26,6 @@ from typing import Any, TypeVar
 from onceq.directory.contract import Directory
 from onceq.errors import (
     OnceqError,
-    OperationCancelled,
     ServiceNotAvailable,
     StorageFailure,
     UsageError,
@@ -366,6 +365,7 @@ class EmbeddedHost:
             StorageFailure: The disk failed now; what was said before is true all the same.
         """
         failure: StorageFailure | None = None
+        orderly = False
         self._recovering.stop()
         with self._pumping:
             if self not in _hosts:
@@ -377,19 +377,21 @@ class EmbeddedHost:
                     self.engine.store.close()
             else:
                 try:
+                    self._network.cancel_waiting()
                     self.engine.stop()
+                    orderly = self._failure is None
                 except StorageFailure as error:
                     failure = error
-            over = OperationCancelled("the queue manager was closed before this could finish")
+            over = ServiceNotAvailable("this queue manager was closed before this could happen")
             self._failure = failure or over
         self._fail_all()
         self._failure = failure or ServiceNotAvailable("this queue manager was closed")
-        self._end_threads()
+        self._end_threads(orderly=orderly)
         if failure is not None:
             raise failure
 
-    def _end_threads(self) -> None:
-        self._await(self._network.shut())
+    def _end_threads(self, *, orderly: bool = False) -> None:
+        self._await(self._network.shut(farewell=orderly))
         self._network.in_loop(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -350,10 +350,17 @@ class AsyncNetwork:
             if isinstance(wire, ClientWire) and wire.api is not None:
                 wire.api.stop()
 
-    async def shut(self) -> None:
-        """Send what was said, and close every connection; those that hang are cut."""
+    async def shut(self, *, farewell: bool = False) -> None:
+        """Send what was said, and close every connection; those that hang are cut.
+
+        Args:
+            farewell: The manager has stopped in order: everything that it has taken on is
+                answered, so that applications can be told that nothing else has happened.
+        """
         self.stop_listening()
         for wire in list(self._open):
+            if isinstance(wire, ClientWire) and wire.api is not None and farewell:
+                wire.api.farewell()
             wire.close()
         self._flush()
         self._empty = asyncio.Event()

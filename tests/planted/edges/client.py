@@ -10,8 +10,10 @@ import pytest
 
 from onceq import errors
 from onceq.cli import draining
-from onceq.client import consuming, whole
+from onceq.client import consuming, task_unit, whole
 from onceq.client import unit as unit_module
+from onceq.client.async_link import AsyncLink
+from onceq.client.socket_link import SocketLink
 from onceq.core import send, transaction
 from onceq.packet.heads import Head
 from tests.planted.planted import SIM, Planted
@@ -89,6 +91,26 @@ def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining.Drain, "_unread", lambda self: 0)
 
 
+def _stops_without_a_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client hears of the end of its connection only, also in this process."""
+    monkeypatch.setattr(
+        SocketLink, "_told", lambda self, error: self._lose(f"the manager ended it: {error}")
+    )
+
+
+def _tasks_do_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection of tasks is used without a look whether it lives."""
+
+    async def look(self: AsyncLink) -> bool:
+        return self._lost is None
+
+    monkeypatch.setattr(AsyncLink, "look", look)
+
+
+def _lost_handles_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_unit, "HandleLost", errors.InvalidHandle)
+
+
 PLANTED = (
     Planted("a-refused-send-dooms-nothing", _nothing_dooms, SIM),
     Planted(
@@ -105,6 +127,23 @@ PLANTED = (
         "transactions-of-two-streams-are-one",
         _streams_are_one,
         "tests/property/test_whole.py::test_what_is_complete_is_one_transaction_and_all_of_it",
+    ),
+    Planted(
+        "a-farewell-is-not-understood",
+        _stops_without_a_farewell,
+        "tests/unit/client/test_client_socket_link.py::"
+        "test_a_farewell_says_that_what_was_not_answered_has_not_happened",
+    ),
+    Planted(
+        "tasks-do-not-look",
+        _tasks_do_not_look,
+        "tests/unit/client/test_client_async_link.py::"
+        "test_a_look_notices_that_the_other_side_has_gone",
+    ),
+    Planted(
+        "lost-handles-are-usage-errors",
+        _lost_handles_are_usage_errors,
+        "tests/daemon/test_client_away.py::test_both_faces_see_the_same",
     ),
     Planted("loops-commit-what-is-at-hand", _loops_commit_what_is_at_hand, LOOPS),
     Planted("loops-take-for-good", _loops_take_for_good, LOOPS),

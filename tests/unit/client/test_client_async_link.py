@@ -93,16 +93,29 @@ def test_a_lost_connection_reaches_everybody(tmp_path: Path) -> None:
     run(tmp_path, body)
 
 
-def test_a_look_notices_that_the_other_side_has_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("onceq.client.async_link.IDLE_S", -1.0)
+def test_a_look_notices_that_the_other_side_has_gone(tmp_path: Path) -> None:
+    """However short ago it was used: threads look each time, too."""
 
     async def body(link: AsyncLink, server: Scripted) -> None:
         assert await link.look()
         server.hang_up()
         assert link.alive
         assert not await link.look()
+
+    run(tmp_path, body)
+
+
+def test_a_farewell_says_that_what_was_not_answered_has_not_happened(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        first, second = (asyncio.create_task(link.call(look())) for _ in range(2))
+        request = (await soon(server.read))[0]
+        await soon(server.read)
+        server.say(request, 3)
+        server.fail(0, "service-not-available", "it stops")
+        assert await first == 3
+        with pytest.raises(ServiceNotAvailable, match="stops") as caught:
+            await second
+        assert not isinstance(caught.value, LinkLost)
 
     run(tmp_path, body)
 

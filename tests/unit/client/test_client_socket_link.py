@@ -218,6 +218,44 @@ def test_the_manager_may_end_it_with_a_reason(server: Scripted, link: SocketLink
         future.result(WAIT_S)
 
 
+FAREWELL = (0, "service-not-available", "it stops")
+
+
+def test_a_farewell_says_that_what_was_not_answered_has_not_happened(
+    server: Scripted, link: SocketLink
+) -> None:
+    first = begun(lambda: link.call(look()))
+    request = server.read()[0]
+    second = begun(lambda: link.call(look()))
+    server.read()
+    server.say(request, 3)
+    server.fail(*FAREWELL)
+    assert first.result(WAIT_S) == 3
+    with pytest.raises(ServiceNotAvailable, match="stops") as caught:
+        second.result(WAIT_S)
+    assert not isinstance(caught.value, LinkLost)
+    assert not link.alive
+
+
+def test_a_farewell_that_nobody_waited_for_is_noticed_by_a_look(
+    server: Scripted, link: SocketLink
+) -> None:
+    server.fail(*FAREWELL)
+    assert link.alive
+    assert not link.look()
+    with pytest.raises(ServiceNotAvailable):
+        link.call(look())
+
+
+def test_what_could_not_be_written_has_not_happened(server: Scripted, link: SocketLink) -> None:
+    """Between the look and the first byte: the manager can know nothing of it."""
+    server.hang_up()
+    with pytest.raises(ServiceNotAvailable) as caught:
+        link.call(look())
+    assert not isinstance(caught.value, LinkLost)
+    assert not link.alive
+
+
 @pytest.mark.parametrize("raw", [b"\xff" * 64, b"\x0c\0\0\0\x01\0\0\0\0\0\x01\0\0\0\0\0"])
 def test_nonsense_from_the_manager_ends_it(server: Scripted, link: SocketLink, raw: bytes) -> None:
     future = begun(lambda: link.call(look()))

@@ -29,6 +29,7 @@ from onceq.errors import (
     SendFailed,
     ServiceNotAvailable,
     StorageFailure,
+    TransactionLost,
     TransactionOver,
     TransactionUsage,
 )
@@ -364,9 +365,9 @@ def test_a_begun_transaction_is_over_when_its_connection_is(
         work.begun = True
         error = ServiceNotAvailable("gone") if code == Code.COMMIT else LinkLost("cut")
         script.will(code, error)
-        with pytest.raises(TransactionOver, match="connection was lost"):
+        with pytest.raises(TransactionLost, match="connection was lost"):
             script.run(step(work))
-        with pytest.raises(TransactionOver, match="connection was lost"):
+        with pytest.raises(TransactionLost, match="connection was lost"):
             script.run(work.commit())
 
 
