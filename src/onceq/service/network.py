@@ -346,7 +346,7 @@ class AsyncNetwork:
 
     def cancel_waiting(self) -> None:
         """Tell applications whose receives still wait that this manager stops in order."""
-        for wire in self._open:
+        for wire in list(self._open):  # an embedded manager is closed from another thread
             if isinstance(wire, ClientWire) and wire.api is not None:
                 wire.api.stop()
 
