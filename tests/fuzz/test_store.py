@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore, StorageFailure
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store import checkpoints, identification
+from onceq.store import checkpoints, identification, promises
 from onceq.store.check import check
 from onceq.store.framing import Framing
 from onceq.store.log import LogStore
@@ -85,6 +85,60 @@ def test_no_bytes_upset_the_small_files(data: bytes) -> None:
     assert identification.read_closed(disk, PATH, ID) == identification.Closed()
     with pytest.raises(DECLARED):
         checkpoints.newest(disk, PATH, ID)
+
+
+@given(data=st.binary(max_size=1_600), good=st.booleans())
+def test_no_bytes_upset_the_promise(data: bytes, good: bool) -> None:
+    """PROMISED and KEPT: a promise that was made, or a declared error; never anything else."""
+    disk = SimFiles()
+    promise = promises.Promise(800, 64, 4096, 40)
+    promises.write_promised(disk, PATH, ID, promise)
+    promises.write_kept(disk, PATH, ID, 40, [(0, 8)])
+    offset = promises.SLOT_BYTES if good else 0
+    for name in (promises.PROMISED_FILE, promises.KEPT_FILE):
+        disk.write(disk.open(f"{PATH}/{name}"), offset, [data])
+    try:
+        found = promises.read_promised(disk, PATH, ID)
+    except DECLARED:
+        assert not good
+    else:
+        assert found == promise
+    try:
+        kept = promises.read_kept(disk, PATH, ID, checkpoints.Head(40, 1, ()))
+    except DECLARED:
+        return
+    assert kept == ((0, 8),)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 12_000), min_size=1, max_size=5),
+    at=st.integers(0, 60_000),
+    mask=st.integers(1, 255),
+    data=st.data(),
+)
+def test_what_is_read_is_right_or_refused(
+    sizes: list[int], at: int, mask: int, data: st.DataObject
+) -> None:
+    """One byte altered anywhere in a segment, and any part of any record asked for."""
+    disk = SimFiles()
+    store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=65_536)
+    records = [Random(n).randbytes(size) for n, size in enumerate(sizes)]
+    places = [store.append([record]) + FRAME_HEADER for record in records]
+    store.sync()
+    store.checkpoint([b"state"], store.position)
+    store.abandon()
+    disk.flip(f"{PATH}/log-{0:016x}.seg", 64 + at, mask)
+    again = LogStore.open(PATH, disk.kill(), segment_bytes=65_536)
+    for place, record in zip(places, records, strict=True):
+        start = data.draw(st.integers(0, len(record)))
+        end = data.draw(st.integers(start, len(record)))
+        inside = place - FRAME_HEADER <= at < place - FRAME_HEADER + frame_size(len(record))
+        try:
+            assert again.read(place + start, end - start) == record[start:end]
+        except DamagedRecord:
+            assert inside, "another record pays for it"
+    again.close()
 
 
 @given(position=EDGES, epoch=EDGES, size=EDGES, chunk=EDGES, count=EDGES)

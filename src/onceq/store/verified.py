@@ -21,6 +21,7 @@ from typing import Final
 
 from onceq.errors import DamagedPiece, DamagedRecord, StorageFailure
 from onceq.model.log import BLOCK_BYTES, FRAME_ALIGN, FRAME_HEADER, padded
+from onceq.model.run import Buffer
 from onceq.store.files import Files
 from onceq.store.framing import Frame, Framing, table_bytes
 from onceq.store.scan import SEGMENT_HEADER, Segment
@@ -74,7 +75,7 @@ class VerifiedLog:
         self._whole: OrderedDict[int, Frame] = OrderedDict()
         self._lock = threading.Lock()
 
-    def read(self, segment: Segment, address: int, size: int) -> bytes:
+    def read(self, segment: Segment, address: int, size: int) -> Buffer:
         """Bytes of a record, as they were written.
 
         Raises:
@@ -101,7 +102,7 @@ class VerifiedLog:
             short = 0 < len(data) < end - start
             places = [_block(frame, at) for at in wrong]
             raise _damaged(segment, places, CUT_SHORT if short else WRONG)
-        return data[address - start : address - start + size]
+        return memoryview(data)[address - start : address - start + size]
 
     def forget(self, base: int, end: int) -> None:
         """A segment is given back: what is remembered of it means nothing any more."""
@@ -144,7 +145,7 @@ class VerifiedLog:
                 self._tables.popitem(last=False)
         return table
 
-    def _plain(self, segment: Segment, frame: Frame, address: int, size: int) -> bytes:
+    def _plain(self, segment: Segment, frame: Frame, address: int, size: int) -> Buffer:
         """Of a record with one checksum."""
         offset = segment.offset(frame.position)
         try:
@@ -164,7 +165,7 @@ class VerifiedLog:
                 while len(self._whole) > WHOLE_MAX:
                     self._whole.popitem(last=False)
         at = address - frame.position
-        return data[at : at + size]
+        return memoryview(data)[at : at + size]
 
     # ---- finding frames -------------------------------------------------------------------------
 

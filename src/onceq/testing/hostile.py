@@ -37,10 +37,10 @@ class HostileEngine(Engine):
         super().__init__(**parts)
         self._perform[Persisted] = self._persisted
 
-    def settle(self, decisions: Sequence[Decision]) -> None:
+    def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
         """Also keep the records, for checks of recovery."""
         self.node.recovery.archive.keep(decisions)
-        super().settle(decisions)
+        return super()._append(decisions)
 
     def submit(self, item: Input) -> None:
         """Let an input through; what a peer sent may suffer."""

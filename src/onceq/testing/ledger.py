@@ -171,6 +171,8 @@ class Ledger:
         """Managers whose applications have deleted their own dead-letter queue."""
         self.purged: dict[tuple[int, tuple[int, str]], int] = {}
         """(sender, destination): when an operator last purged that outgoing queue."""
+        self.rotten: set[int] = set()
+        """Messages that may be set aside as damaged (``rot.py``)."""
         self.repeats = 0
         """Repetitions of messages that nobody promised to deliver only once."""
         self._orders: dict[int, int] = {}

@@ -59,6 +59,8 @@ GROUP_FOUND_DONE = "group asked for again, found committed"
 GROUP_KEPT = "group committed in another life of its manager"
 GROUP_TWICE = "group written twice, sent once"
 SETTLED = "doubt settled by the receiver"
+ROTTEN = "stored byte altered by itself"
+SET_ASIDE = "damaged message set aside"
 REPLAYED = "recovery compared with all records since the beginning"
 
 REQUIRED: Final = (
@@ -69,7 +71,7 @@ REQUIRED: Final = (
     PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
-    GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED,
+    GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, SET_ASIDE,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
 

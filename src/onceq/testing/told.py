@@ -71,6 +71,8 @@ class Told:
             if message is None:
                 self.world.wrong(f"I13: class {ack.message_class:#x} about nothing that was sent")
             assert message is not None
+            if uid in self.world.ledger.rotten:
+                continue
             place = self.world.verdict.place_of(message, ack.response_queue)
             groups[uid, f"{place.node}\\{place.name}", node].append(ack)
             self._one(message, place, ack)

@@ -98,11 +98,23 @@ class Verdict:
                 continue
             for place in message.places:
                 copy = message.copies[place.key]
-                if message.unit is not None:
+                if message.uid in ledger.rotten:
+                    end = self._rotten(message, place, copy)
+                elif message.unit is not None:
                     end = self._ordered(message, place, copy)
                 else:
                     end = self._plain(message, place, copy)
                 self.ends[end] = self.ends.get(end, 0) + 1
+
+    def _rotten(self, message: Message, place: Place, copy: Copy) -> str:
+        """Its bytes, or some beside them, were altered where it was stored: it may have been set
+        aside there, and everything that is made of it. What was handed out was right."""
+        unit = message.unit
+        if unit is not None and copy.received > 1:
+            self._wrong(message, place, copy, "I4, received twice")
+        if unit is not None and unit.status is Status.ABORTED and copy.received:
+            self._wrong(message, place, copy, "I3, not committed")
+        return "damaged"
 
     def _wrong(self, message: Message, place: Place, copy: Copy, what: str) -> None:
         unit = message.unit

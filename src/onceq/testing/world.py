@@ -19,6 +19,7 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
 from onceq.service.history import History
 from onceq.store.log import LogStore
+from onceq.testing import marks
 from onceq.testing.apps import App, Program
 from onceq.testing.coordinators import Coordinators
 from onceq.testing.disk import SimFiles
@@ -30,6 +31,7 @@ from onceq.testing.network import SimNetwork
 from onceq.testing.node import Node
 from onceq.testing.operators import Operators
 from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw
+from onceq.testing.rot import Rot
 from onceq.testing.tap import Tap
 from onceq.testing.told import ADMIN, Told
 from onceq.testing.trace import Trace, Violation
@@ -195,6 +197,7 @@ class World:
         begun = self.now
         apps = self._populate()
         Faults(self)
+        Rot(self)
         self._run_until(begun + self.options.safety_us, lambda: False)
         self._calm()
         self._quiet(apps)
@@ -205,6 +208,8 @@ class World:
             assert node.engine is not None
             self.tap.ends(node, node.engine.manager)
             self._recount(node.engine.manager)
+            if len(node.engine.manager.state.damages):
+                self.marks[marks.SET_ASIDE] += 1
             node.recovery.in_the_end(node.engine.manager)
         self.verdict.judge()
         self.told.judge()

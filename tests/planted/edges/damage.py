@@ -15,7 +15,7 @@ from onceq.store.log import LogStore
 from onceq.store.promises import Promise, Promised
 from onceq.store.scan import Segment
 from onceq.store.verified import VerifiedLog
-from tests.planted.planted import Planted
+from tests.planted.planted import SIM, Planted
 
 DAMAGE = "tests/unit/service/test_damage.py::"
 LOST = "tests/crash/test_lost_files.py::"
@@ -124,6 +124,7 @@ def reserve_of_large_disks(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = (
+    Planted("altered-bytes-received", reads_not_verified, SIM, first=20),
     Planted("reads-not-verified", reads_not_verified, DAMAGE + "test_a_peek_finds_damage_too"),
     Planted(
         "damage-costs-the-record", damage_costs_the_record,

@@ -1,0 +1,111 @@
+"""Stored bytes that change by themselves, in some worlds.
+
+A byte of a message that lies before the checkpoint of a running manager, and that is durable, is
+altered. The judge is told which messages share its block: they may be set aside, and whatever
+follows from that (``Verdict``); nothing wrong may ever be handed out, and no other message suffers.
+Blocks in which anything else lies than messages of applications are left alone: what is lost with
+an acknowledgment is not the judge's matter here.
+
+Watches: I23.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onceq.core.chunk import REMOVED
+from onceq.model.log import BLOCK_BYTES, FRAME_HEADER, padded
+from onceq.store.log import LogStore
+from onceq.testing import marks
+from onceq.testing.tap import body_of
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+    from onceq.testing.world import World
+
+SHARE = 0.15
+"""Of all worlds."""
+UID_BYTES = 8
+
+
+class Rot:
+    """Plans the next altered byte after each one."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rng = world.stream("rot")
+        if self.rng.random() < SHARE:
+            self._every_us = world.options.safety_us // self.rng.randint(3, 20)
+            self._plan()
+
+    def _plan(self) -> None:
+        world = self.world
+
+        def due() -> None:
+            if world.network.faulty:
+                self._strike(self.rng.choice(world.nodes))
+                self._plan()
+
+        world.at(world.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
+
+    def _strike(self, node: Node) -> None:
+        """Alter a byte of some old message, if there is one that may be."""
+        if node.engine is None:
+            return
+        store, state = node.engine.store, node.engine.manager.state
+        assert isinstance(store, LogStore)
+        covered = store._checkpoint.position
+        places = sorted(
+            {
+                (address, length)
+                for holder, _, lane in state.all_lanes()
+                for chunk in lane.chunks()
+                for address, length, known in zip(
+                    chunk.addresses, chunk.lengths, chunk.states, strict=True
+                )
+                if known != REMOVED and address + length <= covered
+            }
+        )
+        if not places:
+            return
+        address, length = self.rng.choice(places)
+        at = address + self.rng.randrange(length)
+        start, end = self._block(store, at)
+        near = [place for place in places if place[0] < end and sum(place) > start]
+        uids = [self._uid(node, *place) for place in near]
+        if None in uids:
+            return
+        segment = next(s for s in store._table[1] if s.base <= at < s.end)
+        node.disk.flip(segment.path, segment.offset(at), 1 << self.rng.randrange(8))
+        self.world.ledger.rotten.update(uid for uid in uids if uid is not None)
+        self.world.marks[marks.ROTTEN] += 1
+        self.world.note("rot", node.name, at)
+
+    @staticmethod
+    def _block(store: LogStore, at: int) -> tuple[int, int]:
+        """The bytes that cannot be told from a damaged one."""
+        segments = store._table[1]
+        segment = next(s for s in segments if s.base <= at < s.end)
+        frame = store._verified._frame(segment, at)
+        begin = frame.position + FRAME_HEADER
+        if not frame.blocks:
+            return frame.position, frame.end
+        start = begin + (at - begin) // BLOCK_BYTES * BLOCK_BYTES
+        return start, min(start + BLOCK_BYTES, begin + padded(frame.size))
+
+    def _uid(self, node: Node, address: int, length: int) -> int | None:
+        """Which message of the books lies there; None if it is another one."""
+        assert node.engine is not None
+        store = node.engine.store
+        assert isinstance(store, LogStore)
+        segment = next(s for s in store._table[1] if s.base <= address < s.end)
+        packet = node.disk.read(segment.file, segment.offset(address), length)
+        try:
+            message_class, body = body_of(packet)
+        except (AssertionError, LookupError, ValueError, ArithmeticError):
+            return None
+        uid = int.from_bytes(body[:UID_BYTES], "little")
+        message = self.world.ledger.messages.get(uid) if len(body) >= UID_BYTES else None
+        if message is None or message_class or message.body != body:
+            return None
+        return uid
