@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from onceq.client.why import why
 from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan
 from onceq.testing.relay import Passing, faithful
-from tests.conformance.world import Node, World
+from onceq.testing.tap import names_end
+from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
@@ -165,3 +167,209 @@ def test_a_number_that_comes_with_another_message_is_not_acknowledged(world: Wor
     a.once(Q, b"4")
     world.run(60)
     assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
+
+
+# ---- what its receiver has left ---------------------------------------------------------------
+
+
+def twin_of(world: World, node: Node, files: SimFiles) -> Node:
+    """Another process with the identity of a manager, on a copy of its disk."""
+    twin = Node(world, "TWIN", node.settings)
+    twin.kill()
+    twin.identity = node.identity
+    put_back(twin, files)
+    return twin
+
+
+def dead(node: Node) -> dict[bytes, int]:
+    try:
+        return {m.body: m.message_class for m in node.messages("SYSTEM$;DEADXACT")}
+    except TimeoutError:
+        return {}
+
+
+def test_what_waited_in_a_backup_and_had_arrived_meanwhile_does_not_come_again(
+    world: World,
+) -> None:
+    a, b = world["A"], world["B"]
+    world.cut("A", "B")
+    a.once(Q, b"1", b"2")
+    backup = image(a)
+    a.kill()
+    a.start()
+    world.mend("A", "B")
+    a.once(Q, b"3")
+    world.run(20)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3"]
+    put_back(a, backup)
+    a.once(Q, b"4")
+    world.run(5)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
+    assert a.look("outgoing-queue", Q).messages == 0
+    assert dead(a) == {}
+
+
+def test_two_copies_side_by_side_lose_nothing_and_repeat_nothing(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"a0")
+    world.run(5)
+    twin = twin_of(world, a, image(a))
+    for at in range(1, 4):
+        a.once(Q, b"a%d" % at)
+        twin.once(Q, b"t%d" % at)
+        world.run(7 * at)
+    world.run(120)
+    bodies = b.bodies(LOCAL)
+    assert sorted(bodies) == [b"a0", b"a1", b"a2", b"a3", b"t1", b"t2", b"t3"]
+    for letter in (b"a", b"t"):
+        mine = [body for body in bodies if body.startswith(letter)]
+        assert mine == sorted(mine), "each in its own order"
+    for node in (a, twin):
+        assert node.look("outgoing-queue", Q).messages == 0
+        assert dead(node) == {}
+    assert a.look("status").clashes, "the older one is told of the other"
+    assert "Another queue manager" in why(asdict(a.look("outgoing-queue", Q)))
+
+
+def test_what_two_copies_both_have_is_sent_by_one_of_them(world: World) -> None:
+    """Both have messages that never arrived, in a stream that the receiver has left."""
+    a, b = world["A"], world["B"]
+    link = world.link("A", "B")
+    link.policy = lambda p: [] if p.kind == 0 and p.number > 1 else faithful(p)
+    a.once(Q, b"1", b"2", b"3")
+    world.run(1)
+    twin = twin_of(world, a, image(a))
+    # Somebody with newer streams has been there: what is not accepted is closed.
+    newer(world, a)
+    link.policy = faithful
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"1", b"N", b"2", b"3"]
+    left = [node.look("outgoing-queue", Q).messages for node in (a, twin)]
+    assert left == [0, 0]
+    found = {**dead(a), **dead(twin)}
+    assert found == {b"2": 0xC003, b"3": 0xC003}, "one has sent them, the other does not know"
+
+
+def newer(world: World, node: Node) -> None:
+    """A message in a newer stream of a manager comes to B, as another life of it would send it."""
+    link = world.link(node.identity.name, "B")
+    kept = link.data()[0]
+    packet = bytearray(kept.packet)
+    at, _ = names_end(packet, 0)
+    struct.pack_into("<QII", packet, at + 4, kept.stream + (1 << 32), 1, 0)
+    start = packet.index(b"1", at + 20 + 56)
+    packet[start : start + 1] = b"N"
+    link.inject(replace(kept, packet=bytes(packet)))
+    world.run(0.5)
+
+
+def only_first(passing: Passing) -> list[tuple[int, Passing]]:
+    """Of each stream only the first message gets through."""
+    return [] if passing.kind == 0 and passing.number > 1 else faithful(passing)
+
+
+def stranded(world: World, *bodies: bytes) -> None:
+    """A has messages in a stream of which B has taken the first, and which B has left."""
+    link = world.link("A", "B")
+    link.policy = lambda p: [] if p.kind in (1, 3) else only_first(p)
+    world["A"].once(Q, *bodies)
+    world.run(0.5)
+    newer(world, world["A"])
+
+
+@pytest.mark.parametrize("victim", ["A", "B"])
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_settling_what_is_stranded_survives_crashes(world: World, victim: str, kept: int) -> None:
+    """So many of the packets that settle it get through; then one of the two dies."""
+    stranded(world, b"1", b"2", b"3")
+    link = world.link("A", "B")
+    passed = 0
+
+    def some(passing: Passing) -> list[tuple[int, Passing]]:
+        nonlocal passed
+        if passing.kind != 3:
+            return faithful(passing)
+        passed += 1
+        return faithful(passing) if passed <= kept else []
+
+    link.policy = some
+    world.run(100)
+    link.policy = faithful
+    world[victim].crash()
+    world[victim].start()
+    if kept == 2:
+        world["B"].crash()
+        world["B"].start()
+    world.run(120)
+    assert world["B"].bodies(LOCAL) == [b"1", b"N", b"2", b"3"]
+    assert world["A"].look("outgoing-queue", Q).messages == 0
+    assert dead(world["A"]) == {}
+    # What is sent next, and what comes after a checkpoint and a restart, goes on.
+    world["A"].once(Q, b"4")
+    world.run(5)
+    assert world["B"].bodies(LOCAL)[-1] == b"4"
+
+
+def test_what_comes_before_something_accepted_is_not_delivered_any_more(world: World) -> None:
+    """Order counts: a later message of the stream was accepted, so this one is told of."""
+    link = world.link("A", "B")
+    link.policy = lambda p: [] if p.kind in (1, 3) or p.number == 2 else faithful(p)
+    world["A"].once(Q, b"1", b"2")
+    world.run(0.5)
+    (first, *_) = link.data()
+    # Another life of A has ended number 2, and gone on with number 3 of the same stream.
+    packet = bytearray(first.packet)
+    at, _ = names_end(packet, 0)
+    struct.pack_into("<QII", packet, at + 4, first.stream, 3, 1)
+    struct.pack_into("<I", packet, MESSAGE, 77)
+    link.inject(replace(first, packet=bytes(packet)))
+    world["A"].once(Q, b"3")
+    newer(world, world["A"])
+    link.policy = faithful
+    world.run(120)
+    assert world["B"].bodies(LOCAL) == [b"1", b"1", b"N"]
+    assert dead(world["A"]) == {b"2": 0x8002}
+    assert world["A"].look("outgoing-queue", Q).messages == 0
+
+
+def test_what_nobody_remembers_is_in_doubt_and_kept(world: World) -> None:
+    stranded(world, b"1", b"2")
+    b = world["B"]
+    assert b.engine is not None
+    state = b.engine.manager.state
+    state.memories.lost()
+    state.memories.forgotten.update(dict.fromkeys(state.progress, 1 << 63))
+    world.link("A", "B").policy = faithful
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"1", b"N"]
+    assert dead(world["A"]) == {b"1": 0xC003, b"2": 0xC003}
+
+
+def test_many_streams_wait_behind_one_that_is_stranded(world: World) -> None:
+    a, b = world["A"], world["B"]
+    stranded(world, b"s1", b"s2")
+    world.cut("A", "B")
+    for life in range(20):
+        a.kill()
+        a.start()
+        a.once(Q, b"%02d" % life)
+    world.link("A", "B").policy = faithful
+    world.mend("A", "B")
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"s1", b"sN", b"s2", *(b"%02d" % n for n in range(20))]
+    assert a.look("outgoing-queue", Q).messages == 0
+    assert dead(a) == {}
+
+
+def test_a_manager_without_the_extension_is_not_asked(world: World) -> None:
+    world = World("A", "B", settings=fast(settle_doubts=False))
+    world["B"].create("q")
+    stranded(world, b"1", b"2")
+    link = world.link("A", "B")
+    link.policy = faithful
+    world.run(300)
+    assert [p for p in link.seen if p.kind == 3] == []
+    assert world["B"].bodies(LOCAL) == [b"1", b"N"]
+    view = world["A"].look("outgoing-queue", Q)
+    assert view.unacknowledged == 2, "they wait for their time"
+    assert view.clash

@@ -115,6 +115,12 @@ def _unprocessed(view: Mapping[str, Any], name: str) -> str:
 
 
 def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
+    if view["stranded_since"]:
+        return (
+            f"{name}: connected; {some} wait in a stream that the receiver has left since "
+            f"{clock(view['stranded_since'])} for a newer one of another life of this manager; it "
+            "is asked what it has accepted of them, and the others go on in a newer stream still"
+        )
     unheard = view["no_ack_count"]
     if view["behind_stream"]:
         some += f" ({view['behind_stream']} follow when those from before the last start are gone)"

@@ -20,7 +20,7 @@ from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
 from onceq.core.admitting import refusal_of, refusal_room, room_for, stream_room, verdicts
 from onceq.core.change_builder import ChangeBuilder
-from onceq.core.clashes import strange, twice
+from onceq.core.clashes import twice
 from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
 from onceq.core.desk import Desk
 from onceq.core.doubts import settled_by, settling
@@ -46,6 +46,7 @@ from onceq.core.records import (
 )
 from onceq.core.repeated import new_places
 from onceq.core.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.stranded import acked_strangely
 from onceq.core.strangers import sweep, unasked_room
 from onceq.core.tracing import trace_arrival
 from onceq.core.trust import (
@@ -93,7 +94,7 @@ def arrived(desk: Desk, item: Arrived) -> None:
         for packet in run.packets:
             told = parse_order_ack(packet)
             if not gave(desk, told.stream):
-                strange(desk, peer, run.source, told)
+                acked_strangely(desk, peer, run.source, told)
             elif believes_order_ack(desk, peer, told):
                 order_acked(desk, told)
     elif run.kind == FINAL_ACK:

@@ -156,23 +156,30 @@ def told(desk: Desk, peer: Peer, said: TwoLives) -> None:
 # ---- streams that nobody here has begun --------------------------------------------------------
 
 
-def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> None:
-    """An order acknowledgment names a stream that no life in our records has given.
+def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
+    """An order acknowledgment names a stream that no life in our records has given; whether that
+    may be believed.
 
     Streams that begin from now on are newer; otherwise they would be stale where this one is. Only
     a manager for which messages wait may say so, and only of a time that is near: else anybody
     could make our streams end at the end of time.
     """
     if source != peer.peer or not _waits(desk, peer):
-        return
-    state = desk.state
-    near = ack.stream >> 32 <= desk.now.wall_s + STREAM_AHEAD_S_MAX
+        return False
     note(
         desk, desk.identity.guid, STREAM, told_by=desk.name_of(source), at=peer.address,
         stream=f"{ack.stream:#018x}",
     )  # fmt: skip
-    if near and ack.stream >= state.stamp << 32 | state.next_ordinal:
-        rise_above(desk, ack.stream)
+    rise(desk, ack.stream)
+    return True
+
+
+def rise(desk: Desk, stream: int) -> None:
+    """Let streams that begin from now on be newer than one of another life, if its time is near."""
+    state = desk.state
+    near = stream >> 32 <= desk.now.wall_s + STREAM_AHEAD_S_MAX
+    if near and stream >= state.stamp << 32 | state.next_ordinal:
+        rise_above(desk, stream)
 
 
 def _waits(desk: Desk, peer: Peer) -> bool:

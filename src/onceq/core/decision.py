@@ -177,6 +177,9 @@ class Transmit:
         relink: (byte offset of the packet in the joined bytes, previous number to write there):
             the head of what is unacknowledged carries 0, the successor of an expired message
             the number before it (EOD-6, EOD-7).
+        renumber: (byte offset of the first, how many packets, stream, number and previous number
+            to write into that; each further one has the next): what has moved to another stream
+            (``core/stranded.py``).
         more: Whether the core has more for this session when there is more room.
         before: (outgoing queue, lane, counter): up to where each had been transmitted before.
     """
@@ -186,6 +189,7 @@ class Transmit:
     count: int
     recoverable: int
     relink: tuple[tuple[int, int], ...] = ()
+    renumber: tuple[tuple[int, int, int, int, int], ...] = ()
     more: bool = False
     before: tuple[tuple[int, int, int], ...] = ()
 

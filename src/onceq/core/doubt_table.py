@@ -131,6 +131,11 @@ class Memories:
 
     def __init__(self) -> None:
         self._left: OrderedDict[tuple[bytes, str, int], Memory] = OrderedDict()
+        self._claims: dict[tuple[bytes, str, int], int] = {}
+        """Streams that were left, and the stream that goes on with what was not accepted of them
+        (``core/stranded.py``)."""
+        self.forgotten: dict[tuple[bytes, str], int] = {}
+        """By sender and queue: the newest stream of which nothing is known any more."""
 
     def advance(
         self, progress: Progress, stream: int, first: int, last: int, *, surely_new: bool
@@ -144,8 +149,10 @@ class Memories:
             if progress.stream and not progress.vague:
                 self._leave(progress)
             known = progress.stream and not progress.vague
-            fresh = surely_new and not (progress.stream or progress.vague)
-            progress.since = 1 if known or fresh else first
+            sure = known or (surely_new and not (progress.stream or progress.vague))
+            progress.since = 1 if sure else first
+            if not sure:
+                self._forgot(progress.source, progress.key, stream - 1)
             progress.stream, progress.last, progress.passed = stream, progress.since - 1, ()
         elif progress.vague:
             progress.since, progress.last, progress.passed = first, first - 1, ()
@@ -158,10 +165,29 @@ class Memories:
         progress.last = last
 
     def _leave(self, progress: Progress) -> None:
+        self._keep(progress.source, progress.key, self.current(progress, closed=True))
+
+    def _keep(self, source: bytes, key: str, memory: Memory) -> None:
         left = self._left
-        left[progress.source, progress.key, progress.stream] = self.current(progress, closed=True)
+        left[source, key, memory.stream] = memory
         while len(left) > LEFT_STREAMS_MAX:
-            left.popitem(last=False)
+            gone, _ = left.popitem(last=False)
+            self._claims.pop(gone, None)
+            self._forgot(*gone)
+
+    def _forgot(self, source: bytes, key: str, stream: int) -> None:
+        self.forgotten[source, key] = max(self.forgotten.get((source, key), 0), stream)
+
+    def claim(self, key: tuple[bytes, str, int], by: int) -> None:
+        """Another stream of the sender goes on with what was not accepted of one that was left, or
+        never begun."""
+        if key not in self._left:
+            self._keep(key[0], key[1], Memory(key[2], 1, 0, closed=True))
+        self._claims[key] = by
+
+    def claimed(self, source: bytes, key: str, stream: int) -> int:
+        """The stream that goes on with the rest of another one; 0 if none does."""
+        return self._claims.get((source, key, stream), 0)
 
     @staticmethod
     def current(progress: Progress, *, closed: bool = False) -> Memory:
@@ -195,10 +221,13 @@ class Memories:
     def lost(self) -> None:
         """The store was restored from a backup: nothing is known of what was left."""
         self._left.clear()
+        self._claims.clear()
 
     def __iter__(self) -> Iterator[tuple[tuple[bytes, str, int], Memory]]:
         return iter(self._left.items())
 
-    def load(self, source: bytes, key: str, memory: Memory) -> None:
+    def load(self, source: bytes, key: str, memory: Memory, claimed: int = 0) -> None:
         """From a checkpoint."""
         self._left[source, key, memory.stream] = memory
+        if claimed:
+            self._claims[source, key, memory.stream] = claimed

@@ -15,7 +15,6 @@ Upholds: I6, I11 (a dead letter changes its reason once, on record), I24 (bounde
 
 from __future__ import annotations
 
-from onceq.core.addressing import arrival_key
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, LOCKED
 from onceq.core.clashes import told
@@ -24,27 +23,17 @@ from onceq.core.doubt_table import Doubt
 from onceq.core.graves import journal_takes
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.outgoing import connect, held
-from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Advance, Change, Move, Op
+from onceq.core.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Move, Op
+from onceq.core.remembering import answer
 from onceq.core.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
-from onceq.core.strangers import known
-from onceq.core.trust import FORGED, FUTURE, disbelieve, from_the_future, serves
-from onceq.core.turning import heard, note
+from onceq.core.stranded import address_of_queue, learn, post, turned
+from onceq.core.trust import FORGED, disbelieve, serves
+from onceq.core.turning import heard
 from onceq.model.classes import MessageClass
-from onceq.model.identity import guid_text
-from onceq.model.limits import INQUIRY_STREAMS_MAX, STRANGERS_SHARE, STREAMS_MAX
-from onceq.model.names import Kind
+from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.packet.acks import FinalAck
-from onceq.packet.address import Address
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import (
-    Inquiry,
-    Memory,
-    TurnedAway,
-    TwoLives,
-    inquiry,
-    parse_settling,
-    settlement,
-)
+from onceq.packet.settle import Inquiry, Memory, TurnedAway, TwoLives, parse_settling
 
 
 def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
@@ -54,13 +43,15 @@ def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
     for packet in run.packets:
         said = parse_settling(packet)
         if isinstance(said, Inquiry):
-            _answer(desk, peer, said)
+            answer(desk, peer, said)
         elif isinstance(said, TurnedAway):
             heard(desk, peer, said)
+            turned(desk, peer, said)
         elif isinstance(said, TwoLives):
             told(desk, peer, said)
         else:
             _settle(desk, peer, said)
+            learn(desk, peer, said)
 
 
 # ---- the sender ----------------------------------------------------------------------------
@@ -80,11 +71,8 @@ def inquire(desk: Desk, outgoing: Outgoing) -> None:
     if peer is not None:
         entries = [(s, _live_from(outgoing, s, last)) for s, last in sorted(streams.items())]
         for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
-            asked = Inquiry(_address(outgoing), tuple(entries[at : at + INQUIRY_STREAMS_MAX]))
-            note(desk, peer, inquiry(
-                asked, own=desk.identity.guid, own_message=desk.passing_number(),
-                sent_time=desk.now.wall_s, destination_manager=peer.peer,
-            ))  # fmt: skip
+            some = tuple(entries[at : at + INQUIRY_STREAMS_MAX])
+            post(desk, peer, Inquiry(address_of_queue(outgoing), some))
     outgoing.inquiry_us = desk.later_us(desk.settings.resend_wait_s(outgoing.inquiries))
     desk.timer(outgoing.inquiry_us, Timer.INQUIRE, outgoing.number)
 
@@ -123,13 +111,6 @@ def _live_from(outgoing: Outgoing, stream: int, last: int) -> int:
     for first, _ in lane.ranges(AVAILABLE, base + 1, end=end):
         return first - base
     return max(end - base, last + 1)
-
-
-def _address(outgoing: Outgoing) -> Address:
-    name = outgoing.name
-    if name.kind is Kind.DIRECT:
-        return Address(7, direct=name.direct)
-    return Address(3, number=name.number)
 
 
 def _settle(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
@@ -233,34 +214,3 @@ def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) 
     if doubt is None or (doubt.flags & PUT_NACK_ARRIVAL and not doubt.arrived):
         move.heirs = ((ACKS_OWED, 0, int(IN_DOUBT)),)
     build.move(move)
-
-
-# ---- the receiver --------------------------------------------------------------------------
-
-
-def _answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
-    """Take note of what will never come, then say what did."""
-    state = desk.state
-    key, _ = arrival_key(desk, asked.destination)
-    found = []
-    for stream, live_from in sorted(asked.streams):
-        progress = state.progress.get((peer.peer, key))
-        room = STREAMS_MAX if known(desk, peer.peer) else STREAMS_MAX // STRANGERS_SHARE
-        if progress is None and len(state.progress) >= room:
-            continue
-        here, last = (progress.stream, progress.last) if progress is not None else (0, 0)
-        if stream > here and from_the_future(desk, stream):
-            disbelieve(desk, peer, FUTURE, source=guid_text(peer.peer), stream=f"{stream:#018x}")
-            continue
-        if live_from and (stream > here or (stream == here and live_from - 1 > last)):
-            change = Change(desk.now.wall_s)
-            change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
-            desk.record(change)
-        memory = state.memory_of(peer.peer, key, stream)
-        if memory is not None:
-            found.append(memory)
-    if found:
-        note(desk, peer, settlement(
-            found, own=desk.identity.guid, own_message=desk.passing_number(),
-            sent_time=desk.now.wall_s, destination_manager=peer.peer,
-        ))  # fmt: skip

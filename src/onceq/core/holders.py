@@ -18,6 +18,7 @@ from onceq.model.connection import ConnectionStatus
 from onceq.model.limits import CONNECTION_HISTORY_MAX
 from onceq.model.names import FormatName, Kind
 from onceq.model.queue import QueueProperties
+from onceq.packet.settle import Memory
 
 TRANSACTIONAL_LANE = 8
 """The lane of an outgoing queue's transactional messages; 0 to 7 are priorities of the others."""
@@ -195,6 +196,7 @@ class Outgoing(Holder):
         "closing",
         "connected_s",
         "connecting",
+        "fence",
         "for_strangers",
         "history",
         "inquiries",
@@ -205,6 +207,7 @@ class Outgoing(Holder):
         "last_ack_s",
         "left",
         "left_known",
+        "moved_to",
         "name",
         "old",
         "pace",
@@ -215,7 +218,9 @@ class Outgoing(Holder):
         "served_before",
         "served_from",
         "session",
+        "stranded_s",
         "stream",
+        "told",
         "transmitted",
         "trouble",
         "turned_away",
@@ -240,11 +245,19 @@ class Outgoing(Holder):
         """By lane: no message behind that counter has ever been transmitted, as far as
         ``left_known``; those up to it may have been."""
         self.left_known = True
+        self.fence = 0
+        """A stream that was announced because the receiver has left those in which messages wait
+        (``core/stranded.py``); 0: none."""
+        self.moved_to = 0
+        """Up to this counter packets in the log have the numbers of another stream."""
         # of the running process
         self.last_ack = (0, 0)
         self.last_ack_s = 0
         self.last_ack_count = 0
         self.session = 0
+        self.told: dict[int, Memory] = {}
+        self.stranded_s = 0
+        """Since when it is known that the receiver has left the stream that is transmitted."""
         self.connecting = False
         self.inquiry_us = 0
         self.inquiries = 0

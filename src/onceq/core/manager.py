@@ -37,6 +37,7 @@ from onceq.core import (
     receive,
     snapshot,
     sparse,
+    stranded,
     subqueues,
     transaction,
     transmit,
@@ -421,7 +422,7 @@ def _expire(desk: Desk) -> None:
 _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
     Timer.RECEIVE: receive.timed_out,
     Timer.ORDER_ACK: order_acks.ack_due,
-    Timer.RESEND: outgoing.resend,
+    Timer.RESEND: stranded.ring,
     Timer.CONNECT: outgoing.retry,
     Timer.INQUIRE: doubts.ring,
     Timer.RETRY: poison.ring,

@@ -297,7 +297,7 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
         outgoing.last_ack_s = desk.now.wall_s
     build = ChangeBuilder(desk)
     for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
-        _release(build, outgoing, first, count)
+        release(build, outgoing, first, count)
     if not build.change.moves:
         return
     build.record(forced=False)
@@ -313,7 +313,7 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
         pace.due_us = 0
 
 
-def _release(build: ChangeBuilder, outgoing: Outgoing, first: int, count: int) -> None:
+def release(build: ChangeBuilder, outgoing: Outgoing, first: int, count: int) -> None:
     """Forget a range, but for the messages whose end is wanted (EOD-11), and the copies that the
     computer journal shall have where no end will be told (HTTP-13)."""
     lane = TRANSACTIONAL_LANE

@@ -71,7 +71,16 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             [q.number, q.parent.number, q.sub] for q in state.subqueues.values() if q.parent
         ],
         "outgoing": [
-            [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s]
+            [
+                o.number,
+                str(o.name),
+                o.stream,
+                o.base,
+                list(o.old.items()),
+                o.paused_s,
+                o.fence,
+                o.moved_to,
+            ]
             for o in state.outgoing.values()
         ],
         "marks": [
@@ -106,9 +115,18 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             if p.reset is not None
         ],
         "left": [
-            [source.hex(), key, m.stream, m.since, m.last, m.passed]
+            [
+                source.hex(),
+                key,
+                m.stream,
+                m.since,
+                m.last,
+                m.passed,
+                state.memories.claimed(source, key, m.stream),
+            ]
             for (source, key, _), m in state.memories
         ],
+        "forgotten": [[s.hex(), k, n] for (s, k), n in state.memories.forgotten.items()],
         "doubts": state.doubts.dump(),
         "branches": state.branches.dump(),
         "groups": state.groups.dump(),
@@ -137,8 +155,9 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.make_queue(restore_properties(properties))
     for number, parent, name in head["subqueues"]:
         state.make_subqueue(number, parent, name)
-    for number, name, stream, base, old, paused_s in head["outgoing"]:
+    for number, name, stream, base, old, paused_s, *more in head["outgoing"]:
         outgoing = state.make_outgoing(number, name)
+        outgoing.fence, outgoing.moved_to = more or (0, 0)
         outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
         outgoing.left_known = False
         outgoing.old = dict(map(tuple, old))
@@ -173,9 +192,11 @@ def restore(state: State, checkpoint: bytes) -> None:
         )  # fmt: skip
     for source, key, *reset in head.get("resets", ()):
         state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
-    for source, key, stream, since, last, passed in head["left"]:
+    for source, key, stream, since, last, passed, *claimed in head["left"]:
         memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
-        state.memories.load(bytes.fromhex(source), key, memory)
+        state.memories.load(bytes.fromhex(source), key, memory, sum(claimed))
+    for source, key, stream in head.get("forgotten", ()):
+        state.memories.forgotten[bytes.fromhex(source), key] = stream
     state.doubts.load(head["doubts"])
     state.outcomes.load(head["outcomes"])
     for source, key, number, at, *sent in head["seen"]:

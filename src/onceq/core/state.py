@@ -232,6 +232,22 @@ class State:
                 del self.streams[stream]
             end = base
 
+    def _move_stream(self, outgoing: Outgoing, stream: int, first: int, last: int) -> None:
+        """What waits from ``first`` to ``last`` goes on in another stream, with its own numbers;
+        streams that were begun behind it stay as they are."""
+        for s in outgoing.stretches():
+            if first - 1 <= s.base < last:
+                self.streams.pop(s.stream, None)
+                outgoing.old.pop(s.stream, None)
+        self.streams[stream] = outgoing
+        outgoing.moved_to, outgoing.fence = last, 0
+        if outgoing.base >= last:
+            outgoing.old[stream] = first - 1
+            return
+        if outgoing.base < first - 1:
+            outgoing.old[outgoing.stream] = outgoing.base
+        outgoing.stream, outgoing.base = stream, first - 1
+
     def _move(self, move: Move, wall_s: int) -> None:
         holder = self.holders[move.holder]
         lane = holder.lane(move.lane)
@@ -467,6 +483,14 @@ class State:
             self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
         elif setup.what == "restart":
             self.next_message = max(self.next_message, values["message"])
+        elif setup.what == "fence":
+            self._outgoing(values["number"]).fence = values["stream"]
+        elif setup.what == "moved-stream":
+            outgoing = self._outgoing(values["number"])
+            self._move_stream(outgoing, values["stream"], values["first"], values["last"])
+        elif setup.what == "claim":
+            key = (bytes.fromhex(values["source"]), values["key"], values["stream"])
+            self.memories.claim(key, values["by"])
         else:
             return False
         return True

@@ -23,7 +23,17 @@ from onceq.packet.acks import order_ack
 class _Load:
     """What goes into one Transmit."""
 
-    __slots__ = ("before", "bytes", "count", "messages", "pieces", "recoverable", "relink", "size")
+    __slots__ = (
+        "before",
+        "bytes",
+        "count",
+        "messages",
+        "pieces",
+        "recoverable",
+        "relink",
+        "renumber",
+        "size",
+    )
 
     def __init__(self, room: Room) -> None:
         self.messages = room.messages
@@ -31,6 +41,7 @@ class _Load:
         self.pieces: list[Piece] = []
         self.relink: list[tuple[int, int]] = []
         self.before: dict[tuple[int, int], int] = {}
+        self.renumber: list[tuple[int, int, int, int, int]] = []
         self.count = self.recoverable = self.size = 0
 
     def leaving(self, outgoing: Outgoing, lane: int) -> None:
@@ -72,7 +83,7 @@ def room(desk: Desk, item: Room) -> None:
         desk.act(
             Transmit(
                 item.session, tuple(load.pieces), load.count, load.recoverable,
-                tuple(load.relink), more,
+                tuple(load.relink), tuple(load.renumber), more,
                 tuple((*where, last) for where, last in load.before.items()),
             )
         )  # fmt: skip
@@ -121,7 +132,10 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
         return False
     last = last_allowed(desk, outgoing)
     for first, count in _take(lane, outgoing.sent + 1, load, last=last):
-        if lane.state(first - 1) != AVAILABLE:
+        if first <= outgoing.moved_to:
+            place = (*outgoing.place_of(first), outgoing.previous_of(first))
+            load.renumber.append((load.size, count, *place))
+        elif lane.state(first - 1) != AVAILABLE:
             load.relink.append((load.size, outgoing.previous_of(first)))
         size = lane.size(first, count)
         load.pieces += lane.extents(first, count)

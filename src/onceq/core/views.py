@@ -175,6 +175,7 @@ class OutgoingView:
     next_hops: tuple[str, ...]
     history: tuple[ConnectionView, ...]
     clash: str
+    stranded_since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,4 +388,5 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         next_hops=management.next_hops(desk, outgoing),
         history=tuple(map(connection_view, outgoing.history)),
         clash=found_of(desk, desk.identity.guid),
+        stranded_since=outgoing.stranded_s,
     )

@@ -283,6 +283,23 @@ def set_previous(packet: bytearray | memoryview, start: int, size: int, previous
     at.U32.pack_into(packet, start + offset + at.TX_PREVIOUS, previous)
 
 
+def set_places(
+    packets: bytearray, start: int, count: int, stream: int, number: int, previous: int
+) -> None:
+    """Write another stream into packets that stand one after another, and numbers that follow.
+
+    Args:
+        start: Where the first is; all must have been checked, and be transactional.
+        number, previous: Of the first; each further one has the next, linked to the one before.
+    """
+    for n in range(number, number + count):
+        offset = tx_offset(packets, start)
+        assert offset, "only transactional messages stand in a stream"
+        at.PLACE.pack_into(packets, start + offset + at.TX_STREAM, stream, n, previous)
+        previous = n
+        start += at.packet_size(packets, start)
+
+
 def set_class(packet: bytearray | memoryview, start: int, size: int, message_class: int) -> None:
     """Write another class into a packet inside a larger buffer, as dead letters have it.
 

@@ -54,6 +54,8 @@ TX_FLAGS: Final = 0
 TX_STREAM: Final = 4
 TX_NUMBER: Final = 12
 TX_PREVIOUS: Final = 16
+PLACE: Final = struct.Struct("<QII")
+"""Stream, number and previous number, one after another."""
 TX_HEADER: Final = 20
 TX_CONNECTOR: Final = 0x0000_0001
 TX_FINAL_ACK: Final = 0x0000_0002

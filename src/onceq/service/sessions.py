@@ -28,7 +28,7 @@ from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet import layout
-from onceq.packet.decode import set_previous
+from onceq.packet.decode import set_places, set_previous
 from onceq.service.known import KnownPeers
 from onceq.wire.mqqb import session as protocol
 from onceq.wire.mqqb.internal import Life
@@ -382,10 +382,12 @@ class Sessions:
         if link is None or not link.session.opened:
             return
         data = self.engine.fetch(action.pieces)
-        if action.relink:
+        if action.relink or action.renumber:
             changed = bytearray(data)
             for at, previous in action.relink:
                 set_previous(changed, at, layout.packet_size(changed, at), previous)
+            for at, count, stream, number, previous in action.renumber:
+                set_places(changed, at, count, stream, number, previous)
             data = changed
         link.session.send(
             data,

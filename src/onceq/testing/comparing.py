@@ -34,7 +34,7 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     Outgoing: frozenset({
         "closing", "connected_s", "connecting", "history", "inquiries", "inquiry_us",
         "last_ack", "last_ack_count", "last_ack_s", "pace", "plain_sent", "retry_us", "sent",
-        "session", "transmitted", "trouble", "turned_away",
+        "session", "stranded_s", "told", "transmitted", "trouble", "turned_away",
     }),
     Progress: frozenset({
         "acked_us", "conflicts", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects",

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceq.core import arrival, lives, peers
+from onceq.core import arrival, lives, peers, remembering, stranded
 from onceq.core.accepted import Accepted
+from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Progress, Stretch
 from onceq.core.state import State
@@ -60,6 +61,11 @@ def _deaf(desk: Desk, *what: Any) -> None:
     pass
 
 
+def _all_moved(outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
+    lane = outgoing.ordered_lane
+    return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
+
+
 PLANTED = (
     Planted(
         "a-start-goes-on-with-the-numbers-of-the-last",
@@ -108,7 +114,22 @@ PLANTED = (
     ),
     Planted(
         "streams-of-another-life-are-not-noticed",
-        _patch(arrival, "strange", _deaf),
+        _patch(arrival, "acked_strangely", _deaf),
         CORE + "test_a_stream_of_another_life_is_noticed_and_ours_rise_above_it",
+    ),
+    Planted(
+        "two-copies-may-both-move-what-they-have",
+        _patch(remembering, "_claimed", lambda desk, peer, key, memory, fence: memory),
+        CASES + "test_what_two_copies_both_have_is_sent_by_one_of_them",
+    ),
+    Planted(
+        "what-was-accepted-meanwhile-is-moved-too",
+        _patch(stranded, "_fates", _all_moved),
+        CASES + "test_what_comes_before_something_accepted_is_not_delivered_any_more",
+    ),
+    Planted(
+        "what-waits-moves-without-a-fence",
+        _patch(stranded, "_fence", _deaf),
+        CASES + "test_two_copies_side_by_side_lose_nothing_and_repeat_nothing",
     ),
 )

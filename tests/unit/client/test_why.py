@@ -14,6 +14,7 @@ QUIET: dict[str, Any] = {
     "resend_at": 0, "resend_in_s": -1.0, "resend_count": 0, "offline_since": 0,
     "turned_away": "",
     "in_doubt": 0, "clash": "", "behind_stream": 0,
+    "stranded_since": 0,
 }  # fmt: skip
 THEN = 1_600_000_000
 
