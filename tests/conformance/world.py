@@ -361,6 +361,8 @@ class World:
         """
         self.directory = self.make_directory() if directory else None
         self.now_us = 1_000_000
+        self.wall_us = 0
+        """By how much the wall clock was set."""
         self.entropy = Random(1).randbytes
         self.settings = settings
         self.nodes: dict[str, Node] = {}
@@ -404,7 +406,7 @@ class World:
         return self.nodes[name]
 
     def now(self) -> Now:
-        return Now(START_S * 1_000_000 + self.now_us, self.now_us)
+        return Now(START_S * 1_000_000 + self.wall_us + self.now_us, self.now_us)
 
     def link(self, one: str, other: str) -> Link:
         return self.links.setdefault(frozenset((one, other)), Link())

@@ -132,4 +132,14 @@ PLANTED = (
         _patch(stranded, "_fence", _deaf),
         CASES + "test_two_copies_side_by_side_lose_nothing_and_repeat_nothing",
     ),
+    Planted(
+        "a-start-goes-on-after-any-restore",
+        _patch(lives, "begin", _same_life),
+        "tests/property/test_lives.py::test_restores_and_copies_at_random_moments",
+    ),
+    Planted(
+        "what-is-moved-is-moved-to-the-receiver-only",
+        _patch(remembering, "_fence", lambda desk, peer, key, asked: 0),
+        "tests/property/test_lives.py::test_restores_and_copies_at_random_moments",
+    ),
 )
