@@ -70,19 +70,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "subqueues": [
             [q.number, q.parent.number, q.sub] for q in state.subqueues.values() if q.parent
         ],
-        "outgoing": [
-            [
-                o.number,
-                str(o.name),
-                o.stream,
-                o.base,
-                list(o.old.items()),
-                o.paused_s,
-                o.fence,
-                o.moved_to,
-            ]
-            for o in state.outgoing.values()
-        ],
+        "outgoing": _outgoing(state),
         "marks": [
             [o.number, list(o.left.items())] for o in state.outgoing.values() if o.left_known
         ],
@@ -95,37 +83,13 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
             for o in state.outgoing.values()
             if o.served_from or o.served_before
         ],
-        "progress": [
-            [
-                p.source.hex(),
-                p.key,
-                p.stream,
-                p.last,
-                p.last_access_s,
-                p.since,
-                p.passed,
-                p.vague,
-                p.message,
-            ]
-            for p in state.progress.values()
-        ],
+        "progress": _progress(state),
         "resets": [
             [p.source.hex(), p.key, p.reset.at_s, p.reset.reason, p.reset.stream, p.reset.number]
             for p in state.progress.values()
             if p.reset is not None
         ],
-        "left": [
-            [
-                source.hex(),
-                key,
-                m.stream,
-                m.since,
-                m.last,
-                m.passed,
-                state.memories.claimed(source, key, m.stream),
-            ]
-            for (source, key, _), m in state.memories
-        ],
+        "left": _left(state),
         "forgotten": [[s.hex(), k, n] for (s, k), n in state.memories.forgotten.items()],
         "doubts": state.doubts.dump(),
         "branches": state.branches.dump(),
@@ -138,6 +102,30 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "regions": [base for base, _ in state.space.dump()],
         "lanes": lanes,
     }
+
+
+def _outgoing(state: State) -> list[list[Any]]:
+    return [
+        [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s, o.fence,
+         o.moved_to]
+        for o in state.outgoing.values()
+    ]  # fmt: skip
+
+
+def _progress(state: State) -> list[list[Any]]:
+    return [
+        [p.source.hex(), p.key, p.stream, p.last, p.last_access_s, p.since, p.passed, p.vague,
+         p.message]
+        for p in state.progress.values()
+    ]  # fmt: skip
+
+
+def _left(state: State) -> list[list[Any]]:
+    return [
+        [source.hex(), key, m.stream, m.since, m.last, m.passed,
+         state.memories.claimed(source, key, m.stream)]
+        for (source, key, _), m in state.memories
+    ]  # fmt: skip
 
 
 def restore(state: State, checkpoint: bytes) -> None:
@@ -184,19 +172,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.join_outgoing(number, name)
     (state.next_number, state.next_message, state.next_ordinal,
      state.next_transaction) = head["next"]  # fmt: skip
-    for source, key, stream, last, access, since, passed, vague, *message in head["progress"]:
-        raw = bytes.fromhex(source)
-        state.progress[raw, key] = Progress(
-            raw, key, stream=stream, last=last, last_access_s=access, since=since,
-            passed=tuple(map(tuple, passed)), vague=vague, message=sum(message),
-        )  # fmt: skip
-    for source, key, *reset in head.get("resets", ()):
-        state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
-    for source, key, stream, since, last, passed, *claimed in head["left"]:
-        memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
-        state.memories.load(bytes.fromhex(source), key, memory, sum(claimed))
-    for source, key, stream in head.get("forgotten", ()):
-        state.memories.forgotten[bytes.fromhex(source), key] = stream
+    _restore_streams(state, head)
     state.doubts.load(head["doubts"])
     state.outcomes.load(head["outcomes"])
     for source, key, number, at, *sent in head["seen"]:
@@ -211,6 +187,23 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.branches.load(head["branches"], memoryview(checkpoint))
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])
     state.space.prune()
+
+
+def _restore_streams(state: State, head: dict[str, Any]) -> None:
+    """What is known of incoming streams."""
+    for source, key, stream, last, access, since, passed, vague, *message in head["progress"]:
+        raw = bytes.fromhex(source)
+        state.progress[raw, key] = Progress(
+            raw, key, stream=stream, last=last, last_access_s=access, since=since,
+            passed=tuple(map(tuple, passed)), vague=vague, message=sum(message),
+        )  # fmt: skip
+    for source, key, *reset in head.get("resets", ()):
+        state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
+    for source, key, stream, since, last, passed, *claimed in head["left"]:
+        memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
+        state.memories.load(bytes.fromhex(source), key, memory, sum(claimed))
+    for source, key, stream in head.get("forgotten", ()):
+        state.memories.forgotten[bytes.fromhex(source), key] = stream
 
 
 def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview) -> None:

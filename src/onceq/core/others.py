@@ -1,0 +1,90 @@
+"""What is known of other managers: sessions with them, and how far their streams have come.
+
+Upholds: I24 (small entries, in bounded tables).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """An operator has set an incoming stream back: when, why, and from where."""
+
+    at_s: int
+    reason: str
+    stream: int
+    number: int
+
+
+@dataclass(slots=True)
+class Progress:
+    """What this receiver knows of one sender's messages to one queue.
+
+    ``stream``, ``last``, ``since``, ``passed``, ``message`` and ``vague`` are durable (EOD-21,
+    product D6); the rest is for the order acknowledgment and for operators (4.9).
+    """
+
+    source: bytes
+    key: str
+    stream: int = 0
+    last: int = 0
+    rejects: int = 0
+    duplicates: int = 0
+    gaps: int = 0
+    stale: int = 0
+    last_access_s: int = 0
+    session: int = 0
+    direct: bool = True
+    leads_to: int = 0
+    """Number of the queue that its last message was for, since the start; a redirection may have
+    led it there, which the key does not tell."""
+    due_us: int = 0
+    acked_us: int = 0
+    since_ack: int = 0
+    since: int = 1
+    """In the stream that it is in, everything from this number on is remembered."""
+    passed: tuple[tuple[int, int], ...] = ()
+    """Ranges (both ends included) of numbers that were never accepted and never will be."""
+    stale_stream: int = 0
+    """A stream left behind of which something came since the last message was accepted, and when:
+    running, for operators."""
+    stale_s: int = 0
+    reset: Reset | None = None
+    """The last time that an operator set it back."""
+    message: int = 0
+    """Message number of the last message accepted; 0: not known."""
+    conflicts: int = 0
+    """Messages that came under numbers which others had been accepted under."""
+    vague: bool = False
+    """The store was restored from a backup: what came between is not known."""
+
+
+@dataclass(slots=True)
+class Peer:
+    """One open session, as the core sees it."""
+
+    session: int
+    peer: bytes
+    address: str
+    outgoing: set[int] = field(default_factory=set)
+    messages: int = 0
+    recoverable: int = 0
+    acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
+    extended: bool = False
+    http: bool = False
+    turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """When (monotonic us) it may be told again that messages of a stream are turned away."""
+    life: bytes = b""
+    """Of its process, and the high half of the streams that it begins; empty: not told."""
+    stamp: int = 0
+    superseded: int = -1
+    """How many packets had been sent to it when a later life of the same manager was met."""
+    notes: deque[bytes] = field(default_factory=deque)
+    """Packets about doubts that wait to be sent."""
+    plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)
+    """(messages so far, recoverable so far, outgoing, lane, first, count) of what was sent
+    outside transactions, oldest first; both counts include the range. Where the second is -1 the
+    first one decides: express messages, and each message over HTTP."""
