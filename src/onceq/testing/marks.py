@@ -34,6 +34,7 @@ RECOVERY_CUT = "crash during recovery"
 SYNC_FAILED = "sync failed"
 ACKED = "positive acknowledgment message"
 NACKED = "negative acknowledgment message"
+DUE = "acknowledgment message that was due, and came"
 JOURNALED = "copy in the journal of a queue"
 OWN_GRAVE = "dead letter in the sender's own queue"
 GRAVE_GONE = "dead letter in the system's queue instead of the sender's own"
@@ -67,6 +68,7 @@ REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     HELD, DOOMED, RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED,
+    DOOMED, RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED, DUE,
     JOURNALED, OWN_HEADERS, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
     PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,

@@ -19,6 +19,7 @@ from onceq.model.message import Message as Decoded
 from onceq.model.time import NEVER_S
 from onceq.packet.decode import decode, glance
 from onceq.testing import marks
+from onceq.testing.ledger import Status
 
 if TYPE_CHECKING:
     from onceq.testing.ledger import Message, Place
@@ -76,8 +77,41 @@ class Told:
             place = self.world.verdict.place_of(message, ack.response_queue)
             groups[uid, f"{place.node}\\{place.name}", node].append(ack)
             self._one(message, place, ack)
-        for (uid, _, _), acks in groups.items():
+        told: set[tuple[int, str, int]] = set()
+        for (uid, key, _), acks in groups.items():
             self._together(self.world.ledger.messages[uid], acks)
+            told.update((uid, key, ack.message_class) for ack in acks)
+        for message in self.world.ledger.messages.values():
+            if message.unit is None or message.unit.status is not Status.COMMITTED:
+                continue
+            for place in message.places:
+                self._due(message, place, told)
+
+    def _due(self, message: Message, place: Place, told: set[tuple[int, str, int]]) -> None:
+        """What was asked for, and is certain to have happened, must have been told."""
+        p, copy = message.properties, message.copies[place.key]
+        if not p.admin_queue or place.node < 0 or place.deleted_us >= 0:
+            return
+        due: list[int] = []
+        if p.acknowledge & Acknowledge.POSITIVE_ARRIVAL and copy.received:
+            due.append(MessageClass.ACK_REACH_QUEUE)
+        if p.acknowledge & Acknowledge.POSITIVE_RECEIVE and copy.received and not copy.rejected:
+            due.append(MessageClass.ACK_RECEIVE)
+        for node, queue, reason in copy.graves:
+            # What is told of an end that was told to the sender by its receiver is told there.
+            home = node == message.node and queue in ("DEADXACT", "GRAVES")
+            bits = _BITS[bool(reason & NEGATIVE), bool(reason & ON_RECEIVE)]
+            if home and reason & NEGATIVE and reason != IN_DOUBT and p.acknowledge & bits:
+                due.append(reason)
+        key = f"{place.node}\\{place.name}"
+        for value in due:
+            self.world.marks[marks.DUE] += 1
+            if (message.uid, key, value) not in told:
+                self.world.wrong(
+                    f"I13: class {value:#06x} about message {message.uid} of M{message.node} to "
+                    f"{place} was due at {p.admin_queue}, and never came; received "
+                    f"{copy.received} times, graves {copy.graves}, {p.acknowledge!r}"
+                )
 
     def _wrong(self, message: Message, ack: Decoded, what: str) -> None:
         self.world.wrong(

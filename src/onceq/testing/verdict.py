@@ -167,9 +167,8 @@ class Verdict:
             self._check_claim(message, place, copy, reason)
         if copy.received:
             # A receive that commits after its queue was deleted means nothing (section 1.10).
-            unheard = (
-                self._mortal(message) or self._purged_here(message, place) or place.deleted_us >= 0
-            )
+            # What expired, or was purged here, is settled by its end, however late that comes.
+            unheard = place.deleted_us >= 0
             if journal & Journal.JOURNAL and not kept and reason != IN_DOUBT and not unheard:
                 wrong("I14, no journal copy of what was received")
             return "received"

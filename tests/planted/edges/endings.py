@@ -116,6 +116,17 @@ def both_letters_returned(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(letters.Letter, "second", property(lambda self: ""))
 
 
+def settled_and_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
+    """A doubt that is settled as never arrived is not told to who asked."""
+
+    def certain(build: ChangeBuilder, doubt: Any, *, arrived: bool) -> None:
+        original(build, doubt, arrived=arrived)
+        build.change.moves[-1].heirs = ()
+
+    original = doubts._certain
+    patch.setattr(doubts, "_certain", certain)
+
+
 PLANTED = (
     Planted(
         "laid-packets-weigh-nothing", laid_packets_weigh_nothing,
@@ -157,6 +168,10 @@ PLANTED = (
     Planted(
         "received-late-without-a-copy", received_late_without_a_copy,
         LEFT + "test_what_was_received_after_all_is_in_the_journal",
+    ),
+    Planted(
+        "settled-and-told-to-nobody", settled_and_told_to_nobody,
+        LEFT + "test_who_asked_for_negative_acknowledgments_only_hears_when_doubt_ends",
     ),
     Planted(
         "second-letter-not-marked", second_letter_not_marked,
