@@ -66,10 +66,11 @@ def operation_cancelled(s: Stage) -> None:
     import threading
 
     failures: list[BaseException] = []
+    held = s.qm.open_queue(T)
 
     def wait() -> None:
         try:
-            s.qm.receive(T, timeout=60)
+            held.receive(timeout=60)
         except OnceqError as error:
             failures.append(error)
 
@@ -77,7 +78,7 @@ def operation_cancelled(s: Stage) -> None:
     reader.start()
     while not s.qm.status()["waiting_readers"]:
         pass
-    s.qm.close()
+    held.close()
     reader.join()
     raise failures[0]
 
