@@ -67,4 +67,5 @@ def test_the_command_line(onceq_: Shell) -> None:
     assert "has the number 7" in onceq_.error
     onceq_("damage", "drop", code=2)
     assert "--all" in onceq_.error
-    onceq_("queue", "purge", "private$/sound")
+    assert "0 damaged messages would be" in onceq_("damage", "drop", "--all", "--dry-run")
+    onceq_("queue", "purge", "private$/sound", "--yes")

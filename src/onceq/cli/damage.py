@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any
 
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, manager
+from onceq.client.pause import pause
 from onceq.errors import DamagedRecord, InvalidParameter
 from onceq.model.classes import class_name
 
@@ -62,16 +62,25 @@ def ended_as(reason: int) -> str:
 
 
 @app.command("drop")
-def drop(number: Number = None, every: All = False, qm: Where = None, json: Json = False) -> None:
-    """Forget an entry, or all; its messages are gone for good then."""
+def drop(
+    number: Number = None, every: All = False, yes: Yes = False, dry_run: DryRun = False,
+    qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Forget an entry, or all; its messages are gone for good then. It asks first."""
     if (number is None) is not every:
         raise InvalidParameter("say the number of an entry, or --all")
     with manager(qm) as connection:
-        count = connection.drop_damaged(number)
+        found = [d for d in connection.damages() if every or d["number"] == number]
+        count = sum(d["count"] for d in found)
+        if count and not dry_run:
+            agreed(f"forget {out.plural(count, 'damaged message')} for good?", yes=yes)
+        if not dry_run:
+            count = connection.drop_damaged(number)
     if as_json(json):
-        out.dump({"dropped": count})
+        out.dump({"dropped": count, "dry_run": dry_run})
         return
-    out.line(f"{out.plural(count, 'damaged message')} forgotten")
+    would = "would be forgotten" if dry_run else "forgotten"
+    out.line(f"{out.plural(count, 'damaged message')} {would}")
 
 
 def scrub_command(
@@ -91,7 +100,7 @@ def scrub_command(
         view = connection.scrub_status()
         while view["running"] and not (no_wait or stop):
             out.note(f"{out.size(view['bytes'])} of {out.size(view['total'])}")
-            time.sleep(POLL_S)
+            pause(POLL_S)
             view = connection.scrub_status()
         found = connection.damages()
     if as_json(json):

@@ -176,6 +176,11 @@ class Desk:
 
     computer_guids: frozenset[bytes] = frozenset()
     """Managers that stand in the directory."""
+    directory_trouble = ""
+    space_low = False
+    scrub = ScrubView()
+    """How far the last look at every stored byte has come."""
+    _passing = 0
 
     def __init__(
         self,
@@ -243,14 +248,10 @@ class Desk:
         self.mode = Mode.WORKGROUP
         self.directory: Snapshot | None = None
         """What the directory said when it was last read."""
-        self.directory_trouble = ""
         self.places: dict[str, Outgoing] = {}
         """The outgoing queue of each place: all names that lead there share it (EOD-3)."""
         self.told: dict[tuple[str, str], int] = {}
         """What the operator was told of, and until when he is not told of it again."""
-        self.space_low = False
-        self.scrub = ScrubView()
-        self._passing = 0
 
     # ---- the decision -------------------------------------------------------------------
 

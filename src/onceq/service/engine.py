@@ -166,7 +166,11 @@ class Engine:
         self.holding = Holding(self)
         self.reloading: Callable[[], object] = _no_configuration
         """Reads the configuration again; the host's."""
-        self._perform: dict[type[object], Callable[[Any], None]] = {
+        self._perform = self._performers()
+
+    def _performers(self) -> dict[type[object], Callable[[Any], None]]:
+        """Who performs which action."""
+        return {
             Answer: self._answer,
             Connect: self.sessions.connect,
             Ready: self.sessions.ready,
