@@ -347,6 +347,16 @@ class Refused(OnceqError):
     cure = "Try again when what the text names has changed."
 
 
+class AccessDenied(Refused):
+    """The account that this process runs under may not use a file, a directory or a socket."""
+
+    code = "access-denied"
+    cure = (
+        "Run the command under the account that the queue manager belongs to; applications of "
+        "other accounts can use its `client_listen`."
+    )
+
+
 class NoDirectory(Refused):
     """The directory cannot be read now; what needs it is refused."""
 

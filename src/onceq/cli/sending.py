@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -62,7 +63,9 @@ def pieces(descriptor: int, separator: bytes) -> Iterator[list[bytes]]:
         if whole:
             yield whole
         if len(rest) > PACKET_BYTES_MAX:
-            raise BodyTooLarge(f"a message of more than {PACKET_BYTES_MAX:,} bytes in the input")
+            raise BodyTooLarge(
+                f"a message of more than {PACKET_BYTES_MAX:,} bytes in the input; send it in parts"
+            )
     if rest:
         yield [rest]
 
@@ -311,7 +314,10 @@ class _source:
         if self._file:
             try:
                 with open(self._file, "rb") as file:
-                    return iter([[file.read(PACKET_BYTES_MAX + 1)]])
+                    body = file.read(PACKET_BYTES_MAX + 1)
+                    if len(body) > PACKET_BYTES_MAX:
+                        raise BodyTooLarge(_too_large(self._file, os.fstat(file.fileno())))
+                    return iter([[body]])
             except OSError as error:
                 raise ConfigurationError(f"{self._file}: {error.strerror}") from None
         if sys.stdin.isatty():
@@ -320,6 +326,15 @@ class _source:
 
     def __exit__(self, *exc: object) -> None:
         return None
+
+
+def _too_large(name: str, found: os.stat_result) -> str:
+    """How large it really is; of what is no plain file nobody can tell before its end."""
+    size = f"{found.st_size:,} bytes" if stat.S_ISREG(found.st_mode) else "more bytes than that"
+    return (
+        f"{name} has {size}, and a packet holds at most {PACKET_BYTES_MAX:,} with its headers; "
+        "send it in parts"
+    )
 
 
 def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bool) -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from onceq.errors import ConfigurationError, ServiceNotAvailable
+from onceq.permission import there
 
 SOCKET = "onceq.sock"
 SCHEME = "onceq://"
@@ -36,8 +37,8 @@ def parse(where: str) -> Address:
         return _tcp(where.removeprefix(SCHEME).rstrip("/"), where)
     if os.path.isdir(where):
         path = os.path.join(where, SOCKET)
-        if not os.path.exists(path):
-            if not os.path.exists(os.path.join(where, "STORE")):
+        if not there(path):
+            if not there(os.path.join(where, "STORE")):
                 raise ConfigurationError(
                     f"{where} is not the directory of a queue manager; 'onceq qm init' makes one"
                 )
@@ -45,7 +46,7 @@ def parse(where: str) -> Address:
                 f"the queue manager in {where} is not running; start it with 'onceq qm run {where}'"
             )
         return Address(path=path)
-    if os.path.exists(where):
+    if there(where):
         return Address(path=where)
     return _tcp(where, where)
 

@@ -11,6 +11,7 @@ from onceq.directory.contract import Directory
 from onceq.directory.file import FileDirectory
 from onceq.errors import NotAStore
 from onceq.model.limits import Settings
+from onceq.permission import there
 from onceq.service import config, mappings
 from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
@@ -53,7 +54,7 @@ def host(
         return replace(said, peers={**said.peers, **(peers or {})})
 
     configuration = read()
-    if os.path.exists(os.path.join(path, STORE_FILE)):
+    if there(os.path.join(path, STORE_FILE)):
         store = open_store(path)
     else:
         _check_absent(path, create=create)

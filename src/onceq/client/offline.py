@@ -18,6 +18,7 @@ from onceq.client.backups import BackupReport, Progress
 from onceq.client.restores import RestoreReport
 from onceq.errors import ConfigurationError, StoreExists, UnsupportedOperation
 from onceq.model.identity import guid_text
+from onceq.permission import there
 from onceq.store.identification import STORE_FILE
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def is_data_directory(path: str) -> bool:
     """Whether a queue manager lives in this directory."""
-    return os.path.exists(os.path.join(path, STORE_FILE))
+    return there(os.path.join(path, STORE_FILE))
 
 
 def check_endpoint(text: str, *, option: str) -> str:

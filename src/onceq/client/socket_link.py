@@ -22,6 +22,7 @@ from onceq.client.link import Greeting, Request, failure, greeting, result_of
 from onceq.client.pause import acquire, wait_readable
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
+from onceq.permission import denied
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
@@ -345,6 +346,8 @@ def _connected(address: Address, timeout: float) -> socket.socket:
     except OSError as error:
         if made is not None:
             made.close()
+        if isinstance(error, PermissionError) and address.path:
+            raise denied(address.path, instead="or use its client_listen") from error
         raise ServiceNotAvailable(
             f"no queue manager answers at {address} ({error.strerror or error}); is it running? "
             "'onceq qm run' starts one"

@@ -6,7 +6,16 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from onceq.model.classes import MessageClass
+
 CLASH = "Another queue manager has the identity of this one"
+_GIVEN_UP = {
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "its time was over",
+    MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: "its time was over",
+    MessageClass.NACK_DELETED: "an operator removed it",
+    MessageClass.NACK_BAD_DESTINATION_QUEUE: "its queue has left the directory",
+}
+"""Why the wait for an acknowledgment ended, for people."""
 
 
 def clock(seconds: int) -> str:
@@ -61,15 +70,29 @@ def _why(view: Mapping[str, Any], state: str, waiting: int) -> str:
         )
     if not waiting:
         link = "connected; " if state == "CONNECTED" else ""
-        doubt = view["in_doubt"]
-        if doubt:
-            some = f"{doubt} message{'s' if doubt != 1 else ''}"
-            return (
-                f"{name}: {link}nothing waits; {some} in doubt: expired after transmission, and "
-                "whether they arrived is asked of the receiver"
-            )
-        return f"{name}: {link}nothing waits; everything sent was acknowledged"
+        return f"{name}: {link}nothing waits; {_ended(view)}"
     return _waiting(view, state, name, some, they_wait)
+
+
+def _ended(view: Mapping[str, Any]) -> str:
+    """What became of what has waited here; nothing is called acknowledged that was not."""
+    told = []
+    given_up, doubt = view["given_up"], view["in_doubt"]
+    if given_up:
+        some = f"{given_up} message{'s' if given_up != 1 else ''}"
+        value = view["given_up_class"]
+        reason = _GIVEN_UP.get(value, f"class {value:#06x}")
+        told.append(
+            f"{some} ended here without an acknowledgment since the start, the last at "
+            f"{clock(view['given_up_at'])} ({reason})"
+        )
+    if doubt:
+        some = f"{doubt} message{'s' if doubt != 1 else ''}"
+        told.append(
+            f"{some} in doubt: ended here after transmission, and whether they arrived is asked "
+            "of the receiver"
+        )
+    return "; ".join(told) or "everything sent since the start was acknowledged"
 
 
 def _waiting(view: Mapping[str, Any], state: str, name: str, some: str, they_wait: str) -> str:

@@ -150,6 +150,9 @@ def gave_up(
         answered: The destination has refused it, outside transactions, to whoever asked there: no
             acknowledgment message says so (Q-5).
     """
+    if not answered:
+        outgoing.given_up += count
+        outgoing.given_up_class, outgoing.given_up_s = int(reason), build.desk.now.wall_s
     left = 0 if answered else min(max(outgoing.transmitted.get(lane, 0) + 1 - first, 0), count)
     if left:
         _in_doubt(build, outgoing, lane, first, left, reason)

@@ -201,6 +201,9 @@ class Outgoing(Holder):
         "connecting",
         "fence",
         "for_strangers",
+        "given_up",
+        "given_up_class",
+        "given_up_s",
         "history",
         "inquiries",
         "inquiry_us",
@@ -275,6 +278,10 @@ class Outgoing(Holder):
         self.pace = Pace()
         self.trouble = Trouble()
         self.connected_s = 0
+        self.given_up = 0
+        """Messages that ended here without an acknowledgment since the start; of the last one:"""
+        self.given_up_class = 0
+        self.given_up_s = 0
         self.turned_away: tuple[str, int, int] | None = None
         """Why its receiver turns its messages away, the stream that it is in, and since when."""
 

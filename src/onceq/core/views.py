@@ -125,7 +125,8 @@ class OutgoingView:
     holds (PRP-6); of them ``unprocessed`` have arrived and await their final acknowledgment, and
     ``unsent`` are the rest (case 126). ``xact`` is UNKNOWN: nobody here knows what kind of queue
     another computer has (PRP-5). ``in_doubt`` are dead letters of which it is not known whether
-    they arrived. ``offline_since`` concerns the whole manager.
+    they arrived. ``given_up`` messages ended here without an acknowledgment since the start, the
+    last ``given_up_at`` with class ``given_up_class``. ``offline_since`` is the whole manager's.
     ``stream`` is the one that is transmitted now, and ``first_unacked`` and ``last_unacked`` are
     numbers in it; ``behind_stream`` messages stand in streams that follow when it has drained.
     ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
@@ -166,6 +167,9 @@ class OutgoingView:
     unprocessed: int
     unsent: int
     in_doubt: int
+    given_up: int
+    given_up_class: int
+    given_up_at: int
     offline_since: int
     turned_away: str
     turned_away_at: int
@@ -379,6 +383,9 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         unprocessed=lane.awaiting,
         unsent=len(outgoing) - lane.awaiting,
         in_doubt=desk.state.doubts.unsettled(outgoing.number),
+        given_up=outgoing.given_up,
+        given_up_class=outgoing.given_up_class,
+        given_up_at=outgoing.given_up_s,
         turned_away=outgoing.turned_away[0] if outgoing.turned_away else "",
         turned_away_for=outgoing.turned_away[1] if outgoing.turned_away else 0,
         turned_away_at=outgoing.turned_away[2] if outgoing.turned_away else 0,

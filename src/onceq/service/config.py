@@ -18,6 +18,7 @@ from typing import Any
 from onceq.errors import ConfigurationError
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import SETTING_NAMES, Settings
+from onceq.permission import denied
 from onceq.service.logs import LEVELS
 
 FILE = "onceq.toml"
@@ -108,6 +109,8 @@ def load(path: str) -> Configuration:
             raw = file.read()
     except FileNotFoundError:
         return Configuration()
+    except PermissionError:
+        raise denied(name) from None
     except OSError as error:
         raise ConfigurationError(f"{name} cannot be read: {error.strerror}") from None
     try:

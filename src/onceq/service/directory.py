@@ -3,17 +3,20 @@ configuration says of the directory of names (D8)."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import uuid
+from collections.abc import Iterator
 
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.directory.file import FileDirectory
-from onceq.errors import ConfigurationError, StoreExists
+from onceq.errors import ConfigurationError, StorageFailure, StoreExists
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
+from onceq.permission import denied, there
 from onceq.service.clock import SystemClock
 from onceq.service.config import FILE, Configuration
 from onceq.store.files import RealFiles
@@ -48,25 +51,27 @@ def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
         Its store, open.
 
     Raises:
-        StoreExists, ConfigurationError: The directory or the name cannot be used.
+        StoreExists, ConfigurationError, AccessDenied: Directory or name cannot be used.
     """
     now_s = SystemClock().read().wall_s
     identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()), now_s)
-    if os.path.exists(os.path.join(path, STORE_FILE)):
+    if there(os.path.join(path, STORE_FILE)):
         raise StoreExists(f"{path} holds a queue manager already; choose another directory")
     SPARES.refill()
     files = RealFiles()
-    files.make_directory(path)
+    with _permitted(path):
+        files.make_directory(path)
     if configuration:
         _write_configuration(os.path.join(path, FILE), configuration)
-    store = LogStore.create(
-        path,
-        files,
-        store_id=uuid.uuid4().bytes,
-        identity=identity.pack(),
-        created_s=now_s,
-        aside=True,
-    )
+    with _permitted(path):
+        store = LogStore.create(
+            path,
+            files,
+            store_id=uuid.uuid4().bytes,
+            identity=identity.pack(),
+            created_s=now_s,
+            aside=True,
+        )
     store.prepare()
     return store
 
@@ -75,6 +80,8 @@ def _write_configuration(name: str, text: str) -> None:
     """Write a configuration where there is none, or the same (an init that a crash cut short)."""
     try:
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except PermissionError:
+        raise denied(name) from None
     except FileExistsError:
         with open(name, encoding="utf-8") as found:
             if found.read() == text:
@@ -92,7 +99,20 @@ def _write_configuration(name: str, text: str) -> None:
 def open_store(path: str) -> LogStore:
     """Open the store of a directory; raises NotAStore, StoreLocked, DamagedRecord, NewerFormat."""
     SPARES.refill()
-    return LogStore.open(path, RealFiles(), aside=True)
+    there(os.path.join(path, STORE_FILE))
+    with _permitted(path):
+        return LogStore.open(path, RealFiles(), aside=True)
+
+
+@contextlib.contextmanager
+def _permitted(path: str) -> Iterator[None]:
+    """What the system does not let this account do is no failure of the disk."""
+    try:
+        yield
+    except StorageFailure as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise denied(path) from error
+        raise
 
 
 def manager_of(store: LogStore, configuration: Configuration) -> Manager:

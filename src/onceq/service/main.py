@@ -13,6 +13,7 @@ import sys
 from dataclasses import replace
 
 from onceq.errors import ConfigurationError, OnceqError
+from onceq.permission import there
 from onceq.service import config, logs
 from onceq.service.config import Configuration
 from onceq.service.daemon import Daemon, run
@@ -57,7 +58,7 @@ def serve(
     _check_options(listen, client_listen, peers or {})
     logs.set_up(configuration.log_level)
     keep_large_blocks()
-    if create is not None and not os.path.exists(os.path.join(path, STORE_FILE)):
+    if create is not None and not there(os.path.join(path, STORE_FILE)):
         store = init(path, name=create)
     else:
         store = open_store(path)

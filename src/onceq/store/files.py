@@ -15,6 +15,7 @@ from typing import Protocol
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
 from onceq.model.run import Buffer
+from onceq.permission import there
 from onceq.store.spares import SPARES
 
 IOV_MAX = 1_000
@@ -176,7 +177,7 @@ class RealFiles:
 
     def exists(self, path: str) -> bool:
         """See Files."""
-        return os.path.exists(path)
+        return there(path)
 
     def lock(self, path: str) -> int:
         """See Files."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from onceq.client.why import duration, stream_why, why
 from onceq.core.management import STATES
+from onceq.model.classes import MessageClass
 
 QUIET: dict[str, Any] = {
     "destination": r"DIRECT=OS:BETA\private$\stock", "state": "INACTIVE", "messages": 0,
@@ -13,6 +14,7 @@ QUIET: dict[str, Any] = {
     "trouble_since": 0, "attempts": 0, "retry_in_s": -1.0, "no_ack_count": 0,
     "resend_at": 0, "resend_in_s": -1.0, "resend_count": 0, "offline_since": 0,
     "turned_away": "",
+    "given_up": 0, "given_up_class": 0, "given_up_at": 0,
     "in_doubt": 0, "clash": "", "behind_stream": 0,
     "stranded_since": 0,
 }  # fmt: skip
@@ -21,6 +23,21 @@ THEN = 1_600_000_000
 
 def test_nothing_waits() -> None:
     assert "nothing waits" in why(QUIET)
+
+
+def test_what_ended_without_an_acknowledgment_is_not_called_acknowledged() -> None:
+    assert "everything sent since the start was acknowledged" in why(QUIET)
+    expired = {
+        **QUIET, "given_up": 2, "given_up_at": THEN,
+        "given_up_class": MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+    }  # fmt: skip
+    said = why(expired)
+    assert "2 messages ended here without an acknowledgment since the start" in said
+    assert "acknowledged" not in said
+    assert "in doubt" not in said
+    said = why({**expired, "given_up": 1, "in_doubt": 1})
+    assert "1 message ended here without" in said
+    assert "1 message in doubt" in said
 
 
 def test_paused_says_since_when_and_how_to_go_on() -> None:
