@@ -182,12 +182,19 @@ def _choose(item: Receive, holder: Holder) -> list[Place]:
                     continue
             else:
                 start = after + 1
-        for first, count in lane.take(count_max=count_max, bytes_max=bytes_max, start=start):
+        taken = lane.take(count_max=count_max, bytes_max=bytes_max, start=start)
+        if places and taken and lane.size(taken[0][0], 1) > bytes_max:
+            break
+        for first, count in taken:
             places.append((index, first, count))
             count_max -= count
             if count_max > 0:
                 bytes_max -= lane.size(first, count)
         if count_max <= 0 or (places and bytes_max <= 0):
+            break
+        # What comes next here does not fit: nothing of a later lane may come before it, and
+        # a reader that goes on behind the last would pass it over.
+        if taken and any(lane.ranges(AVAILABLE, sum(taken[-1]), count_max=1)):
             break
     if isinstance(holder, Queue):
         if item.peek and holder.shown:

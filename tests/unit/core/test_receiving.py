@@ -252,3 +252,31 @@ def test_the_time_that_ran_out_under_a_lock_counts_at_once_at_the_abort(core: Co
     core.ask(lambda o, r: inputs.Abort(o, r, 1))
     assert got(core, reader) == 0
     assert len(core.manager.state.queues[Q]) == 0
+
+
+@pytest.mark.parametrize("large_first", [True, False])
+def test_what_does_not_fit_is_not_passed_over(core: Core, large_first: bool) -> None:
+    """A small message of low priority stands behind a large one of high priority, also where only
+    the small one would fit into the answer; whoever walks on behind the last misses nothing."""
+    properties = QueueProperties("p", transactional=False)
+    core.ask(lambda o, r: inputs.CreateQueue(o, r, properties, b"P" * 16))
+    sizes = (3_000, 10) if large_first else (10, 3_000)
+    for priority, size in ((6, 10), (5, sizes[0]), (5, sizes[1]), (1, 10)):
+        wish = Properties(priority=priority)
+        item = inputs.SendItem(r"DIRECT=OS:.\private$\p", wish, Run.of([b"x" * size]))
+        core.step(inputs.Send(1, 0, 0, (item,)))
+
+    def page(after: int, bytes_max: int) -> list[int]:
+        found = core.ask(
+            lambda o, r: inputs.Receive(
+                o, r, r"private$\p", count_max=9, bytes_max=bytes_max, peek=True, after=after
+            )
+        )
+        assert isinstance(found, Handed | ReceiveTimeout)
+        return list(found.lookups) if isinstance(found, Handed) else []
+
+    whole, found = page(0, 1 << 20), page(0, 1_500)
+    assert len(whole) == 4
+    while more := page(found[-1], 1_500):
+        found += more
+    assert found == whole
