@@ -265,6 +265,7 @@ class Branches:
                 self._let_go(branch)
                 branch.by_hand = marks.by_hand
                 branch.sends, branch.receives, branch.bodies, branch.laid = [], [], [], []
+                branch.next_message = branch.next_transaction = 0
         if marks.gtrid:
             self.decisions[marks.gtrid] = Decided(marks.partners, wall_s)
 

@@ -23,6 +23,7 @@ from onceq.core.chunk import (
     AWAITING,
     CHUNK,
     CHUNK_SHIFT,
+    CHUNKS_FEW,
     LOCKED,
     PURGING,
     REMOVED,
@@ -202,7 +203,7 @@ class Lane:
     def _next_chunk(self, counter: int) -> int:
         """Where to go on after a hole in the chunks."""
         key = counter >> CHUNK_SHIFT
-        if len(self._chunks) < 64:
+        if len(self._chunks) < CHUNKS_FEW:
             later = [k for k in self._chunks if k > key]
             return min(later) << CHUNK_SHIFT if later else self.next
         return (key + 1) << CHUNK_SHIFT

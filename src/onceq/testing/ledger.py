@@ -20,6 +20,7 @@ from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.packet.decode import decode
 from onceq.testing import marks
+from onceq.testing.arrivals import Arrivals
 from onceq.testing.tap import body_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Place:
     held: dict[int, Unit] = field(default_factory=dict)
     doubtful: dict[int, list[Unit]] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
+    sure: dict[int, int] = field(default_factory=dict)
+    """By lookup identifier: aborts that no crash may lose, because a commit was answered since."""
     aborts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By lookup identifier: how many aborts, and the life of the process in the first of them
     (-1: not known of one of them). Locks and aborts are written lazily, so a crash may forget
@@ -173,8 +176,11 @@ class Ledger:
         """(sender, destination): when an operator last purged that outgoing queue."""
         self.rotten: set[int] = set()
         """Messages that may be set aside as damaged (``rot.py``)."""
+        self.arrivals = Arrivals(world)
         self.repeats = 0
         """Repetitions of messages that nobody promised to deliver only once."""
+        self._lazy: dict[int, list[tuple[Place, int]]] = {}
+        """By manager: queue and lookup identifier of aborts that a crash may lose."""
         self._orders: dict[int, int] = {}
         self._next = 1
 
@@ -219,7 +225,9 @@ class Ledger:
     # ---- how units end ------------------------------------------------------------------
 
     def committed(self, unit: Unit) -> None:
-        """It is done."""
+        """It is done; and what was written before it is durable with it."""
+        for place, lookup in self._lazy.pop(unit.node, ()):
+            place.sure[lookup] = place.sure.get(lookup, 0) + 1
         unit.status = Status.COMMITTED
         if unit.doomed:
             self.world.wrong("S0: a unit of work is committed although a send in it was refused")
@@ -247,6 +255,8 @@ class Ledger:
             self._release(place, lookup, unit)
             count, first = place.aborts.get(lookup, (0, life))
             place.aborts[lookup] = (count + 1, min(first, life))
+            if life > 0 and self.world.nodes[unit.node].reachable and not place.slack:
+                self._lazy.setdefault(unit.node, []).append((place, lookup))
 
     def _settled(self, place: Place, lookup: int, unit: Unit) -> None:
         units = place.doubtful.get(lookup, [])
@@ -294,10 +304,11 @@ class Ledger:
 
     def handed(
         self, place: Place, packet: memoryview, lookup: int, aborts: int, *,
-        unit: Unit | None, peek: bool,
+        unit: Unit | None, peek: bool, arrived: int = 0,
     ) -> None:  # fmt: skip
         """A message was handed out: to a unit of work, for good, or to be looked at."""
         message = self._known(place, packet)
+        self.arrivals.handed(place, packet, lookup, arrived, message)
         copy = message.copies[place.home.key]
         if place.parent is not None and not copy.moved and not place.home.poison:
             self.world.wrong(f"I17: {place} holds message {message.uid}, which nobody moved there")
@@ -371,7 +382,11 @@ class Ledger:
             self.world.marks[marks.GIVEN_BACK] += 1
         slack = place.slack + len(place.doubtful.get(lookup, ()))
         exact = not slack and (not count or life == self.world.nodes[place.node].life)
-        if aborts > count + slack or (exact and aborts != count):
+        if (
+            aborts < place.sure.get(lookup, 0)
+            or aborts > count + slack
+            or (exact and aborts != count)
+        ):
             self.world.wrong(
                 f"I17: {place} says that {lookup} was given back {aborts} times, it was {count}"
             )
@@ -393,6 +408,7 @@ class Ledger:
         for place in self.everywhere():
             if place.node == node.index:
                 place.held.clear()
+        self._lazy.pop(node.index, None)
 
     def everywhere(self) -> list[Place]:
         """All queues, and behind each its subqueues."""

@@ -63,6 +63,17 @@ SETTLED = "doubt settled by the receiver"
 ROTTEN = "stored byte altered by itself"
 SET_ASIDE = "damaged message set aside"
 REPLAYED = "recovery compared with all records since the beginning"
+STILL_KEPT = "transmitted, not acknowledged, and still kept when its sender ended"
+PASSED = "transmitted, and passed over for a reason"
+PLAIN_GRAVE = "dead letter of a message outside transactions"
+TIMED = "message with a time to reach its queue handed out"
+REPEATED = "message outside transactions accepted twice"
+CHUNKS = "queue in several tables of positions"
+MANY_CHUNKS = "queue in many tables of positions"
+IDS_FULL = "as many identifiers remembered as may be"
+STREAMS_FULL = "as many left streams remembered as may be"
+DOUBTS_FULL = "as many doubts remembered as may be"
+PASSED_FULL = "as many ranges passed over remembered as may be"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
@@ -74,6 +85,8 @@ REQUIRED: Final = (
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
     GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, SET_ASIDE,
+    TIMED, PLAIN_GRAVE, STILL_KEPT, PASSED,
+    CHUNKS, MANY_CHUNKS, IDS_FULL, STREAMS_FULL, DOUBTS_FULL, PASSED_FULL,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
 

@@ -270,9 +270,14 @@ class Operators:
         for view in views:
             place = self._place(view.destination)
             if place is not None and view.messages:
-                answer = yield Ask(_peek(view.destination))
-                for packet in getattr(answer, "run", ()):
-                    self.world.verdict.waiting(place, packet)
+                after = 0
+                while True:
+                    answer = yield Ask(_peek(view.destination, after))
+                    if isinstance(answer, OnceqError):
+                        break
+                    after = answer.lookups[-1]
+                    for packet in answer.run:
+                        self.world.verdict.waiting(place, packet)
 
     def _journals(self, app: App) -> Program:
         for place in self.world.ledger.places.values():
@@ -288,8 +293,10 @@ def _take(name: str, number: int) -> Callable[[int, int], Receive]:
     return lambda owner, request: Receive(owner, request, name, number, 100)
 
 
-def _peek(name: str) -> Callable[[int, int], Receive]:
-    return lambda owner, request: Receive(owner, request, name, count_max=10_000, peek=True)
+def _peek(name: str, after: int) -> Callable[[int, int], Receive]:
+    return lambda owner, request: Receive(
+        owner, request, name, count_max=10_000, peek=True, after=after
+    )
 
 
 def _begin(number: int) -> Callable[[int, int], Begin]:

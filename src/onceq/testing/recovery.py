@@ -54,13 +54,14 @@ class Archive:
 
     def replayed(self, identity: Identity) -> State:
         """The state that all records give."""
-        return _state(identity, None, ((at, memoryview(self._records[at]))
+        return replayed(identity, None, ((at, memoryview(self._records[at]))
                                        for at in sorted(self._records)))  # fmt: skip
 
 
-def _state(
+def replayed(
     identity: Identity, checkpoint: bytes | None, records: Iterable[tuple[int, memoryview]]
 ) -> State:
+    """The state that a checkpoint (None: there is none) and the records behind it give."""
     state = State(identity)
     replay(state, checkpoint, records)
     # Branches of a group whose commits have followed are gone; a manager strikes them off.
@@ -92,7 +93,7 @@ class Recovery:
             return
         identity = Identity.unpack(store.identity)
         checkpoint = store.recovered.checkpoint
-        found = _state(identity, checkpoint, store.records())
+        found = replayed(identity, checkpoint, store.records())
         if checkpoint is not None:
             self.node.world.marks[marks.REPLAYED] += 1
             self._same("the checkpoint and its log", found, "all records",

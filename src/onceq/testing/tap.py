@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from onceq.core.manager import Manager
 from onceq.model.run import Buffer
-from onceq.testing import marks
+from onceq.packet.decode import decode
+from onceq.testing import marks, scale
 
 if TYPE_CHECKING:
     from onceq.testing.network import End
@@ -76,6 +77,12 @@ class Tap:
         """(sender, stream): it has said that nothing before this number will ever be sent."""
         self._acks: dict[tuple[int, int, int], int] = {}
         """(acknowledging, sending manager, stream): number."""
+        self._streams: dict[tuple[int, int], tuple[str, list[int]]] = {}
+        """(sender, stream): where it goes, and the numbers that have left."""
+        self._acked: dict[tuple[int, int], int] = {}
+        """(sender, stream): the largest number that anybody has acknowledged to it."""
+        self._ended: set[tuple[int, int, int]] = set()
+        """(sender, stream, number) of which somebody has told the end."""
         self.newest: dict[tuple[int, str], int] = {}
         """(sender, destination): stream transmitted last."""
         self.transmitted = 0
@@ -122,6 +129,7 @@ class Tap:
             self._settling(source, target, body)
         elif message_class >= FINAL_ACK_FROM:
             stream, number = _ACK.unpack_from(body)
+            self._ended.add((target.index, stream, number))
             self.world.note(
                 "final ack", source.name, target.name, message_class, stream & 0xFFFF, number
             )
@@ -138,6 +146,9 @@ class Tap:
         known = self._numbers.get(key)
         if known is None:
             self._numbers[key] = (message, body)
+            if (who, stream) not in self._streams:
+                self._streams[who, stream] = (_destination(piece, start), [])
+            self._streams[who, stream][1].append(number)
             place = self._places.setdefault((who, stream, message), number)
             if place != number:
                 world.wrong(
@@ -181,6 +192,8 @@ class Tap:
             )
         if number == before:
             self.world.marks[marks.REACKED] += 1
+        mine = (target.index, stream)
+        self._acked[mine] = max(self._acked.get(mine, 0), number)
         self._acks[key] = number
         gone = self._gone.get((target.index, stream), 0)
         if (target.index, stream, number) not in self._numbers and number >= gone:
@@ -189,12 +202,40 @@ class Tap:
                 f"{target.name}"
             )
 
+    # ---- for others ---------------------------------------------------------------------
+
+    def unanswered(self, sender: int) -> list[tuple[int, int]]:
+        """Stream and number of what a manager has transmitted, and nobody has answered."""
+        return [
+            (stream, number)
+            for (who, stream), (_, numbers) in self._streams.items()
+            if who == sender
+            for number in numbers
+            if number > self._acked.get((who, stream), 0)
+            and (who, stream, number) not in self._ended
+        ]
+
+    def message_of(self, sender: int, stream: int, number: int) -> tuple[int, str] | None:
+        """The message of the books that went under a number, and where; None: nothing did."""
+        sent = self._numbers.get((sender, stream, number))
+        if sent is None:
+            return None
+        return int.from_bytes(sent[1][:8], "little"), self._streams[sender, stream][0]
+
     # ---- verdicts of the filter, from the views -----------------------------------------
 
     def ends(self, node: Node, manager: Manager) -> None:
         """A process ends: take its counts of verdicts, which end with it."""
+        scale.looked(self.world.marks, self.world.scale, manager)
+        self.world.forgetting.look(node, manager)
         for progress in manager.state.progress.values():
             if progress.gaps:
                 self.world.marks[marks.GAP] += 1
             if progress.stale:
                 self.world.marks[marks.STALE] += 1
+
+
+def _destination(piece: Buffer, start: int) -> str:
+    """Where a packet goes: once for each stream, so the product's parser may read it."""
+    (size,) = _U32.unpack_from(piece, start + 8)
+    return decode(piece[start : start + size]).destination

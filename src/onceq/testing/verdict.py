@@ -16,6 +16,7 @@ from onceq.model.time import NEVER_S
 from onceq.packet.decode import decode
 from onceq.testing import marks
 from onceq.testing.ledger import Copy, Message, Place, Status
+from onceq.testing.options import HOUR
 
 if TYPE_CHECKING:
     from onceq.testing.node import Node
@@ -29,6 +30,8 @@ REJECTED = MessageClass.NACK_RECEIVE_REJECTED
 MISFIT = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
 
 
+HEADERS_BYTES = 2_000
+"""More than the headers of any packet here have, with all its names."""
 GRAVES = "private$\\graves"
 """A dead-letter queue of the senders' own, on each manager."""
 OWN = "GRAVES"
@@ -39,6 +42,7 @@ class Verdict:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self._most: dict[tuple[int, str], int] = {}
         self._leaks: dict[tuple[int, str], int] = {}
         self.ends: dict[str, int] = {}
         """How many copies met which end."""
@@ -276,9 +280,9 @@ class Verdict:
         if not place.transactional and message.unit is not None:
             other = self._mortal(message) or self._purged_here(message, place)
             return "other kind" if other else ""
-        if self._mortal(message):
+        if self._over(message, place):
             return "lifetime"
-        if place.quota_kb:
+        if place.quota_kb and self.most_bytes(place) > place.quota_kb << 10:
             return "quota"
         if self._purged_here(message, place):
             return "outgoing queue purged"
@@ -295,6 +299,35 @@ class Verdict:
         properties = message.properties
         return min(properties.time_to_reach_queue, properties.time_to_be_received) != NEVER_S
 
+    def may_have_ended(self, message: Message, place: Place) -> bool:
+        """Whether its sender may have ended a message that was not acknowledged."""
+        rotten = message.uid in self.world.ledger.rotten
+        return rotten or self._over(message, place) or self._purged_here(message, place)
+
+    def _over(self, message: Message, place: Place) -> bool:
+        """Whether the lifetime of a message can be over, by the clock of anybody who looks."""
+        properties = message.properties
+        lifetime = min(properties.time_to_reach_queue, properties.time_to_be_received)
+        first = message.unit.sends[0].properties if message.unit else properties
+        lifetime = min(lifetime, first.time_to_reach_queue, first.time_to_be_received)
+        if lifetime == NEVER_S:
+            return False
+        options = self.world.options
+        wrong = 2 * options.clock_offset_us
+        if options.clock_every_us:
+            wrong += len(self.world.nodes) * 24 * HOUR
+        return self.world.now - message.sent_us + wrong >= (lifetime - 2) * 1_000_000
+
+    def most_bytes(self, place: Place) -> int:
+        """More bytes than ever can have stood in a queue: all that was ever sent there, twice."""
+        if place.key not in self._most:
+            self._most[place.key] = sum(
+                2 * (len(message.body) + HEADERS_BYTES)
+                for message in self.world.ledger.messages.values()
+                if place.key in message.copies
+            )
+        return self._most[place.key]
+
     def _leak(self, place: Place) -> bool:
         """Whether a receive whose answer was lost may have taken one more message."""
         if self._leaks.get(place.key, 0) <= 0:
@@ -304,15 +337,39 @@ class Verdict:
 
     def _plain(self, message: Message, place: Place, copy: Copy) -> str:
         """Outside transactions: recoverable messages arrive at least once, if they can."""
+        journal = message.properties.journal
+        kept = [q for n, q, _ in copy.graves if q == "JOURNAL" and n == message.node]
+        dead = [c for _, q, c in copy.graves if q == "DEADLETTER"]
+        if len(kept) + len(dead) != len(copy.graves):
+            self._wrong(message, place, copy, "I12, in a system queue of another kind")
+        if kept and not journal & Journal.JOURNAL:
+            self._wrong(message, place, copy, "I14, a journal copy that nobody asked for")
+        if dead and not journal & Journal.DEADLETTER:
+            self._wrong(message, place, copy, "I12, a dead letter that nobody asked for")
+        for reason in dead:
+            self._check_plain_claim(message, place, copy, reason)
         if copy.received:
             return "plain: received"
-        if (
-            message.done
-            and message.properties.delivery is Delivery.RECOVERABLE
-            and not place.transactional
-            and not copy.waiting
-            and not self._excuse(message, place)
-            and not self._leak(place)
-        ):
+        sure = message.done and message.properties.delivery is Delivery.RECOVERABLE
+        if not sure or copy.waiting or dead:
+            return "plain: not received"
+        why = "another kind" if place.transactional else self._excuse(message, place)
+        asked = bool(journal & Journal.DEADLETTER)
+        if (asked or not why) and self._leak(place):
+            return "plain: answer lost"
+        if not why:
             self._wrong(message, place, copy, "I1, a recoverable message is lost")
+        if asked:
+            self._wrong(message, place, copy, f"I12, gone without a dead letter ({why})")
         return "plain: not received"
+
+    def _check_plain_claim(self, message: Message, place: Place, copy: Copy, reason: int) -> None:
+        """A dead letter of a message outside transactions claims something, too."""
+        timers = (MessageClass.NACK_REACH_QUEUE_TIMEOUT, MessageClass.NACK_RECEIVE_TIMEOUT)
+        if reason in timers and not self._mortal(message):
+            self._wrong(message, place, copy, "I15, expired without a lifetime")
+        if reason == MessageClass.NACK_QUEUE_PURGED and place.purged_us < 0:
+            self._wrong(message, place, copy, "I13, purged by nobody")
+        if reason == MessageClass.NACK_QUEUE_EXCEED_QUOTA and not place.quota_kb:
+            self._wrong(message, place, copy, "I13, a quota that the queue does not have")
+        self.world.marks[marks.PLAIN_GRAVE] += 1

@@ -120,9 +120,9 @@ class Workload:
             level = Acknowledge(rng.randrange(16))
             told = node if rng.random() < 0.8 else rng.randrange(options.managers)
             admin = f"DIRECT=OS:M{told}\\{ADMIN}" if told != node or rng.random() < 0.5 else ADMIN
-        journal = Journal(rng.choice([0, 0, 1, 1, 2, 3])) if not plain else Journal.NONE
+        journal = Journal((self.world.stream("plain") if plain else rng).choice([0, 0, 1, 1, 2, 3]))
         more = self.world.stream("graves")
-        own = journal & Journal.DEADLETTER and more.random() < options.own_graves
+        own = journal & Journal.DEADLETTER and not plain and more.random() < options.own_graves
         return Properties(
             dead_letter_queue=GRAVES if own else "",
             acknowledge=level,
@@ -402,8 +402,10 @@ class Workload:
         """Put what was handed out into the books; how many messages it was."""
         if not isinstance(answer, Delivered):
             return 0
-        for packet, lookup, aborts in zip(answer.run, answer.lookups, answer.aborts, strict=True):
-            self.ledger.handed(place, packet, lookup, aborts, unit=unit, peek=peek)
+        for packet, lookup, aborts, arrived in zip(
+            answer.run, answer.lookups, answer.aborts, answer.arrived, strict=True
+        ):
+            self.ledger.handed(place, packet, lookup, aborts, unit=unit, peek=peek, arrived=arrived)
         return len(answer.run)
 
     def plain_receive(self, app: App) -> Program:

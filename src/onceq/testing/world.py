@@ -19,11 +19,12 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
 from onceq.service.history import History
 from onceq.store.log import LogStore
-from onceq.testing import marks
+from onceq.testing import marks, scale
 from onceq.testing.apps import App, Program
 from onceq.testing.coordinators import Coordinators
 from onceq.testing.disk import SimFiles
 from onceq.testing.faults import Faults
+from onceq.testing.forgetting import Forgetting
 from onceq.testing.hostile import Ghosts
 from onceq.testing.ledger import Ledger, Place
 from onceq.testing.marks import Marks
@@ -66,6 +67,7 @@ class World:
         self.keep: Keep = keep or _no_history
         self.now = 0
         self.options = options or draw(self.stream("options"))
+        self.scale = scale.draw(Random(f"{seed}/scale"))
         self.trace = Trace(whole=whole_story)
         self.marks: Marks = Marks()
         self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
@@ -78,6 +80,7 @@ class World:
         self.ledger = Ledger(self)
         self.verdict = Verdict(self)
         self.told = Told(self)
+        self.forgetting = Forgetting(self)
         self.operators = Operators(self)
         self.directory = MemoryDirectory() if self.options.lists else None
         self.lists: dict[str, tuple[Place, ...]] = {}
@@ -188,6 +191,10 @@ class World:
 
     def run(self) -> None:
         """From the first start to the last judgment."""
+        with scale.put_in(self.scale):
+            self._run()
+
+    def _run(self) -> None:
         for node in self.nodes:
             node.up()
         self._everybody(self.operators.set_up)
@@ -247,6 +254,9 @@ class World:
     def _calm(self) -> None:
         """The faults stop, and what they left behind is put in order."""
         self.note("calm")
+        for node in self.nodes:
+            if node.engine is not None:
+                scale.looked(self.marks, self.scale, node.engine.manager)
         self.network.heal()
         for node in self.nodes:
             node.calm()
