@@ -1,0 +1,368 @@
+"""A checkpoint and the log behind it are the log from the beginning, after any history.
+
+Two managers live through random work. Of one of them every record is kept; checkpoints are made
+somewhere in between. Each must give, with the records behind it, the state that all records give
+without it: field by field (``onceq.testing.comparing``), not only where some later step would ask.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from onceq.core import inputs, places, snapshot
+from onceq.core.state import State
+from onceq.errors import OnceqError
+from onceq.model.identity import TransactionId
+from onceq.model.message import Acknowledge, Journal
+from onceq.model.xid import Xid, group_prefix, group_xid
+from onceq.store.log import LogStore
+from onceq.testing.comparing import differences
+from onceq.testing.recovery import BY_THE_WAY, replayed
+from onceq.testing.relay import faithful
+from tests.conformance.world import START_S, Node, World, fast, item
+
+FAR = r"DIRECT=OS:B\private$\far"
+FAR_PLAIN = r"DIRECT=OS:B\private$\loose"
+BACK = r"DIRECT=OS:A\private$\in"
+TARGETS = (FAR, r"private$\in", r"private$\poor", "DIRECT=OS:NOBODY\\x", FAR_PLAIN)
+QUEUES = (r"private$\in", r"private$\loose", r"private$\poor", r"private$\in;aside")
+ADMIN = r"DIRECT=OS:A\private$\acks"
+SESSION = START_S.to_bytes(4, "little") + bytes(12)
+WISHES = st.fixed_dictionaries({
+    "journal": st.sampled_from([0, Journal.JOURNAL, Journal.DEADLETTER, 3]),
+    "acknowledge": st.sampled_from([0, *Acknowledge]),
+    "time_to_reach_queue": st.sampled_from([2, 60, 86_400]),
+    "time_to_be_received": st.sampled_from([3, 70, 86_400]),
+    "dead_letter_queue": st.sampled_from(["", r"DIRECT=OS:A\private$\graves"]),
+})  # fmt: skip
+
+
+class Histories(RuleBasedStateMachine):
+    """Work of applications, operators, peers and time; every step may be refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.checkpoints: list[tuple[int, bytes]] = []
+        self.open: list[int] = []
+        self.prepared: list[Xid] = []
+        self.count = 0
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = World("A", "B", settings=fast(undecided_s=10_000))
+        self.a, self.b = self.world["A"], self.world["B"]
+        for name, more in {
+            "in": {"journal": True, "poison_attempts": 2, "poison_retry_after": 5},
+            "loose": {"transactional": False},
+            "poor": {"quota_kb": 1},
+            "graves": {},
+            "acks": {"transactional": False},
+        }.items():
+            self.a.create(name, **more)  # type: ignore[arg-type]
+        self.b.create("far")
+        self.b.create("loose", transactional=False)
+
+    def ask(self, node: Any, make: Any) -> Any:
+        """A request that may be refused."""
+        try:
+            return node.ask(make)
+        except OnceqError:
+            return None
+
+    def texts(self, count: int) -> list[bytes]:
+        self.count += count
+        return [b"%d" % (self.count - at) for at in range(count)]
+
+    # ---- applications ---------------------------------------------------------------------
+
+    @rule(
+        to=st.sampled_from(TARGETS), count=st.integers(1, 4), wishes=WISHES,
+        number=st.integers(0, 70), inner=st.booleans(),
+    )  # fmt: skip
+    def commit(self, to: str, count: int, wishes: dict[str, Any], number: int, inner: bool) -> None:
+        id = TransactionId(SESSION, number) if number else None
+        work = item(to, *self.texts(count), **wishes)
+        tx = self.open.pop() if inner and self.open else 0
+        self.ask(self.a, lambda o, r: inputs.Commit(o, r, tx, (work,), id))
+
+    @rule(
+        to=st.sampled_from([FAR_PLAIN, r"private$\loose"]),
+        wishes=WISHES,
+        delivery=st.integers(0, 1),
+    )
+    def plain(self, to: str, wishes: dict[str, Any], delivery: int) -> None:
+        wishes = {**wishes, "dead_letter_queue": ""}
+        work = item(to, *self.texts(2), delivery=delivery, **wishes)
+        self.ask(self.a, lambda o, r: inputs.Send(o, r, 0, (work,)))
+
+    @rule(queue=st.sampled_from(QUEUES), count=st.integers(1, 3), mine=st.booleans())
+    def receive(self, queue: str, count: int, mine: bool) -> None:
+        tx = 0
+        if mine:
+            self.open.append(tx := self.a.begin())
+        self.ask(self.a, lambda o, r: inputs.Receive(o, r, queue, tx, count))
+
+    @rule()
+    def abort(self) -> None:
+        if self.open:
+            tx = self.open.pop()
+            self.ask(self.a, lambda o, r: inputs.Abort(o, r, tx))
+
+    @rule(queue=st.sampled_from(QUEUES), to=st.sampled_from(QUEUES))
+    def move(self, queue: str, to: str) -> None:
+        found = self.ask(self.a, lambda o, r: inputs.Receive(o, r, queue, peek=True))
+        if found is not None:
+            at = found.lookup_ids[0]
+            self.ask(self.a, lambda o, r: places.MoveMessage(o, r, queue, to, at, 0))
+
+    @rule(back=st.integers(1, 3))
+    def from_afar(self, back: int) -> None:
+        texts = self.texts(back)
+        self.ask(self.b, lambda o, r: inputs.Commit(o, r, 0, (item(BACK, *texts, acknowledge=2),)))
+
+    # ---- external transactions ------------------------------------------------------------
+
+    @rule(to=st.sampled_from([FAR, r"private$\in"]), take=st.booleans())
+    def prepare(self, to: str, take: bool) -> None:
+        self.count += 1
+        xid = Xid(1, b"%d" % self.count)
+        tx = self.a.start_branch(xid)
+        if take:
+            self.ask(self.a, lambda o, r: inputs.Receive(o, r, r"private$\in", tx, 1))
+        try:
+            self.a.prepare(xid, tx, item(to, *self.texts(2)))
+        except OnceqError:
+            return
+        self.prepared.append(xid)
+
+    @rule(how=st.sampled_from(["commit", "rollback", "by hand", "forget"]))
+    def decide(self, how: str) -> None:
+        if not self.prepared:
+            return
+        xid = self.prepared[0]
+        try:
+            if how == "rollback":
+                self.a.rollback(xid)
+            elif how == "forget":
+                self.a.forget(xid)
+            else:
+                self.a.commit_branch(xid, **({"by_hand": True} if how == "by hand" else {}))
+        except OnceqError:
+            return
+        if how != "by hand":
+            self.prepared.pop(0)
+
+    @rule(app=st.sampled_from(["one", "two"]))
+    def group(self, app: str) -> None:
+        self.count += 1
+        prefix = group_prefix(self.a.identity.guid, self.count.to_bytes(6, "big"))
+        xids = [group_xid(prefix, b"\0" * 5 + b"\1", f"{n}") for n in range(2)]
+        try:
+            for xid in xids:
+                self.a.promise(xid, item(r"private$\in", *self.texts(1)))
+        except OnceqError:
+            return
+        self.a.commit_group(app, self.count, prefix, *xids)
+
+    @rule()
+    def enlist(self) -> None:
+        self.count += 1
+        tx = self.a.begin()
+        self.a.enlist(tx, b"g%d" % self.count)
+        self.ask(self.a, lambda o, r: inputs.Commit(o, r, tx, (item(FAR, b"d"),)))
+
+    # ---- operators ------------------------------------------------------------------------
+
+    @rule(queue=st.sampled_from((*QUEUES, FAR)))
+    def purge(self, queue: str) -> None:
+        self.ask(self.a, lambda o, r: inputs.PurgeQueue(o, r, queue))
+
+    @rule(action=st.sampled_from(["pause", "resume"]))
+    def steer(self, action: str) -> None:
+        self.ask(self.a, lambda o, r: inputs.SteerOutgoing(o, r, FAR, inputs.Steer(action)))
+
+    @rule(name=st.sampled_from(["in", "poor", "new"]), gone=st.booleans())
+    def other_queue(self, name: str, gone: bool) -> None:
+        if gone:
+            self.ask(self.a, lambda o, r: inputs.DeleteQueue(o, r, rf"private$\{name}"))
+        else:
+            try:
+                self.a.create(name, label="again", journal=True)
+            except OnceqError:
+                return
+
+    # ---- time, links, crashes, checkpoints ------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.5, 4, 100]), up=st.booleans())
+    def time(self, seconds: float, up: bool) -> None:
+        (self.world.mend if up else self.world.cut)("A", "B")
+        self.world.run(seconds)
+
+    @rule(power=st.booleans())
+    def restart(self, power: bool) -> None:
+        (self.a.power_cut if power else self.a.kill)()
+        self.open.clear()
+        self.a.start()
+
+    @rule()
+    def checkpoint(self) -> None:
+        assert self.a.engine is not None
+        self.a.engine.store.sync()
+        state = b"".join(self.a.engine.manager.snapshot())
+        self.checkpoints.append((self.a.engine.store.position, state))
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.checkpoint()
+            compare(self.a, self.checkpoints)
+
+
+def compare(node: Node, checkpoints: list[tuple[int, bytes]]) -> State:
+    """Hold each checkpoint and what follows against the whole log; returns what that gives."""
+    node.kill()
+    store = LogStore.open("/store", node.files.kill(), segment_bytes=1 << 16)
+    records = list(store.records())
+    whole = replayed(node.identity, None, records)
+    for position, state in checkpoints:
+        behind = [record for record in records if record[0] >= position]
+        found = differences(replayed(node.identity, state, behind), whole, apart=BY_THE_WAY)
+        assert not found, "\n".join(found)
+    made = b"".join(snapshot.snapshot(whole))
+    found = differences(whole, replayed(node.identity, made, []))
+    assert not found, "\n".join(found)
+    return whole
+
+
+def test_a_checkpoint_and_its_log_are_the_whole_log() -> None:
+    run_state_machine_as_test(Histories, settings=settings(max_examples=25, stateful_step_count=40))
+
+
+DERIVED = frozenset({"regions"})
+"""Where regions of the log begin follows from what lies in them."""
+
+
+def setup(node: Node, what: str, **values: Any) -> None:
+    """A rare change that only a directory, or HTTP, brings about otherwise."""
+    engine = node.engine
+    assert engine is not None
+    engine.settle(
+        [engine.manager._wrapped(node.world.now(), lambda desk: desk.setup(what, **values))]
+    )
+
+
+def busy() -> Node:
+    """A manager whose checkpoint has something of everything."""
+    world = World("A", "B", settings=fast(undecided_s=10_000))
+    a, b = world["A"], world["B"]
+    a.create("in", poison_attempts=9)
+    a.create("loose", transactional=False)
+    b.create("far")
+    inside, loose = r"private$\in", r"private$\loose"
+    # Streams of B: one that was left, one with a number passed over; and plain messages.
+    b.once(BACK, b"first", b"second", acknowledge=2)
+    world.run(5)
+    world.cut("A", "B")
+    b.once(BACK, b"1", acknowledge=2)
+    b.once(BACK, b"2", time_to_reach_queue=5)
+    b.once(BACK, b"3", acknowledge=2)
+    b.send(0, r"DIRECT=OS:A\private$\loose", b"plain", delivery=1)
+    world.run(10)
+    world.mend("A", "B")
+    world.run(10)
+    # A stream that was left while a message of it awaits its end; doubts; what waits; a queue that
+    # was paused; another of its names.
+    a.once(FAR, b"awaits its end", journal=1)
+    world.run(5)
+    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else faithful(p)
+    a.once(FAR, b"in doubt", journal=1, time_to_reach_queue=5)
+    world.run(2)
+    world.cut("A", "B")
+    world.run(20)
+    a.once(FAR, b"waits", journal=2, id=TransactionId(SESSION, 7))
+    a.steer(FAR, "pause")
+    assert a.engine is not None
+    number = next(iter(a.engine.manager.state.outgoing.values())).number
+    setup(a, "bound", name="os:b", guid=bytes(15).hex() + "07", since_s=START_S, by_hand=True)
+    setup(a, "restored", at_s=START_S, taken_s=START_S - 9, position=5, told=True)
+    setup(a, "alias", number=number, name=r"DIRECT=OS:C\private$\far")
+    setup(a, "receipts", source=bytes(16).hex(), stream=5, name="DIRECT=HTTP://b/x", left=0)
+    # What was moved, given back, rejected, is held, is express.
+    a.once(inside, *(b"%d" % n for n in range(5)))
+    at = a.messages(inside).lookup_ids[0]
+    a.ask(lambda o, r: places.MoveMessage(o, r, inside, inside + ";aside", at, 0))
+    a.receive(inside, tx=(tx := a.begin()), count=2)
+    a.abort(tx)
+    a.receive(inside, tx=a.begin())
+    a.send(0, loose, b"express", delivery=0)
+    # Branches of all kinds, a decision, a group; and off the network.
+    a.promise(Xid(1, b"one"), item(FAR, b"kept"))
+    a.promise(Xid(1, b"laid"), item(inside, b"laid"))
+    a.promise(Xid(1, b"by hand"), item(inside, b"by hand"))
+    a.commit_branch(Xid(1, b"by hand"), by_hand=True)
+    prefix = group_prefix(a.identity.guid, b"123456")
+    a.promise(xid := group_xid(prefix, b"654321", "t"), item(inside, b"grouped"))
+    a.commit_group("app", 1, prefix, xid, query="q")
+    a.enlist(tx := a.begin(), b"shared")
+    a.ask(lambda o, r: inputs.Commit(o, r, tx, (item(inside, b"shared"),)))
+    setup(a, "offline", since_s=START_S)
+    assert a.engine is not None
+    a.engine.store.sync()
+    return a
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths of all single values."""
+    if isinstance(value, dict):
+        return [leaf for key, inner in value.items() for leaf in leaves(inner, (*path, key))]
+    if isinstance(value, list):
+        return [leaf for at, inner in enumerate(value) for leaf in leaves(inner, (*path, at))]
+    return [path]
+
+
+def alter(head: Any, path: tuple[Any, ...]) -> None:
+    """Let there be another value of the same kind."""
+    *way, last = path
+    for step in way:
+        head = head[step]
+    value = head[last]
+    if isinstance(value, bool):
+        head[last] = not value
+    elif isinstance(value, int):
+        head[last] = value + 1
+    elif isinstance(value, str):
+        head[last] = value + "61" if value else "61"
+
+
+def test_every_part_of_a_checkpoint_is_compared() -> None:
+    """Change any one value of a checkpoint: the state that comes of it is another, or none. And
+    none of its parts is empty, so that each is really compared."""
+    node = busy()
+    whole = compare(node, [])
+    made = b"".join(snapshot.snapshot(whole))
+    version, size = struct.unpack_from("<II", made)
+    head, rest = json.loads(made[8 : 8 + size]), made[8 + size :]
+    assert not [key for key, value in head.items() if not value and key != "ceiling"]
+    for column in ("aborts", "classes", "moved", "chunks", "wanting"):
+        assert any(lane[column] for lane in head["lanes"]), f"no lane has {column}"
+    assert any(express for lane in head["lanes"] for *_, express in lane["chunks"])
+    assert any(row[6] for row in head["progress"]), "nothing was passed over"
+    assert any(row[4] for row in head["outgoing"]), "no stream was left"
+    unseen = []
+    for path in leaves(head):
+        changed = json.loads(json.dumps(head))
+        alter(changed, path)
+        raw = json.dumps(changed, separators=(",", ":")).encode()
+        altered = struct.pack("<II", version, len(raw)) + raw + rest
+        try:
+            same = not differences(whole, replayed(node.identity, altered, []))
+        except (OnceqError, ValueError, LookupError, AssertionError, TypeError):
+            continue
+        if same and path[0] not in DERIVED:
+            unseen.append(path)
+    assert not unseen
