@@ -41,6 +41,7 @@ from onceq.wire.app import frames
 from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S, Door, End, SocketWire
 from tests.conformance.requests import hello, request_frame, result
+from tests.conformance.strangers import ProcessStranger
 from tests.conformance.world import FAST, START_S, World
 
 ROUNDS_MAX = 10_000
@@ -268,6 +269,10 @@ class ProcessNode(Applications):
         if isinstance(found, OnceqError):
             raise found
         return found
+
+    def stranger(self) -> ProcessStranger:
+        """Another application of this queue manager."""
+        return ProcessStranger(self)
 
     @contextlib.contextmanager
     def client(self) -> Iterator[QueueManager]:

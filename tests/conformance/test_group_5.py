@@ -275,6 +275,13 @@ def test_case_095_no_final_acknowledgment_comes(world: World) -> None:
     world["A"].once(Q, b"m", journal=Journal.DEADLETTER, time_to_be_received=60)
     world.run(3)
     world["B"].receive(LOCAL)
+    # Neither when its time is over nor before as much time again, the delay, is over (CNF-10).
+    world.run(60)
+    assert classes(world["A"], DEAD) == []
+    world.run(54)
+    assert classes(world["A"], DEAD) == []
+    world.run(10)
+    assert classes(world["A"], DEAD) == [C.NACK_RECEIVE_TIMEOUT_AT_SENDER]
     world.run(3600)
     assert classes(world["A"], DEAD) == [C.NACK_RECEIVE_TIMEOUT_AT_SENDER]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 
 from onceq.client.whole import SenderTransaction
@@ -12,7 +10,6 @@ from onceq.core.places import Seek
 from onceq.errors import OnceqError, OperationCancelled, QueueDeleted, ReceiveTimeout
 from onceq.model.message import Journal
 from onceq.packet.decode import glance
-from onceq.testing import points
 from onceq.testing.relay import Passing
 from tests.conformance.reading import (
     body,
@@ -26,7 +23,7 @@ from tests.conformance.reading import (
     set_queue,
     unit,
 )
-from tests.conformance.world import AnswerLost, Node, World, Worlds, lookups
+from tests.conformance.world import Node, World, Worlds, lookups
 
 Q = r"private$\q"
 RETRY, POISON = Q + ";retry", Q + ";poison"
@@ -65,11 +62,19 @@ def test_case_104_abort_restores_the_order(three: Node) -> None:
 
 
 def test_case_105_what_is_locked_is_not_there_for_others(three: Node) -> None:
+    other = three.stranger()
     tx = three.begin()
     three.receive(Q, tx=tx)
     assert in_queue(three) == [b"m2", b"m3"]
-    assert three.receive(Q).bodies() == [b"m2"]
+    assert other.bodies(Q) == [b"m2", b"m3"]
+    inner = other.begin()
+    assert other.receive(Q, tx=inner).bodies() == [b"m2"]
+    assert other.bodies(Q) == in_queue(three) == [b"m3"]
     three.abort(tx)
+    assert other.bodies(Q) == [b"m1", b"m3"]
+    other.commit(inner)
+    other.leave()
+    assert in_queue(three) == [b"m1", b"m3"]
 
 
 def test_case_106_allow_peek_shows_it_until_the_outcome(three: Node) -> None:
@@ -319,63 +324,6 @@ def test_case_113_nobody_who_waits_gets_what_has_expired(world: World) -> None:
     world.after(1_000_000, lambda: a.abort(tx))
     with pytest.raises(ReceiveTimeout):
         a.receive(Q, wait_s=5)
-
-
-def serve_one(a: Node) -> bool:
-    """One turn of a read-response service (section 8.3); False: there is nothing to give."""
-    tx = a.begin()
-    (request,) = a.receive(REQUESTS, tx=tx)
-    try:
-        (message,) = a.receive(Q, tx=tx)
-    except ReceiveTimeout:
-        a.abort(tx)
-        return False
-    a.send(tx, request.response_queue, message.body, correlation_id=request.id.pack())
-    a.commit(tx)
-    return True
-
-
-REQUESTS, REPLIES = r"private$\requests", r"private$\replies"
-
-
-def prepare_service(world: World) -> Node:
-    a = world["A"]
-    a.create("requests")
-    world["B"].create("replies")
-    reply_to = r"DIRECT=OS:B\private$\replies"
-    world["B"].once(r"DIRECT=OS:A\private$\requests", b"next, please", response_queue=reply_to)
-    world.run(10)
-    return a
-
-
-def test_case_114_a_request_is_not_used_up_for_nothing(world: World) -> None:
-    a = prepare_service(world)
-    assert not serve_one(a)
-    assert a.bodies(REQUESTS) == [b"next, please"]
-    a.once(HERE, b"input")
-    assert serve_one(a)
-    world.run(10)
-    (reply,) = world["B"].messages(REPLIES)
-    assert reply.body == b"input"
-    assert (a.bodies(REQUESTS), in_queue(a)) == ([], [])
-
-
-@pytest.mark.parametrize("point", points.STORE_POINTS)
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_case_114_killed_at_any_point_all_or_nothing(world: World, point: str, count: int) -> None:
-    a = prepare_service(world)
-    a.once(HERE, b"input")
-    a.die_at(point, count)
-    with contextlib.suppress(AnswerLost):
-        serve_one(a)
-    # It may also die when the reply leaves.
-    for _ in range(2):
-        if a.dead:
-            a.start()
-        world.run(60)
-    effects = (a.bodies(REQUESTS), in_queue(a), world["B"].bodies(REPLIES))
-    nothing, everything = ([b"next, please"], [b"input"], []), ([], [], [b"input"])
-    assert effects in (nothing, everything)
 
 
 def test_case_121_messages_can_be_read_as_they_arrive(world: World) -> None:

@@ -14,7 +14,8 @@ from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.service.api import plain
 from onceq.testing.relay import faithful
-from tests.conformance.world import Node, World, fast
+from onceq.testing.tap import ORDER_ACK_BYTES, body_of
+from tests.conformance.world import Node, World, Worlds, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
@@ -149,13 +150,24 @@ def test_case_126_unsent_is_what_is_there_less_what_waits_to_be_processed(world:
     assert (seen.messages, seen.unprocessed, seen.unsent) == (4, 4, 0)
 
 
+def stored_bytes(node: Node) -> bytes:
+    """Everything that a queue manager has on its disk."""
+    names = node.files.names("/store")
+    return b"".join(node.files.read(node.files.open(f"/store/{n}"), 0, 1 << 30) for n in names)
+
+
 def test_case_132_an_order_acknowledgment_is_nowhere_stored(world: World) -> None:
     a, b = world["A"], world["B"]
     world.link("A", "B").policy = lambda p: [] if p.kind == 1 else faithful(p)
-    a.once(Q, b"1")
+    a.once(Q, b"1", label="to be found in the store")
     world.run(2)
-    assert len(world.link("A", "B").order_acks()) == 1
+    (ack,) = world.link("A", "B").order_acks()
     # Lost. Nothing of it is in the store: B holds the message, and no outgoing queue.
+    _, body = body_of(ack.packet)
+    stored = stored_bytes(b)
+    assert "to be found in the store".encode("utf-16-le") in stored
+    assert len(body) == ORDER_ACK_BYTES
+    assert body not in stored
     assert b.engine is not None
     held = {h.number: len(h) for h in b.engine.manager.state.holders.values() if len(h)}
     assert list(held.values()) == [1]
@@ -173,8 +185,8 @@ def test_case_132_an_order_acknowledgment_is_nowhere_stored(world: World) -> Non
     assert view(a).messages == 0
 
 
-def test_case_135_hardened_locks_what_is_not_http() -> None:
-    world = World("A", "B")
+def test_case_135_hardened_locks_what_is_not_http(worlds: Worlds) -> None:
+    world = worlds("A", "B")
     a, b = world["A"], world["B"]
     b.create("q")
     a.kill()

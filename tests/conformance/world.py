@@ -33,6 +33,7 @@ from onceq.testing.disk import SimFiles
 from onceq.testing.points import PointedStore, Points
 from tests.conformance.applications import AnswerLost, Applications, item
 from tests.conformance.link import LATENCY_US, Link, Wire
+from tests.conformance.strangers import InsideStranger
 
 __all__ = ["LATENCY_US", "AnswerLost", "Link", "Node", "World", "Worlds", "fast", "item", "lookups"]
 
@@ -327,16 +328,26 @@ class Node(Applications):
 
     def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
         """See Applications."""
+        return self.ask_as(self.owner, next(self.numbers), self.answers, make)
+
+    def stranger(self) -> InsideStranger:
+        """Another application of this queue manager."""
+        return InsideStranger(self)
+
+    def ask_as(
+        self, owner: int, number: int, answers: dict[int, object],
+        make: Callable[[int, int], inputs.Input],
+    ) -> Any:  # fmt: skip
+        """What an application asks; its answers come where it wants them."""
         engine = self.engine
         assert engine is not None
-        number = next(self.numbers)
-        engine.submit(make(self.owner, number))
+        engine.submit(make(owner, number))
         self.pump()
-        while number not in self.answers and self.engine is engine and self.world.step():
+        while number not in answers and self.engine is engine and self.world.step():
             pass
         if self.engine is not engine:
             raise AnswerLost(f"{self.identity.name} died")
-        result = self.answers.pop(number)
+        result = answers.pop(number)
         if isinstance(result, OnceqError):
             raise result
         if isinstance(result, Delivered):

@@ -1,0 +1,87 @@
+"""A second application of a queue manager: what it holds is its own, and goes with it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from onceq.core import inputs
+from onceq.errors import OnceqError
+from onceq.service.config import SOCKET
+from onceq.wire.app import frames
+from tests.conformance.applications import Applications
+from tests.conformance.connections import CHUNK_BYTES, WAIT_S
+from tests.conformance.requests import hello, request_frame, result
+
+if TYPE_CHECKING:
+    from tests.conformance.processes import ProcessNode
+    from tests.conformance.world import Node
+
+ANSWER_S_MAX = 86_400
+
+
+class InsideStranger(Applications):
+    """Another application of a queue manager: what it holds is its own, and goes with it."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        assert node.engine is not None
+        self.node, self.world = node, node.world
+        self.answers: dict[int, object] = {}
+        self.owner = node.engine.owner(self.answers.__setitem__)
+
+    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+        """See Applications."""
+        return self.node.ask_as(self.owner, next(self.numbers), self.answers, make)
+
+    def leave(self) -> None:
+        """It is killed, or its connection is lost."""
+        assert self.node.engine is not None
+        self.node.engine.owner_gone(self.owner)
+        self.node.pump()
+
+
+class ProcessStranger(Applications):
+    """Another application, on a connection of its own."""
+
+    def __init__(self, node: ProcessNode) -> None:
+        super().__init__()
+        self.node, self.world = node, node.world
+        self.answers: dict[int, object] = {}
+        node.told()
+        self._parser = frames.Parser()
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(WAIT_S)
+        self._socket.connect(str(node.path / SOCKET))
+        self._socket.sendall(hello())
+        while not self._parser.feed(self._socket.recv(CHUNK_BYTES)):
+            pass
+        node.world.watch(self._socket, self._answered)
+
+    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+        """See Applications."""
+        world, number = self.node.world, next(self.numbers)
+        self.node.told()
+        self.node.restless = True
+        self._socket.sendall(request_frame(number, make(0, number), world.now_us))
+        world.settle()
+        until = world.now_us + ANSWER_S_MAX * 1_000_000
+        while number not in self.answers:
+            assert world.now_us < until, "no answer comes"
+            assert world.step(), "no answer comes, and nothing is left that could happen"
+        found = self.answers.pop(number)
+        if isinstance(found, OnceqError):
+            raise found
+        return found
+
+    def leave(self) -> None:
+        """It is killed."""
+        self.node.world.unwatch(self._socket)
+        self._socket.close()
+        self.node.restless = True
+        self.node.world.settle()
+
+    def _answered(self) -> None:
+        for number, code, head, rest in self._parser.feed(self._socket.recv(CHUNK_BYTES)):
+            self.answers[number] = result(code, head, rest)
