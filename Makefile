@@ -13,7 +13,7 @@ CASES ?= 1000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench kill two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz clean
+.PHONY: help setup check format test test-all demo sim crash bench kill two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -25,6 +25,7 @@ help:
 	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
+	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
 	@echo "ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
@@ -56,6 +57,9 @@ sim: setup
 
 crash: setup
 	$(RUN) tools/crash.py --images $(IMAGES) $(ARGS)
+
+planted: setup
+	$(RUN) tools/planted.py $(ARGS)
 
 bench: setup
 	$(RUN) tools/bench.py $(ARGS)

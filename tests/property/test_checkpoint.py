@@ -243,6 +243,8 @@ def test_a_checkpoint_and_its_log_are_the_whole_log() -> None:
     run_state_machine_as_test(Histories, settings=settings(max_examples=25, stateful_step_count=40))
 
 
+UNUSED = frozenset({"ceiling", "answering"})
+"""Parts that may be empty: the history below does not come to them."""
 DERIVED = frozenset({"regions"})
 """Where regions of the log begin follows from what lies in them."""
 
@@ -264,8 +266,14 @@ def busy() -> Node:
     a.create("loose", transactional=False)
     b.create("far")
     inside, loose = r"private$\in", r"private$\loose"
-    # Streams of B: one that was left, one with a number passed over; and plain messages.
+    # Streams of B: one that was set back, one that was left, one with a number passed over; and
+    # plain messages.
     b.once(BACK, b"first", b"second", acknowledge=2)
+    world.run(5)
+    assert a.engine is not None
+    ((source, key),) = a.engine.manager.state.progress
+    setup(a, "stream-reset", source=source.hex(), key=key, stream=0, reason="why", at_s=START_S)
+    b.once(BACK, b"left")
     world.run(5)
     world.cut("A", "B")
     b.once(BACK, b"1", acknowledge=2)
@@ -347,7 +355,7 @@ def test_every_part_of_a_checkpoint_is_compared() -> None:
     made = b"".join(snapshot.snapshot(whole))
     version, size = struct.unpack_from("<II", made)
     head, rest = json.loads(made[8 : 8 + size]), made[8 + size :]
-    assert not [key for key, value in head.items() if not value and key != "ceiling"]
+    assert not [key for key, value in head.items() if not value and key not in UNUSED]
     for column in ("aborts", "classes", "moved", "chunks", "wanting"):
         assert any(lane[column] for lane in head["lanes"]), f"no lane has {column}"
     assert any(express for lane in head["lanes"] for *_, express in lane["chunks"])
