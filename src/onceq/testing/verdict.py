@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onceq.model.classes import MessageClass, class_name
+from onceq.model.limits import DOUBTS_MAX
 from onceq.model.message import Delivery, Journal
 from onceq.model.time import NEVER_S
 from onceq.packet.decode import decode
@@ -172,7 +173,9 @@ class Verdict:
         if copy.received:
             # A receive that commits after its queue was deleted means nothing (section 1.10).
             # What expired, or was purged here, is settled by its end, however late that comes.
-            unheard = place.deleted_us >= 0
+            # A doubt that was one too many stays in doubt for ever.
+            few = self.world.scale.DOUBTS_MAX < DOUBTS_MAX
+            unheard = place.deleted_us >= 0 or (few and self.may_have_ended(message, place))
             if journal & Journal.JOURNAL and not kept and reason != IN_DOUBT and not unheard:
                 wrong("I14, no journal copy of what was received")
             return "received"

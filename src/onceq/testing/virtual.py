@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -132,10 +133,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """See asyncio: to another queue manager."""
         return super().create_connection(self._peer(args[0]), *args[1:], **kwargs)
 
-    def create_server(self, *args: Any, **kwargs: Any) -> Any:
-        """See asyncio: for other queue managers."""
-        return super().create_server(self._peer(args[0]), *args[1:], **kwargs)
-
-    def create_unix_server(self, *args: Any, **kwargs: Any) -> Any:
-        """See asyncio: for applications."""
-        return super().create_unix_server(self._application(args[0]), *args[1:], **kwargs)
+    def connect_accepted_socket(self, *args: Any, **kwargs: Any) -> Any:
+        """See asyncio: from another queue manager, or from an application."""
+        local = args[1].family == socket.AF_UNIX
+        wrap = self._application if local else self._peer
+        return super().connect_accepted_socket(wrap(args[0]), *args[1:], **kwargs)

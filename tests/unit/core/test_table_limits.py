@@ -23,7 +23,7 @@ def test_of_too_many_identifiers_the_oldest_go(monkeypatch: pytest.MonkeyPatch) 
         change = Change(1_000)
         change.seen.append(Seen(SOURCE, KEY, array("I", (number,))))
         made.apply(change, 0, [])
-    assert [number for _, _, number in made.seen] == [3, 1, 4]
+    assert [key[2] for key in made.seen] == [3, 1, 4]
 
 
 def test_of_too_many_ranges_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
