@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onceq")
 
-__all__ = ["AsyncNetwork", "Gate", "split_address"]
-
 PORT = 1801
 CONNECT_S_MAX = 10.0
 """A connection that is not there by then counts as failed."""
@@ -213,11 +211,10 @@ class AsyncNetwork:
 
     def _look_later(self, seconds: float) -> None:
         """Applications wait for the memory of answers, in whatever thread: look who has read."""
+        self.in_loop(lambda: self._look_in(seconds))
 
-        def arm() -> None:
-            self.loop.call_later(seconds, self._look)
-
-        self.in_loop(arm)
+    def _look_in(self, seconds: float) -> None:
+        self.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
         engine = self.engine
