@@ -10,6 +10,7 @@ import pytest
 
 from onceq.client import bodies, unit
 from onceq.client.batches import send_many
+from onceq.client.choosing import subqueue
 from onceq.client.link import Greeting, Request
 from onceq.client.plans import Plan, outcome, receive_many, wait_ms
 from onceq.client.results import Batch
@@ -548,3 +549,11 @@ def test_counts_are_kept_in_range(script: Script, session: Session) -> None:
 def test_what_may_be_asked_again(request_: Request, lost: bool, unsent: bool) -> None:
     assert request_.repeatable(LinkLost()) is lost
     assert request_.repeatable(ServiceNotAvailable()) is unsent
+
+
+def test_a_target_that_begins_with_a_semicolon_is_beside_a_subqueue() -> None:
+    """Not inside it: a queue has one level of subqueues."""
+    assert subqueue("q", ";retry") == "q;retry"
+    assert subqueue("q;retry", ";poison") == "q;poison"
+    assert subqueue("q;retry", "") == "q"
+    assert subqueue("q;retry", "other") == "other"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store.framing import Frame, Framing
+from onceq.store.framing import Frame, Framing, blocks_of
 
 FRAMING = Framing(b"S" * 16)
 
@@ -89,3 +89,13 @@ def test_a_claim_is_what_a_header_says() -> None:
     assert FRAMING.claim(data, 0, position=808) == (808, 0)
     assert FRAMING.claim(data[:20], 0, position=800) == (800, 0)
     assert FRAMING.claim(bytes(64), 0, position=800) == (800, 0)
+
+
+def test_blocks_of_another_place_are_not_taken_for_these() -> None:
+    """A disk that brings what lies elsewhere brings its checksums with it."""
+    payload = bytes(range(256)) * 64
+    pieces = FRAMING.encode([payload], position=8_000, synced=0, epoch=1)
+    table = bytes(pieces[-1])  # the payload needs no padding
+    count = blocks_of(len(payload))
+    assert FRAMING.wrong_blocks(payload, table, 8_000, range(count)) == []
+    assert FRAMING.wrong_blocks(payload, table, 16_000, range(count)) == list(range(count))

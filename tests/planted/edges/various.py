@@ -1,0 +1,172 @@
+"""Mistakes of kinds that nobody has made yet, one or two in every part of the product."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from onceq.client import choosing, plans
+from onceq.core import forgotten
+from onceq.core.desk import Desk
+from onceq.spark import ranges
+from onceq.spark.ranges import Offset, Range
+from onceq.store.framing import Framing
+from onceq.store.pool import Pool
+from onceq.wire.mqqb.session import Session
+from tests.planted.planted import Planted
+
+# ---- core ----------------------------------------------------------------------------------
+
+
+def held_is_outside_the_quota(patch: pytest.MonkeyPatch) -> None:
+    """What was promised to a queue by a prepared branch takes no room in it."""
+    patch.setattr(Desk, "holding", lambda self, queue: queue.bytes)
+
+
+def waiting_is_doing_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A transaction whose application waits for a message counts as forgotten."""
+
+    def look(desk: Desk, nobody: object) -> None:
+        waiting, desk.waiting = desk.waiting, {}
+        try:
+            original(desk, nobody)
+        finally:
+            desk.waiting = waiting
+
+    original = forgotten.look
+    patch.setattr("onceq.core.manager._RINGS", {
+        what: look if ring is original else ring
+        for what, ring in __import__("onceq.core.manager", fromlist=["_RINGS"])._RINGS.items()
+    })  # fmt: skip
+
+
+# ---- store ---------------------------------------------------------------------------------
+
+
+def blocks_alike(patch: pytest.MonkeyPatch) -> None:
+    """Blocks of different records have checksums that can be taken for each other's."""
+    patch.setattr(Framing, "_start", lambda self, position: self._seed & 0xFFFF_0000)
+
+
+def prepared_unsynced(patch: pytest.MonkeyPatch) -> None:
+    """A segment that lies ready was never written to the disk."""
+
+    def prepare(self: Pool) -> bool:
+        files = self._files
+        sync, files.sync = files.sync, lambda file: None  # type: ignore[method-assign]
+        try:
+            return original(self)
+        finally:
+            with contextlib.suppress(AttributeError):
+                files.sync = sync  # type: ignore[method-assign]
+
+    original = Pool.prepare
+    patch.setattr(Pool, "prepare", prepare)
+
+
+# ---- sessions ------------------------------------------------------------------------------
+
+
+def window_of_one_side(patch: pytest.MonkeyPatch) -> None:
+    """A session sends as much as it would take itself, not as much as its peer takes."""
+
+    def room(self: Session) -> int:
+        return max(self._window - (self._sent - self._acked), 0) if self.opened else 0
+
+    patch.setattr(Session, "room", property(room))
+
+
+def unheard_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """A session whose peer acknowledges nothing waits for it without an end."""
+
+    def tick(self: Session, now_us: int) -> Any:
+        self._heard = True
+        return original(self, now_us)
+
+    original = Session.tick
+    patch.setattr(Session, "tick", tick)
+
+
+# ---- client --------------------------------------------------------------------------------
+
+
+def milliseconds_cut(patch: pytest.MonkeyPatch) -> None:
+    """Who waits for less than a millisecond, or for one and a half, waits too short."""
+    patch.setattr(
+        plans, "wait_ms",
+        lambda timeout: -1 if timeout is None or math.isinf(timeout) else int(timeout) * 1000,
+    )  # fmt: skip
+
+
+def moved_into_another_queue(patch: pytest.MonkeyPatch) -> None:
+    """A target that begins with a semicolon is a subqueue of the subqueue."""
+    patch.setattr(choosing, "subqueue", lambda queue, to: queue + to if to else queue)
+
+
+# ---- Spark ---------------------------------------------------------------------------------
+
+
+def batch_begins_with_the_last(patch: pytest.MonkeyPatch) -> None:
+    """The message before a batch is in it once more."""
+
+    def all_ranges(self: Offset) -> list[Range]:
+        return [Range(r.key, max(r.after - 1, 0), r.to) for r in original(self)]
+
+    original = Offset.ranges
+    patch.setattr(Offset, "ranges", all_ranges)
+
+
+def offsets_unordered(patch: pytest.MonkeyPatch) -> None:
+    """Two offsets that are the same differ as text, because their queues stand in another order."""
+    patch.setattr(ranges, "_ordered", lambda values: dict(values))
+
+
+def most_for_each(patch: pytest.MonkeyPatch) -> None:
+    """The bound on a batch counts for each queue, not for all together."""
+
+    def advance(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
+        return {key: min(end, begins.get(key, 0) + most) for key, end in ends.items()}
+
+    patch.setattr(ranges, "advance", advance)
+
+
+FRAMING = "tests/unit/store/test_framing.py::test_"
+POOL = "tests/unit/store/test_pool.py::test_"
+SESSION = "tests/unit/wire/test_mqqb_session.py::test_"
+UNIT = "tests/unit/client/test_client_unit.py::test_"
+RANGES = "tests/spark/test_spark_ranges.py::test_"
+
+PLANTED = (
+    Planted(
+        "held-is-outside-the-quota", held_is_outside_the_quota,
+        "tests/conformance/test_group_7_external.py::"
+        "test_a_prepared_branch_stays_in_its_promised_room",
+    ),
+    Planted(
+        "waiting-is-doing-nothing", waiting_is_doing_nothing,
+        "tests/conformance/test_forgotten.py::test_what_waits_for_a_message_is_not_forgotten",
+    ),
+    Planted(
+        "blocks-alike", blocks_alike, FRAMING + "blocks_of_another_place_are_not_taken_for_these"
+    ),
+    Planted("prepared-unsynced", prepared_unsynced, POOL + "it_is_filled_and_emptied"),
+    Planted("window-of-one-side", window_of_one_side, SESSION + "what_the_acceptor_answers"),
+    Planted("unheard-for-ever", unheard_for_ever, SESSION + "no_answer_closes"),
+    Planted("milliseconds-cut", milliseconds_cut, UNIT + "timeouts"),
+    Planted(
+        "moved-into-another-queue", moved_into_another_queue,
+        UNIT + "a_target_that_begins_with_a_semicolon_is_beside_a_subqueue",
+    ),
+    Planted(
+        "batch-begins-with-the-last", batch_begins_with_the_last,
+        RANGES + "an_offset_comes_back_from_json_as_it_was",
+    ),
+    Planted(
+        "offsets-unordered", offsets_unordered, RANGES + "an_offset_comes_back_from_json_as_it_was"
+    ),
+    Planted("most-for-each", most_for_each, RANGES + "a_limit_is_kept_and_used_up"),
+)  # fmt: skip
