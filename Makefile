@@ -10,10 +10,11 @@ SEEDS ?= 300
 IMAGES ?= 20000
 KILLS ?= 50
 CASES ?= 1000
+MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench kill two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench kill backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -26,6 +27,7 @@ help:
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
+	@echo "make backup   back up under load, put back: MESSAGES=n"
 	@echo "ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
@@ -66,6 +68,9 @@ bench: setup
 
 kill: setup
 	$(RUN) tools/kill.py --kills $(KILLS) $(ARGS)
+
+backup: setup
+	$(RUN) tools/backup.py --messages $(MESSAGES) $(ARGS)
 
 spark-kill: setup
 	$(RUN) tools/spark_kill.py --kills $(KILLS) $(ARGS)

@@ -157,6 +157,9 @@ def put_back(restored: dict[str, Any]) -> str:
 def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
     """Sentences about what an operator should look at."""
     found = []
+    found += [
+        f"since the restore {u['name'] or u['id']} shows: {u['what']}" for u in view["undone"]
+    ]
     if view["offline_since"]:
         found.append("disconnected by an operator: 'onceq qm connect' brings it back")
     found += [

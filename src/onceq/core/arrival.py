@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from onceq.core import undone
 from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
 from onceq.core.admitting import refusal_of, refusal_room, room_for, stream_room, verdicts
@@ -219,6 +220,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
             desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
         ):
             return False
+        undone.came(desk, run, progress, judgment.duplicates)
         _accept(desk, run, key, queue, skip=judgment.duplicates)
         progress = desk.state.progress[run.source, key]
         new = run.message_numbers[judgment.duplicates :]

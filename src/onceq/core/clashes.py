@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from onceq.core import undone
 from onceq.core.decision import Ready
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Peer, Progress
@@ -166,10 +167,13 @@ def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
     """
     if source != peer.peer or not _waits(desk, peer):
         return False
-    note(
-        desk, desk.identity.guid, STREAM, told_by=desk.name_of(source), at=peer.address,
-        stream=f"{ack.stream:#018x}",
-    )  # fmt: skip
+    if undone.is_of(desk, ack.stream):
+        undone.note(desk, source, undone.SENT)
+    else:
+        note(
+            desk, desk.identity.guid, STREAM, told_by=desk.name_of(source), at=peer.address,
+            stream=f"{ack.stream:#018x}",
+        )  # fmt: skip
     rise(desk, ack.stream)
     return True
 

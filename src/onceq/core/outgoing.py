@@ -9,6 +9,7 @@ Upholds: I10 (release only on truth), I26 (liveness).
 
 from __future__ import annotations
 
+from onceq.core import undone
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE, AWAITING
 from onceq.core.decision import Connect, Ready
@@ -288,6 +289,9 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
     lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, desk.state.stamp) + 1
     if end - 1 > outgoing.ever_sent:
         return
+    head = outgoing.head
+    if head.base + ack.number > min(head.end, lane.next - 1):
+        undone.note(desk, ack.acker, undone.SENT)
     if outgoing.last_ack == (ack.stream, ack.number):
         outgoing.last_ack_count += 1
         outgoing.last_ack_s = desk.now.wall_s

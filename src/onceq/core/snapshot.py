@@ -98,6 +98,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "receipts": state.receipts.dump(),
         "outcomes": state.outcomes.dump(),
         "restored": restored.dump(state.restored),
+        "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
         "seen": [[s.hex(), k, n, at, sent] for (s, k, n, sent), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
         "lanes": lanes,
@@ -183,6 +184,8 @@ def restore(state: State, checkpoint: bytes) -> None:
     state.groups.load(head.get("groups", []))
     state.damages.load(head.get("damages", {}))
     state.restored = restored.load(head.get("restored"))
+    for guid, what, at in head.get("undone", ()):
+        state.undone[bytes.fromhex(guid), what] = at
     if "branches" in head:
         state.branches.load(head["branches"], memoryview(checkpoint))
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])

@@ -122,6 +122,8 @@ class State:
         self.stamp = identity.installed_s
         """High half of new stream identifiers (EOD-14)."""
         self.lives = Lives()
+        self.undone: dict[tuple[bytes, str], int] = {}
+        """Who has shown that it knows of what the restore has undone, and what: since when."""
         self.restored: Restored | None = None
         """The last restore that this manager comes from; None: it comes from none."""
         self.offline_s = 0
@@ -452,10 +454,13 @@ class State:
             self.groups.committed(values)
         elif setup.what == "group-forget":
             self.groups.forget(values["app"])
+        elif setup.what == "undone":
+            self.undone[bytes.fromhex(values["manager"]), values["knows"]] = values["at_s"]
         elif setup.what == "restored":
             self.restored = Restored(**values)
             if self.restored.told:
                 return
+            self.undone.clear()
             self.memories.lost()
             if self.restored.previous:
                 self.doubts = Doubts()

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from onceq.core import turning
+from onceq.core import turning, undone
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
 from onceq.core.clashes import STREAM, note, rise, strange
@@ -145,7 +145,10 @@ def learn(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
             stream=f"{outgoing.head.stream:#018x}", receiver=guid_text(peer.peer),
             receiver_is_in=f"{here:#018x}",
         )  # fmt: skip
-    if not gave(desk, here):
+    if not gave(desk, here) and undone.is_of(desk, here):
+        undone.note(desk, peer.peer, undone.SENT)
+        rise(desk, here)
+    elif not gave(desk, here):
         note(
             desk, desk.identity.guid, STREAM, told_by=desk.name_of(peer.peer), at=peer.address,
             stream=f"{here:#018x}",

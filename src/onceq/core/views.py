@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from onceq.core import branch_views, damage_views, management, naming
+from onceq.core import branch_views, damage_views, management, naming, undone
 from onceq.core.chunk import AVAILABLE
 from onceq.core.clashes import ClashView, clash_views, found_of
 from onceq.core.desk import Desk
@@ -61,6 +61,8 @@ class StatusView:
     damaged_messages: int
     restored: Restored | None
     """The restore that this manager comes from."""
+    undone: tuple[undone.UndoneView, ...]
+    """Who knows of what that has undone."""
     disbelieved: dict[str, int]
     life: str
     clashes: tuple[ClashView, ...]
@@ -274,6 +276,7 @@ def status(desk: Desk) -> StatusView:
         offline_since=state.offline_s,
         damaged_messages=sum(view.count for view in damage_views.damages(desk)),
         restored=state.restored,
+        undone=undone.views(desk),
         disbelieved=dict(desk.disbelieved),
         life=guid_text(state.lives.id),
         clashes=clash_views(desk),

@@ -234,6 +234,10 @@ at its true time would be stale until then."""
 OUTGOING_NAMES_MAX: Final = 200_000
 """Further names of outgoing queues that are remembered: two more for each destination."""
 
+UNDONE_MAX: Final = 1_024
+"""Queue managers that are named for knowing of what a restore has undone; the first are enough to
+see that there are many."""
+
 LIVES_MAX: Final = 1_000
 """Starts of a queue manager of which it is remembered which streams they began, so that one that
 nobody here began is noticed; the oldest go first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import putting_back
+from onceq.core import putting_back, undone
 from onceq.core.decision import Hold
 from onceq.core.records import Setup
 from onceq.core.state import State
@@ -18,6 +18,7 @@ from tests.planted.planted import Planted
 BACKUP = "tests/unit/store/test_backup.py::"
 POWER = "tests/crash/test_backup.py::"
 HOLDING = "tests/unit/service/test_holding.py::"
+BACK = "tests/conformance/test_put_back.py::"
 CORE = "tests/unit/core/test_putting_back.py::"
 
 
@@ -111,7 +112,14 @@ def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(State, "apply_setup", apply_setup)
 
 
+def nobody_is_named(patch: pytest.MonkeyPatch) -> None:
+    """The operator is not told who knows of what a restore has undone."""
+    patch.setattr(undone, "note", lambda desk, guid, what: None)
+
+
 PLANTED = (
+    Planted("undone-nobody-is-named", nobody_is_named,
+            BACK + "test_a_receiver_that_was_put_back_names_who_sent_what_is_gone"),
     Planted("backup-holds-nothing", nothing_is_held,
             BACKUP + "test_what_was_held_goes_when_it_is_let_go"),
     Planted("backup-copies-beyond-its-position", copied_up_to_the_end,

@@ -1,0 +1,126 @@
+"""A manager that was put back while others went on: who shows that he knows of what is undone."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core.restored import PutBack
+from onceq.core.undone import CAME, SENT
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
+from onceq.testing.relay import faithful
+from tests.conformance.world import Node, World
+
+Q = "DIRECT=OS:B\\private$\\q"
+LOCAL = "private$\\q"
+
+
+def image(node: Node) -> SimFiles:
+    """A copy of its disk as it is now."""
+    files = node.files
+    return files.image(Plan(files.pending_writes, files.pending_names))
+
+
+def put_back(node: Node, files: SimFiles) -> None:
+    """Kill it, and start it from another disk."""
+    if not node.dead:
+        node.kill()
+    node.files = files.image(Plan((), ()))
+    node.start()
+
+
+@pytest.fixture
+def world() -> World:
+    world = World("A", "B")
+    world["B"].create("q")
+    return world
+
+
+def recorded(world: World, node: Node) -> None:
+    """As a restore records it in what was put back."""
+    assert node.engine is not None
+    node.engine.submit(PutBack(0, 0, 1, 100))
+    world.run(0)
+
+
+def undone(node: Node) -> list[str]:
+    return [u.what for u in node.look("status").undone]
+
+
+def overtaken(world: World, **properties: int) -> SimFiles:
+    """A has two messages in a stream that a life has drained that its disk knows nothing of."""
+    a = world["A"]
+    world.cut("A", "B")
+    a.once(Q, b"1", b"2", **properties)
+    backup = image(a)
+    world.mend("A", "B")
+    world.run(10)
+    a.once(Q, b"3")
+    world.run(10)
+    return backup
+
+
+def test_a_restore_that_was_recorded_is_no_clash_and_who_knows_more_is_named(world: World) -> None:
+    a, b = world["A"], world["B"]
+    backup = overtaken(world)
+    put_back(a, backup)
+    recorded(world, a)
+    a.once(Q, b"4")
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
+    assert undone(a) == [SENT]
+    assert a.look("status").clashes == ()
+    a.kill()
+    a.start()
+    assert undone(a) == [SENT], "it is kept"
+
+
+def test_more_of_the_same_stream_is_known_elsewhere(world: World) -> None:
+    a, b = world["A"], world["B"]
+    world.cut("A", "B")
+    a.once(Q, b"1")
+    backup = image(a)
+    a.once(Q, b"2")
+    world.mend("A", "B")
+    world.run(10)
+    put_back(a, backup)
+    recorded(world, a)
+    a.once(Q, b"3")
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3"]
+    assert undone(a) == [SENT]
+
+
+def test_a_receiver_that_was_put_back_names_who_sent_what_is_gone(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"1", b"2", b"3")
+    world.run(10)
+    backup = image(b)
+    link = world.link("A", "B")
+    link.policy = lambda p: faithful(p) if p.kind == 1 or p.number < 2 else []
+    a.once(Q, b"4", b"5")
+    world.run(30)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
+    put_back(b, backup)
+    recorded(world, b)
+    link.policy = faithful
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"5"]
+    assert undone(b) == [CAME]
+    a.once(Q, b"6")
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"5", b"6"]
+
+
+def test_who_continues_where_the_backup_was_made_shows_nothing(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"1", b"2", b"3")
+    world.run(10)
+    put_back(b, image(b))
+    recorded(world, b)
+    put_back(a, image(a))
+    recorded(world, a)
+    a.once(Q, b"4")
+    world.run(30)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
+    assert undone(a) == undone(b) == []

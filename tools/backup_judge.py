@@ -1,0 +1,89 @@
+"""The judge of ``make backup``: what may come in one direction, given what was committed and when
+managers were put back.
+
+Messages are numbered in *eras*; each restore of anybody begins another. Of the present era every
+message comes, once and in order. Of earlier eras some may have been undone, wherever they were;
+what comes of them comes in order, and once in each life of the receiver. Knows nothing of daemons.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class Passage:
+    """One direction."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.era = 0
+        self.committed = 0
+        """Messages of the present era."""
+        self.received = 0
+        """Messages of any era."""
+        self.undone = 0
+        """Messages of earlier eras that were missing between others."""
+        self.violations: list[str] = []
+        self._due = 0
+        self._last = (-1, -1)
+        self._sizes: dict[int, int] = {}
+
+    def body(self, number: int) -> bytes:
+        """A message of the present era."""
+        return b"%d %d %s" % (self.era, number, b"x" * (number % 200))
+
+    def commit(self, count: int) -> None:
+        """So many more of the present era were committed."""
+        with self._lock:
+            self.committed += count
+
+    def begin(self, *, receiver_put_back: bool) -> None:
+        """Somebody was put back: another era begins."""
+        with self._lock:
+            self._sizes[self.era] = self.committed
+            self.era += 1
+            self.committed = self._due = 0
+            if receiver_put_back:
+                self._last = (-1, -1)
+
+    def receive(self, bodies: list[bytes]) -> None:
+        """These were received by a committed transaction."""
+        with self._lock:
+            for body in bodies:
+                era, number = map(int, body.split(b" ", 2)[:2])
+                self.received += 1
+                if (era, number) <= self._last:
+                    self.violations.append(
+                        f"repeated or out of order: {number} of era {era} came after "
+                        f"{self._last[1]} of era {self._last[0]}"
+                    )
+                elif era == self.era and number != self._due:
+                    self.violations.append(
+                        f"lost or out of order: {number} of era {era} came, {self._due} was due"
+                    )
+                elif self._last != (-1, -1):
+                    self.undone += self._between(self._last, (era, number))
+                self._last = (era, number)
+                if era == self.era:
+                    self._due = number + 1
+
+    def _between(self, last: tuple[int, int], now: tuple[int, int]) -> int:
+        if last[0] == now[0]:
+            return now[1] - last[1] - 1
+        whole = sum(self._sizes.get(era, 0) for era in range(last[0] + 1, now[0]))
+        return self._sizes.get(last[0], 0) - last[1] - 1 + whole + now[1]
+
+    def complete(self, wanted: int) -> bool:
+        """Whether so many of the present era were committed, and all of them have come."""
+        with self._lock:
+            return self.committed >= wanted and self._due >= self.committed
+
+    def judge(self, wanted: int) -> list[str]:
+        """What was violated; an era that was to be drained must have come whole."""
+        with self._lock:
+            found, self.violations = self.violations, []
+            if self._due < wanted:
+                found.append(f"lost: {wanted - self._due} messages of era {self.era}")
+            if self._due > self.committed:
+                found.append(f"phantom: {self._due - 1} was received, {self.committed} committed")
+            return found
