@@ -2,21 +2,16 @@
 
 The class says whose matter it is; the code is stable and may be matched on; the text says
 what happened, to what, and what to do. Where MSMQ has a result code for the same thing, the
-error carries it as ``hresult`` (Appendix A of the semantics).
-
-All codes stand in ``docs/reference/errors.md``; a test keeps the two equal.
+error carries it as ``hresult``. All codes stand in ``docs/reference/errors.md``.
 
 LONG: one table of errors, with cause and cure of each, is read in one place.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from onceq.damaged import DamagedPiece as DamagedPiece
-
-_SHOWN_CHARS: Final = 200
-"""Of a destination in a text; names with many elements are long."""
 
 
 class OnceqError(Exception):
@@ -210,24 +205,21 @@ class TransactionOver(UsageError):
 class BranchState(UsageError):
     """The branch is in another state than the request supposes (XAER_PROTO)."""
 
-    code = "branch-state"
-    xa = -6
+    code, xa = "branch-state", -6
     cure = "`tx list` shows the branches and their states; end the work, then prepare, then commit."
 
 
 class UnknownBranch(UsageError):
     """There is no such branch (XAER_NOTA): it never was prepared here, or is over."""
 
-    code, hresult = "unknown-branch", 0xC00E004E
-    xa = -4
+    code, hresult, xa = "unknown-branch", 0xC00E004E, -4
     cure = "Look at `tx list`. After a decision to commit it means that this branch is committed."
 
 
 class DuplicateBranch(UsageError):
     """There is a branch or a decision with that identifier already (XAER_DUPID)."""
 
-    code = "duplicate-branch"
-    xa = -8
+    code, xa = "duplicate-branch", -8
     cure = "Make a new identifier for each transaction; to go on with a branch, join or resume it."
 
 
@@ -418,8 +410,7 @@ class PartnerLost(Refused):
 class RolledBack(Refused):
     """The branch cannot commit and was rolled back (XA_RBROLLBACK)."""
 
-    code = "rolled-back"
-    xa = 100
+    code, xa = "rolled-back", 100
     cure = "Do the whole transaction again; the text says why it failed."
 
 
@@ -436,8 +427,7 @@ class SendFailed(RolledBack):
 class RolledBackByTime(RolledBack):
     """The branch was left alone for too long, and was rolled back (XA_RBTIMEOUT)."""
 
-    code = "rolled-back-by-time"
-    xa = 106
+    code, xa = "rolled-back-by-time", 106
     cure = (
         "Do the whole transaction again, in less time, or raise the setting that the text names: "
         "transaction_idle_s before it is prepared, undecided_s after that."
@@ -644,15 +634,13 @@ class DecidedByHand(OnceqError):
 class CommittedByHand(DecidedByHand):
     """An operator has committed the branch (XA_HEURCOM)."""
 
-    code = "committed-by-hand"
-    xa = 7
+    code, xa = "committed-by-hand", 7
 
 
 class RolledBackByHand(DecidedByHand):
     """An operator has rolled the branch back (XA_HEURRB)."""
 
-    code = "rolled-back-by-hand"
-    xa = 6
+    code, xa = "rolled-back-by-hand", 6
 
 
 # ---- the machine -------------------------------------------------------------------------
@@ -670,7 +658,6 @@ class SyncFailed(StorageFailure):
     """A sync failed; nothing decided after the last good sync was said to anybody."""
 
     code = "sync-failed"
-    cure = "Look at the disk and the system's log, then start again: what was confirmed is there."
 
 
 class DamagedRecord(StorageFailure):
@@ -699,25 +686,6 @@ class NewerFormat(StorageFailure):
 
     code = "newer-format"
     cure = "Use the onceq that wrote the store, or a newer one."
-
-
-def dooms(error: OnceqError) -> bool:
-    """Whether a send that is refused so dooms its transaction: it is not the call that is wrong.
-
-    A body that is too large always is; whoever sends it may go on, and send it in parts.
-    """
-    return isinstance(error, Refused) and not isinstance(error, BodyTooLarge)
-
-
-def send_failed(destination: str, error: OnceqError) -> SendFailed:
-    """What the commit of a transaction says after a send in it was refused."""
-    if isinstance(error, SendFailed):
-        return error
-    to = destination if len(destination) <= _SHOWN_CHARS else destination[:_SHOWN_CHARS] + "..."
-    return SendFailed(
-        f"nothing of this transaction happened, because its send to {to} was refused "
-        f"({error.code}): {error.text}"
-    )
 
 
 def every() -> dict[str, type[OnceqError]]:

@@ -66,7 +66,8 @@ class Receiver(Core):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.messages = 0
+        self.messages: dict[tuple[int, str, int, int], int] = {}
+        """Of each message its own number: a repetition has the same."""
         for name in ("q", "r"):
             properties = QueueProperties(name, transactional=True)
             instance = name.encode() * 16
@@ -102,8 +103,9 @@ class Receiver(Core):
         """Messages of one sender arrive in one read of a connection."""
         packets = []
         for row in rows:
-            self.messages += 1
-            packets.append(packet(row, self.messages))
+            key = (row.sender, row.queue, row.stream, row.number)
+            message = self.messages.setdefault(key, len(self.messages) + 1)
+            packets.append(packet(row, message))
         lengths = array("I", [len(p) for p in packets])
         session = self._session(rows[0].source)
         for run in cut(b"".join(packets), lengths):

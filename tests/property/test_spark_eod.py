@@ -31,7 +31,9 @@ ORDER_ACK = "order-ack"
 
 
 def test_the_words_are_those_of_the_core() -> None:
-    assert rules.VERDICTS[:4] == tuple(verdict.value for verdict in Verdict)
+    """But for a number used twice: rows of a feed need have no identifiers to tell it by."""
+    words = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.CONFLICT)
+    assert rules.VERDICTS[:4] == words
 
 
 # ---- the rule alone: thousands of small cases, against the core's rule ---------------------

@@ -36,9 +36,8 @@ from onceq.errors import (
     TransactionLost,
     TransactionOver,
     TransactionUsage,
-    dooms,
-    send_failed,
 )
+from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.message import Message

@@ -29,8 +29,9 @@ from onceq.core.resolve import destinations
 from onceq.core.state import JOURNAL
 from onceq.core.tracing import trace_queue
 from onceq.core.wishes import flags_of, graves_of, heard, lane_of, refused
-from onceq.errors import OnceqError, StorageReserve, dooms, send_failed
+from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
+from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.run import Run, total_of

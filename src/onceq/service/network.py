@@ -4,6 +4,8 @@ Other managers and applications over TCP, applications over a Unix socket. What 
 with the engine goes through a *gate*, because the engine may belong to other threads (embedded)
 or to this loop alone (daemon).
 
+LONG: listening, letting in and connecting share the wires that are open and their limits.
+
 Upholds: I24 (connections are counted, and those above the limits are turned away).
 """
 

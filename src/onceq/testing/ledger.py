@@ -15,7 +15,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Outcome
-from onceq.errors import OnceqError, dooms
+from onceq.errors import OnceqError
+from onceq.model.doom import dooms
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.packet.decode import decode
