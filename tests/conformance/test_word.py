@@ -9,7 +9,7 @@ import pytest
 
 from onceq.client.why import stream_why, why
 from onceq.core import inputs
-from onceq.core.standing import ResetStream
+from onceq.core.standing import ForgetPeer, ResetStream
 from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
@@ -417,3 +417,28 @@ def test_what_cannot_be_set_back(world: World) -> None:
     world.run(2)
     with pytest.raises(InvalidParameter, match="name one of them"):
         world["B"].ask(lambda o, r: ResetStream(o, r, LOCAL, guid_text(guid), "which?"))
+
+
+# ---- names that are taken over ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_name_that_is_taken_over(worlds: Worlds, pinned: bool) -> None:
+    world = worlds("A", "B", settings=fast(pin_peers=pinned))
+    world["B"].create("q")
+    world["A"].once(Q, b"1")
+    world.run(2)
+    world.cut("A", "B")
+    other = Foreign(world, address="10.6.6.6")
+    world.foreigners["b"] = other
+    world["A"].once(Q, b"2")
+    world.run(5)
+    assert len(other.bodies()) == (0 if pinned else 1)
+    assert disbelieved(world) >= 1
+    (peer,) = world["A"].look("peers")
+    assert peer.id == guid_text(world["B"].identity.guid if pinned else STRANGER)
+    if pinned:
+        assert "onceq peer forget os:b" in world["A"].look("outgoing-queue", Q).trouble
+        world["A"].ask(lambda o, r: ForgetPeer(o, r, "B"))
+        world.run(5)
+        assert len(other.bodies()) == 1

@@ -18,6 +18,47 @@ stream_app = typer.Typer(
     help="Incoming message streams: one for each sender and queue.", no_args_is_help=True
 )
 
+peer_app = typer.Typer(
+    help="Other queue managers: who answers under which name.", no_args_is_help=True
+)
+
+
+@peer_app.command("list")
+def list_peers(qm: Where = None, json: Json = False) -> None:
+    """List the names that were connected to, and who answers there."""
+    with manager(qm) as connection:
+        found = connection.peers()
+    if as_json(json):
+        out.dump(found)
+        return
+    out.table(
+        ("name", "queue manager", "since", "connected"),
+        [(p["name"], p["id"], out.when(p["since"]), p["connected"]) for p in found],
+    )
+
+
+@peer_app.command("forget")
+def forget_peer(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As 'peer list' shows it.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Let another queue manager answer under a name; what waits for it goes to that one."""
+    with manager(qm) as connection:
+        found = connection.forget_peer(name, dry_run=True)
+        text = f"{found['name']} is not bound to {found['id']} any more"
+        if not dry_run:
+            if not yes and not _agreed(f"let whoever answers next be {found['name']}?"):
+                raise UsageError("nothing was changed; say --yes to do it without being asked")
+            found = connection.forget_peer(name)
+    if as_json(json):
+        out.dump({**found, "dry_run": dry_run})
+        return
+    out.line(f"would be done: {text}" if dry_run else text)
+
+
 UNKNOWN = 6
 """Exit code of ``outcome`` when nobody knows any more; the code of InDoubt."""
 

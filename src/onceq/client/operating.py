@@ -86,6 +86,15 @@ class Operating:
         head = frames.StreamHead("reset", queue, source, reason, whole, dry_run)
         return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
 
+    def peers(self) -> list[dict[str, Any]]:
+        """Who answers under the names that were connected to: name, id, since, connected."""
+        return cast(list[dict[str, Any]], self._look("peers"))
+
+    def forget_peer(self, name: str, *, dry_run: bool = False) -> dict[str, Any]:
+        """Let another queue manager answer under a name (``pin_peers``); gives who did."""
+        head = frames.StreamHead("forget-peer", name, "", "", dry_run=dry_run)
+        return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
+
     def eod_send_info(self, destination: str) -> dict[str, Any]:
         """EodGetSendInfo of an outgoing queue: its eleven items.
 
@@ -308,6 +317,15 @@ class AsyncOperating:
     ) -> dict[str, Any]:
         """Set back what is known of one sender's messages to one queue."""
         head = frames.StreamHead("reset", queue, source, reason, whole, dry_run)
+        return cast(dict[str, Any], await self.run(plans.ask(Code.STREAM, head)))
+
+    async def peers(self) -> list[dict[str, Any]]:
+        """Who answers under the names that were connected to: name, id, since, connected."""
+        return cast(list[dict[str, Any]], await self._look("peers"))
+
+    async def forget_peer(self, name: str, *, dry_run: bool = False) -> dict[str, Any]:
+        """Let another queue manager answer under a name (``pin_peers``); gives who did."""
+        head = frames.StreamHead("forget-peer", name, "", "", dry_run=dry_run)
         return cast(dict[str, Any], await self.run(plans.ask(Code.STREAM, head)))
 
     async def eod_send_info(self, destination: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from onceq.core.desk import Desk
 from onceq.core.holders import Progress
 from onceq.core.management import leads_to
 from onceq.core.resolve import find_queue
-from onceq.core.standing import ResetStream, StreamReset
+from onceq.core.standing import ForgetPeer, PeerView, ResetStream, StreamReset
 from onceq.errors import InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import guid_text
 from onceq.model.limits import REASON_CHARS_MAX
@@ -46,6 +46,30 @@ def reset_stream(desk: Desk, item: ResetStream) -> None:
         desk.act_notice("an incoming stream was set back by an operator", queue=progress.key,
                         source=done.source, reason=reason)  # fmt: skip
     desk.answer(item.owner, item.request, done)
+
+
+def peers(desk: Desk) -> tuple[PeerView, ...]:
+    """Who answers under the names that were connected to."""
+    return tuple(
+        PeerView(name, guid_text(one.guid), one.since_s, one.guid in desk.sessions_of)
+        for name, one in sorted(desk.state.bindings.items())
+    )
+
+
+def forget_peer(desk: Desk, item: ForgetPeer) -> None:
+    """Let another manager answer under a name."""
+    name = item.name.casefold()
+    found = [one for one in peers(desk) if one.name in (name, f"os:{name}", f"tcp:{name}")]
+    if len(found) != 1:
+        raise QueueNotFound(
+            f"{'several names are' if found else 'no name is'} known as {item.name}; 'peer list' "
+            "shows what there is"
+        )
+    if not item.dry_run:
+        desk.setup("unbound", name=found[0].name)
+        desk.act_notice("an operator lets another queue manager answer under a name",
+                        name=found[0].name, before=found[0].id)  # fmt: skip
+    desk.answer(item.owner, item.request, found[0])
 
 
 def _find(desk: Desk, queue: str, source: str) -> Progress:

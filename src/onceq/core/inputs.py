@@ -412,6 +412,7 @@ Input = (
     | PurgeQueue
     | SteerOutgoing
     | standing.ResetStream
+    | standing.ForgetPeer
     | Look
     | directory.EditDirectory
     | directory.DirectoryChanged

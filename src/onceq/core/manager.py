@@ -105,7 +105,7 @@ from onceq.core.resolve import index_by_guid
 from onceq.core.restored import PutBack
 from onceq.core.settings import Reconfigure
 from onceq.core.spoiling import Scrubbed, Spoiled
-from onceq.core.standing import ResetStream
+from onceq.core.standing import ForgetPeer, ResetStream
 from onceq.core.state import DOUBTS_KEPT, Identity, State
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
@@ -354,6 +354,7 @@ def _rules() -> dict[type[Any], Callable[[Desk, Any], None]]:
         Reject: claims.reject,
         Relocate: _relocate,
         Remove: receive.remove,
+        ForgetPeer: amending.forget_peer,
         ResetStream: amending.reset_stream,
         RollbackBranch: branches.rollback,
         RollbackGroup: groups.rollback,

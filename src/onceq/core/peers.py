@@ -22,7 +22,7 @@ from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.outgoing import attach, delivered, lost
 from onceq.core.stranded import of_earlier_life, question
-from onceq.core.trust import bind
+from onceq.core.trust import bind, pinned_to_another
 from onceq.model.classes import MessageClass
 
 
@@ -30,6 +30,8 @@ def opened(desk: Desk, item: SessionOpened) -> None:
     """A session is ready."""
     outgoing = desk.state.holders.get(item.outgoing)
     reason = _turned_away(desk, item)
+    if not reason and isinstance(outgoing, Outgoing):
+        reason = pinned_to_another(desk, outgoing, item.peer)
     if reason:
         desk.act(CloseSession(item.session, reason))
         if isinstance(outgoing, Outgoing) and outgoing.connecting:

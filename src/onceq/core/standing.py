@@ -41,33 +41,24 @@ class StreamReset:
 
 
 @dataclass(frozen=True, slots=True)
-class AmendPeer:
-    """Say who may answer under a name. Answer: PeerView as it is then.
+class ForgetPeer:
+    """Whoever answers next under a name is bound to it. Answer: PeerView as it was.
 
     Attributes:
-        action: "forget" or "accept".
-        name: As ``peer list`` shows it, or the name of a computer.
-        guid: With "accept": the manager that answers there from now on.
+        name: As ``peer list`` shows it, such as ``os:beta``, or the name of a computer.
     """
 
     owner: int
     request: int
-    action: str
     name: str
-    guid: str = ""
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PeerView:
-    """Who answers under a name; ``refused`` and ``refused_at``: somebody else who was turned away
-    there last."""
+    """Who answers under a name that was connected to, and since when."""
 
     name: str
     id: str
     since: int
-    by_hand: bool
     connected: bool
-    refused: str
-    refused_at: int
-    addresses: tuple[str, ...]

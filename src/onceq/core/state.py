@@ -594,7 +594,7 @@ class State:
         if setup.what == "bound":
             self._bind(values)
         elif setup.what == "unbound":
-            self.bindings.forget(values["name"])
+            self._unbind(values["name"])
         elif setup.what == "wanted":
             self._wanted(values["number"])
         elif setup.what == "stream-reset":
@@ -618,6 +618,14 @@ class State:
             progress.stream, progress.last = found.stream, found.last
             progress.since, progress.passed = found.since, found.passed
         progress.reset = was
+
+    def _unbind(self, name: str) -> None:
+        """Whoever answers next is bound; who did may still tell of what it was given."""
+        before = self.bindings.guid_of(name)
+        self.bindings.forget(name)
+        for outgoing in self.outgoing.values():
+            if before and outgoing.bound_name == name:
+                hand_over(outgoing, before, None)
 
     def _bind(self, values: dict[str, Any]) -> None:
         """Somebody answers under a name from now on."""

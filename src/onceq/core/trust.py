@@ -207,6 +207,20 @@ def bind(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
                     address=peer.address)  # fmt: skip
 
 
+def pinned_to_another(desk: Desk, outgoing: Outgoing, guid: bytes) -> str:
+    """Why a manager may not serve an outgoing queue, where names are pinned; "" if it may."""
+    name = connected_name(desk, outgoing)
+    known = desk.state.bindings.get(name) if name else None
+    if not desk.settings.pin_peers or known is None or known.guid == guid:
+        return ""
+    desk.disbelieved[MOVED] += 1
+    desk.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(guid))
+    return (
+        f"another queue manager ({guid_text(guid)}) answers under {name} than before "
+        f"({guid_text(known.guid)}), and pin_peers is set: 'onceq peer forget {name}' lets it"
+    )
+
+
 def rebind(desk: Desk, name: str, guid: bytes, *, by_hand: bool = False) -> None:
     """Another manager answers under a name from now on, or is said to."""
     sent = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from onceq.core import branch_views, damage_views, management, naming, undone
+from onceq.core import amending, branch_views, damage_views, management, naming, undone
 from onceq.core.chunk import AVAILABLE
 from onceq.core.clashes import ClashView, clash_views, found_of
 from onceq.core.desk import Desk
@@ -216,6 +216,8 @@ def look(desk: Desk, item: Look) -> None:
         result = outgoing_view(desk, find_outgoing(desk, item.name))
     elif item.what == "streams":
         result = tuple(stream_view(desk, p) for p in state.progress.values())
+    elif item.what == "peers":
+        result = amending.peers(desk)
     elif item.what == "eod-send":
         result = management.send_info(desk, item.name)
     elif item.what == "eod-receive":

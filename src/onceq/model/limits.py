@@ -480,6 +480,9 @@ class Settings:
     notify_queue$ or order_queue$, as from MSMQ 5.0 on (Q-17)."""
     external_transactions: bool = True
     """Whether this manager takes part in transactions with databases and other managers (XTX-7)."""
+    pin_peers: bool = False
+    """Whether another queue manager that answers under a known name is turned away until an
+    operator says ``onceq peer forget``; otherwise the log tells of it."""
     permit_insecure_nacks: bool = True
     """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
     remote_transactional_receive: bool = True

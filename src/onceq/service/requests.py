@@ -17,7 +17,7 @@ from onceq.core import inputs, places
 from onceq.core.branching import PrepareBranch
 from onceq.core.directory import EditDirectory
 from onceq.core.holding import Grip, HoldLog
-from onceq.core.standing import ResetStream
+from onceq.core.standing import ForgetPeer, ResetStream
 from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertyType,
@@ -337,6 +337,8 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
         if code == Code.HOLD:
             return HoldLog(owner, request, Grip(head.verb), _place(head.number))
         if code == Code.STREAM:
+            if head.action == "forget-peer":
+                return ForgetPeer(owner, request, head.queue, head.dry_run)
             if head.action != "reset":
                 raise InvalidParameter(f"a stream cannot be {said(head.action)}: reset")
             if not is_text(head.reason):

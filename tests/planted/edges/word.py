@@ -136,9 +136,19 @@ def _as_many_connections_as_strangers_want(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(outgoing, "may_connect", lambda *_: True)
 
 
+def _names_are_not_pinned(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import peers
+
+    patch.setattr(peers, "pinned_to_another", lambda *_: "")
+
+
 STRANGERS = "tests/conformance/test_strangers.py::"
 
 PLANTED = (
+    Planted(
+        "names-are-not-pinned", _names_are_not_pinned,
+        WORD + "test_a_name_that_is_taken_over",
+    ),
     Planted(
         "everybody-is-known", _everybody_is_known,
         STRANGERS + "test_strangers_fill_half_of_the_quota",
