@@ -9,12 +9,13 @@ RUN := $(BIN)/python
 SEEDS ?= 300
 IMAGES ?= 20000
 KILLS ?= 50
+SECONDS ?= 120
 CASES ?= 1000
 MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench kill backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -24,6 +25,7 @@ help:
 	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
 	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
+	@echo "make liar     two daemons among lies: SECONDS=n"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
@@ -71,6 +73,9 @@ kill: setup
 
 backup: setup
 	$(RUN) tools/backup.py --messages $(MESSAGES) $(ARGS)
+
+liar: setup
+	$(RUN) tools/liar.py --seconds $(SECONDS) $(ARGS)
 
 spark-kill: setup
 	$(RUN) tools/spark_kill.py --kills $(KILLS) $(ARGS)
