@@ -62,6 +62,9 @@ GROUP_TWICE = "group written twice, sent once"
 SETTLED = "doubt settled by the receiver"
 ROTTEN = "stored byte altered by itself"
 SET_ASIDE = "damaged message set aside"
+LIE_IGNORED = "lie about an acknowledgment ignored"
+STRANGER_REFUSED = "message under another identity refused"
+FUTURE_REFUSED = "stream of the future refused"
 REPLAYED = "recovery compared with all records since the beginning"
 STILL_KEPT = "transmitted, not acknowledged, and still kept when its sender ended"
 PASSED = "transmitted, and passed over for a reason"
@@ -87,6 +90,7 @@ REQUIRED: Final = (
     GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, SET_ASIDE,
     TIMED, PLAIN_GRAVE, STILL_KEPT, PASSED,
     CHUNKS, MANY_CHUNKS, IDS_FULL, STREAMS_FULL, DOUBTS_FULL, PASSED_FULL,
+    LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
 

@@ -27,6 +27,7 @@ from onceq.testing.faults import Faults
 from onceq.testing.forgetting import Forgetting
 from onceq.testing.hostile import Ghosts
 from onceq.testing.ledger import Ledger, Place
+from onceq.testing.liars import Liars
 from onceq.testing.marks import Marks
 from onceq.testing.network import SimNetwork
 from onceq.testing.node import Node
@@ -204,6 +205,7 @@ class World:
         begun = self.now
         apps = self._populate()
         Faults(self)
+        Liars(self)
         Rot(self)
         self._run_until(begun + self.options.safety_us, lambda: False)
         self._calm()

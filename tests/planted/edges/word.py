@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.planted.planted import Planted
+from tests.planted.planted import SIM, Planted
 
 WORD = "tests/conformance/test_word.py::"
 
@@ -149,6 +149,7 @@ PLANTED = (
         "names-are-not-pinned", _names_are_not_pinned,
         WORD + "test_a_name_that_is_taken_over",
     ),
+    Planted("a-liar-acknowledges", _anybody_acknowledges, SIM, first=40),
     Planted(
         "everybody-is-known", _everybody_is_known,
         STRANGERS + "test_strangers_fill_half_of_the_quota",
