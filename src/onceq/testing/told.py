@@ -84,6 +84,8 @@ class Told:
         for message in self.world.ledger.messages.values():
             if message.unit is None or message.unit.status is not Status.COMMITTED:
                 continue
+            if message.uid in self.world.ledger.rotten:
+                continue  # what is told of it is made from its bytes, and may lie beside them
             for place in message.places:
                 self._due(message, place, told)
 
