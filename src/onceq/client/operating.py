@@ -2,6 +2,8 @@
 
 The parts of ``QueueManager`` and ``AsyncQueueManager`` that operators use. Both have the same
 names; what they give is described at the first one.
+
+LONG: threads and tasks side by side, so that neither forgets what the other has.
 """
 
 from __future__ import annotations

@@ -436,8 +436,6 @@ class State:
             self.join_outgoing(values["number"], values["name"])
         elif setup.what == "drop-outgoing":
             self.drop_outgoing(values["number"])
-        elif self._of_peers(setup):
-            pass
         elif setup.what == "offline":
             self.offline_s = values["since_s"]
         elif setup.what == "pause":
@@ -469,7 +467,7 @@ class State:
             for outgoing in self.outgoing.values():
                 # The life that is undone may have transmitted more than the backup knows.
                 outgoing.left_known = False
-        elif not self._apply_numbers(setup) and not self._apply_damage(setup):
+        elif not self._of_peers(setup):
             raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
 
     def _apply_numbers(self, setup: Setup) -> bool:
@@ -572,8 +570,7 @@ class State:
 
     def _wanted(self, number: int) -> None:
         """Somebody here sends to it as well."""
-        outgoing = self.holders[number]
-        assert isinstance(outgoing, Outgoing)
+        outgoing = self._outgoing(number)
         outgoing.for_strangers = False
         self.answering.pop(number, None)
 
@@ -589,7 +586,7 @@ class State:
         outgoing.also[element.key()] = name
 
     def _of_peers(self, setup: Setup) -> bool:
-        """Let a change happen that concerns other managers; False if it is no such change."""
+        """Let a change happen that concerns other managers, or a rarer one; whether it is one."""
         values = setup.values
         if setup.what == "bound":
             self._bind(values)
@@ -604,7 +601,7 @@ class State:
             queue = values.get("queue", "")
             self.receipts.learn(source, values["stream"], values["name"], left=left, queue=queue)
         else:
-            return False
+            return self._apply_numbers(setup) or self._apply_damage(setup)
         return True
 
     def _reset(self, values: dict[str, Any]) -> None:

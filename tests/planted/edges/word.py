@@ -57,9 +57,9 @@ def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import doubts
+    from onceq.core import remembering
 
-    patch.setattr(doubts, "from_the_future", lambda *_: False)
+    patch.setattr(remembering, "from_the_future", lambda *_: False)
 
 
 def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
