@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from onceq.core.manager import Manager
 from onceq.model.run import Buffer
 from onceq.packet.decode import decode
+from onceq.packet.settle import parse_settling
 from onceq.testing import marks, scale
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class Tap:
             self._order_ack(source, target, *_ACK.unpack_from(body))
         elif message_class == ORDER_ACK_CLASS:
             self._settling(source, target, body)
+            self._settled(target, piece, start)
         elif message_class >= FINAL_ACK_FROM:
             stream, number = _ACK.unpack_from(body)
             self._ended.add((target.index, stream, number))
@@ -180,6 +182,18 @@ class Tap:
             stream, live_from = _ACK.unpack_from(body, _SETTLING.size + k * _ACK.size)
             key = (source.index, stream)
             self._gone[key] = max(self._gone.get(key, 0), live_from)
+
+    def _settled(self, target: Node, piece: Buffer, start: int) -> None:
+        """What a receiver tells of a stream answers for its messages: accepted, or never to be."""
+        (size,) = _U32.unpack_from(piece, start + 8)
+        told = parse_settling(bytes(memoryview(piece)[start : start + size]))
+        for memory in told if isinstance(told, list) else ():
+            _, numbers = self._streams.get((target.index, memory.stream), ("", []))
+            self._ended.update(
+                (target.index, memory.stream, number)
+                for number in numbers
+                if memory.arrived(number) is not None
+            )
 
     def _order_ack(self, source: Node, target: Node, stream: int, number: int) -> None:
         key = (source.index, target.index, stream)
