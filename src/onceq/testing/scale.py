@@ -66,7 +66,7 @@ _SMALL: Final[dict[str, tuple[int, ...]]] = {
     "LEFT_STREAMS_MAX": (1, 3),
     "PASSED_RANGES_MAX": (1, 2),
     "DOUBTS_MAX": (1, 2, 4),
-    "INQUIRY_STREAMS_MAX": (1, 2),
+    "INQUIRY_STREAMS_MAX": (3, 4),
     "NOTES_MAX": (1, 3),
     "ACKS_AT_ONCE": (1, 3),
     "RECEIVE_MESSAGES_MAX": (1, 2, 7),
@@ -123,6 +123,7 @@ def _set(product: Scale, scale: Scale) -> list[tuple[str, str, int]]:
 def _with_derived(scale: Scale) -> dict[str, int]:
     return asdict(scale) | {
         "CHUNK": 1 << scale.CHUNK_SHIFT,
+        "ASKED_MAX": scale.INQUIRY_STREAMS_MAX - 2,
         "_MASK": (1 << scale.OUTCOME_WINDOW) - 1,
     }
 
