@@ -332,9 +332,13 @@ class Run:
 
 def run(
     *, messages: int, seed: int, folder: Path, every_s: float = 1.0,
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] = lambda text: None, kills_after: int = 2,
 ) -> Outcome:  # fmt: skip
-    """Do it all in a folder; both daemons are gone when this returns or raises."""
+    """Do it all in a folder; both daemons are gone when this returns or raises.
+
+    Args:
+        kills_after: How often at most somebody is killed in the time after a restore.
+    """
     whole = Run(folder, seed, every_s, say)
     chance = random.Random(f"{seed} run")
     wanted = max(min(ERA_MESSAGES, messages // 12), 10)
@@ -346,7 +350,7 @@ def run(
             # What comes now may be undone, wholly or in part, wherever it is then.
             whole.era(chance.randrange(1, wanted), kills=0, backups=1_000, drain=False)
             whole.put_back()
-            whole.era(wanted, kills=chance.choice((0, 1, 2)), backups=1_000, drain=True)
+            whole.era(wanted, kills=chance.randint(0, kills_after), backups=1_000, drain=True)
             say(
                 f"{outcome.messages:,} messages, {outcome.kills} kills, {outcome.backups} backups, "
                 f"{outcome.restores} put back"
