@@ -91,7 +91,7 @@ def test_every_invariant_has_a_promise_and_watchers() -> None:
     for number, (promise, watched) in table.items():
         assert watched or "*Not there yet" in promise, number
         known = {"", "cases", "simulator", "crash", "model", "kill", "two-phase", "spark"}
-        known |= {"fuzz", "unit"}
+        known |= {"fuzz", "property", "unit"}
         assert set(watched.split(", ")) <= known, number
 
 

@@ -298,6 +298,7 @@ def busy() -> Node:
     number = next(iter(a.engine.manager.state.outgoing.values())).number
     setup(a, "bound", name="os:b", guid=bytes(15).hex() + "07", since_s=START_S, by_hand=True)
     setup(a, "restored", at_s=START_S, taken_s=START_S - 9, position=5, told=True)
+    setup(a, "undone", manager=(b"U" * 16).hex(), knows="a later stream", at_s=START_S)
     setup(a, "alias", number=number, name=r"DIRECT=OS:C\private$\far")
     setup(a, "receipts", source=bytes(16).hex(), stream=5, name="DIRECT=HTTP://b/x", left=0)
     # What was moved, given back, rejected, is held, is express.
