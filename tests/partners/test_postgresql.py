@@ -119,7 +119,6 @@ def test_what_the_queue_manager_refuses_is_undone_in_the_database(
     tx.send(r"private$\small", b"x" * 5000)
     with pytest.raises(onceq.OnceqError, match="quota"):
         tx.commit()
-    tx.abort()
     assert rows(server) == []
     assert qm.decisions() == []
 

@@ -137,8 +137,16 @@ class Plants:
     def of(self, number: int, *fault: str) -> None:
         self.expected[fault[0], fault[1]] = f"{self.source}/{self.stream}/{number}"
 
+    def message(self, number: int) -> int:
+        """Number of the identifier of the message with this number in the stream."""
+        return next(
+            int(row["message"]) for row in (*self.a.rows, *self.b.rows)
+            if row["stream"] == self.stream and row["number"] == number and row["message"]
+        )  # fmt: skip
+
     def mute(self, message: int, *classes: int) -> None:
-        """Nothing is told of a message; its number is that in the stream."""
+        """Nothing is told of a message, given by its number in the stream."""
+        message = self.message(message)
         self.b.rows = [
             r for r in self.b.rows
             if not (r["event"] == "told" and r["message"] == message
@@ -203,7 +211,9 @@ def plant_ends(plants: Plants) -> None:
     b.again(b.find("accepted", **mine(22)), event="refused", kind=None, queue=None, place=None,
             lookupId=None, **{"class": 0x8003})  # fmt: skip
     of(22, "I11", "accepted-and-refused")
-    b.again(b.find("told", message=24, className="ack-reach-queue"), **{"class": 0x8003})
+    b.again(
+        b.find("told", message=plants.message(24), className="ack-reach-queue"), **{"class": 0x8003}
+    )
     of(24, "I13", "contradiction")
     b.drop("received", **mine(28))
     of(28, "I13", "untrue-receive")

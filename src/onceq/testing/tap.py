@@ -80,6 +80,9 @@ class Tap:
         """(acknowledging, sending manager, stream): number."""
         self._streams: dict[tuple[int, int], tuple[str, list[int]]] = {}
         """(sender, stream): where it goes, and the numbers that have left."""
+        self.stranded: set[int] = set()
+        """Managers that have asked about a stream that its receiver had left: what was overtaken,
+        or is not known, they keep as dead letters, also where nobody has asked for any."""
         self._acked: dict[tuple[int, int], int] = {}
         """(sender, stream): the largest number that anybody has acknowledged to it."""
         self._ended: set[tuple[int, int, int]] = set()
@@ -182,6 +185,8 @@ class Tap:
             stream, live_from = _ACK.unpack_from(body, _SETTLING.size + k * _ACK.size)
             key = (source.index, stream)
             self._gone[key] = max(self._gone.get(key, 0), live_from)
+            if not live_from:
+                self.stranded.add(source.index)
 
     def _settled(self, target: Node, piece: Buffer, start: int) -> None:
         """What a receiver tells of a stream answers for its messages: accepted, or never to be."""

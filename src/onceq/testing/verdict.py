@@ -28,6 +28,10 @@ ENDED_THERE = frozenset({0xC000, 0xC001, 0xC002, 0xC004})
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 REMOVED_HERE = MessageClass.NACK_DELETED
 REJECTED = MessageClass.NACK_RECEIVE_REJECTED
+STRANDED = frozenset(
+    (MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+)
+"""Classes of what waited in a stream that its receiver had left."""
 MISFIT = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
 
 
@@ -157,7 +161,11 @@ class Verdict:
             there = [c for c in there if c == MISFIT]
         if max(len(dead), len(there), kept) > 1:
             wrong("I12, two copies in one system queue")
-        if dead and not journal & Journal.DEADLETTER:
+        if (
+            dead
+            and not journal & Journal.DEADLETTER
+            and not (message.node in self.world.tap.stranded and STRANDED.issuperset(dead))
+        ):
             wrong("I12, a dead letter that nobody asked for")
         self._own(message, place, copy, [q for q, c in home if c != MISFIT])
         self._journal(message, place, copy)
@@ -228,7 +236,9 @@ class Verdict:
         mortal = self._mortal(message)
         if reason == IN_DOUBT:
             self.world.marks[marks.IN_DOUBT] += 1
-            if not (mortal or self._purged_here(message, place) or place.deleted_us >= 0):
+            stranded = message.node in self.world.tap.stranded
+            ended = mortal or stranded or self._purged_here(message, place)
+            if not ended and place.deleted_us < 0:
                 self._wrong(message, place, copy, "I11, in doubt, and nothing has ended it")
             return
         if reason == REMOVED_HERE:

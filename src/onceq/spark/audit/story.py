@@ -46,7 +46,7 @@ def stories(rows: DataFrame, violations: DataFrame) -> list[dict[str, Any]]:
 def title(row: Row) -> str:
     """Which message, for people."""
     number = row["copy"].split("/")
-    place = f", number {number[2]} of stream {number[1]}" if number[-1].isdigit() else ""
+    place = f", number {number[2]} of stream {number[1]}" if number[2:] else ""
     message = "" if row["message"] is None else f"message {row['message']} "
     return f"{message}of {row['source']}{place} ({row['route'] or 'route unknown'})"
 
