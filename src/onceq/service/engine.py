@@ -57,7 +57,7 @@ from onceq.errors import (
 )
 from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
-from onceq.model.http import HttpNames
+from onceq.model.http import HttpNames, Mappings
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.service.answers import Answers
@@ -143,6 +143,7 @@ class Engine:
         self.settings = settings
         self._http = http or HttpNames()
         self._mappings = mappings
+        self._mapped = (self._http, Mappings(), self._http)
         self.history = history
         self.background = background
         self._entropy = entropy
@@ -235,7 +236,12 @@ class Engine:
         """Its addresses for other managers over HTTP, with the mappings that are in force now."""
         if self._mappings is None:
             return self._http
-        return self._http.mapped_by(self._mappings.current(self.clock.read().mono_us))
+        found = self._mappings.current(self.clock.read().mono_us)
+        names, mappings, _ = self._mapped
+        if names is not self._http or mappings is not found:
+            # Asked for with each message: put together again only when something has changed.
+            self._mapped = (self._http, found, self._http.mapped_by(found))
+        return self._mapped[2]
 
     @http.setter
     def http(self, names: HttpNames) -> None:
