@@ -159,6 +159,24 @@ def test_administration_queues_of_a_strangers_choice(
     assert list(state.outgoing.values()) == [state.outgoing[name.key()]]
 
 
+def test_what_tells_a_sender_of_an_end_is_not_tidied_away(world: World) -> None:
+    """A only sends to B, so it is a stranger there; it is away when its message is received."""
+    a, b = world["A"], world["B"]
+    number = b.look("queue", r"private$\q").number
+    name = f"PRIVATE={guid_text(b.identity.guid)}\\{number:08x}"
+    a.once(name, b"m", journal=Journal.JOURNAL | Journal.DEADLETTER)
+    world.run(5)
+    assert a.look("outgoing-queue", name).awaiting_final == 1
+    world.cut("A", "B")
+    assert b.receive(r"private$\q").bodies() == [b"m"]
+    world.run(120)
+    b.steer("", "tidy")
+    world.mend("A", "B")
+    world.run(120)
+    assert a.look("outgoing-queue", name).messages == 0
+    assert a.bodies("system$;journal") == [b"m"]
+
+
 def test_few_connections_are_tried_for_strangers(world: World) -> None:
     node = world["B"]
     under_way = itertools.count()

@@ -51,6 +51,7 @@ from onceq.errors import (
 )
 from onceq.model.classes import MessageClass
 from onceq.model.limits import QUEUES_MAX
+from onceq.model.names import Kind
 from onceq.model.queue import changed, check_supported
 from onceq.model.time import NEVER_S
 
@@ -243,12 +244,18 @@ def _connect(desk: Desk) -> None:
 
 
 def _tidy(desk: Desk) -> int:
-    """Forget the outgoing queues that nothing is in and nobody uses, and those for strangers that
-    cannot be reached; returns how many."""
+    """Forget the outgoing queues that nothing is in and nobody uses, and those with acknowledgment
+    messages for strangers that cannot be reached; returns how many.
+
+    What waits for the order queue of a manager stays: final acknowledgments end the wait of its
+    messages, and expire by themselves.
+    """
     change = Change(desk.now.wall_s)
     for number in desk.state.answering:
         outgoing = desk.state.holders[number]
         assert isinstance(outgoing, Outgoing)
+        if outgoing.name.kind is Kind.PRIVATE:
+            continue
         if outgoing.trouble.reason and not outgoing.session and doubtful(desk, outgoing):
             # Answers to a stranger that cannot be reached: nobody else misses them.
             change.moves += [
