@@ -42,8 +42,10 @@ FOLDERS: Final = {
 """Every folder of tests. A new one must be named here before a test in it can be run."""
 
 FILES: Final = {
+    "daemon/test_backup_programme.py": REST,
     "daemon/test_bench.py": REST,
     "daemon/test_demo.py": REST,
+    "daemon/test_liar.py": REST,
     "partners/test_deciding.py": QUICK,
     "spark/test_spark_drain_files.py": QUICK,
     "spark/test_spark_options.py": QUICK,

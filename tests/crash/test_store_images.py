@@ -10,6 +10,7 @@ from tests.crash.scenarios import SCENARIOS
 
 
 @pytest.mark.slow
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_every_crash_point_and_image(name: str) -> None:
     tally = Tally()
