@@ -142,7 +142,8 @@ class Told:
         if negative and ordered and copy.received and not in_vain:
             self._wrong(message, ack, "it was received")
         timers = (p.time_to_reach_queue, p.time_to_be_received)
-        if value == MessageClass.NACK_REACH_QUEUE_TIMEOUT and timers == (NEVER_S, NEVER_S):
+        mortal = timers != (NEVER_S, NEVER_S) or self.world.verdict.stranded(message)
+        if value == MessageClass.NACK_REACH_QUEUE_TIMEOUT and not mortal:
             self._wrong(message, ack, "it had all the time")
         if value == MessageClass.NACK_RECEIVE_TIMEOUT and timers[1] == NEVER_S:
             self._wrong(message, ack, "it could be received for ever")

@@ -164,7 +164,7 @@ class Verdict:
         if (
             dead
             and not journal & Journal.DEADLETTER
-            and not (message.node in self.world.tap.stranded and STRANDED.issuperset(dead))
+            and not (self.stranded(message) and STRANDED.issuperset(dead))
         ):
             wrong("I12, a dead letter that nobody asked for")
         self._own(message, place, copy, [q for q, c in home if c != MISFIT])
@@ -233,11 +233,10 @@ class Verdict:
 
     def _check_claim(self, message: Message, place: Place, copy: Copy, reason: int) -> None:
         """A dead letter claims something; it must be true (I11)."""
-        mortal = self._mortal(message)
+        mortal = self._mortal(message) or self.stranded(message)
         if reason == IN_DOUBT:
             self.world.marks[marks.IN_DOUBT] += 1
-            stranded = message.node in self.world.tap.stranded
-            ended = mortal or stranded or self._purged_here(message, place)
+            ended = mortal or self._purged_here(message, place)
             if not ended and place.deleted_us < 0:
                 self._wrong(message, place, copy, "I11, in doubt, and nothing has ended it")
             return
@@ -315,7 +314,12 @@ class Verdict:
     def may_have_ended(self, message: Message, place: Place) -> bool:
         """Whether its sender may have ended a message that was not acknowledged."""
         rotten = message.uid in self.world.ledger.rotten
-        return rotten or self._over(message, place) or self._purged_here(message, place)
+        apart = rotten or self.stranded(message)
+        return apart or self._over(message, place) or self._purged_here(message, place)
+
+    def stranded(self, message: Message) -> bool:
+        """Whether a message may have waited in a stream that its receiver had left."""
+        return message.node in self.world.tap.stranded
 
     def _over(self, message: Message, place: Place) -> bool:
         """Whether the lifetime of a message can be over, by the clock of anybody who looks."""
