@@ -86,8 +86,10 @@ def check(path: str) -> MappingReport:
     """Read every mapping of a data directory.
 
     Raises:
+        NotAStore: No queue manager lives in the directory.
         ConfigurationError: ``onceq.toml`` or the folder itself cannot be read.
     """
+    _name_of(path)
     folder, sources = _sources(path)
     kinds = ("redirections", "receipts", "outbound")
     unreached = chain.from_iterable(_unreached(sources, kind) for kind in kinds)
@@ -175,17 +177,22 @@ def _sources(path: str) -> tuple[str, list[MappingSource]]:
     return folder.path, sources
 
 
-def _names(path: str, sources: Sequence[MappingSource]) -> HttpNames:
-    """The addresses of the queue manager of a data directory, with these mappings."""
+def _name_of(path: str) -> str:
+    """The computer name of the queue manager of a directory; raises NotAStore."""
     from onceq.core.state import Identity
-    from onceq.service.config import load
-    from onceq.service.web import names_of
     from onceq.store.files import RealFiles
     from onceq.store.identification import read_identification
 
-    who = Identity.unpack(read_identification(RealFiles(), os.path.abspath(path)).identity)
+    return Identity.unpack(read_identification(RealFiles(), os.path.abspath(path)).identity).name
+
+
+def _names(path: str, sources: Sequence[MappingSource]) -> HttpNames:
+    """The addresses of the queue manager of a data directory, with these mappings."""
+    from onceq.service.config import load
+    from onceq.service.web import names_of
+
     configuration = load(os.path.abspath(path))
-    names = names_of(configuration, who.name, configuration.http_listen)
+    names = names_of(configuration, _name_of(path), configuration.http_listen)
     found = Mappings()
     for source in sources:
         found += source.mappings

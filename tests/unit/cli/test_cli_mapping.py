@@ -54,6 +54,14 @@ def test_files_are_listed(place: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert found["problems"] == found["unreached"] == []
 
 
+@pytest.mark.parametrize("command", [["check"], ["explain", "http://here/msmq/q"]])
+def test_a_directory_that_is_mistyped_is_told(
+    place: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mapping", *command, "-d", str(place) + "x"]) != 0
+    assert "is not the directory of a queue manager" in capsys.readouterr().err
+
+
 def test_an_entry_that_never_counts_is_named(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
