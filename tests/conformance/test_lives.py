@@ -9,29 +9,15 @@ import pytest
 
 from onceq.client.why import why
 from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
+from tests.conformance.copies import dead, image, put_back
 from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
 PLAIN = "DIRECT=OS:B\\private$\\p"
 MESSAGE, SENT_TIME = 56, 52
-
-
-def image(node: Node) -> SimFiles:
-    """A copy of its disk as it is now."""
-    files = node.files
-    return files.image(Plan(files.pending_writes, files.pending_names))
-
-
-def put_back(node: Node, files: SimFiles) -> None:
-    """Kill it, and start it from another disk."""
-    if not node.dead:
-        node.kill()
-    node.files = files.image(Plan((), ()))
-    node.start()
 
 
 def no_order_acks(passing: Passing) -> list[tuple[int, Passing]]:
@@ -179,13 +165,6 @@ def twin_of(world: World, node: Node, files: SimFiles) -> Node:
     twin.identity = node.identity
     put_back(twin, files)
     return twin
-
-
-def dead(node: Node) -> dict[bytes, int]:
-    try:
-        return {m.body: m.message_class for m in node.messages("SYSTEM$;DEADXACT")}
-    except TimeoutError:
-        return {}
 
 
 def test_what_waited_in_a_backup_and_had_arrived_meanwhile_does_not_come_again(

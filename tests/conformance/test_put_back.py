@@ -7,26 +7,12 @@ import pytest
 from onceq.core.restored import PutBack
 from onceq.core.undone import CAME, SENT
 from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
-from onceq.testing.relay import faithful
+from onceq.testing.relay import Passing, faithful
+from tests.conformance.copies import dead, image, put_back
 from tests.conformance.world import Node, World
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
-
-
-def image(node: Node) -> SimFiles:
-    """A copy of its disk as it is now."""
-    files = node.files
-    return files.image(Plan(files.pending_writes, files.pending_names))
-
-
-def put_back(node: Node, files: SimFiles) -> None:
-    """Kill it, and start it from another disk."""
-    if not node.dead:
-        node.kill()
-    node.files = files.image(Plan((), ()))
-    node.start()
 
 
 @pytest.fixture
@@ -124,3 +110,47 @@ def test_who_continues_where_the_backup_was_made_shows_nothing(world: World) -> 
     world.run(30)
     assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
     assert undone(a) == undone(b) == []
+
+
+@pytest.mark.parametrize("dies", [-1, 0, 1, 2, 3])
+def test_what_is_committed_after_both_were_put_back_arrives(world: World, dies: int) -> None:
+    """The receiver has forgotten what it took of earlier streams; of what was committed since, the
+    sender knows that it never left, also when it dies while that is settled."""
+    a, b = world["A"], world["B"]
+    a.once(Q, b"0")
+    world.run(10)
+    world.cut("A", "B")
+    a.once(Q, b"1", b"2")
+    backup = image(a)
+    world.mend("A", "B")
+    world.run(10)
+    a.once(Q, b"3")
+    world.run(10)
+    late = image(b)
+    world.cut("A", "B")
+    for node, files in ((b, late), (a, backup)):
+        put_back(node, files)
+        recorded(world, node)
+        world.run(1)
+        node.kill()
+        node.start()
+    world.mend("A", "B")
+    a.once(Q, b"4", b"5")
+    if dies >= 0:
+        link, passed = world.link("A", "B"), 0
+
+        def some(passing: Passing) -> list[tuple[int, Passing]]:
+            nonlocal passed
+            passed += passing.kind == 3
+            return faithful(passing) if passing.kind != 3 or passed <= dies else []
+
+        link.policy = some
+        world.run(30)
+        link.policy = faithful
+        a.kill()
+        a.start()
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert a.look("outgoing-queue", Q).messages == 0
+    # Whether the life that is undone had transmitted them, nobody knows.
+    assert dead(a) == {b"1": 0xC003, b"2": 0xC003}

@@ -229,11 +229,15 @@ def about_to_leave(desk: Desk, outgoing: Outgoing, lane: int, last: int) -> None
     """Messages up to a counter are about to be transmitted: see to it that this is known for ever.
 
     The mark is durable before they leave. It runs ahead, so that few of them are needed, and what
-    it allowed in vain is taken back when the session ends.
+    it allowed in vain is taken back when the session ends. It does not run into a stream that waits
+    for this one to drain: of that, nothing leaves yet.
     """
     outgoing.transmitted[lane] = max(outgoing.transmitted.get(lane, 0), last)
     if last > outgoing.left.get(lane, 0):
-        desk.setup("left", number=outgoing.number, lanes=[[lane, last + LEFT_AHEAD]])
+        ahead = last + LEFT_AHEAD
+        if lane == TRANSACTIONAL_LANE:
+            ahead = min(ahead, outgoing.stretch(last).end)
+        desk.setup("left", number=outgoing.number, lanes=[[lane, ahead]])
 
 
 def nothing_leaves(desk: Desk, outgoing: Outgoing) -> None:

@@ -12,9 +12,10 @@ any more; whether it was, the receiver knows. Between two onceq managers this is
    And it gives what was never accepted of them to this fence, durably, so that two copies that both
    have a message cannot both send it again: to another one it says that it does not know.
 3. What was accepted is released. What was not, goes on in the fence with new numbers, unless later
-   messages were accepted already: then it is not delivered, because order counts. What nobody
-   knows is in doubt. Dead letters of either kind are kept also where nobody asked for them: no
-   application could have foreseen this.
+   messages were accepted already: then it is not delivered, because order counts. What the receiver
+   has forgotten goes on too where the mark of this store says that it has never left; the rest is
+   in doubt. Dead letters of either kind are kept also where nobody asked for them: no application
+   could have foreseen this.
 
 Managers without the extension are not asked; their messages wait for their time.
 
@@ -28,7 +29,7 @@ from typing import Final
 from onceq.core import turning, undone
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
-from onceq.core.clashes import STREAM, note, rise, strange
+from onceq.core.clashes import STREAM, found_of, note, rise, strange
 from onceq.core.desk import Desk
 from onceq.core.ending import owes
 from onceq.core.graves import taker
@@ -187,7 +188,7 @@ def _fence(desk: Desk, outgoing: Outgoing, here: int) -> None:
 
 def _resolve(desk: Desk, outgoing: Outgoing) -> None:
     """It is known what became of everything older than the fence."""
-    fates = _fates(outgoing)
+    fates = _fates(desk, outgoing)
     last = max((first + count - 1 for first, count, came in fates if came), default=0)
     moved = [(first, count) for first, count, came in fates if came is False and first > last]
     if moved:
@@ -213,10 +214,12 @@ def _resolve(desk: Desk, outgoing: Outgoing) -> None:
     stir(desk, outgoing)
 
 
-def _fates(outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
+def _fates(desk: Desk, outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
     """Ranges of what waits before the fence, and whether each was accepted (None: not known)."""
     fates: list[tuple[int, int, bool | None]] = []
     lane = outgoing.ordered_lane
+    # Where another life of this manager is about, the mark says nothing of what that one has sent.
+    alone = not found_of(desk, desk.identity.guid)
     for s in _waiting(outgoing):
         if s.stream >= outgoing.fence:
             continue
@@ -224,6 +227,8 @@ def _fates(outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
         for first, count in lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1):
             for counter in range(first, first + count):
                 came = memory.arrived(counter - s.base)
+                if came is None and memory.closed and alone and counter > outgoing.ever_sent:
+                    came = False
                 if fates and fates[-1][2] is came and sum(fates[-1][:2]) == counter:
                     fates[-1] = (fates[-1][0], fates[-1][1] + 1, came)
                 else:

@@ -225,10 +225,14 @@ class Ledger:
 
     # ---- how units end ------------------------------------------------------------------
 
-    def committed(self, unit: Unit) -> None:
-        """It is done; and what was written before it is durable with it."""
+    def answered(self, unit: Unit) -> None:
+        """Its commit was answered: it is done, and what was written before is durable with it."""
         for place, lookup in self._lazy.pop(unit.node, ()):
             place.sure[lookup] = place.sure.get(lookup, 0) + 1
+        self.committed(unit)
+
+    def committed(self, unit: Unit) -> None:
+        """It is done, now or some time ago."""
         unit.status = Status.COMMITTED
         if unit.doomed:
             self.world.wrong("S0: a unit of work is committed although a send in it was refused")

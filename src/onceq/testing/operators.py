@@ -238,7 +238,7 @@ class Operators:
             took = workload.take(place, answer, unit)
             if unit:
                 yield Ask(_commit(number), lambda unit=unit: ledger.ask(unit))  # type: ignore[misc]
-                ledger.committed(unit)
+                ledger.answered(unit)
             if not took:
                 return
 

@@ -160,7 +160,7 @@ class SharedTransaction:
             self.workload.refused(error, [message for _, messages in items for message in messages])
             unit.status, whole.asked = Status.OPEN, False
             raise
-        self.books.ledger.committed(unit)
+        self.books.ledger.answered(unit)
         self.books.decided(whole)
         return sent
 

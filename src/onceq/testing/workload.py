@@ -305,7 +305,7 @@ class Workload:
                 yield Ask(lambda owner, request: Abort(owner, request, number))
             self.ledger.aborted(unit)
         else:
-            self.ledger.committed(unit)
+            self.ledger.answered(unit)
             self._remember(app, unit)
 
     def _remember(self, app: App, unit: Unit) -> None:

@@ -1,0 +1,29 @@
+"""What tests of copies and restores have in common: images of disks, and dead letters."""
+
+from __future__ import annotations
+
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
+from tests.conformance.world import Node
+
+
+def image(node: Node) -> SimFiles:
+    """A copy of its disk as it is now."""
+    files = node.files
+    return files.image(Plan(files.pending_writes, files.pending_names))
+
+
+def put_back(node: Node, files: SimFiles) -> None:
+    """Kill it, and start it from another disk."""
+    if not node.dead:
+        node.kill()
+    node.files = files.image(Plan((), ()))
+    node.start()
+
+
+def dead(node: Node) -> dict[bytes, int]:
+    """Bodies and classes of its transactional dead letters."""
+    try:
+        return {m.body: m.message_class for m in node.messages("SYSTEM$;DEADXACT")}
+    except TimeoutError:
+        return {}
