@@ -13,6 +13,8 @@ from onceq.errors import (
     UnsupportedFormatName,
 )
 from onceq.model.identity import guid_text
+from onceq.model.message import Journal
+from tests.conformance.reading import code_of
 from tests.conformance.world import Node, Worlds
 
 
@@ -24,35 +26,61 @@ def a(worlds: Worlds) -> Node:
 
 
 def test_case_036_unknown_local_queue_and_unknown_remote_queue(a: Node) -> None:
-    with pytest.raises(QueueNotFound) as caught:
-        a.open(r"DIRECT=OS:A\private$\nothing", Access.SEND)
-    assert caught.value.hresult == 0xC00E0003
-    assert not a.open(r"DIRECT=OS:B\private$\nothing", Access.SEND).local
+    for name in (r"DIRECT=OS:A\private$\nothing", r"DIRECT=OS:.\private$\nothing"):
+        with pytest.raises(QueueNotFound) as caught:
+            a.open(name, Access.SEND)
+        assert caught.value.hresult == 0xC00E0003
+    assert a.look("outgoing") == ()
+    remote = r"DIRECT=OS:B\private$\nothing"
+    assert not a.open(remote, Access.SEND).local
     (view,) = a.look("outgoing")
-    assert view.state == "INACTIVE"
+    assert (view.destination, view.state, view.messages) == (remote, "INACTIVE", 0)
+    a.world.run(60)
+    assert a.world.link("A", "B").connections == 0, "nobody is called for nothing"
 
 
 def test_case_037_dead_letter_queue_is_for_receiving(a: Node) -> None:
+    a.once(r"private$\q", b"dead", journal=Journal.DEADLETTER)
+    a.purge(r"private$\q")
     name = f"MACHINE={guid_text(a.identity.guid)};DEADXACT"
     with pytest.raises(UnsupportedFormatName) as caught:
         a.open(name, Access.SEND)
     assert caught.value.hresult == 0xC00E0020
     assert a.open(name, Access.RECEIVE).transactional
+    assert a.receive(name).bodies() == [b"dead"]
+    assert a.bodies(name) == []
 
 
 def test_case_038_sharing(a: Node) -> None:
+    """Also between applications; and only as long as the one that denies it is there."""
     name = r"private$\q"
-    a.open(name, Access.RECEIVE, Share.DENY_RECEIVE)
-    for share in Share:
-        with pytest.raises(SharingViolation) as caught:
-            a.open(name, Access.RECEIVE, share)
-        assert caught.value.hresult == 0xC00E0009
-    assert a.open(name, Access.SEND)
-    assert a.open(name, Access.PEEK)
+    other = a.stranger()
+    for ends in ("closes it", "goes away"):
+        holder = a.stranger()
+        handle = holder.open(name, Access.RECEIVE, Share.DENY_RECEIVE).handle
+        for who in (a, other, holder):
+            for share in Share:
+                with pytest.raises(SharingViolation) as caught:
+                    who.open(name, Access.RECEIVE, share)
+                assert caught.value.hresult == 0xC00E0009
+            assert who.open(name, Access.SEND, Share.DENY_NONE)
+            assert who.open(name, Access.PEEK)
+        for who in (a, other):
+            assert code_of(who.receive, name) == 0xC00E0009, "nor without a handle"
+        other.once(name, b"m")
+        if ends == "closes it":
+            holder.close_handle(handle)
+        else:
+            holder.leave()
+        for who in (a, other):
+            who.close_handle(who.open(name, Access.RECEIVE, Share.DENY_RECEIVE).handle)
+    assert a.bodies(name) == [b"m", b"m"]
 
 
-def test_case_038_the_whole_table(a: Node) -> None:
+@pytest.mark.parametrize("who", ["the same application", "another"])
+def test_case_038_the_whole_table(a: Node, who: str) -> None:
     """Existing handle by row, new one by column: whether it is refused (section 1.8)."""
+    opener = a.stranger() if who == "another" else a
     receive, peek, send = Access.RECEIVE, Access.PEEK, Access.SEND
     deny, none = Share.DENY_RECEIVE, Share.DENY_NONE
     news = [(receive, none), (receive, deny), (peek, deny), (peek, none), (send, none)]
@@ -70,12 +98,12 @@ def test_case_038_the_whole_table(a: Node) -> None:
         refused = []
         for new in news:
             try:
-                handle = a.open(name, *new).handle
+                handle = opener.open(name, *new).handle
             except SharingViolation:
                 refused.append(True)
             else:
                 refused.append(False)
-                a.close_handle(handle)
+                opener.close_handle(handle)
         assert refused == expected, f"with {held} open"
 
 

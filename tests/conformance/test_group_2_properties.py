@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from onceq.errors import (
     QueueNotFound,
     UnsupportedFormatName,
 )
-from tests.conformance.world import Node, World
+from tests.conformance.world import Node, World, Worlds
 
 Q = "private$\\q"
 
@@ -35,16 +36,29 @@ def a() -> Node:
     return node
 
 
-def test_case_035_transactional_never_changes(a: Node) -> None:
-    before = a.look("queue", Q)
-    with pytest.raises(PropertyNotAllowed) as caught:
-        set_queue(a, Q, transactional=False)
-    assert caught.value.hresult == 0xC00E003E
-    with pytest.raises(PropertyNotAllowed):
-        set_queue(a, Q, label="x", transactional=True)
-    assert a.look("queue", Q) == before
+def test_case_035_transactional_never_changes(worlds: Worlds) -> None:
+    a = worlds("A")["A"]
+    a.create("q")
+    a.create("n", transactional=False)
+    plain = "private$\\n"
+    for name, now in ((Q, True), (plain, False)):
+        before = a.look("queue", name)
+        assert before.transactional is now
+        changes: list[dict[str, Any]] = [{}, {"label": "x"}]
+        for to, more in product((not now, now), changes):
+            with pytest.raises(PropertyNotAllowed) as caught:
+                set_queue(a, name, transactional=to, **more)
+            assert caught.value.hresult == 0xC00E003E
+        assert a.look("queue", name) == before
+        a.crash()
+        a.start()
+        assert a.look("queue", name) == before
     a.once(Q, b"still transactional")
+    a.send(0, plain, b"still plain")
+    a.once(plain, b"not for it")
+    a.send(0, Q, b"not for it")
     assert a.bodies(Q) == [b"still transactional"]
+    assert a.bodies(plain) == [b"still plain"]
 
 
 def test_what_may_change_does_and_stays_so_over_a_crash_and_a_checkpoint(a: Node) -> None:

@@ -182,31 +182,52 @@ def test_case_031_a_plain_message_to_a_transactional_queue(world: World) -> None
     world["A"].send(0, Q, b"m", **asking(Acknowledge.NEGATIVE_ARRIVAL))
     world.run(3)
     assert world["B"].bodies(LOCAL) == []
-    assert classes(world["A"]) == [C.NACK_NOT_TRANSACTIONAL_MESSAGE]
+    (told,) = world["A"].messages(ADMIN)
+    assert told.message_class == 0x800A == C.NACK_NOT_TRANSACTIONAL_MESSAGE
+    assert (told.body, told.response_queue) == (b"m", Q)
+    world["B"].crash()
+    world["B"].start()
+    world.run(600)
+    assert world["B"].bodies(LOCAL) == [], "never"
+    assert classes(world["A"]) == [0x800A], "once"
+    assert world["A"].look("status").messages == 1, "and nothing waits for it any more"
 
 
 def test_case_032_a_transactional_message_to_another_queue(world: World) -> None:
     world["A"].once(N, b"m", **asking(Acknowledge.NEGATIVE_ARRIVAL))
-    world.run(3)
-    assert world["B"].bodies(PLAIN) == []
-    assert classes(world["B"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
-    assert classes(world["A"]) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
-    assert classes(world["A"], DEAD) == []
+    for _ in range(2):
+        world.run(60)
+        assert world["B"].bodies(PLAIN) == []
+        (dead,) = world["B"].messages(DEAD)
+        assert (dead.message_class, dead.body) == (0x8009, b"m")
+        (told,) = world["A"].messages(ADMIN)
+        assert (told.message_class, told.body, told.response_queue) == (0x8009, b"m", N)
+        assert classes(world["A"], DEAD) == []
+        assert classes(world["B"], DEAD_PLAIN) == []
+        for name in "AB":
+            world[name].crash()
+            world[name].start()
 
 
 def test_case_033_the_same_with_a_dead_letter_wanted(world: World) -> None:
     world["A"].once(N, b"m", **asking(FULL_REACH, journal=Journal.DEADLETTER))
     world.run(3)
     assert classes(world["B"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
-    assert classes(world["A"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    (home,) = world["A"].messages(DEAD)
+    assert (home.message_class, home.body, home.destination) == (0x8009, b"m", N)
     assert classes(world["A"]) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    assert world["B"].bodies(PLAIN) == []
 
 
 def test_case_034_the_same_with_nothing_asked_for(world: World) -> None:
-    world["A"].once(N, b"m")
-    world.run(3)
-    assert classes(world["B"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE]
+    for more in ({}, {"admin_queue": ADMIN}, {"acknowledge": EVERYTHING}):
+        world["A"].once(N, b"m", **more)
+    world.run(60)
+    assert classes(world["B"], DEAD) == [C.NACK_NOT_TRANSACTIONAL_QUEUE] * 3
+    assert world["B"].bodies(PLAIN) == []
     assert (classes(world["A"]), classes(world["A"], DEAD)) == ([], [])
+    assert classes(world["A"], DEAD_PLAIN) == []
+    assert world["A"].look("status").messages == 0, "nothing waits"
 
 
 def test_a_plain_message_that_is_refused_dies_where_it_is_refused(world: World) -> None:

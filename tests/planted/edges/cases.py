@@ -1,0 +1,84 @@
+"""Mistakes that the conformance cases let through until they were tested word by word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from onceq.core import handles, receive, send, transaction
+from onceq.core.inputs import Access, OpenQueue, Receive, Share
+from tests.planted.planted import Planted
+
+CASES = "tests/conformance/"
+
+
+def _transactions_have_one_number(patch: pytest.MonkeyPatch) -> None:
+    """The identifier of a transaction is the same in all its messages, and in all others."""
+    patch.setattr(send, "TRANSACTION_NUMBERS", 1)
+
+
+def _sharing_is_among_ones_own(patch: pytest.MonkeyPatch) -> None:
+    """Who has a queue for himself keeps himself out, and nobody else."""
+    before = handles._open_to_receive
+
+    def opened(desk: Any, item: OpenQueue) -> Any:
+        if all(held.owner == item.owner for held in desk.handles.values()):
+            return before(desk, item)
+        return before(desk, replace(item, access=Access.PEEK, share=Share.DENY_NONE))
+
+    patch.setattr(handles, "_open_to_receive", opened)
+
+
+def _what_is_named_may_be_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """A transaction refuses to peek in order, and shows what is asked for by its identifier."""
+    before = receive._checked
+
+    def checked(desk: Any, item: Receive) -> Any:
+        if item.peek and item.lookup:
+            item = replace(item, transaction=0)
+        return before(desk, item)
+
+    patch.setattr(receive, "_checked", checked)
+
+
+def _refused_sends_leave_their_lifetimes(patch: pytest.MonkeyPatch) -> None:
+    """The lifetimes of a transaction are those of its first send, whether it went well or not."""
+    before = send.prepared_all
+
+    def prepared_all(desk: Any, items: Any, tx: Any) -> Any:
+        try:
+            return before(desk, items, tx)
+        finally:
+            if tx is not None and tx.lifetimes is None:
+                p = items[0].properties
+                tx.lifetimes = (p.time_to_reach_queue, p.time_to_be_received)
+
+    patch.setattr(transaction, "prepared_all", prepared_all)
+
+
+def _order_of_asked_priorities(patch: pytest.MonkeyPatch) -> None:
+    """The messages of a send show priority 0, and the highest that was asked for goes first."""
+    before = send.in_order
+
+    def in_order(sends: Any, message: int) -> Any:
+        by_priority = sorted(sends, key=lambda p: -(p.item.properties.priority or 0))
+        return before(by_priority, message)
+
+    patch.setattr(send, "in_order", in_order)
+
+
+PLANTED = (
+    Planted("transactions-have-one-number", _transactions_have_one_number,
+            CASES + "test_group_1.py::test_case_021_first_and_last_per_destination"),
+    Planted("sharing-among-ones-own", _sharing_is_among_ones_own,
+            CASES + "test_group_2_open.py::test_case_038_the_whole_table"),
+    Planted("peeks-by-identifier-in-a-transaction", _what_is_named_may_be_looked_at,
+            CASES + "test_group_2_receive.py::test_case_029_peek_in_a_transaction"),
+    Planted("refused-sends-leave-lifetimes", _refused_sends_leave_their_lifetimes,
+            CASES + "test_group_1.py"
+            "::test_case_024_too_large_message_leaves_the_transaction_usable"),
+    Planted("order-of-asked-priorities", _order_of_asked_priorities,
+            CASES + "test_group_1.py::test_case_019_priority_of_transactional_messages_is_zero"),
+)  # fmt: skip
