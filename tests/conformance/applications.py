@@ -20,6 +20,7 @@ from onceq.model.xid import Xid
 from onceq.packet.own import own_headers
 
 if TYPE_CHECKING:
+    from tests.conformance.clocks import HostClock
     from tests.conformance.world import World
 
 MESSAGES_MAX = 10_000
@@ -42,6 +43,7 @@ class Applications:
     """Every request is an input of the core; ``ask`` brings it there and its answer back."""
 
     world: World
+    clock: HostClock
 
     def __init__(self) -> None:
         self.numbers = itertools.count(1)

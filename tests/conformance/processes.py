@@ -39,6 +39,7 @@ from onceq.testing.nursery import Nursery
 from onceq.testing.process import SEGMENT_BYTES
 from onceq.wire.app import frames
 from tests.conformance.applications import AnswerLost, Applications
+from tests.conformance.clocks import HostClock
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S, Door, End, SocketWire
 from tests.conformance.requests import hello, request_frame, result
 from tests.conformance.strangers import ProcessStranger
@@ -68,6 +69,7 @@ class ProcessNode(Applications):
         self.path = world.path / name
         self.settings = world.settings
         """For its next start."""
+        self.clock = HostClock(world)
         self.routes: dict[bytes, str] = {}
         self.answers: dict[int, object] = {}
         self.ends: dict[tuple[int, int], End] = {}
@@ -88,14 +90,17 @@ class ProcessNode(Applications):
         assert self.process is None
         world = self.world
         self._configure()
-        log = f"{self.path}.log"
-        self.process = nursery().start(str(self.path), world.control_at, world.now(), log)
+        self.clock.boot()
+        now, log = self.clock.read(), f"{self.path}.log"
+        self.process = nursery().start(str(self.path), world.control_at, now, log)
         self._control, _ = world.control.accept()
         self._control.settimeout(WAIT_S)
         self._lines = b""
         ready = self._line()
         assert ready, self.said
         self.peers_at = ready["ready"]
+        self._now = now
+        """What its clocks show, as far as it was told."""
         self._now_us = world.now_us
         self.due_us: int | None = None
         self.restless = True
@@ -208,7 +213,7 @@ class ProcessNode(Applications):
 
     def ask_rest(self) -> None:
         """Tell it the time, and to say when nothing is left to do."""
-        now = self.world.now()
+        now = self._now = self.clock.read()
         self._asks += 1
         with contextlib.suppress(ConnectionError):
             self._order(wall=now.wall_us, mono=now.mono_us, ask=self._asks)
@@ -224,7 +229,8 @@ class ProcessNode(Applications):
             self._buried()
             return
         self._heard = self._asks
-        self.due_us = found["due"]
+        due = found["due"]
+        self.due_us = None if due is None else self.clock.true_us(due)
         self._now_us = self.world.now_us
         counts = {(own, other): (read, written) for own, other, read, written in found["wires"]}
         ours = {ports: (end.written, end.read) for ports, end in self.ends.items()}
@@ -243,7 +249,7 @@ class ProcessNode(Applications):
 
     def told(self) -> bool:
         """See to it that it knows the time; False if it is dead."""
-        if self.process is not None and self._now_us != self.world.now_us:
+        if self.process is not None and self._now != self.clock.read():
             self.tell()
         return self.process is not None
 
@@ -294,7 +300,7 @@ class ProcessNode(Applications):
 
 
 class ProcessWorld(World):
-    """Several processes, one clock."""
+    """Several processes; one time, and a clock for each of them."""
 
     processes = True
 

@@ -11,7 +11,6 @@ from onceq.client.unit import Unit
 from onceq.core import inputs, places
 from onceq.core.places import Seek
 from onceq.errors import OnceqError
-from onceq.model.time import Now
 from onceq.service.requests import to_input
 from tests.conformance.applications import Applications
 
@@ -82,7 +81,7 @@ def drive(qm: Applications, plan: Any) -> Any:
             try:
                 result = qm.ask(
                     lambda o, r, asked=asked: to_input(
-                        o, r, asked.code, asked.head, asked.runs, clock=_Clock(qm), random=bytes
+                        o, r, asked.code, asked.head, asked.runs, clock=qm.clock, random=bytes
                     )
                 )
             except OnceqError as error:
@@ -93,17 +92,9 @@ def drive(qm: Applications, plan: Any) -> Any:
         return stop.value
 
 
-class _Clock:
-    def __init__(self, qm: Applications) -> None:
-        self._qm = qm
-
-    def read(self) -> Now:
-        return self._qm.world.now()
-
-
 def unit(qm: Applications) -> Unit:
     """A unit of work of the client library; its plans are for ``drive``."""
-    greeting = Greeting("A", b"A" * 16, qm.world.now().wall_s)
+    greeting = Greeting("A", b"A" * 16, qm.clock.read().wall_s)
     made = Unit(Session(greeting, random=bytes, clock=lambda: qm.world.now_us / 1e6))
     made.number = next(qm.numbers)
     return made

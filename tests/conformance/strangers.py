@@ -27,7 +27,7 @@ class InsideStranger(Applications):
     def __init__(self, node: Node) -> None:
         super().__init__()
         assert node.engine is not None
-        self.node, self.world = node, node.world
+        self.node, self.world, self.clock = node, node.world, node.clock
         self.answers: dict[int, object] = {}
         self.owner = node.engine.owner(self.answers.__setitem__)
 
@@ -47,7 +47,7 @@ class ProcessStranger(Applications):
 
     def __init__(self, node: ProcessNode) -> None:
         super().__init__()
-        self.node, self.world = node, node.world
+        self.node, self.world, self.clock = node, node.world, node.clock
         self.answers: dict[int, object] = {}
         node.told()
         self._parser = frames.Parser()

@@ -57,7 +57,7 @@ def test_case_064_send_information_item_by_item(world: World) -> None:
     assert plain(info.eod_next_seq) == {"seq_id": stream, "seq_no": 11, "prev_no": 10}
     assert (info.eod_no_ack_count, info.eod_no_read_count) == (3, 0)
     assert (info.eod_last_ack_count, info.eod_resend_interval, info.eod_resend_count) == (1, 30, 0)
-    now = world.now().wall_s
+    now = world["A"].clock.read().wall_s
     assert now - 2 <= info.eod_last_ack_time <= now < info.eod_resend_time <= now + 30
     world.run(31)
     assert a.look("eod-send", Q).eod_resend_count == 1

@@ -320,7 +320,7 @@ def test_a_manager_that_was_put_back_does_not_say_what_it_cannot_know(world: Wor
     engine = a.engine
     assert engine is not None
     restored = {"at_s": 2, "taken_s": 1, "position": 1}
-    note = engine.manager._wrapped(world.now(), lambda desk: desk.setup("restored", **restored))
+    note = engine.manager._wrapped(a.clock.read(), lambda desk: desk.setup("restored", **restored))
     engine.settle([note])
     a.kill()
     a.start()

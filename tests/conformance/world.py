@@ -1,4 +1,4 @@
-"""Queue managers with their real core, store, protocol and engine, on a clock and links in hand.
+"""Queue managers with their real core, store, protocol and engine, on clocks and links in hand.
 
 As section 15 of the semantics wants it: several managers with separate stores and identities, an
 injectable clock, a link controllable per direction and packet kind, kill at any moment, timers in
@@ -24,7 +24,6 @@ from onceq.errors import OnceqError
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
-from onceq.model.time import Now
 from onceq.service.delivered import Delivered
 from onceq.service.engine import Engine
 from onceq.service.history import History
@@ -32,12 +31,12 @@ from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from onceq.testing.points import PointedStore, Points
 from tests.conformance.applications import AnswerLost, Applications, item
+from tests.conformance.clocks import START_S, HostClock
 from tests.conformance.link import LATENCY_US, Link, Wire
 from tests.conformance.strangers import InsideStranger
 
 __all__ = ["LATENCY_US", "AnswerLost", "Link", "Node", "World", "Worlds", "fast", "item", "lookups"]
 
-START_S = 1_700_000_000
 FAST = Settings(connect_retry_s=1.0)
 
 
@@ -175,6 +174,7 @@ class Node(Applications):
         self.identity = Identity(name.encode().ljust(16, b"\1"), name, START_S - 1000)
         self.address = f"10.0.0.{len(world.nodes) + 1}"
         self.settings = settings
+        self.clock = HostClock(world)
         self.files = SimFiles()
         self.routes: dict[bytes, str] = {}
         host = name.lower()
@@ -205,7 +205,7 @@ class Node(Applications):
                 addresses=frozenset((self.address,) if self.world.directory else ()),
             ),
             store=store,
-            clock=self,
+            clock=self.clock,
             network=self,
             settings=self.settings,
             wake=lambda: None,
@@ -257,9 +257,6 @@ class Node(Applications):
         for wire in list(self.world.wires):
             if self.identity.name in wire.names:
                 wire.break_("the computer is gone")
-
-    def read(self) -> Now:
-        return self.world.now()
 
     def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         life = self.life
@@ -359,7 +356,7 @@ class Node(Applications):
 
 
 class World:
-    """Several queue managers, one clock."""
+    """Several queue managers; one time, and a clock for each of them."""
 
     processes = False
     """Whether each of them is a process."""
@@ -372,8 +369,6 @@ class World:
         """
         self.directory = self.make_directory() if directory else None
         self.now_us = 1_000_000
-        self.wall_us = 0
-        """By how much the wall clock was set."""
         self.entropy = Random(1).randbytes
         self.settings = settings
         self.nodes: dict[str, Node] = {}
@@ -415,9 +410,6 @@ class World:
 
     def __getitem__(self, name: str) -> Node:
         return self.nodes[name]
-
-    def now(self) -> Now:
-        return Now(START_S * 1_000_000 + self.wall_us + self.now_us, self.now_us)
 
     def link(self, one: str, other: str) -> Link:
         return self.links.setdefault(frozenset((one, other)), Link())

@@ -135,8 +135,9 @@ class Story:
         way("A", "B")
 
     def clock(self) -> None:
-        """Somebody sets the wall clock, also back below where a stamp was taken."""
-        self.world.wall_us += self.random.choice([-3_600, -60, 60, 3_600]) * 1_000_000
+        """Somebody sets a wall clock, also back below where a stamp was taken; so they differ."""
+        node = self.random.choice([self.some(), self.b])
+        node.clock.jump(self.random.choice([-3_600, -60, 60, 3_600]))
 
     def live(self) -> None:
         steps = [self.send] * 8 + [self.restart, self.link, self.image, self.image]

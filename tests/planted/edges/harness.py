@@ -1,0 +1,53 @@
+"""Mistakes about clocks that differ, which no world of one clock can show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from onceq.core import admitting, lives
+from onceq.core.desk import Desk
+from onceq.model.time import NEVER_S
+from onceq.packet.arrived import ArrivedRun
+from tests.planted.planted import Planted
+
+CLOCKS = "tests/conformance/test_clocks.py::test_"
+
+
+def _patch(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda monkeypatch: monkeypatch.setattr(target, name, value)
+
+
+def _age_without_sign(desk: Desk, run: ArrivedRun) -> bool:
+    lifetime = min(run.time_to_reach_queue or NEVER_S, run.time_to_be_received)
+    return lifetime < NEVER_S - 1 and abs(desk.now.wall_s - run.sent_time) > lifetime
+
+
+def _never_late(desk: Desk, run: ArrivedRun) -> bool:
+    return False
+
+
+def _stamp_of_the_clock(desk: Desk, entropy: bytes) -> None:
+    state = desk.state
+    desk.setup("life", id=entropy[:16].hex(), stamp=desk.now.wall_s, ordinal=1,
+               message=state.next_message)  # fmt: skip
+
+
+PLANTED = (
+    Planted(
+        "a-sender-whose-clock-is-ahead-is-punished",
+        _patch(admitting, "_too_late", _age_without_sign),
+        CLOCKS + "a_sender_whose_clock_is_ahead_is_not_punished",
+    ),
+    Planted(
+        "no-lifetime-is-over-on-arrival",
+        _patch(admitting, "_too_late", _never_late),
+        CLOCKS + "a_time_to_reach_the_queue_is_over_at_a_receiver_whose_clock_is_ahead",
+    ),
+    Planted(
+        "stamps-follow-the-clock-alone",
+        _patch(lives, "begin", _stamp_of_the_clock),
+        CLOCKS + "streams_rise_after_a_clock_was_set_back",
+    ),
+)
