@@ -10,7 +10,7 @@ from onceq.client.results import Batch
 from onceq.core import branching, inputs
 from onceq.core.decision import Grouped, Opened, Outcome, Sent
 from onceq.core.directory import EditDirectory
-from onceq.errors import ReceiveTimeout
+from onceq.errors import LinkLost, ReceiveTimeout
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
@@ -27,8 +27,8 @@ MESSAGES_MAX = 10_000
 BYTES_MAX = 1 << 25
 
 
-class AnswerLost(Exception):
-    """The queue manager died before it answered."""
+class AnswerLost(LinkLost):
+    """The queue manager died before it answered: what an application hears then."""
 
 
 def item(destination: str, *bodies: bytes, **properties: Any) -> inputs.SendItem:

@@ -182,6 +182,11 @@ class ProcessNode(Applications):
         self._order(die=point, count=count)
         self.tell()
 
+    def fail_disk(self) -> None:
+        """The next sync fails."""
+        self._order(fail="sync")
+        self.tell()
+
     def forget_streams(self) -> None:
         """It loses its table of streams (never allowed; the one hole of EOD-25)."""
         self._order(forget="streams")

@@ -10,7 +10,7 @@ from onceq.core import inputs
 from onceq.errors import OnceqError
 from onceq.service.config import SOCKET
 from onceq.wire.app import frames
-from tests.conformance.applications import Applications
+from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S
 from tests.conformance.requests import hello, request_frame, result
 
@@ -62,14 +62,17 @@ class ProcessStranger(Applications):
     def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
         """See Applications."""
         world, number = self.node.world, next(self.numbers)
+        process = self.node.process
         self.node.told()
         self.node.restless = True
         self._socket.sendall(request_frame(number, make(0, number), world.now_us))
         world.settle()
         until = world.now_us + ANSWER_S_MAX * 1_000_000
-        while number not in self.answers:
+        while number not in self.answers and self.node.process is process:
             assert world.now_us < until, "no answer comes"
             assert world.step(), "no answer comes, and nothing is left that could happen"
+        if number not in self.answers:
+            raise AnswerLost(f"{self.node.identity.name} died")
         found = self.answers.pop(number)
         if isinstance(found, OnceqError):
             raise found
@@ -83,5 +86,11 @@ class ProcessStranger(Applications):
         self.node.world.settle()
 
     def _answered(self) -> None:
-        for number, code, head, rest in self._parser.feed(self._socket.recv(CHUNK_BYTES)):
+        try:
+            data = self._socket.recv(CHUNK_BYTES)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.node.world.unwatch(self._socket)
+        for number, code, head, rest in self._parser.feed(data):
             self.answers[number] = result(code, head, rest)

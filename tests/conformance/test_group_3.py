@@ -280,15 +280,11 @@ def test_case_056_power_cut_before_the_store_is_durable(world: World) -> None:
     world["A"].once(Q, b"warm up")
     world.run(2)
     link.seen.clear()
-    syncs = b.files.operations
-    from onceq.errors import SyncFailed
-
-    b.files.fail = lambda kind, number: (
-        SyncFailed("planted") if kind == "sync" and number > syncs else None
-    )
+    b.fail_disk()
     world["A"].once(Q, b"m")
     world.run(5)
     assert b.failure is not None
+    assert b.dead
     assert link.order_acks() == []
     b.power_cut()
     b.start()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from onceq.core.state import Identity
+from onceq.errors import InDoubt, ServiceNotAvailable, StorageFailure
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.testing import points
@@ -167,3 +168,56 @@ def test_one_process_by_hand(tmp_path: Path) -> None:
                 order(die="before-append", count=1)
             # Whoever held its clock is gone, and so is it.
             assert process.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("asker", ["itself", "another application"])
+def test_a_disk_that_fails_during_a_request_ends_the_manager(worlds: Worlds, asker: str) -> None:
+    """Whoever asked hears that the answer is lost; what was answered before is there."""
+    world = worlds("A", "B")
+    a, b = world["A"], world["B"]
+    b.create("q")
+    a.once(Q, b"answered")
+    application = a if asker == "itself" else a.stranger()
+    a.fail_disk()
+    with pytest.raises(ServiceNotAvailable):
+        application.once(Q, b"not answered")
+    assert a.dead
+    a.start()
+    a.once(Q, b"last")
+    world.run(40)
+    assert b.bodies(LOCAL) in (
+        [b"answered", b"last"], [b"answered", b"not answered", b"last"]
+    )  # fmt: skip
+    assert a.look("outgoing-queue", Q).unacknowledged == 0
+
+
+def test_a_disk_that_fails_while_nobody_asks_is_seen_by_whoever_waits(world: World) -> None:
+    """A receive waits for what then arrives, and cannot be made durable."""
+    a, b = world["A"], world["B"]
+    waiting = b.stranger()
+    tx = waiting.begin()
+    a.once(Q, b"m")
+    b.fail_disk()
+    with pytest.raises(AnswerLost):
+        waiting.receive(LOCAL, tx=tx, wait_s=60)
+    assert b.dead
+    b.start()
+    world.run(60)
+    assert b.bodies(LOCAL) == [b"m"]
+
+
+@pytest.mark.client
+def test_a_failing_disk_as_the_client_library_tells_it(worlds: Worlds) -> None:
+    """A commit is in doubt; everything else was not answered, and may be asked again."""
+    world = worlds("A", "B")
+    a = world["A"]
+    a.create("here")
+    with a.client() as manager:
+        a.fail_disk()
+        with pytest.raises(InDoubt), manager.transaction() as tx:
+            tx.send(r"private$\here", b"m")
+        with pytest.raises(ServiceNotAvailable):
+            manager.status()
+    a.see_its_end()
+    assert a.exit_code == StorageFailure.exit_code
+    assert "was told to fail" in a.said

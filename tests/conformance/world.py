@@ -20,7 +20,7 @@ from onceq.core import inputs
 from onceq.core.manager import Manager
 from onceq.core.state import Identity
 from onceq.directory import Directory, MemoryDirectory
-from onceq.errors import OnceqError
+from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
@@ -197,6 +197,7 @@ class Node(Applications):
         store = PointedStore.open("/store", self.files, segment_bytes=1 << 16)
         assert isinstance(store, PointedStore)
         store.points = self.points = Points(self._reached)
+        self.failure = None
         self.engine = Engine(
             manager=Manager(
                 self.identity,
@@ -241,6 +242,10 @@ class Node(Applications):
 
     def _reached(self) -> None:
         raise _Died
+
+    def fail_disk(self) -> None:
+        """The next sync fails."""
+        self.files.fail = lambda kind, _: SyncFailed("planted") if kind == "sync" else None
 
     @property
     def dead(self) -> bool:
@@ -308,6 +313,9 @@ class Node(Applications):
                 pass
         except _Died:
             self.kill()
+            return
+        if self.failure is not None:
+            self.kill()  # as the process would end
             return
         due = self.engine.next_timer()
         if due is not None:

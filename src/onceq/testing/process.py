@@ -8,6 +8,7 @@ connects, says one line of JSON when it is ready, and takes these:
     {"wall": us, "mono": us, "ask": n}   set the clocks; answer n when nothing is left to do
     {"die": point, "count": k}           end by SIGKILL there (``onceq.testing.points``)
     {"forget": "streams"}                lose the table of incoming streams
+    {"fail": "sync"}                     the disk fails at the next sync
 
 The answer ``{"idle": n, "due": us or null, "wires": [[port, other port, read, written]...]}``
 says when the next timer is due by the monotonic clock, and what has passed over each connection
@@ -25,7 +26,7 @@ import socket
 import sys
 from typing import Any
 
-from onceq.errors import OnceqError
+from onceq.errors import OnceqError, SyncFailed
 from onceq.model.time import Now
 from onceq.service import config, logs
 from onceq.service.clock import SystemClock
@@ -44,12 +45,25 @@ def die() -> None:
     signal.pause()
 
 
+class FailingFiles(RealFiles):
+    """A disk of which somebody else says when it fails."""
+
+    fails = False
+
+    def sync(self, file: int) -> None:
+        """See Files."""
+        if self.fails:
+            raise SyncFailed("the disk was told to fail")
+        super().sync(file)
+
+
 class Held:
     """This process, as far as somebody else has it in hand."""
 
     def __init__(self, control: str, now: Now) -> None:
         self.clock = HandClock(now)
         self.points = Points(die)
+        self.files = FailingFiles()
         self.loop = VirtualLoop(self.clock, self._idle, self.points)
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(control)
@@ -87,6 +101,8 @@ class Held:
         elif order.get("forget") == "streams":
             assert self._daemon is not None
             self._daemon.engine.manager.state.progress.clear()
+        elif order.get("fail") == "sync":
+            self.files.fails = True
         else:
             raise ValueError(f"no such order: {order}")
 
@@ -121,7 +137,7 @@ def serve(path: str, control: str, now: Now, log: str = "") -> None:
     configuration = config.load(path)
     logs.set_up(configuration.log_level)
     held = Held(control, now)
-    store = PointedStore.open(path, RealFiles(), segment_bytes=SEGMENT_BYTES)
+    store = PointedStore.open(path, held.files, segment_bytes=SEGMENT_BYTES)
     assert isinstance(store, PointedStore)
     store.points = held.points
     try:
