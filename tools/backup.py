@@ -45,6 +45,8 @@ SEND_SIZES = (1, 1, 2, 7, 30, 100, 400)
 RECEIVE_SIZES = (1, 5, 50, 300, 1000)
 ERA_MESSAGES = 10_000
 """Messages of each direction between two restores, at most."""
+KILLS_AFTER = 2
+"""How often at most somebody is killed in the time after a restore."""
 KEPT = 20
 """Backups that are kept for restores; one at random makes room for another."""
 INTERRUPTED = (ServiceNotAvailable, BackupOver)
@@ -332,13 +334,9 @@ class Run:
 
 def run(
     *, messages: int, seed: int, folder: Path, every_s: float = 1.0,
-    say: Callable[[str], None] = lambda text: None, kills_after: int = 2,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Outcome:  # fmt: skip
-    """Do it all in a folder; both daemons are gone when this returns or raises.
-
-    Args:
-        kills_after: How often at most somebody is killed in the time after a restore.
-    """
+    """Do it all in a folder; both daemons are gone when this returns or raises."""
     whole = Run(folder, seed, every_s, say)
     chance = random.Random(f"{seed} run")
     wanted = max(min(ERA_MESSAGES, messages // 12), 10)
@@ -350,7 +348,7 @@ def run(
             # What comes now may be undone, wholly or in part, wherever it is then.
             whole.era(chance.randrange(1, wanted), kills=0, backups=1_000, drain=False)
             whole.put_back()
-            whole.era(wanted, kills=chance.randint(0, kills_after), backups=1_000, drain=True)
+            whole.era(wanted, kills=chance.randint(0, KILLS_AFTER), backups=1_000, drain=True)
             say(
                 f"{outcome.messages:,} messages, {outcome.kills} kills, {outcome.backups} backups, "
                 f"{outcome.restores} put back"

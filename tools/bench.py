@@ -26,6 +26,8 @@ from bench_cases import PROCESSES, QUICK, SIZES, Bench, Figures, Scale, benching
 from onceq.cli.measure import WrongMessages, sync_rate
 
 YARD_S = 0.3
+VERIFIED_MAX = 1.03
+"""Of the time that the same takes without verifying: what that may cost."""
 GOALS_Y = 9_000
 """Syncs a second of the disk for which the goals were written."""
 
@@ -69,6 +71,13 @@ def rows() -> Iterator[Row]:
             goal=goal, per_y=False,
         )  # fmt: skip
     yield from _times()
+    for per, _ in Scale().cold:
+        title = f"verifying what is read after a restart, {per} a tx"
+        yield Row(
+            f"{title}: time", "cold", f"time {per}", unit="x", goal=VERIFIED_MAX, per_y=False,
+            less=True,
+        )  # fmt: skip
+        yield Row(f"{title}: processor", "cold", f"processor {per}", unit="x", per_y=False)
 
 
 def _times() -> Iterator[Row]:
@@ -109,6 +118,8 @@ def measure(bench: Bench, folder: Path, say: Callable[[str], None]) -> dict[str,
             yard = sync_rate(str(folder), min(YARD_S, bench.scale.seconds))
             found[name].append({**case(), "y": yard})
     say(f"depth {bench.scale.depth:,}")
+    say("cold reads")
+    found["cold"] = [{**bench.cold(), "y": sync_rate(str(folder), bench.scale.seconds)}]
     found["depth"] = [{**bench.depth(), "y": sync_rate(str(folder), bench.scale.seconds)}]
     return found
 
@@ -150,7 +161,7 @@ def table(lines: list[Line], found: dict[str, list[Figures]], scale: Scale) -> s
         f"y, 4 KiB overwrite + fdatasync: {statistics.median(yards):,.0f}/s "
         f"({min(yards):,.0f} to {max(yards):,.0f}); depth {scale.depth:,}",
         "",
-        f"{'':52} {'measured':>14} {'in y':>7} {'first step':>11}",
+        f"{'':56} {'measured':>14} {'in y':>7} {'first step':>11}",
     ]
     for line in lines:
         row = line.row
@@ -159,7 +170,7 @@ def table(lines: list[Line], found: dict[str, list[Figures]], scale: Scale) -> s
         goal = (f"{row.goal:g} y" if row.per_y else f"{row.goal:,g}") if row.goal else ""
         met = {True: "met", False: "MISSED", None: ""}[line.met]
         value = f"{line.value:{form}} {row.unit}"
-        text.append(f"{row.title:52} {value:>14} {ratio:>7} {goal:>11} {met}".rstrip())
+        text.append(f"{row.title:56} {value:>14} {ratio:>7} {goal:>11} {met}".rstrip())
     judged = [line.met for line in lines if line.met is not None]
     text += ["", f"{sum(judged)} of {len(judged)} goals of the first step met"]
     text += caution(yards)

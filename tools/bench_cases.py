@@ -40,13 +40,15 @@ class Scale:
     depth: int = 1_000_000
     slices: int = 25
     slice_commits: int = 20
+    cold: tuple[tuple[int, int], ...] = ((10, 20), (100, 10), (1000, 2))
+    """Messages a transaction, and transactions of a slice, when messages are read from the disk."""
     forward: tuple[int, ...] = (1_500, 12_000, 80_000, 150_000)
     """Messages stored and forwarded, for each of SIZES."""
 
 
 QUICK = Scale(
     seconds=0.03, messages_max=3_000, rounds=1, latency_rounds=20, depth=5_000, slices=2,
-    slice_commits=3, forward=(20, 100, 500, 1_000),
+    slice_commits=3, cold=((10, 2), (100, 1), (1000, 1)), forward=(20, 100, 500, 1_000),
 )  # fmt: skip
 
 Figures = dict[str, float]
@@ -240,6 +242,59 @@ class Bench:
             "depth_processor_ratio": processor[deep.pid] / max(processor[shallow.pid], 0.01),
             "memory_bytes": memory / count,
         }  # fmt: skip
+
+    # ---- cold reads -----------------------------------------------------------------------
+
+    def cold(self) -> Figures:
+        """What it costs to verify messages that are read from the log after a restart: beside a
+        queue manager that does not, in turn."""
+        verified, bare = (Node(self.folder, n, free_port(), {}) for n in ("VERIFIED", "BARE"))
+        bare.program = [str(Path(__file__).with_name("bench_unverified.py"))]
+        count = sum(per * commits for per, commits in self.scale.cold) * self.scale.slices
+        bodies = {}
+        try:
+            for node in (verified, bare):
+                node.start()
+                bodies[node.name] = self._bodies()
+                with onceq.connect(str(node.path)) as qm:
+                    qm.create_queue(QUEUE, transactional=True)
+                    _fill(qm, bodies[node.name], count)
+                node.kill(signal.SIGTERM)
+                node.start()
+            return self._in_turn(verified, bare, bodies)
+        finally:
+            for node in (verified, bare):
+                if node.process is not None:
+                    node.kill(signal.SIGTERM)
+
+    def _in_turn(self, verified: Node, bare: Node, bodies: dict[str, Bodies]) -> Figures:
+        found: Figures = {}
+        with onceq.connect(str(verified.path)) as one, onceq.connect(str(bare.path)) as other:
+            both = ((one, verified), (other, bare))
+            for per, commits in self.scale.cold:
+                ratios = []
+                processor = dict.fromkeys((verified.name, bare.name), 0.0)
+                for number in range(self.scale.slices):
+                    spans = {}
+                    # Who comes second finds the processor's caches full of the other's messages.
+                    for qm, node in both if number % 2 else both[::-1]:
+                        before = processor_s(node.pid)
+                        spans[node.name] = _taken(qm, bodies[node.name], per, commits)
+                        processor[node.name] += processor_s(node.pid) - before
+                    ratios.append(spans[verified.name] / spans[bare.name])
+                found[f"time {per}"] = statistics.median(ratios)
+                used = processor[verified.name] / max(processor[bare.name], 0.01)
+                found[f"processor {per}"] = used
+        return found
+
+
+def _taken(qm: onceq.QueueManager, bodies: Bodies, per_commit: int, commits: int) -> float:
+    """Seconds to receive so many messages in order."""
+    began = time.monotonic()
+    for _ in range(commits):
+        with qm.transaction() as tx:
+            bodies.check(tx.receive_many(QUEUE, per_commit, timeout=SETTLE_S).bodies())
+    return time.monotonic() - began
 
 
 def _turnover(qm: onceq.QueueManager, bodies: Bodies, commits: int) -> float:

@@ -33,6 +33,7 @@ class Node:
         self.process: subprocess.Popen[bytes] | None = None
         self.kills = 0
         self.start_s: list[float] = []
+        self.program = ["-m", "onceq.service.main"]
         offline.init(
             str(self.path), name=name, listen=f"127.0.0.1:{port}",
             peers={peer: f"127.0.0.1:{at}" for peer, at in peers.items()},
@@ -45,7 +46,7 @@ class Node:
         began = time.monotonic()
         with open(self.path / "log.txt", "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "onceq.service.main", "--data", str(self.path)],
+                [sys.executable, *self.program, "--data", str(self.path)],
                 stdout=subprocess.PIPE, stderr=log, start_new_session=True,
             )  # fmt: skip
         assert self.process.stdout is not None

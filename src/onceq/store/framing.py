@@ -270,12 +270,8 @@ def block_checksums(pieces: Sequence[Buffer], start: int) -> array[int]:
                 have = 0
             whole = at + (size - at) // BLOCK_BYTES * BLOCK_BYTES
             first = start + len(found)
-            found.extend(
-                [
-                    crc32(view[place : place + BLOCK_BYTES], begin)
-                    for begin, place in enumerate(range(at, whole, BLOCK_BYTES), first)
-                ]
-            )
+            cuts = [slice(place, place + BLOCK_BYTES) for place in range(at, whole, BLOCK_BYTES)]
+            found.extend(map(crc32, map(view.__getitem__, cuts), range(first, first + len(cuts))))
             crc, have = start + len(found), size - whole
             if have:
                 crc = crc32(view[whole:], crc)

@@ -34,6 +34,8 @@ WALK_BYTES: Final = 8192
 """Read at once when headers are walked."""
 TABLES_MAX: Final = 64
 """Large frames of which the checksums are remembered."""
+AHEAD_BLOCKS: Final = 16
+"""Verified at once where small parts of a large frame are read one behind the other."""
 WRONG: Final = "what stands there is not what was written"
 CUT_SHORT: Final = "the file was cut short"
 WHOLE_MAX: Final = 4096
@@ -47,6 +49,8 @@ class _Map:
 
     places: array[int]
     gaps: dict[int, int] = field(default_factory=dict)
+    found: Frame | None = None
+    """The last frame that was asked for: most reads go on in it."""
 
 
 @dataclass(slots=True)
@@ -73,6 +77,9 @@ class VerifiedLog:
         self._maps: OrderedDict[int, _Map] = OrderedDict()
         self._tables: OrderedDict[int, tuple[Frame, bytes]] = OrderedDict()
         self._whole: OrderedDict[int, Frame] = OrderedDict()
+        self._last: tuple[int, Buffer] = (0, b"")
+        """What was read and verified last of a frame with blocks: its address, and the bytes; no
+        more of them than AHEAD_BLOCKS."""
         self._lock = threading.Lock()
 
     def read(self, segment: Segment, address: int, size: int) -> Buffer:
@@ -81,38 +88,66 @@ class VerifiedLog:
         Raises:
             DamagedRecord: They are not, or cannot be read; ``pieces`` says which.
         """
+        known, data = self._last
+        behind = known + len(data)
+        if known <= address and address + size <= behind:
+            return memoryview(data)[address - known : address - known + size]
         frame = self._frame(segment, address)
         if not frame.blocks:
             return self._plain(segment, frame, address, size)
-        begin = frame.position + FRAME_HEADER
-        first = (address - begin) // BLOCK_BYTES
-        stop = (address - begin + max(size, 1) + BLOCK_BYTES - 1) // BLOCK_BYTES
-        start = begin + first * BLOCK_BYTES
-        end = min(begin + stop * BLOCK_BYTES, begin + padded(frame.size))
-        table = self._table(segment, frame)
-        try:
-            data = self._files.read(segment.file, segment.offset(start), end - start)
-            wrong = self._wrong(data, table, frame, range(first, stop))
-        except StorageFailure:
-            data = b""
-            wrong = self._one_by_one(segment, frame, table, range(first, stop))
-        if wrong:
-            if self._lies(segment, frame):
-                return self.read(segment, address, size)
-            short = 0 < len(data) < end - start
-            places = [_block(frame, at) for at in wrong]
-            raise _damaged(segment, places, CUT_SHORT if short else WRONG)
+        first = _block_of(frame, address)
+        blocks = range(first, _block_of(frame, address + max(size, 1) - 1) + 1)
+        start = _block(frame, first)[0]
+        data = b""
+        if known <= address <= behind and len(blocks) < AHEAD_BLOCKS:
+            data = self._read_ahead(segment, frame, range(first, first + AHEAD_BLOCKS))
+        if not data:
+            data, wrong = self._read_blocks(segment, frame, blocks)
+            if wrong:
+                if self._lies(segment, frame):
+                    return self.read(segment, address, size)
+                short = 0 < len(data) < sum(_block(frame, blocks[-1])) - start
+                places = [_block(frame, at) for at in wrong]
+                raise _damaged(segment, places, CUT_SHORT if short else WRONG)
+        if len(data) <= AHEAD_BLOCKS * BLOCK_BYTES:
+            self._last = (start, data)
         return memoryview(data)[address - start : address - start + size]
 
     def forget(self, base: int, end: int) -> None:
         """A segment is given back: what is remembered of it means nothing any more."""
         with self._lock:
             self._maps.pop(base, None)
+            if base <= self._last[0] < end:
+                self._last = (0, b"")
             for known in (self._tables, self._whole):
                 for position in [p for p in known if base <= p < end]:
                     del known[position]
 
     # ---- one read -----------------------------------------------------------------------------
+
+    def _read_ahead(self, segment: Segment, frame: Frame, blocks: range) -> bytes:
+        """Blocks of which only the first are asked for, as far as the frame has them; nothing if
+        any of them is not right: then it counts which are asked for."""
+        some = range(blocks.start, min(blocks.stop, frame.blocks))
+        start, (last, size) = _block(frame, some.start)[0], _block(frame, some[-1])
+        try:
+            data = self._files.read(segment.file, segment.offset(start), last + size - start)
+            wrong = self._wrong(data, self._table(segment, frame), frame, some)
+        except StorageFailure:
+            return b""
+        return b"" if wrong else data
+
+    def _read_blocks(
+        self, segment: Segment, frame: Frame, blocks: range
+    ) -> tuple[bytes, list[int]]:
+        """Some blocks, and which of them are not right or cannot be read."""
+        start, (last, size) = _block(frame, blocks.start)[0], _block(frame, blocks[-1])
+        table = self._table(segment, frame)
+        try:
+            data = self._files.read(segment.file, segment.offset(start), last + size - start)
+            return data, self._wrong(data, table, frame, blocks)
+        except StorageFailure:
+            return b"", self._one_by_one(segment, frame, table, blocks)
 
     def _wrong(self, data: bytes, table: bytes, frame: Frame, blocks: range) -> list[int]:
         return self._framing.wrong_blocks(data, table, frame.position, blocks)
@@ -173,6 +208,9 @@ class VerifiedLog:
         """The frame that an address lies in, as its header says."""
         with self._lock:
             known = self._maps.get(segment.base)
+            found = known.found if known is not None else None
+            if found is not None and found.position <= address < found.end:
+                return found
             if known is None:
                 known = _Map(array("Q", (segment.base,)))
                 self._maps[segment.base] = known
@@ -181,7 +219,8 @@ class VerifiedLog:
             else:
                 self._maps.move_to_end(segment.base)
             try:
-                return self._walk(segment, known, address)
+                known.found = self._walk(segment, known, address)
+                return known.found
             except StorageFailure as error:
                 if isinstance(error, DamagedRecord):
                     raise
@@ -248,6 +287,7 @@ class VerifiedLog:
             known = self._maps.get(segment.base)
             if known is not None:
                 known.gaps[frame.position] = following
+                known.found = None
                 while known.places[-1] > frame.position:
                     known.places.pop()
         return known is not None
@@ -302,6 +342,11 @@ class VerifiedLog:
             wrong = self._framing.damaged(view, frame)
         # With no block wrong only header or table are: what they say of the blocks still holds.
         return [_block(frame, at) for at in wrong] or [(frame.position, FRAME_HEADER)]
+
+
+def _block_of(frame: Frame, address: int) -> int:
+    """Index of the block that an address lies in."""
+    return (address - frame.position - FRAME_HEADER) // BLOCK_BYTES
 
 
 def _block(frame: Frame, at: int) -> tuple[int, int]:

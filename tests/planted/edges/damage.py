@@ -11,6 +11,7 @@ from onceq.service.scrub import Scrubbing
 from onceq.service.upkeep import Upkeep
 from onceq.service.verifying import Verifying
 from onceq.store import promises, recovery, verified
+from onceq.store.framing import Frame
 from onceq.store.log import LogStore
 from onceq.store.promises import Promise, Promised
 from onceq.store.scan import Segment
@@ -34,6 +35,19 @@ def reads_not_verified(patch: pytest.MonkeyPatch) -> None:
 def damage_costs_the_record(patch: pytest.MonkeyPatch) -> None:
     """One bad block is said to be the whole record."""
     patch.setattr(verified, "_block", lambda frame, at: verified._payload(frame))
+
+
+def ahead_not_verified(patch: pytest.MonkeyPatch) -> None:
+    """What is read ahead is kept as it is found."""
+
+    def read_ahead(self: VerifiedLog, segment: Segment, frame: Frame, blocks: range) -> bytes:
+        start, (last, size) = (
+            verified._block(frame, blocks.start)[0],
+            verified._block(frame, min(blocks.stop, frame.blocks) - 1),
+        )
+        return self._files.read(segment.file, segment.offset(start), last + size - start)
+
+    patch.setattr(VerifiedLog, "_read_ahead", read_ahead)
 
 
 def headers_are_believed(patch: pytest.MonkeyPatch) -> None:
@@ -128,6 +142,10 @@ PLANTED = (
     Planted("reads-not-verified", reads_not_verified, DAMAGE + "test_a_peek_finds_damage_too"),
     Planted(
         "damage-costs-the-record", damage_costs_the_record,
+        VERIFIED + "test_an_altered_byte_costs_one_block_of_a_large_record",
+    ),
+    Planted(
+        "ahead-not-verified", ahead_not_verified,
         VERIFIED + "test_an_altered_byte_costs_one_block_of_a_large_record",
     ),
     Planted(

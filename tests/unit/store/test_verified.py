@@ -52,6 +52,25 @@ def test_every_part_of_every_record_is_read_back() -> None:
                 assert bytes(store.read(address + start, len(want))) == want
 
 
+def test_small_parts_in_order_are_read_from_the_disk_once() -> None:
+    """Messages of a large record are received one at a time: their blocks are verified once."""
+    disk, _, places = _cold()
+    files, reads = disk.kill(), 0
+    store = LogStore.open(PATH, files, segment_bytes=SEGMENT)
+    address, data = places[1]
+    assert bytes(store.read(address, 10)) == data[:10]
+
+    def counted(path: str) -> None:
+        nonlocal reads
+        reads += 1
+
+    files.fail_read = counted  # type: ignore[assignment]
+    for start in range(10, len(data), 100):
+        size = min(100, len(data) - start)
+        assert bytes(store.read(address + start, size)) == data[start : start + size]
+    assert reads == 1
+
+
 def test_an_altered_byte_costs_one_block_of_a_large_record() -> None:
     disk, _, places = _cold()
     address, data = places[1]
