@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
+
 import pytest
 
 from onceq.core import inputs
@@ -15,7 +18,6 @@ from onceq.errors import (
     SendFailed,
     StorageReserve,
     TransactionOver,
-    UnsupportedAccessMode,
     UnsupportedFormatName,
     UnsupportedOperation,
 )
@@ -23,7 +25,8 @@ from onceq.model.classes import MessageClass as C
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.xid import Xid
-from tests.conformance.world import Node, World, Worlds
+from tests.conformance.reading import code_of
+from tests.conformance.world import Node, World, Worlds, fast, item
 
 Q1, Q2, Q3 = (rf"DIRECT=OS:{name}\private$\q" for name in "BCD")
 LOCAL = r"private$\q"
@@ -68,30 +71,66 @@ def everywhere(world: World) -> list[list[bytes]]:
 
 def test_case_070_each_of_two_destinations_gets_a_copy(world: World) -> None:
     sent = world["A"].once(f"{Q1},{Q2}", b"m")
-    world.run(3)
+    world.run(60)
+    assert everywhere(world) == [[b"m"], [b"m"], []]
     (one,), (other,) = world["B"].messages(LOCAL), world["C"].messages(LOCAL)
     assert one.body == other.body == b"m"
     assert one.id == other.id == MessageId(world["A"].identity.guid, sent.first_message)
     assert (one.destination, other.destination) == (Q1, Q2)
 
 
-def test_case_071_one_that_cannot_take_it_stops_all(worlds: Worlds) -> None:
-    world = peopled(worlds("A", "B", "C", "D"))
+@pytest.mark.parametrize("full", ["a queue", "the manager"])
+def test_case_071_one_that_cannot_take_it_stops_all(worlds: Worlds, full: str) -> None:
+    """A queue of this manager has a quota of its own; the outgoing ones share the manager's."""
+    room = 64 << 10 if full == "the manager" else 1 << 30
+    world = peopled(worlds("A", "B", "C", "D", settings=fast(computer_quota_bytes=room)))
     a = world["A"]
+    a.create("in")
     a.create("small", quota_kb=1)
+    a.once(r"private$\in", b"input")
+    large = f"{Q1},DIRECT=OS:A\\private$\\small,{Q2}" if full == "a queue" else f"{Q1},{Q2},{Q3}"
     tx = a.begin()
+    assert a.receive(r"private$\in", tx=tx).bodies() == [b"input"]
     a.send(tx, Q1, b"before")
     with pytest.raises(InsufficientResources):
-        a.send(tx, f"{Q1},DIRECT=OS:A\\private$\\small,{Q2}", b"x" * 2048)
-    with pytest.raises(SendFailed, match="small"):
+        a.send(tx, large, b"x" * 30_000)
+    with pytest.raises(SendFailed, match="quota"):
         a.send(tx, Q2, b"behind")
-    with pytest.raises(SendFailed, match=r"small.*quota"):
+    with pytest.raises(SendFailed, match="quota"):
         a.commit(tx)
-    with pytest.raises(TransactionOver):
-        a.abort(tx)
+    for over in (a.abort, a.commit):
+        with pytest.raises(TransactionOver):
+            over(tx)
+    with pytest.raises(InsufficientResources):
+        a.ask(lambda o, r: inputs.Commit(o, r, 0, (item(Q1, b"1"), item(large, b"x" * 30_000))))
     world.run(5)
     assert everywhere(world) == [[], [], []]
     assert a.bodies(r"private$\small") == []
+    assert a.bodies(r"private$\in") == [b"input"], "all of it is undone"
+    a.crash()
+    a.start()
+    a.once(f"{Q1},{Q3}", b"fits")
+    world.run(60)
+    assert everywhere(world) == [[b"fits"], [], [b"fits"]]
+
+
+@pytest.mark.client
+@pytest.mark.parametrize("size", [2_048, 3 << 20], ids=["gathered", "shipped"])
+def test_case_071_who_does_not_look_at_the_error_commits_nothing(worlds: Worlds, size: int) -> None:
+    world = peopled(worlds("A", "B", "C", "D"))
+    world["A"].create("small", quota_kb=1)
+    with world["A"].client() as manager:
+        tx = manager.transaction()
+        tx.send(Q1, b"before")
+        with contextlib.suppress(OnceqError):
+            tx.send(f"{Q1},DIRECT=OS:A\\private$\\small,{Q2}", b"x" * size)
+        with contextlib.suppress(OnceqError):
+            tx.send(Q2, b"behind")
+        with pytest.raises(SendFailed, match="quota"):
+            tx.commit()
+    world.run(10)
+    assert everywhere(world) == [[], [], []]
+    assert world["A"].bodies(r"private$\small") == []
 
 
 @pytest.mark.inside("the disk is said to be nearly full")
@@ -145,8 +184,12 @@ def test_case_072_a_mix_of_kinds(world: World) -> None:
     assert (here.message_class, here.destination) == (refused, plain), "D5: the target keeps it"
     (home,) = world["A"].messages("SYSTEM$;DEADXACT")
     assert (home.message_class, home.destination) == (refused, plain)
-    told = {(m.message_class, m.response_queue) for m in world["A"].messages(r"private$\adm")}
-    assert told == {(C.ACK_REACH_QUEUE, Q1), (refused, plain)}
+    told = [(m.message_class, m.response_queue) for m in world["A"].messages(r"private$\adm")]
+    assert sorted(told) == [(C.ACK_REACH_QUEUE, Q1), (refused, plain)]
+    world.run(600)
+    assert world["B"].bodies(LOCAL) == [b"m"]
+    assert world["B"].bodies(r"private$\n") == []
+    assert len(world["A"].messages("SYSTEM$;DEADXACT")) == 1
 
 
 def test_case_073_overlapping_names_keep_the_order(world: World) -> None:
@@ -168,33 +211,47 @@ def test_case_084_with_others_and_then_alone(world: World) -> None:
 
 
 def test_case_075_read_only_queues_refuse_the_whole_name(world: World) -> None:
-    guid = guid_text(world["B"].identity.guid)
+    a = world["A"]
+    a.create("q")
+    guid, own = guid_text(world["B"].identity.guid), guid_text(a.identity.guid)
+    tx = a.begin()
     for bad in (
-        rf"{Q1};JOURNAL", r"DIRECT=OS:B\SYSTEM$;DEADXACT", f"MACHINE={guid};JOURNAL",
-        f"PUBLIC={guid};JOURNAL", rf"{Q1};sub",
+        rf"{Q1};JOURNAL", r"DIRECT=OS:B\SYSTEM$;DEADXACT", r"DIRECT=OS:B\SYSTEM$;DEADLETTER",
+        r"DIRECT=OS:B\SYSTEM$;JOURNAL", f"MACHINE={guid};JOURNAL", f"MACHINE={guid};DEADXACT",
+        f"MACHINE={own};DEADXACT", f"MACHINE={own};JOURNAL", f"MACHINE={own};DEADLETTER",
+        f"PUBLIC={guid};JOURNAL", f"PRIVATE={guid}\\1;JOURNAL", rf"{Q1};sub",
     ):  # fmt: skip
-        with pytest.raises(IllegalFormatName):
-            world["A"].once(f"{Q2},{bad}", b"m")
-        with pytest.raises(OnceqError):
-            world["A"].open(f"{Q2},{bad}", inputs.Access.SEND)
+        for name in (f"{Q2},{bad}", f"{bad},{Q2}", f"{Q2},{bad},DIRECT=OS:A\\private$\\q"):
+            assert code_of(a.once, name, b"m") == 0xC00E001E, name
+            assert code_of(a.send, 0, name, b"m") == 0xC00E001E, name
+            assert code_of(a.send, tx, name, b"m") == 0xC00E001E, name
+            assert code_of(a.open, name, inputs.Access.SEND) == 0xC00E001E, name
+    a.commit(tx)
     world.run(5)
     assert everywhere(world) == [[], [], []]
+    assert a.bodies(LOCAL) == []
+    assert all(world.link("A", other).seen == [] for other in "BCD")
 
 
 def test_case_078_every_acknowledgment_comes_to_both_queues(world: World) -> None:
+    """Wherever the two are, and whatever is told."""
     a = world["A"]
-    for name in ("one", "two"):
-        a.create(name, transactional=False)
-    a.once(
-        Q1, b"m", acknowledge=Acknowledge(15),
-        admin_queue=r"DIRECT=OS:A\private$\one,DIRECT=OS:A\private$\two",
-    )  # fmt: skip
+    a.create("one", transactional=False)
+    world["D"].create("two", transactional=False)
+    for destination, body in ((Q1, b"m"), (r"DIRECT=OS:B\private$\nowhere", b"n")):
+        a.once(
+            destination, body, acknowledge=Acknowledge(15),
+            admin_queue=r"DIRECT=OS:A\private$\one,DIRECT=OS:D\private$\two",
+        )  # fmt: skip
     world.run(3)
     world["B"].receive(LOCAL)
-    world.run(3)
-    for name in ("one", "two"):
-        told = [m.message_class for m in a.messages(rf"private$\{name}")]
-        assert sorted(told) == [C.ACK_REACH_QUEUE, C.ACK_RECEIVE]
+    world.run(60)
+    for node, name in (("A", "one"), ("D", "two")):
+        told = list(world[node].messages(rf"private$\{name}"))
+        assert sorted(m.message_class for m in told) == [
+            C.ACK_REACH_QUEUE, C.ACK_RECEIVE, C.NACK_BAD_DESTINATION_QUEUE,
+        ]  # fmt: skip
+        assert len({m.correlation_id for m in told}) == 2
 
 
 def test_case_079_the_receiver_reads_both_response_queues(world: World) -> None:
@@ -203,17 +260,24 @@ def test_case_079_the_receiver_reads_both_response_queues(world: World) -> None:
     world.run(3)
     (message,) = world["B"].receive(LOCAL)
     assert message.response_queue == names
+    world["A"].create("one")
+    world["D"].create("two")
+    world["B"].once(message.response_queue, b"answer")
+    world.run(3)
+    assert world["A"].bodies(r"private$\one") == [b"answer"]
+    assert world["D"].bodies(r"private$\two") == [b"answer"]
 
 
 def test_case_083_several_queues_are_not_for_receiving(world: World) -> None:
     names = f"{Q1},{Q2}"
     for access in (inputs.Access.RECEIVE, inputs.Access.PEEK):
-        with pytest.raises(UnsupportedFormatName):
-            world["A"].open(names, access)
-    with pytest.raises(UnsupportedFormatName):
-        world["A"].receive(names)
-    with pytest.raises(UnsupportedAccessMode):
-        world["A"].open(names, inputs.Access.SEND, inputs.Share.DENY_RECEIVE)
+        assert code_of(world["A"].open, names, access) == 0xC00E0020
+    assert code_of(world["A"].receive, names) == 0xC00E0020
+    assert code_of(world["A"].messages, names) == 0xC00E0020
+    deny = inputs.Share.DENY_RECEIVE
+    assert code_of(world["A"].open, names, inputs.Access.SEND, deny) == 0xC00E0045
+    assert code_of(world["A"].open, names, inputs.Access.RECEIVE, deny) in (0xC00E0020, 0xC00E0045)
+    assert world["A"].look("outgoing") == (), "nothing is left of it"
 
 
 def test_case_085_three_acknowledgments_of_one_message(world: World) -> None:
@@ -225,7 +289,8 @@ def test_case_085_three_acknowledgments_of_one_message(world: World) -> None:
     )  # fmt: skip
     world.run(5)
     told = list(a.messages(r"private$\adm"))
-    assert {m.response_queue for m in told} == {Q1, Q2, Q3}
+    assert [m.message_class for m in told] == [C.ACK_REACH_QUEUE] * 3
+    assert sorted(m.response_queue for m in told) == [Q1, Q2, Q3]
     assert {m.correlation_id for m in told} == {
         MessageId(a.identity.guid, sent.first_message).pack()
     }
@@ -237,23 +302,34 @@ def test_case_085_three_acknowledgments_of_one_message(world: World) -> None:
 def test_case_076_a_list_that_nobody_can_resolve(world: World) -> None:
     private = number_of(world["B"], LOCAL)
     world["A"].once(f"{private},{Q2}", b"1")
-    with pytest.raises(UnsupportedOperation):
-        world["A"].once(f"{private},{NOBODY}", b"2")
-    world.run(5)
+    tx = world["A"].begin()
+    for name in (f"{private},{NOBODY}", f"{NOBODY},{private}", f"{private},{Q2},{NOBODY}"):
+        with pytest.raises(UnsupportedOperation) as caught:
+            world["A"].once(name, b"2")
+        assert caught.value.hresult == 0xC00E006A
+        with pytest.raises(UnsupportedOperation):
+            world["A"].send(tx, name, b"2")
+    with contextlib.suppress(SendFailed):
+        world["A"].commit(tx)
+    world.run(60)
     assert world["B"].bodies(LOCAL) == [b"1"]
     assert world["C"].bodies(LOCAL) == [b"1"]
+    assert len(world.link("A", "B").data()) == len(world.link("A", "C").data()) == 1
 
 
 def test_case_077_a_public_name_in_workgroup_mode(world: World) -> None:
     name = "PUBLIC=00000000-0000-0000-0000-000000000001"
-    with pytest.raises(UnsupportedOperation):
-        world["A"].once(f"{Q1},{name}", b"m")
-    with pytest.raises(UnsupportedOperation):
-        world["A"].once(name, b"m")
+    for bad in (f"{Q1},{name}", f"{name},{Q1}", name):
+        for work in (
+            partial(world["A"].once, bad, b"m"), partial(world["A"].send, 0, bad, b"m"),
+            partial(world["A"].open, bad, inputs.Access.SEND),
+        ):  # fmt: skip
+            assert code_of(work) == 0xC00E006A, bad
     with pytest.raises(UnsupportedOperation):
         world["A"].create("orders", private=False)
     world.run(5)
     assert everywhere(world) == [[], [], []]
+    assert world.link("A", "B").seen == []
 
 
 # ---- lists -----------------------------------------------------------------------------------
@@ -301,6 +377,7 @@ def test_case_081_named_directly_and_by_a_nested_list(shared: World) -> None:
     a.once(outer, b"m")
     shared.run(5)
     assert everywhere(shared) == [[b"m"], [b"m"], []]
+    assert len(shared.link("A", "B").data()) == 1, "one copy, and no second that is turned away"
 
 
 def test_case_082_lists_that_contain_each_other(shared: World) -> None:
@@ -310,8 +387,9 @@ def test_case_082_lists_that_contain_each_other(shared: World) -> None:
     a.edit_list("add", "one", two)
     a.once(one, b"1")
     a.once(two, b"2")
-    shared.run(5)
+    shared.run(60)
     assert everywhere(shared) == [[b"1", b"2"], [b"1", b"2"], []]
+    assert len(shared.link("A", "B").data()) == len(shared.link("A", "C").data()) == 2
 
 
 def test_case_076_an_element_that_the_directory_does_not_have(shared: World) -> None:

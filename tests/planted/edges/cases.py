@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import handles, receive, send, transaction
+from onceq.core import arrival, handles, outgoing, receive, send, transaction
 from onceq.core.inputs import Access, OpenQueue, Receive, Share
 from tests.planted.planted import Planted
 
@@ -69,6 +69,32 @@ def _order_of_asked_priorities(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(send, "in_order", in_order)
 
 
+def _progress_waits_as_before(patch: pytest.MonkeyPatch) -> None:
+    """After an acknowledgment the table begins anew, and the wait that runs goes on."""
+    before = outgoing.order_acked
+
+    def order_acked(desk: Any, ack: Any) -> None:
+        queue = desk.state.streams.get(ack.stream)
+        due_us = queue.pace.due_us if queue is not None else 0
+        before(desk, ack)
+        if queue is not None and queue.pace.due_us:
+            queue.pace.due_us = due_us
+
+    patch.setattr(arrival, "order_acked", order_acked)
+
+
+def _doomed_keeps_what_it_received(patch: pytest.MonkeyPatch) -> None:
+    """A transaction of which a send was refused sends nothing, and gives nothing back."""
+    before = transaction.undo
+
+    def undo(desk: Any, tx: Any) -> None:
+        if tx.doomed is not None:
+            tx.receives.clear()
+        before(desk, tx)
+
+    patch.setattr(transaction, "undo", undo)
+
+
 PLANTED = (
     Planted("transactions-have-one-number", _transactions_have_one_number,
             CASES + "test_group_1.py::test_case_021_first_and_last_per_destination"),
@@ -81,4 +107,8 @@ PLANTED = (
             "::test_case_024_too_large_message_leaves_the_transaction_usable"),
     Planted("order-of-asked-priorities", _order_of_asked_priorities,
             CASES + "test_group_1.py::test_case_019_priority_of_transactional_messages_is_zero"),
+    Planted("progress-waits-as-before", _progress_waits_as_before,
+            CASES + "test_group_3_pace.py::test_case_060_progress_resets_the_interval"),
+    Planted("doomed-keeps-what-it-received", _doomed_keeps_what_it_received,
+            CASES + "test_group_4.py::test_case_071_one_that_cannot_take_it_stops_all"),
 )  # fmt: skip
