@@ -8,26 +8,36 @@ import pytest
 
 from onceq.core import quota
 from onceq.errors import InsufficientResources, SendFailed
-from tests.conformance.world import World, fast
+from tests.conformance.world import World, Worlds, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
 
 
-def test_case_097_the_quota_of_the_queue_is_final() -> None:
-    world = World("A", "B")
+def test_case_097_the_quota_of_the_queue_is_final(worlds: Worlds) -> None:
+    world = worlds("A", "B")
     a, b = world["A"], world["B"]
     b.create("q", quota_kb=2)
-    a.once(Q, bytes(1500), journal=1)
+    a.create("acks", transactional=False)
+    more = {"journal": 1, "acknowledge": 4, "admin_queue": r"DIRECT=OS:A\private$\acks"}
+    a.once(Q, bytes(1500), **more)
     world.run(2)
-    a.once(Q, bytes(1000), journal=1)
-    a.once(Q, b"fits", journal=1)
-    world.run(5)
+    a.once(Q, bytes(1000), **more)
+    a.once(Q, b"fits", **more)
+    world.run(60)
+    (told,) = a.messages(r"private$\acks")
+    assert (told.message_class, told.body, told.response_queue) == (0x8003, bytes(1000), Q)
     assert b.bodies(LOCAL) == [bytes(1500), b"fits"]
     assert [p.kind for p in world.link("A", "B").seen].count(2) == 1, "a final acknowledgment"
     (dead,) = a.messages("SYSTEM$;DEADXACT")
     assert (dead.message_class, dead.body) == (0x8003, bytes(1000))
     assert a.look("outgoing-queue", Q).unprocessed == 2
+    assert b.receive(LOCAL).bodies() == [bytes(1500)]
+    b.crash()
+    b.start()
+    world.run(600)
+    assert b.bodies(LOCAL) == [b"fits"], "room comes too late for it"
+    assert len(a.messages(r"private$\acks")) == 1
 
 
 @pytest.mark.parametrize("transactional", [True, False])
@@ -55,28 +65,31 @@ def test_case_097_of_messages_that_come_together_those_that_fit_enter(transactio
         assert a.look("outgoing-queue", Q).unacknowledged == 0
 
 
-def test_case_097_the_quota_of_the_manager_is_for_now() -> None:
-    world = World("A", "B")
+def test_case_097_the_quota_of_the_manager_is_for_now(worlds: Worlds) -> None:
+    world = worlds("A", "B")
     a, b = world["A"], world["B"]
     b.kill()
     b.settings = fast(computer_quota_bytes=2 * 4096)  # A is a stranger there, and has half of it
     b.start()
     b.create("q")
-    a.once(Q, bytes(3000), journal=1)
+    a.create("acks", transactional=False)
+    more = {"journal": 1, "acknowledge": 4, "admin_queue": r"DIRECT=OS:A\private$\acks"}
+    a.once(Q, bytes(3000), **more)
     world.run(2)
     acks = len(world.link("A", "B").order_acks())
-    a.once(Q, bytes(2000), journal=1)
+    a.once(Q, bytes(2000), **more)
     world.run(30)
     assert b.bodies(LOCAL) == [bytes(3000)]
     assert len(world.link("A", "B").order_acks()) == acks, "nothing of it is acknowledged"
-    with pytest.raises(TimeoutError):
-        a.messages("SYSTEM$;DEADXACT")
+    assert a.bodies("SYSTEM$;DEADXACT") == a.bodies(r"private$\acks") == []
+    assert [p.kind for p in world.link("A", "B").seen].count(2) == 0, "nor is it refused"
     assert a.look("outgoing-queue", Q).unacknowledged == 1
     b.receive(LOCAL)
     world.run(10)
     assert b.bodies(LOCAL) == [bytes(2000)]
     world.run(10)
     assert a.look("outgoing-queue", Q).unacknowledged == 0
+    assert a.bodies("SYSTEM$;DEADXACT") == a.bodies(r"private$\acks") == []
 
 
 def test_a_full_manager_closes_no_session_for_acknowledgments() -> None:

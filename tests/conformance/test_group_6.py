@@ -1,27 +1,21 @@
-"""Conformance cases 104 to 113, 121 to 123, 127 and 128: receiving and subqueues (section 8)."""
+"""Conformance cases 103 to 113: receiving and subqueues (section 8)."""
 
 from __future__ import annotations
 
 import pytest
 
-from onceq.client.whole import SenderTransaction
 from onceq.core.inputs import Access, Receive
 from onceq.core.places import Seek
-from onceq.errors import OnceqError, OperationCancelled, QueueDeleted, ReceiveTimeout
-from onceq.model.message import Journal
-from onceq.packet.decode import glance
-from onceq.testing.relay import Passing
+from onceq.errors import OperationCancelled, QueueDeleted, ReceiveTimeout
+from onceq.model.message import Acknowledge, Journal
 from tests.conformance.reading import (
     body,
     code_of,
     cursor,
-    drive,
     move,
     purge,
     reject,
     seek,
-    set_queue,
-    unit,
 )
 from tests.conformance.world import Node, World, Worlds, lookups
 
@@ -59,6 +53,18 @@ def test_case_104_abort_restores_the_order(three: Node) -> None:
     assert three.receive(Q, tx=tx).bodies() == [b"m1"]
     three.abort(tx)
     assert in_queue(three) == [b"m1", b"m2", b"m3"]
+    places = list(lookups(three.messages(Q)))
+    one, other = three.begin(), three.begin()
+    assert three.receive(Q, tx=one).bodies() == [b"m1"]
+    assert three.receive(Q, tx=other).bodies() == [b"m2"]
+    three.once(HERE, b"m4")
+    three.abort(one)
+    three.abort(other)
+    assert in_queue(three) == [b"m1", b"m2", b"m3", b"m4"]
+    assert list(lookups(three.messages(Q)))[:3] == places
+    three.kill()
+    three.start()
+    assert three.receive(Q, count=4).bodies() == [b"m1", b"m2", b"m3", b"m4"]
 
 
 def test_case_105_what_is_locked_is_not_there_for_others(three: Node) -> None:
@@ -78,17 +84,21 @@ def test_case_105_what_is_locked_is_not_there_for_others(three: Node) -> None:
 
 
 def test_case_106_allow_peek_shows_it_until_the_outcome(three: Node) -> None:
+    other = three.stranger()
     first = lookups(three.messages(Q))[0]
     tx = three.begin()
     held = seek(three, Q, Seek.CURRENT, first, peek=False, tx=tx, allow_peek=True)
     assert held.bodies() == [b"m1"]
-    assert in_queue(three) == [b"m1", b"m2", b"m3"]
-    assert body(three, Q, Seek.FIRST) == b"m1"
-    assert body(three, Q, Seek.CURRENT, first) == b"m1"
-    assert three.receive(Q).bodies() == [b"m2"], "it is still locked for receivers"
+    for who in (three, other):
+        assert who.bodies(Q) == [b"m1", b"m2", b"m3"]
+        assert body(who, Q, Seek.FIRST) == b"m1"
+        assert body(who, Q, Seek.CURRENT, first) == b"m1"
+        assert code_of(seek, who, Q, Seek.CURRENT, first, peek=False) == 0xC00E0088
+    assert other.receive(Q).bodies() == [b"m2"], "it is still locked for receivers"
     three.commit(tx)
-    assert in_queue(three) == [b"m3"]
-    assert code_of(seek, three, Q, Seek.CURRENT, first) == 0xC00E0088
+    for who in (three, other):
+        assert who.bodies(Q) == [b"m3"]
+        assert code_of(seek, who, Q, Seek.CURRENT, first) == 0xC00E0088
 
 
 def test_case_106_an_abort_ends_the_showing_too(three: Node) -> None:
@@ -193,6 +203,16 @@ def test_case_109_subqueues_come_and_go(three: Node) -> None:
     assert three.look("queue", RETRY).messages == 1
     assert seek(three, RETRY, Seek.CURRENT, place, peek=False).bodies() == [b"m1"]
     assert code_of(three.look, "queue", RETRY) == 0xC00E0003
+    # Emptied while it is open, it goes when it is closed; by whoever has it open last.
+    other = three.stranger()
+    handles = [who.open(RETRY, Access.RECEIVE).handle for who in (three, other)]
+    move(three, Q, lookups(three.messages(Q))[0], RETRY)
+    assert other.receive(RETRY).bodies() == [b"m2"]
+    assert three.look("queue", RETRY).messages == 0
+    three.close_handle(handles[0])
+    assert three.look("queue", RETRY).messages == 0
+    other.close_handle(handles[1])
+    assert code_of(three.look, "queue", RETRY) == 0xC00E0003
 
 
 def test_case_109_one_that_is_empty_goes_with_a_restart(three: Node) -> None:
@@ -210,7 +230,7 @@ def test_case_110_cursors(three: Node) -> None:
     assert body(three, Q, Seek.CURRENT, cursor=at) == b"m1"
     assert body(three, Q, Seek.NEXT, cursor=at) == b"m2"
     assert body(three, Q, Seek.CURRENT, cursor=at) == b"m2"
-    three.receive(Q, count=2)
+    three.stranger().receive(Q, count=2)
     assert code_of(seek, three, Q, Seek.CURRENT, cursor=at) == 0xC00E001D
     assert code_of(seek, three, Q, Seek.CURRENT, cursor=at, peek=False) == 0xC00E001D
     assert body(three, Q, Seek.NEXT, cursor=at) == b"m3"
@@ -250,6 +270,10 @@ def test_case_111_by_lookup_identifier(a: Node) -> None:
     assert body(a, Q, Seek.LAST, 0x7777) == b"m5"
     assert body(a, Q, Seek.FIRST) == b"m1"
     assert code_of(seek, a, Q, Seek.CURRENT, 0x7777) == 0xC00E0088
+    other = a.stranger()
+    assert body(other, Q, Seek.NEXT, ids[1]) == b"m4"
+    assert body(other, Q, Seek.PREV, ids[3]) == b"m2"
+    assert code_of(seek, other, Q, Seek.CURRENT, ids[2]) == 0xC00E0050
     assert code_of(seek, a, Q, Seek.CURRENT, ids[2]) == 0xC00E0050
     assert code_of(seek, a, Q, Seek.CURRENT, ids[2], peek=False) == 0xC00E0088
     assert code_of(seek, a, Q, Seek.NEXT, ids[4]) == 0xC00E0088
@@ -281,38 +305,73 @@ def dead(a: Node) -> list[tuple[bytes, int]]:
         return []
 
 
-def test_case_112_purge_while_a_message_is_held(a: Node) -> None:
-    for outcome in ("commit", "abort"):
-        a.once(HERE, b"m1", b"m2", b"m3", journal=Journal.DEADLETTER)
-        tx = a.begin()
-        a.receive(Q, tx=tx)
-        purge(a, Q)
-        assert dead(a) == [(b"m2", 0xC001), (b"m3", 0xC001)]
-        if outcome == "commit":
-            a.commit(tx)
-            assert dead(a) == [(b"m2", 0xC001), (b"m3", 0xC001)]
-        else:
-            a.abort(tx)
-            assert dead(a) == [(b"m2", 0xC001), (b"m3", 0xC001), (b"m1", 0xC001)]
-        assert in_queue(a) == []
-        a.receive(DEAD, count=10)
+ADMIN = r"private$\adm"
+ASKED: dict[str, object] = {
+    "journal": Journal.DEADLETTER, "acknowledge": Acknowledge(15), "admin_queue": ADMIN,
+}  # fmt: skip
 
 
-def test_case_113_time_to_be_received_ends_while_it_is_held(world: World) -> None:
+def told(a: Node) -> list[tuple[bytes, int]]:
+    """Bodies and classes of the acknowledgments, but for those of arrivals; they are taken away."""
+    try:
+        found = a.receive(ADMIN, count=100)
+    except ReceiveTimeout:
+        return []
+    return [(m.body, m.message_class) for m in found if m.message_class != 0x0002]
+
+
+@pytest.mark.parametrize("outcome", ["commit", "abort", "gone", "kill"])
+def test_case_112_purge_while_a_message_is_held(a: Node, outcome: str) -> None:
+    a.create("adm", transactional=False)
+    a.once(HERE, b"m1", b"m2", b"m3", **ASKED)
+    holder = a if outcome == "kill" else a.stranger()
+    tx = holder.begin()
+    holder.receive(Q, tx=tx)
+    purge(a, Q)
+    others = [(b"m2", 0xC001), (b"m3", 0xC001)]
+    assert dead(a) == told(a) == others
+    if outcome == "commit":
+        holder.commit(tx)
+    elif outcome == "abort":
+        holder.abort(tx)
+    elif outcome == "gone":
+        holder.leave()  # type: ignore[attr-defined]
+    else:
+        a.kill()
+        a.start()
+    a.world.run(1)
+    assert in_queue(a) == []
+    if outcome == "commit":
+        assert (dead(a), told(a)) == (others, [(b"", 0x4000)]), "received, and not purged"
+    else:
+        assert (dead(a), told(a)) == ([*others, (b"m1", 0xC001)], [(b"m1", 0xC001)])
+
+
+@pytest.mark.parametrize("outcome", ["commit", "abort", "gone", "kill"])
+def test_case_113_time_to_be_received_ends_while_it_is_held(world: World, outcome: str) -> None:
     a = world["A"]
-    for outcome in ("commit", "abort"):
-        a.once(HERE, b"m1", journal=Journal.DEADLETTER, time_to_be_received=5)
-        tx = a.begin()
-        a.receive(Q, tx=tx)
-        world.run(10)
-        assert dead(a) == []
-        if outcome == "commit":
-            a.commit(tx)
-            assert dead(a) == []
-        else:
-            a.abort(tx)
-            assert in_queue(a) == []
-            assert dead(a) == [(b"m1", 0xC002)]
+    a.create("adm", transactional=False)
+    a.once(HERE, b"m1", **ASKED, time_to_be_received=5)
+    holder = a if outcome == "kill" else a.stranger()
+    tx = holder.begin()
+    holder.receive(Q, tx=tx)
+    world.run(10)
+    assert (dead(a), told(a)) == ([], []), "it does not expire as long as it is held"
+    if outcome == "commit":
+        holder.commit(tx)
+    elif outcome == "abort":
+        holder.abort(tx)
+    elif outcome == "gone":
+        holder.leave()
+    else:
+        a.kill()
+        a.start()
+    world.run(60)
+    assert in_queue(a) == []
+    if outcome == "commit":
+        assert (dead(a), told(a)) == ([], [(b"", 0x4000)])
+    else:
+        assert dead(a) == told(a) == [(b"m1", 0xC002)]
 
 
 def test_case_113_nobody_who_waits_gets_what_has_expired(world: World) -> None:
@@ -324,211 +383,6 @@ def test_case_113_nobody_who_waits_gets_what_has_expired(world: World) -> None:
     world.after(1_000_000, lambda: a.abort(tx))
     with pytest.raises(ReceiveTimeout):
         a.receive(Q, wait_s=5)
-
-
-def test_case_121_messages_can_be_read_as_they_arrive(world: World) -> None:
-    a, b = world["A"], world["B"]
-    b.create("q")
-    world.link("A", "B").up = False
-    tx = a.begin()
-    for number in (1, 2, 3):
-        a.send(tx, REMOTE, b"m%d" % number)
-    a.commit(tx)
-    link = world.link("A", "B")
-    link.up = True
-    seen: list[bytes] = []
-    for _ in range(3):
-        seen += b.receive(Q, wait_s=600).bodies()
-    assert seen == [b"m1", b"m2", b"m3"]
-
-
-def test_case_122_the_last_one_is_marked_and_only_it(world: World) -> None:
-    a, b = world["A"], world["B"]
-    b.create("q")
-    tx = a.begin()
-    for number in (1, 2, 3):
-        a.send(tx, REMOTE, b"m%d" % number)
-    a.commit(tx)
-    world.run(30)
-    marks = [(m.first_in_transaction, m.last_in_transaction) for m in b.messages(Q)]
-    assert marks == [(True, False), (False, False), (False, True)]
-
-
-def whole(b: Node, **options: object) -> SenderTransaction:
-    """A whole transaction of a sender, received and committed at B."""
-    work = unit(b)
-    defaults: dict[str, object] = {"timeout": 600.0, "deadline": None, "incomplete": "wait"}
-    try:
-        found = drive(b, work.receive_transaction(Q, **{**defaults, **options}))  # type: ignore[arg-type]
-    except OnceqError:
-        b.abort(work.number)
-        raise
-    b.commit(work.number)
-    assert isinstance(found, SenderTransaction)
-    return found
-
-
-def slowly(world: World, *lost: int) -> None:
-    """A sends three messages in a transaction; packets with some numbers are lost once."""
-    world["B"].create("q")
-    missing = set(lost)
-
-    def policy(p: Passing) -> list[tuple[int, Passing]]:
-        number = glance(p.packet).number if p.transactional else 0
-        if number not in missing:
-            return [(0, p)]
-        missing.discard(number)
-        return []
-
-    world.link("A", "B").policy = policy
-    tx = world["A"].begin()
-    for number in (1, 2, 3):
-        world["A"].send(tx, REMOTE, b"m%d" % number)
-    world["A"].commit(tx)
-
-
-def test_case_122_a_reader_can_wait_for_the_whole_transaction(world: World) -> None:
-    slowly(world, 3)
-    b = world["B"]
-    world.run(10)
-    assert b.bodies(Q) == [b"m1", b"m2"]
-    assert code_of(whole, b, timeout=0.0) == 0xC00E001B
-    assert b.bodies(Q) == [b"m1", b"m2"], "nothing of it was taken"
-    found = whole(b)
-    assert (found.bodies(), found.complete) == ([b"m1", b"m2", b"m3"], True)
-    assert (found.source, b.bodies(Q)) == (world["A"].identity.guid, [])
-
-
-def test_case_122_an_incomplete_one_does_not_hold_up_others(world: World) -> None:
-    slowly(world, 3)
-    b = world["B"]
-    world.run(10)
-    b.once(HERE, b"of B")
-    assert whole(b).bodies() == [b"of B"]
-    given = whole(b, deadline=5.0, incomplete="give")
-    assert (given.bodies(), given.complete) == ([b"m1", b"m2"], False)
-
-
-def test_case_122_incomplete_ones_become_dead_letters(world: World) -> None:
-    slowly(world, 3)
-    b = world["B"]
-    world.run(10)
-    b.once(HERE, b"of B")
-    assert whole(b, deadline=5.0, incomplete="dead-letter").bodies() == [b"of B"]
-    work = unit(b)
-    plan = work.receive_transaction(Q, timeout=0.0, deadline=5.0, incomplete="dead-letter")
-    assert code_of(drive, b, plan) == 0xC00E001B
-    b.commit(work.number)
-    assert [(m.body, m.message_class) for m in b.messages(DEAD)] == [
-        (b"m1", 0xC004), (b"m2", 0xC004)
-    ]  # fmt: skip
-
-
-def test_case_123_poison_is_moved_aside_and_the_others_keep_their_order(three: Node) -> None:
-    for _ in range(3):
-        tx = three.begin()
-        (poison,) = three.receive(Q, tx=tx)
-        three.abort(tx)
-    tx = three.begin()
-    move(three, Q, poison.lookup_id, POISON, tx=tx)
-    three.commit(tx)
-    assert in_queue(three) == [b"m2", b"m3"]
-    assert in_queue(three, POISON) == [b"m1"]
-
-
-def fail(qm: Node, count: int = 1) -> list[bytes]:
-    """One attempt that comes to nothing."""
-    tx = qm.begin()
-    bodies = qm.receive(Q, tx=tx, count=count).bodies()
-    qm.abort(tx)
-    return bodies
-
-
-def test_case_123_by_a_policy_of_the_queue(world: World, three: Node) -> None:
-    set_queue(three, Q, poison_attempts=2, poison_retry_after=60, poison_then="move:poison")
-    assert fail(three) == fail(three) == [b"m1"]
-    assert (in_queue(three), in_queue(three, RETRY)) == ([b"m2", b"m3"], [b"m1"])
-    world.run(30)
-    assert in_queue(three, RETRY) == [b"m1"]
-    world.run(31)
-    assert (in_queue(three), in_queue(three, RETRY)) == ([b"m2", b"m3", b"m1"], [])
-    three.receive(Q, count=2)
-    assert fail(three) == fail(three) == [b"m1"]
-    assert (in_queue(three), in_queue(three, POISON)) == ([], [b"m1"])
-
-
-def test_case_123_a_policy_survives_and_counts_a_crash(world: World, three: Node) -> None:
-    set_queue(three, Q, poison_attempts=2, poison_retry_after=60)
-    fail(three)
-    tx = three.begin()
-    three.receive(Q, tx=tx)
-    three.kill()
-    three.start()
-    assert in_queue(three, RETRY) == [b"m1"]
-    three.kill()
-    three.start()
-    world.run(61)
-    assert in_queue(three) == [b"m2", b"m3", b"m1"]
-
-
-def test_case_123_the_others_of_a_batch_do_not_go_down_with_it(three: Node) -> None:
-    set_queue(three, Q, poison_attempts=3)
-    assert fail(three, 10) == [b"m1", b"m2", b"m3"]
-    assert fail(three, 10) == [b"m1"]
-    assert fail(three, 10) == [b"m1"]
-    tx = three.begin()
-    assert three.receive(Q, tx=tx, count=10).bodies() == [b"m2"]
-    three.commit(tx)
-    assert (in_queue(three), in_queue(three, POISON)) == ([b"m3"], [b"m1"])
-
-
-@pytest.mark.parametrize("then", ["dead-letter", "reject"])
-def test_case_123_into_the_dead_letters(three: Node, then: str) -> None:
-    set_queue(three, Q, poison_attempts=1, poison_then=then)
-    assert fail(three) == [b"m1"]
-    assert in_queue(three) == [b"m2", b"m3"]
-    assert dead(three) == ([(b"m1", 0xC004)] if then == "dead-letter" else [])
-
-
-def test_case_123_without_a_policy_it_stays_where_it_is(three: Node) -> None:
-    for _ in range(10):
-        assert fail(three) == [b"m1"]
-    assert three.messages(Q)[0].abort_count == 10
-
-
-def test_case_123_when_the_policy_is_switched_off_what_waits_comes_back(three: Node) -> None:
-    set_queue(three, Q, poison_attempts=1, poison_retry_after=3600)
-    fail(three)
-    set_queue(three, Q, poison_attempts=0)
-    assert (in_queue(three), in_queue(three, RETRY)) == ([b"m2", b"m3", b"m1"], [])
-
-
-def test_case_127_accepted_is_more_than_still_there(world: World) -> None:
-    a, b = world["A"], world["B"]
-    b.create("q")
-    a.once(REMOTE, b"n")
-    assert b.receive(Q, wait_s=60).bodies() == [b"n"]
-    a.once(REMOTE, b"n+1")
-    assert b.receive(Q, wait_s=60).bodies() == [b"n+1"]
-
-
-def test_case_128_two_transactions_see_nothing_of_each_other(world: World) -> None:
-    a, b = world["A"], world["B"]
-    b.create("q")
-    a.once(HERE, b"m1", b"m2")
-    one, other = a.begin(), a.begin()
-    got_one = a.receive(Q, tx=one).bodies()
-    a.send(one, REMOTE, b"from one " + got_one[0])
-    got_other = a.receive(Q, tx=other).bodies()
-    a.send(other, REMOTE, b"from other " + got_other[0])
-    assert (got_one, got_other) == ([b"m1"], [b"m2"])
-    world.run(5)
-    assert b.bodies(Q) == []
-    a.commit(other)
-    a.commit(one)
-    world.run(30)
-    assert b.bodies(Q) == [b"from other m2", b"from one m1"]
-    assert in_queue(a) == []
 
 
 # ---- rules of section 8 that have no case of their own ----------------------------------
@@ -549,6 +403,14 @@ def test_case_103_a_rejected_message_is_a_dead_letter_of_its_sender(a: Node) -> 
     batch = a.receive(Q, tx=tx, count=3)
     reject(a, Q, tx, batch.lookup_ids[1])
     assert dead(a) == []
+    a.abort(tx)
+    assert (len(in_queue(a)), dead(a)) == (3, []), "an abort undoes it"
+    tx = a.begin()
+    batch = a.receive(Q, tx=tx, count=3)
+    for outside in (0, 77):
+        assert code_of(reject, a, Q, outside, batch.lookup_ids[0]) in (0xC00E0050, 0xC00E0051)
+    assert code_of(reject, a, Q, 0, batch.lookup_ids[0]) == 0xC00E0050
+    reject(a, Q, tx, batch.lookup_ids[1])
     a.commit(tx)
     assert in_queue(a) == []
     assert dead(a) == [(b"m2", 0xC004)]
@@ -558,7 +420,9 @@ def test_case_103_a_rejected_message_is_a_dead_letter_of_its_sender(a: Node) -> 
 def test_case_103_the_sender_elsewhere_gets_it_back(world: World, moved: bool) -> None:
     a, b = world["A"], world["B"]
     b.create("q")
-    a.once(REMOTE, b"m1", b"m2", b"m3", journal=Journal.DEADLETTER)
+    a.create("adm", transactional=False)
+    asks = {"acknowledge": Acknowledge(15), "admin_queue": r"private$\adm"}
+    a.once(REMOTE, b"m1", b"m2", b"m3", journal=Journal.DEADLETTER, **asks)
     world.run(10)
     queue = Q
     if moved:
@@ -572,6 +436,10 @@ def test_case_103_the_sender_elsewhere_gets_it_back(world: World, moved: bool) -
     world.run(60)
     assert dead(a) == [(b"m2", 0xC004)]
     assert dead(b) == []
+    told = [m for m in a.messages(r"private$\adm") if m.message_class != 0x0002]
+    assert sorted(m.message_class for m in told) == [0x4000, 0x4000, 0xC004]
+    (nack,) = (m for m in told if m.message_class == 0xC004)
+    assert (nack.body, nack.response_queue) == (b"m2", REMOTE)
 
 
 def test_case_113_what_expires_in_a_subqueue_is_told_to_its_sender(world: World) -> None:

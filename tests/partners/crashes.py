@@ -195,7 +195,7 @@ class Stage:
             assert home.decisions() == [], story
             outcomes = {base.kind: base.has(number) for base in bases}
             assert len(set(outcomes.values())) == 1, f"{story}: {outcomes}"
-            there = outcomes[bases[0].kind]
+            there = self.there = outcomes[bases[0].kind]
             expected = [f"{number}.{k}" for k in range(messages)] if there else []
             assert [m.text for m in _all(home, OUT)] == expected, story
             assert [m.text for m in _all(other, OUT)] == expected, story

@@ -59,13 +59,17 @@ def test_one_outcome_everywhere(play: Play, kind: str, point: str, what: str) ->
 def test_case_124_killed_after_the_decision_both_commit(play: Play, kind: str) -> None:
     """The application, and the manager whose record it is, die before anybody was told."""
     assert play.case({"after decide": "application"}) == "gone"
+    assert play.stage.there
     assert play.case({"after decide": "ours"}) in ("committed", "in doubt")
+    assert play.stage.there
 
 
 @of_each_kind
 def test_case_125_killed_before_the_decision_both_roll_back(play: Play, kind: str) -> None:
     assert play.case({"before decide": "application"}) == "gone"
+    assert not play.stage.there
     assert play.case({"before decide": "ours"}).startswith("refused")
+    assert not play.stage.there
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -57,6 +57,8 @@ def _cut(held: Held, chosen: list[int]) -> list[Held]:
 def reject(desk: Desk, item: Reject) -> None:
     """Mark messages: the commit ends them as refused by the receiver (RCV-15, case 103)."""
     queue = find_queue(desk, item.queue)
+    if not item.transaction:
+        raise TransactionUsage("a message is rejected in the transaction that has received it")
     tx = find(desk, item.owner, item.transaction)
     wanted: dict[int, list[int]] = {}
     for lookup in sorted(set(item.lookups)):

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from onceq.core import arrival, handles, outgoing, receive, send, transaction
+from onceq.core import arrival, ending, handles, outgoing, receive, send, transaction
+from onceq.core.holders import Queue
 from onceq.core.inputs import Access, OpenQueue, Receive, Share
+from onceq.model.classes import MessageClass
 from tests.planted.planted import Planted
 
 CASES = "tests/conformance/"
@@ -95,6 +97,30 @@ def _doomed_keeps_what_it_received(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transaction, "undo", undo)
 
 
+def _rejections_are_not_told(patch: pytest.MonkeyPatch) -> None:
+    """A rejected message becomes a dead letter, and whoever asked for acknowledgments waits."""
+    before = ending.owes
+
+    def owes(flags: int, reason: MessageClass) -> bool:
+        return reason != MessageClass.NACK_RECEIVE_REJECTED and before(flags, reason)
+
+    patch.setattr(ending, "owes", owes)
+
+
+def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """An empty subqueue goes when the first of those who have it open closes it."""
+    before = transaction.close_handle
+
+    def close_handle(desk: Any, number: int) -> None:
+        queue = desk.state.holders.get(desk.handles[number].queue)
+        before(desk, number)
+        if isinstance(queue, Queue) and queue.parent is not None:
+            queue.handles.clear()
+
+    patch.setattr(transaction, "close_handle", close_handle)
+    patch.setattr(handles, "close_handle", close_handle)
+
+
 PLANTED = (
     Planted("transactions-have-one-number", _transactions_have_one_number,
             CASES + "test_group_1.py::test_case_021_first_and_last_per_destination"),
@@ -111,4 +137,8 @@ PLANTED = (
             CASES + "test_group_3_pace.py::test_case_060_progress_resets_the_interval"),
     Planted("doomed-keeps-what-it-received", _doomed_keeps_what_it_received,
             CASES + "test_group_4.py::test_case_071_one_that_cannot_take_it_stops_all"),
+    Planted("rejections-are-not-told", _rejections_are_not_told,
+            CASES + "test_group_6.py::test_case_103_the_sender_elsewhere_gets_it_back"),
+    Planted("one-close-is-enough", _one_close_is_enough,
+            CASES + "test_group_6.py::test_case_109_subqueues_come_and_go"),
 )  # fmt: skip
