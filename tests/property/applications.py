@@ -39,7 +39,7 @@ class NodeLink:
         self._owner = self._node.engine.owner(self._answers.__setitem__)
         self._open = True
         identity = self._node.identity
-        self.greeting = Greeting(identity.name, identity.guid, self._node.read().wall_s)
+        self.greeting = Greeting(identity.name, identity.guid, self._node.clock.read().wall_s)
 
     @property
     def alive(self) -> bool:
