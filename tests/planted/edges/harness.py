@@ -1,4 +1,4 @@
-"""Mistakes about clocks that differ, which no world of one clock can show."""
+"""Mistakes that show where clocks differ, and where the tail of a log is torn."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import pytest
 
 from onceq.core import admitting, lives
 from onceq.core.desk import Desk
+from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
+from onceq.store.framing import Frame, Framing
 from tests.planted.planted import Planted
 
 CLOCKS = "tests/conformance/test_clocks.py::test_"
+
+TORN = "tests/crash/test_power_loss.py::test_torn_tails_are_cut"
 
 
 def _patch(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
@@ -34,7 +38,22 @@ def _stamp_of_the_clock(desk: Desk, entropy: bytes) -> None:
                message=state.next_message)  # fmt: skip
 
 
+def _unchecked(self: Framing, data: Buffer, at: int, *, position: int) -> Frame | None:
+    frame = self.head(data, at, position=position)
+    return frame if frame is not None and at + self._stored(frame) <= len(data) else None
+
+
+def _whole_if_its_end_is_there(self: Framing, view: memoryview, at: int, frame: Frame) -> bool:
+    return any(view[at + self._stored(frame) - 1 : at + self._stored(frame)])
+
+
 PLANTED = (
+    Planted("torn-tails-are-believed", _patch(Framing, "parse", _unchecked), TORN),
+    Planted(
+        "a-frame-is-whole-if-its-end-is-there",
+        _patch(Framing, "_sealed", _whole_if_its_end_is_there),
+        TORN,
+    ),
     Planted(
         "a-sender-whose-clock-is-ahead-is-punished",
         _patch(admitting, "_too_late", _age_without_sign),
