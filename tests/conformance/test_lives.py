@@ -12,6 +12,7 @@ from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
 from tests.conformance.copies import dead, image, put_back
+from tests.conformance.test_taken_out import take_out
 from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
@@ -309,6 +310,33 @@ def test_what_comes_before_something_accepted_is_not_delivered_any_more(world: W
     assert world["B"].bodies(LOCAL) == [b"1", b"1", b"N"]
     assert dead(world["A"]) == {b"2": 0x8002}
     assert world["A"].look("outgoing-queue", Q).messages == 0
+
+
+def test_a_question_that_announces_no_stream_is_given_nothing(world: World) -> None:
+    """A backup asks about the stream that its receiver is in, too: that one is no new stream, and
+    what was not accepted of the others is not given to it. So it is known that it never came."""
+    a, b = world["A"], world["B"]
+    world.cut("A", "B")
+    a.once(Q, b"1")
+    a.once(Q, b"2")
+    a.kill()
+    a.start()
+    a.once(Q, b"3")
+    a.once(Q, b"4")
+    backup = image(a)
+    link = world.link("A", "B")
+    link.policy = only_first
+    world.mend("A", "B")
+    world.run(5)
+    assert take_out(a, b"2") == 1
+    world.run(60)
+    assert b.bodies(LOCAL) == [b"1", b"3"]
+    link.policy = faithful
+    put_back(a, backup)
+    world.run(200)
+    assert b.bodies(LOCAL) == [b"1", b"3", b"4"]
+    assert dead(a) == {b"2": 0x8002}, "no doubt: it was never accepted, and never will be"
+    assert a.look("outgoing-queue", Q).messages == 0
 
 
 def test_what_nobody_remembers_is_in_doubt_and_kept(world: World) -> None:

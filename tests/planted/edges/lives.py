@@ -12,9 +12,10 @@ from onceq.core import arrival, lives, peers, remembering, stranded
 from onceq.core.accepted import Accepted
 from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing, Progress, Stretch
+from onceq.core.holders import Outgoing, Peer, Progress, Stretch
 from onceq.core.state import State
 from onceq.packet.arrived import ArrivedRun
+from onceq.packet.settle import Inquiry
 from tests.planted.planted import Planted
 
 CASES = "tests/conformance/test_lives.py::"
@@ -59,6 +60,13 @@ def _forgetful(self: Accepted, *what: Any) -> None:
 
 def _deaf(desk: Desk, *what: Any) -> None:
     pass
+
+
+def _fence_of_one(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
+    """Whatever stream is asked about is announced."""
+    progress = desk.state.progress.get((peer.peer, key))
+    streams = dict(asked.streams)
+    return progress.stream if progress is not None and progress.stream in streams else 0
 
 
 def _all_moved(outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
@@ -126,6 +134,11 @@ PLANTED = (
         "what-was-accepted-meanwhile-is-moved-too",
         _patch(stranded, "_fates", _all_moved),
         CASES + "test_what_comes_before_something_accepted_is_not_delivered_any_more",
+    ),
+    Planted(
+        "fence-of-one",
+        _patch(remembering, "_fence", _fence_of_one),
+        CASES + "test_a_question_that_announces_no_stream_is_given_nothing",
     ),
     Planted(
         "what-waits-moves-without-a-fence",
