@@ -322,6 +322,13 @@ def test_case_133_a_refused_message_holds_nothing_up_and_is_refused_once(
     assert len([p for p in link.data() if p.number == 2]) == sent
     assert b.bodies(LOCAL) == [b"1", b"3", b"4"]
     assert a.look("outgoing-queue", Q).unacknowledged == 0
+    for node in (a, b):
+        node.crash()
+        node.start()
+    b.receive(LOCAL, count=3)
+    world.run(600)
+    assert classes(a, ADMIN).count(C.NACK_QUEUE_EXCEED_QUOTA) == 1, "nor after a restart"
+    assert b.bodies(LOCAL) == [], "nor does it come when there is room"
 
 
 def test_a_full_computer_journal_drops_copies_and_nothing_else(worlds: Worlds) -> None:

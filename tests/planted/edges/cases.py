@@ -11,6 +11,8 @@ from onceq.core import arrival, ending, handles, outgoing, receive, send, transa
 from onceq.core.holders import Queue
 from onceq.core.inputs import Access, OpenQueue, Receive, Share
 from onceq.model.classes import MessageClass
+from onceq.model.time import NEVER_S
+from onceq.wire.srmp import envelope
 from tests.planted.planted import Planted
 
 CASES = "tests/conformance/"
@@ -121,6 +123,29 @@ def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(handles, "close_handle", close_handle)
 
 
+def _lifetimes_end_early(patch: pytest.MonkeyPatch) -> None:
+    """What has a lifetime of ten seconds expires after seven."""
+    before = send._deadline
+
+    def deadline(sent_s: int, lifetime_s: int) -> int:
+        return before(sent_s, max(lifetime_s - 3, 0) if lifetime_s < NEVER_S - 1 else lifetime_s)
+
+    patch.setattr(send, "_deadline", deadline)
+
+
+def _a_stream_says_once_where_it_starts(patch: pytest.MonkeyPatch) -> None:
+    """Over HTTP the first message of a stream that is sent again does not say where receipts go."""
+    before, said = envelope._stream, set()
+
+    def stream(value: Any) -> Any:
+        if value is not None and value in said:
+            return before(replace(value, receipts_to=""))
+        said.add(value)
+        return before(value)
+
+    patch.setattr(envelope, "_stream", stream)
+
+
 PLANTED = (
     Planted("transactions-have-one-number", _transactions_have_one_number,
             CASES + "test_group_1.py::test_case_021_first_and_last_per_destination"),
@@ -141,4 +166,9 @@ PLANTED = (
             CASES + "test_group_6.py::test_case_103_the_sender_elsewhere_gets_it_back"),
     Planted("one-close-is-enough", _one_close_is_enough,
             CASES + "test_group_6.py::test_case_109_subqueues_come_and_go"),
+    Planted("lifetimes-end-early", _lifetimes_end_early,
+            CASES + "test_group_5.py::test_case_096_the_time_to_reach_the_queue_is_over"),
+    Planted("a-stream-says-once-where-it-starts", _a_stream_says_once_where_it_starts,
+            CASES + "test_group_7_http.py"
+            "::test_case_117_behind_a_gateway_without_a_mapping_receipts_do_not_come"),
 )  # fmt: skip
