@@ -10,8 +10,6 @@ from onceq.model.time import NEVER_S
 CHUNK_SHIFT = 12
 CHUNK = 1 << CHUNK_SHIFT
 """Messages to one chunk of the tables."""
-CHUNKS_FEW = 64
-"""Below so many chunks the next one is looked for among all; above, one step after another."""
 
 AVAILABLE, LOCKED, REMOVED, PURGING, AWAITING = range(5)
 """States of a position (section 1.10). PURGING: locked, and purged meanwhile. AWAITING: in an

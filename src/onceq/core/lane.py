@@ -16,6 +16,7 @@ read beside each other: a short cut that left one of the counts out would be see
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
 from onceq.core.chunk import (
@@ -23,7 +24,6 @@ from onceq.core.chunk import (
     AWAITING,
     CHUNK,
     CHUNK_SHIFT,
-    CHUNKS_FEW,
     LOCKED,
     PURGING,
     REMOVED,
@@ -41,6 +41,7 @@ class Lane:
 
     __slots__ = (
         "_chunks",
+        "_keys",
         "aborts",
         "available",
         "awaiting",
@@ -59,6 +60,9 @@ class Lane:
     def __init__(self, space: Space, first: int = 1) -> None:
         self.space = space
         self._chunks: dict[int, Chunk] = {}
+        self._keys: list[int] = []
+        """Keys of the chunks, in order: a hole between two of them may be as long as a restart
+        makes it, and is passed over in one step."""
         self.next = first
         self.head = first
         """No message that is not removed has a smaller counter."""
@@ -104,7 +108,7 @@ class Lane:
             at = first + done
             chunk = self._chunks.get(at >> CHUNK_SHIFT)
             if chunk is None:
-                chunk = self._chunks[at >> CHUNK_SHIFT] = Chunk(at)
+                chunk = self._put_chunk(Chunk(at))
             take = min(count - done, CHUNK - (at & (CHUNK - 1)))
             if chunk.addresses and addresses[done] < chunk.addresses[-1]:
                 chunk.rising = False
@@ -133,7 +137,7 @@ class Lane:
         counter = self.next
         chunk = self._chunks.get(counter >> CHUNK_SHIFT)
         if chunk is None:
-            chunk = self._chunks[counter >> CHUNK_SHIFT] = Chunk(counter)
+            chunk = self._put_chunk(Chunk(counter))
         addresses = chunk.addresses
         if addresses and address < addresses[-1]:
             chunk.rising = False
@@ -152,6 +156,12 @@ class Lane:
         if expires < self.next_expiry:
             self.next_expiry = expires
         self.space.add(address, size)
+
+    def _put_chunk(self, chunk: Chunk) -> Chunk:
+        key = chunk.base >> CHUNK_SHIFT
+        self._chunks[key] = chunk
+        insort(self._keys, key)
+        return chunk
 
     def skip_to(self, counter: int) -> None:
         """Give no counter below this one any more; it begins a chunk."""
@@ -202,11 +212,9 @@ class Lane:
 
     def _next_chunk(self, counter: int) -> int:
         """Where to go on after a hole in the chunks."""
-        key = counter >> CHUNK_SHIFT
-        if len(self._chunks) < CHUNKS_FEW:
-            later = [k for k in self._chunks if k > key]
-            return min(later) << CHUNK_SHIFT if later else self.next
-        return (key + 1) << CHUNK_SHIFT
+        keys = self._keys
+        later = bisect_right(keys, counter >> CHUNK_SHIFT)
+        return keys[later] << CHUNK_SHIFT if later < len(keys) else self.next
 
     def take(self, *, count_max: int, bytes_max: int, start: int = 0) -> list[Range]:
         """Available messages in order: at most so many and so large, but one at least."""
@@ -298,15 +306,12 @@ class Lane:
 
     def last_before(self, counter: int, state: int = AVAILABLE) -> int:
         """The nearest position before ``counter`` in that state; 0 if there is none."""
-        key = bytes((state,))
-        at = counter - 1
-        while at >= self.head:
-            chunk = self._chunks.get(at >> CHUNK_SHIFT)
-            if chunk is not None and at >= chunk.base:
-                index = chunk.states.rfind(key, 0, at - chunk.base + 1)
-                if index >= 0:
-                    return chunk.base + index
-            at = ((at >> CHUNK_SHIFT) << CHUNK_SHIFT) - 1
+        state_byte = bytes((state,))
+        for at in range(bisect_right(self._keys, (counter - 1) >> CHUNK_SHIFT) - 1, -1, -1):
+            chunk = self._chunks[self._keys[at]]
+            index = chunk.states.rfind(state_byte, 0, max(counter - chunk.base, 0))
+            if index >= 0:
+                return chunk.base + index
         return 0
 
     def place_in_log(self, counter: int) -> tuple[int, int, int]:
@@ -446,7 +451,7 @@ class Lane:
         for key in range(first >> CHUNK_SHIFT, ((first + count - 1) >> CHUNK_SHIFT) + 1):
             chunk = self._chunks.get(key)
             if chunk is not None and chunk.live == 0:
-                del self._chunks[key]
+                del self._chunks[key], self._keys[bisect_left(self._keys, key)]
         if first <= self.head:
             self.head = self._first_kept()
         if self.cursor < self.head:
@@ -520,11 +525,11 @@ class Lane:
 
     def chunks(self) -> list[Chunk]:
         """The chunks in order."""
-        return [self._chunks[key] for key in sorted(self._chunks)]
+        return [self._chunks[key] for key in self._keys]
 
     def restore(self, chunk: Chunk) -> None:
         """Put a chunk from a checkpoint into its place and count what is in it."""
-        self._chunks[chunk.base >> CHUNK_SHIFT] = chunk
+        self._put_chunk(chunk)
         states = chunk.states
         for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
             self._count(state, states.count(state))

@@ -11,17 +11,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from onceq.core.chunk import CHUNK_SHIFT, CHUNKS_FEW
+from onceq.core.chunk import CHUNK_SHIFT
 from onceq.model import limits
 from onceq.testing import marks
 
 if TYPE_CHECKING:
     from onceq.core.manager import Manager
 
+MANY_CHUNKS: Final = 4
 _PARTS: Final = ("onceq.core.", "onceq.packet.", "onceq.service.", "onceq.model.limits")
 """Modules that these constants are put into; the store's are other ones of the same name."""
 
@@ -31,7 +32,6 @@ class Scale:
     """Constants of the product, by the names that they have there."""
 
     CHUNK_SHIFT: int = CHUNK_SHIFT
-    CHUNKS_FEW: int = CHUNKS_FEW
     COMPACT_AT: int = 1_024
     REGION_BYTES: int = 1 << 20
     OUTCOME_WINDOW: int = limits.OUTCOME_WINDOW
@@ -58,7 +58,7 @@ class Scale:
 PRODUCT: Final = Scale()
 _SMALL: Final[dict[str, tuple[int, ...]]] = {
     "CHUNK_SHIFT": (1, 2, 3, 5),
-    "CHUNKS_FEW": (0, 2, 4),
+    "": (0, 2, 4),  # drawn and not used: a size that is gone, so that seeds keep their worlds
     "COMPACT_AT": (1, 2, 8),
     "REGION_BYTES": (256, 4 << 10, 32 << 10),
     "OUTCOME_WINDOW": (16, 64),
@@ -88,10 +88,10 @@ def draw(rng: Random) -> Scale:
     if rng.random() < 0.2:
         return PRODUCT
     drawn = {}
-    for field in fields(Scale):
-        small = rng.choice(_SMALL[field.name])
-        if rng.random() < 0.6:
-            drawn[field.name] = small
+    for name, sizes in _SMALL.items():
+        small = rng.choice(sizes)
+        if rng.random() < 0.6 and name:
+            drawn[name] = small
     return Scale(**drawn)
 
 
@@ -133,7 +133,7 @@ def looked(reached: marks.Marks, scale: Scale, manager: Manager) -> None:
     state = manager.state
     chunks = max((len(lane.chunks()) for _, _, lane in state.all_lanes()), default=0)
     reached[marks.CHUNKS] += chunks > 1
-    reached[marks.MANY_CHUNKS] += chunks > max(scale.CHUNKS_FEW, 1)
+    reached[marks.MANY_CHUNKS] += chunks > MANY_CHUNKS
     reached[marks.IDS_FULL] += len(state.seen) >= scale.DUPLICATE_IDS_MAX
     reached[marks.STREAMS_FULL] += sum(1 for _ in state.memories) >= scale.LEFT_STREAMS_MAX
     reached[marks.DOUBTS_FULL] += len(state.doubts) >= scale.DOUBTS_MAX

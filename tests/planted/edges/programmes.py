@@ -25,6 +25,7 @@ RECEIVING = "tests/unit/core/test_receiving.py::test_what_does_not_fit_is_not_pa
 LANE = "tests/unit/core/test_lane.py::test_behind_a_gap_nothing_seems_to_stand_before"
 FULL = "tests/unit/core/test_table_limits.py::test_"
 COMPARED = "tests/property/test_checkpoint.py::test_every_part_of_a_checkpoint_is_compared"
+SEVERAL = 4
 
 
 def forgets(change: Callable[[Head], None]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -90,12 +91,10 @@ def newest_identifier_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def hole_passed_over(patch: pytest.MonkeyPatch) -> None:
-    """Among many tables of positions the one behind a hole is not found."""
+    """Among several tables of positions the one behind a hole is not found."""
 
     def next_chunk(self: Lane, counter: int) -> int:
-        found = original(self, counter)
-        few = original.__globals__["CHUNKS_FEW"]
-        return found if len(self._chunks) < few else self.next
+        return original(self, counter) if len(self._chunks) < SEVERAL else self.next
 
     original = Lane._next_chunk
     patch.setattr(Lane, "_next_chunk", next_chunk)

@@ -7,7 +7,7 @@ from array import array
 
 import pytest
 
-from onceq.core.chunk import AVAILABLE, CHUNK, LOCKED, REMOVED, Range
+from onceq.core.chunk import AVAILABLE, CHUNK, LOCKED, REMOVED, Chunk, Range
 from onceq.core.lane import Lane
 from onceq.core.space import Space
 from onceq.model.run import Extent
@@ -53,6 +53,42 @@ def test_take_is_bounded_but_gives_one_at_least() -> None:
     assert made.take(count_max=30, bytes_max=1) == [(1, 1)]
     made.set_state(2, 3, AVAILABLE, LOCKED)
     assert made.take(count_max=4, bytes_max=1000) == [(1, 1), (5, 3)]
+
+
+class Counting(dict[int, Chunk]):
+    """Tables that count how often somebody asks for one."""
+
+    asked = 0
+
+    def get(self, key: int, default: Chunk | None = None) -> Chunk | None:  # type: ignore[override]
+        self.asked += 1
+        return super().get(key, default)
+
+
+def test_a_hole_is_passed_over_in_one_step() -> None:
+    """Every restart may leave one of a million positions; what waits before them stays."""
+    made = lane((0, [1, 1]))
+    for restart in range(1, 101):
+        made.skip_to(CHUNK * 256 * restart)
+        made.append(1000 * restart, array("I", [1]), arrived=7)
+    made._chunks = tables = Counting(made._chunks)
+    held = [(1, 2)] + [(CHUNK * 256 * restart, 1) for restart in range(1, 101)]
+    assert list(made.ranges(AVAILABLE, 0)) == held
+    assert tables.asked < 500
+    last = held[-1][0]
+    assert made.last_before(last) == held[-2][0]
+    assert made.last_before(held[1][0]) == made.last_before(held[1][0] - CHUNK) == 2
+    for first, count in held[1:-1]:
+        made.remove(first, count)
+    assert made.last_before(last) == 2
+    assert made.last_before(2) == 1
+    assert made.last_before(1) == 0
+    tables.asked = 0
+    assert list(made.ranges(AVAILABLE, 0)) == [(1, 2), (last, 1)]
+    made.remove(1, 2)
+    assert made.head == last
+    assert tables.asked < 20
+    assert [chunk.base for chunk in made.chunks()] == [last]
 
 
 def test_states_move_only_as_they_may() -> None:
