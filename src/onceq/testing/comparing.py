@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, cast
 
 from onceq.core.chunk import Chunk
 from onceq.core.holders import Outgoing, Progress, Queue
@@ -48,6 +49,8 @@ ORDERED: Final = frozenset({"state.groups._last"})
 """Plain dictionaries whose order means something, as that of every OrderedDict does: what was used
 longest ago stands first, and goes first."""
 ABSENT: Final = "(absent)"
+_PLAIN: Final = frozenset({type(None), bool, int, str, float, bytes})
+"""Values that are what they are: most of a state."""
 
 
 def differences(one: State, other: State, *, apart: Iterable[str] = ()) -> list[str]:
@@ -57,11 +60,17 @@ def differences(one: State, other: State, *, apart: Iterable[str] = ()) -> list[
         apart: Names of attributes that may differ, wherever they are.
     """
     apart = frozenset(apart)
-    return list(_compare("state", _Form(apart).of(one, "state"), _Form(apart).of(other, "state")))
+    form, other_form = _Form(apart).of(one, "state"), _Form(apart).of(other, "state")
+    return [] if form == other_form else list(_compare("state", form, other_form))
 
 
 class _Ordered(dict[str, Any]):
     """A dictionary whose order counts."""
+
+    def __eq__(self, other: object) -> bool:
+        return dict.__eq__(self, other) is True and list(self) == list(cast(_Ordered, other))
+
+    __hash__ = None
 
 
 class _Form:
@@ -73,9 +82,16 @@ class _Form:
         self._seen: dict[int, str] = {}
 
     def of(self, value: Any, path: str) -> Any:
-        if value is None or isinstance(value, bool | int | str | float | Enum):
+        kind = type(value)
+        if kind in _PLAIN:
             return value
-        if isinstance(value, bytes | bytearray | memoryview):
+        if kind is dict or kind is OrderedDict:
+            return self._mapping(value, path)
+        if kind is list or kind is tuple:
+            return self._items(value, path)
+        if isinstance(value, Enum | int | str | float):
+            return value
+        if isinstance(value, bytearray | memoryview):
             return bytes(value)
         if isinstance(value, array):
             return value.tolist()
@@ -83,22 +99,35 @@ class _Form:
             return sorted(value, key=repr)
         if isinstance(value, Space):
             return {repr(base): live for base, live in value.dump() if live}
-        if isinstance(value, Mapping):
-            ordered = isinstance(value, OrderedDict) or path in ORDERED
-            return (_Ordered if ordered else dict)(
-                (_key(k), self.of(kept, f"{path}[{_key(k)}]")) for k, kept in value.items()
-            )
         if isinstance(value, list | tuple | Wants):
-            return [self.of(one, f"{path}[{at}]") for at, one in enumerate(value)]
+            return self._items(value, path)
+        if issubclass(kind, Mapping):
+            return self._mapping(value, path)
         return self._object(value, path)
+
+    def _mapping(self, value: Mapping[Any, Any], path: str) -> dict[str, Any]:
+        ordered = isinstance(value, OrderedDict) or path in ORDERED
+        form: dict[str, Any] = _Ordered() if ordered else {}
+        for key, kept in value.items():
+            name = _key(key)
+            form[name] = kept if type(kept) in _PLAIN else self.of(kept, f"{path}[{name}]")
+        return form
+
+    def _items(self, value: Iterable[Any], path: str) -> list[Any]:
+        return [
+            one if type(one) in _PLAIN else self.of(one, f"{path}[{at}]")
+            for at, one in enumerate(value)
+        ]
 
     def _object(self, value: Any, path: str) -> Any:
         known = self._seen.setdefault(id(value), path)
         if known != path:
             return f"see {known}"
         form: dict[str, Any] = {}
-        for name in sorted(_names(value) - self._apart):
-            form[name] = self.of(getattr(value, name, ABSENT), f"{path}.{name}")
+        for name in _names(value):
+            if name not in self._apart:
+                kept = getattr(value, name, ABSENT)
+                form[name] = kept if type(kept) in _PLAIN else self.of(kept, f"{path}.{name}")
         if "lanes" in form:
             # A lane is made when somebody looks at it; one that was never used is none.
             form["lanes"] = {k: v for k, v in form["lanes"].items() if v["next"] > 1}
@@ -107,18 +136,26 @@ class _Form:
         return form
 
 
-def _names(value: Any) -> set[str]:
+def _names(value: Any) -> Sequence[str]:
     """Attributes of an object, but for the fleeting ones."""
-    fleeting = {name for kind in type(value).__mro__ for name in FLEETING.get(kind, ())}
-    found: set[str] = set(getattr(value, "__dict__", ()))
-    if is_dataclass(value):
-        found |= {field.name for field in fields(value)}
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        found |= {slots} if isinstance(slots, str) else set(slots)
-    found -= {"__dict__", "__weakref__"}
+    kind = type(value)
+    declared, fleeting = _declared(cast(Hashable, kind))
+    found = declared.union(getattr(value, "__dict__", ())) if kind.__dictoffset__ else declared
     assert found, f"{value!r} cannot be compared"
-    return found - fleeting
+    return sorted(found - fleeting)
+
+
+@cache
+def _declared(kind: type) -> tuple[frozenset[str], frozenset[str]]:
+    """Attributes that a class tells of, and the fleeting ones."""
+    fleeting = {name for base in kind.__mro__ for name in FLEETING.get(base, ())}
+    found: set[str] = set()
+    if is_dataclass(kind):
+        found |= {field.name for field in fields(kind)}
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        found |= {slots} if isinstance(slots, str) else set(slots)
+    return frozenset(found - {"__dict__", "__weakref__"}), frozenset(fleeting)
 
 
 def _key(key: Any) -> str:
