@@ -18,6 +18,7 @@ def put_back(node: Node, files: SimFiles) -> None:
     if not node.dead:
         node.kill()
     node.files = files.image(Plan((), ()))
+    node.files.changed += 1
     node.start()
 
 

@@ -13,6 +13,7 @@ from onceq.model.limits import DOUBT_AGE_S
 from onceq.model.message import Acknowledge, Delivery, Journal
 from onceq.model.queue import QueueProperties
 from onceq.testing.relay import Passing, faithful
+from tests.conformance.copies import image, put_back
 from tests.conformance.world import Node, World, fast
 
 Q, N = r"DIRECT=OS:B\private$\q", r"DIRECT=OS:B\private$\n"
@@ -291,6 +292,26 @@ def test_what_left_is_in_doubt_also_when_the_sender_dies_at_once(world: World) -
     assert found(a, DEAD) == {b"left": (IN_DOUBT, C.NACK_REACH_QUEUE_TIMEOUT)}
 
 
+def test_what_waits_for_a_stream_to_drain_has_not_left(world: World) -> None:
+    """The mark runs ahead of what is transmitted, but not into the stream of a later life."""
+    a, b = world["A"], world["B"]
+    world.cut("A", "B")
+    a.once(Q, b"left", journal=Journal.DEADLETTER, time_to_reach_queue=50)
+    a.power_cut()
+    a.start()
+    a.once(Q, b"waits", journal=Journal.DEADLETTER, time_to_reach_queue=50)
+    nothing_heard(world, 1)
+    world.mend("A", "B")
+    while not b.look("streams"):
+        world.step()
+    a.power_cut()
+    world.cut("A", "B")
+    a.start()
+    world.run(100)
+    late = C.NACK_REACH_QUEUE_TIMEOUT
+    assert found(a, DEAD) == {b"left": (IN_DOUBT, late), b"waits": (late, 0)}
+
+
 def test_commits_while_messages_leave_cost_no_sync_more(world: World) -> None:
     """One mark allows many messages: the log of a hundred commits holds but one."""
     a = world["A"]
@@ -310,6 +331,29 @@ def test_commits_while_messages_leave_cost_no_sync_more(world: World) -> None:
         world.run(0.1)
     assert len(marks) == 1
     assert len(world["B"].bodies(LOCAL)) == 100
+
+
+def test_a_directory_that_was_copied_back_does_not_say_what_it_cannot_know(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By hand, and nobody has said so: it lies in another place than at its last start."""
+    a = world["A"]
+    world.cut("A", "B")
+    a.once(Q, b"waits", journal=Journal.DEADLETTER, time_to_reach_queue=50)
+    copied = image(a)
+    world.mend("A", "B")
+    world.run(10)
+    world.cut("A", "B")
+    put_back(a, copied)
+    assert "this directory was copied or moved" in caplog.text
+    world.run(100)
+    assert found(a, DEAD) == {b"waits": (IN_DOUBT, C.NACK_REACH_QUEUE_TIMEOUT)}
+    world.mend("A", "B")
+    world.run(200)
+    assert world["B"].bodies(LOCAL) == [b"waits"]
+    a.kill()
+    a.start()
+    assert caplog.text.count("this directory was copied or moved") == 1
 
 
 def test_a_manager_that_was_put_back_does_not_say_what_it_cannot_know(world: World) -> None:

@@ -35,13 +35,27 @@ class Lives:
         id: Of the present life: random, told to other onceq managers.
         message: Message number with which the present life has begun.
         first: Ordinal with which the present stamp has begun.
+        made_ns: When the directory was made that the present life was started in; 0: not known.
     """
 
     def __init__(self) -> None:
         self.id = bytes(16)
         self.message = 1
         self.first = 1
+        self.made_ns = 0
         self._before: list[Given] = []
+
+    def enter(self, values: dict[str, Any], stamp: int, end: int) -> bool:
+        """A life begins; the last one had that stamp, and gave the ordinals before ``end``.
+
+        Returns:
+            Whether the directory was copied since.
+        """
+        copied = self.copied(values.get("made_ns", 0))
+        self.leave(stamp, end, values["ordinal"])
+        self.id, self.message = bytes.fromhex(values["id"]), values["message"]
+        self.made_ns = values.get("made_ns") or self.made_ns
+        return copied
 
     def leave(self, stamp: int, end: int, first: int) -> None:
         """Another stamp begins, with the ordinal ``first``; of the last one the ordinals before
@@ -65,13 +79,21 @@ class Lives:
             return True
         return any(g.stamp == high and g.first <= low < g.end for g in before)
 
+    def copied(self, made_ns: int) -> bool:
+        """Whether a directory that was made then is another one than that of the present life."""
+        return 0 < self.made_ns != made_ns > 0
+
     def dump(self) -> dict[str, Any]:
         """As JSON."""
         before = [[g.stamp, g.first, g.end] for g in self._before]
-        return {"id": self.id.hex(), "message": self.message, "first": self.first, "given": before}
+        return {
+            "id": self.id.hex(), "message": self.message, "first": self.first, "given": before,
+            "made_ns": self.made_ns,
+        }  # fmt: skip
 
     def load(self, values: dict[str, Any]) -> None:
         """From JSON."""
         self.id = bytes.fromhex(values["id"])
         self.message, self.first = values["message"], values["first"]
+        self.made_ns = values.get("made_ns", 0)
         self._before = [Given(*entry) for entry in values["given"]]

@@ -6,6 +6,10 @@ life does not go on with the numbers of the last one. Its streams have a stamp o
 wall clock and never below the last one, and ordinals that begin at random; so have its message
 numbers. Randomness is handed in with ``recover``.
 
+A store that lies in another directory than at its last start was copied, or put back without
+saying so, or moved. What it says about messages that never left is then not believed: the original
+may have transmitted them (``Outgoing.left_known``).
+
 New messages never continue a stream of an earlier life. What waits in one keeps its numbers and
 goes first (``Outgoing.stretch``); the new stream follows when nothing of it waits any more.
 
@@ -29,20 +33,28 @@ _HALF: Final = 0x7FFF_FFFF
 """Ordinals begin in the lower half, so that two thousand million are left."""
 
 
-def begin(desk: Desk, entropy: bytes) -> None:
+def begin(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
     """The process has started: nothing that it says may be mistaken for what others have said.
 
     Args:
         entropy: ENTROPY_BYTES random bytes.
+        made_ns: When the directory of the store was made; 0: nobody knows.
     """
     assert len(entropy) == ENTROPY_BYTES, "a life needs its entropy"
     state = desk.state
+    if state.lives.copied(made_ns):
+        desk.notice(
+            "this directory was copied or moved", "life",
+            cure="what waits may have been transmitted from the original, and counts so; never run "
+            "both",
+        )  # fmt: skip
     desk.setup(
         "life",
         id=entropy[:16].hex(),
         stamp=max(desk.now.wall_s, state.stamp + 1),
         ordinal=_ordinal(entropy[16:20]),
         message=_message(state, int.from_bytes(entropy[20:24], "little")),
+        made_ns=made_ns,
     )
 
 

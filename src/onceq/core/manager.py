@@ -160,14 +160,9 @@ class Manager:
     # ---- life ---------------------------------------------------------------------------
 
     def recover(
-        self,
-        now: Now,
-        checkpoint: bytes | None,
-        records: Iterable[tuple[int, memoryview]],
-        position: int,
-        *,
-        entropy: bytes,
-    ) -> Decision:
+        self, now: Now, checkpoint: bytes | None, records: Iterable[tuple[int, memoryview]],
+        position: int, *, entropy: bytes, made_ns: int = 0,
+    ) -> Decision:  # fmt: skip
         """Load what is durable; once, before the first step (I22).
 
         Args:
@@ -175,6 +170,7 @@ class Manager:
             records: Position and payload of every record after it, in order.
             position: Where the next record will go.
             entropy: ENTROPY_BYTES random bytes, which no other start has had (``core/lives.py``).
+            made_ns: When the directory of the store was made, which is another time for a copy.
 
         Returns:
             What follows from the restart: open transactions that a crash has undone count as
@@ -186,10 +182,10 @@ class Manager:
         desk = self._desk
         replay(desk.state, checkpoint, records)
         desk.position = position
-        return self._wrapped(now, lambda desk: self._restart(desk, entropy))
+        return self._wrapped(now, lambda desk: self._restart(desk, entropy, made_ns))
 
-    def _restart(self, desk: Desk, entropy: bytes) -> None:
-        lives.begin(desk, entropy)
+    def _restart(self, desk: Desk, entropy: bytes, made_ns: int) -> None:
+        lives.begin(desk, entropy, made_ns)
         build = ChangeBuilder(desk)
         gone: set[tuple[int, int, int]] = set()
         for holder, index, lane in desk.state.all_lanes():

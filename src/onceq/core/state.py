@@ -439,8 +439,7 @@ class State:
         elif setup.what == "offline":
             self.offline_s = values["since_s"]
         elif setup.what == "pause":
-            outgoing = self._outgoing(values["number"])
-            outgoing.paused_s = values["since_s"]
+            self._outgoing(values["number"]).paused_s = values["since_s"]
         elif setup.what == "skip":
             for number, index, counter in values["lanes"]:
                 self.holders[number].lane(index).skip_to(counter)
@@ -460,15 +459,18 @@ class State:
                 return
             self.undone.clear()
             self.memories.lost()
+            self.lives.made_ns = 0
             if self.restored.previous:
                 self.doubts = Doubts()
             for progress in self.progress.values():
                 progress.vague = True
-            for outgoing in self.outgoing.values():
-                # The life that is undone may have transmitted more than the backup knows.
-                outgoing.left_known = False
+            self._doubt_marks()
         elif not self._of_peers(setup):
             raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
+
+    def _doubt_marks(self) -> None:
+        for outgoing in self.outgoing.values():
+            outgoing.left_known = False  # another life may have transmitted more than is known here
 
     def _apply_numbers(self, setup: Setup) -> bool:
         """Let a change of what numbers begin with happen; whether it is one."""
@@ -476,11 +478,10 @@ class State:
         if setup.what == "numbers":
             self.number_ceiling = values["ceiling"]
         elif setup.what == "life":
-            self.lives.leave(self.stamp, self.next_ordinal, values["ordinal"])
-            self.lives.id = bytes.fromhex(values["id"])
+            if self.lives.enter(values, self.stamp, self.next_ordinal):
+                self._doubt_marks()
             self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
-            self.lives.message = self.next_message = values["message"]
-            self.number_ceiling = 0
+            self.next_message, self.number_ceiling = values["message"], 0
         elif setup.what == "streams":
             self.lives.leave(self.stamp, values["end"], values["ordinal"])
             self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
@@ -570,8 +571,7 @@ class State:
 
     def _wanted(self, number: int) -> None:
         """Somebody here sends to it as well."""
-        outgoing = self._outgoing(number)
-        outgoing.for_strangers = False
+        self._outgoing(number).for_strangers = False
         self.answering.pop(number, None)
 
     def join_outgoing(self, number: int, name: str) -> None:

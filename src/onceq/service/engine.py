@@ -207,7 +207,7 @@ class Engine:
         found = self.store.recovered
         decision = self.manager.recover(
             self.clock.read(), found.checkpoint, self.store.records(), self.store.position,
-            entropy=self._entropy(ENTROPY_BYTES),
+            entropy=self._entropy(ENTROPY_BYTES), made_ns=getattr(self.store, "made_ns", 0),
         )  # fmt: skip
         self.settle([decision])
         self.sessions.known.remember(self.manager.acquainted())

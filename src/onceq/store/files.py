@@ -68,6 +68,10 @@ class Files(Protocol):
     def lock(self, path: str) -> int:
         """Hold a lock file until ``close``; raises StoreLocked, which names the holder."""
 
+    def changed_ns(self, path: str) -> int:
+        """When a file or its attributes were changed last, in nanoseconds. A copy of it has another
+        time, whoever made it, because nobody can set this one."""
+
     def free_bytes(self, path: str) -> int:
         """Space left on the disk that holds a directory."""
 
@@ -200,6 +204,11 @@ class RealFiles:
             os.close(file)
             raise
         return file
+
+    def changed_ns(self, path: str) -> int:
+        """See Files."""
+        with _telling(f"looking at {path}"):
+            return os.stat(path).st_ctime_ns
 
     def free_bytes(self, path: str) -> int:
         """See Files."""

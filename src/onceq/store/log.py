@@ -77,6 +77,7 @@ class LogStore:
         self.identity = b""
         self.created_s = 0
         self.recovered = Recovered(None, 0, 0, True)
+        self.made_ns = 0
         self._files = files
         self._segment_bytes = segment_bytes
         self._framing = Framing(b"")
@@ -176,6 +177,7 @@ class LogStore:
         self.store_id = judged.who.store_id
         self.identity, self.created_s = judged.who.identity, judged.who.created_s
         self.recovered = judged.recovered
+        self.made_ns = self._files.changed_ns(os.path.join(self.path, STORE_FILE))
         self._framing = Framing(self.store_id)
         self._verified = VerifiedLog(self._files, self._framing)
         self._position = self._written = self._synced = self._opened_at = judged.end

@@ -67,6 +67,7 @@ class SimFiles:
             sync-directory) and number; an error that it returns is raised.
         fail_read: The same for reads, with the path.
         capacity: Bytes that all files together may have; 0: no limit.
+        changed: When every file was changed last; a copy of the disk has another time.
     """
 
     def __init__(self) -> None:
@@ -83,6 +84,7 @@ class SimFiles:
         self.fail: Callable[[str, int], StorageFailure | None] = lambda kind, number: None
         self.fail_read: Callable[[str], StorageFailure | None] = lambda path: None
         self.capacity = 0
+        self.changed = 1
 
     # ---- operations -----------------------------------------------------------------------
 
@@ -228,6 +230,10 @@ class SimFiles:
         self._locks[file] = path
         return file
 
+    def changed_ns(self, path: str) -> int:
+        """See Files."""
+        return self.changed
+
     def free_bytes(self, path: str) -> int:
         """See Files."""
         return max(self.capacity - self.used, 0) if self.capacity else 1 << 40
@@ -309,7 +315,7 @@ class SimFiles:
         after = SimFiles()
         after._directories = set(self._directories)
         after._next = self._next
-        after.capacity = self.capacity
+        after.capacity, after.changed = self.capacity, self.changed
         after._durable_names = dict(self._durable_names)
         kept = set(plan.names)
         for change in self._naming:
@@ -341,7 +347,7 @@ class SimFiles:
         after._naming = self._naming
         after._directories = self._directories
         after._next = self._next
-        after.capacity = self.capacity
+        after.capacity, after.changed = self.capacity, self.changed
         return after
 
 

@@ -7,17 +7,41 @@ from typing import Any
 import pytest
 
 from onceq.client import letters
-from onceq.core import doubts, ending, graves, naming, operate, outgoing
+from onceq.core import doubts, ending, graves, naming, operate, outgoing, stranded, transmit
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing
+from onceq.core.life_table import Lives
 from onceq.core.records import Move, Put
 from onceq.core.state import DOUBTS_KEPT
+from onceq.model.limits import LEFT_AHEAD
 from tests.planted.planted import Planted
 
 LETTERS = "tests/daemon/test_letters.py::"
 LEFT = "tests/conformance/test_what_left.py::"
+BACK = "tests/conformance/test_put_back.py::"
 BUILDER = "tests/unit/core/test_change_builder.py::"
+
+
+def copies_are_believed(patch: pytest.MonkeyPatch) -> None:
+    """What a copied directory says of what never left is taken for true."""
+    patch.setattr(Lives, "copied", lambda self, made_ns: False)
+
+
+def marks_run_into_the_next_stream(patch: pytest.MonkeyPatch) -> None:
+    """While one stream drains, messages of the next are allowed to leave."""
+
+    def about_to_leave(desk: Desk, waiting: Outgoing, lane: int, last: int) -> None:
+        waiting.transmitted[lane] = max(waiting.transmitted.get(lane, 0), last)
+        if last > waiting.left.get(lane, 0):
+            desk.setup("left", number=waiting.number, lanes=[[lane, last + LEFT_AHEAD]])
+
+    patch.setattr(transmit, "about_to_leave", about_to_leave)
+
+
+def a_receiver_alone_knows(patch: pytest.MonkeyPatch) -> None:
+    """What a receiver has forgotten is in doubt, though it never left."""
+    patch.setattr(stranded, "found_of", lambda desk, guid: "somebody else may have sent it")
 
 
 def laid_packets_weigh_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -128,6 +152,18 @@ def settled_and_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = (
+    Planted(
+        "copies-are-believed", copies_are_believed,
+        LEFT + "test_a_directory_that_was_copied_back_does_not_say_what_it_cannot_know",
+    ),
+    Planted(
+        "marks-run-into-the-next-stream", marks_run_into_the_next_stream,
+        LEFT + "test_what_waits_for_a_stream_to_drain_has_not_left",
+    ),
+    Planted(
+        "a-receiver-alone-knows", a_receiver_alone_knows,
+        BACK + "test_what_is_committed_after_both_were_put_back_arrives",
+    ),
     Planted(
         "laid-packets-weigh-nothing", laid_packets_weigh_nothing,
         BUILDER + "test_refused_sends_of_a_prepared_branch_stay_within_the_quota",

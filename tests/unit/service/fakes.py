@@ -92,6 +92,7 @@ class Script:
         position: int,
         *,
         entropy: bytes,
+        made_ns: int = 0,
     ) -> Decision:
         self.recovered = [bytes(payload) for _, payload in records]
         self.position = position
