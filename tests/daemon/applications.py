@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
+
 import onceq
 from onceq import aio
+from tests.scratch import scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 60.0
@@ -171,6 +174,29 @@ def background_loop() -> Iterator[asyncio.AbstractEventLoop]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(WAIT_S)
         loop.close()
+
+
+@contextmanager
+def manager_with(
+    kind: str, factory: pytest.TempPathFactory, *, transactional: Sequence[str] = (),
+    plain: Sequence[str] = (),
+) -> Iterator[Any]:  # fmt: skip
+    """A client of that kind of a manager with these queues, for the tests of a module."""
+    with scratch(factory, kind) as folder, client(kind, folder / "a") as qm:
+        for queue in transactional:
+            qm.create_queue(queue, transactional=True)
+        for queue in plain:
+            qm.create_queue(queue)
+        yield qm
+
+
+@contextmanager
+def emptied(manager: Any) -> Iterator[Any]:
+    """The manager with its queues empty, for one test."""
+    for queue in manager.queues():
+        manager.purge(queue["path"])
+    yield manager
+    assert not manager.transactions(), "a test has left a transaction open"
 
 
 @contextmanager

@@ -12,8 +12,7 @@ import pytest
 import onceq
 from onceq import aio, errors
 from onceq.model.xid import Xid
-from tests.daemon.applications import KINDS, client
-from tests.scratch import scratch
+from tests.daemon.applications import KINDS, emptied, manager_with
 
 T = r"private$\orders"
 N = r"private$\plain"
@@ -22,22 +21,15 @@ NOW = 0.0
 
 @pytest.fixture(scope="module", params=KINDS)
 def manager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with (
-        scratch(tmp_path_factory, request.param) as folder,
-        client(request.param, folder / "a") as qm,
-    ):
-        qm.create_queue(T, transactional=True)
-        qm.create_queue(N)
+    with manager_with(request.param, tmp_path_factory, transactional=[T], plain=[N]) as qm:
         yield qm
 
 
 @pytest.fixture
 def qm(manager: Any) -> Iterator[Any]:
     """A manager whose queues are empty."""
-    for queue in manager.queues():
-        manager.purge(queue["path"])
-    yield manager
-    assert not manager.transactions(), "a test has left a transaction open"
+    with emptied(manager):
+        yield manager
 
 
 def bodies(qm: Any, queue: str = T) -> list[bytes]:

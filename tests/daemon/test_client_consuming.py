@@ -16,8 +16,7 @@ import pytest
 
 import onceq
 from onceq import errors
-from tests.daemon.applications import KINDS, Blocking, Daemon, client
-from tests.scratch import scratch
+from tests.daemon.applications import KINDS, Blocking, Daemon, emptied, manager_with
 
 T = r"private$\orders"
 N = r"private$\plain"
@@ -26,23 +25,15 @@ DONE = r"private$\done"
 
 @pytest.fixture(scope="module", params=KINDS)
 def manager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with (
-        scratch(tmp_path_factory, request.param) as folder,
-        client(request.param, folder / "a") as qm,
-    ):
-        qm.create_queue(T, transactional=True)
-        qm.create_queue(DONE, transactional=True)
-        qm.create_queue(N)
+    with manager_with(request.param, tmp_path_factory, transactional=[T, DONE], plain=[N]) as qm:
         yield qm
 
 
 @pytest.fixture
 def qm(manager: Any) -> Iterator[Any]:
     """A manager whose queues are empty."""
-    for queue in manager.queues():
-        manager.purge(queue["path"])
-    yield manager
-    assert not manager.transactions(), "a test has left a transaction open"
+    with emptied(manager):
+        yield manager
 
 
 def fill(qm: Any, queue: str, count: int = 5) -> None:

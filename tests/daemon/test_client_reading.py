@@ -12,8 +12,7 @@ import pytest
 import onceq
 from onceq import aio, errors
 from onceq.model.identity import MessageId
-from tests.daemon.applications import KINDS, client
-from tests.scratch import scratch
+from tests.daemon.applications import KINDS, manager_with
 
 T = r"private$\orders"
 N = r"private$\plain"
@@ -24,10 +23,7 @@ DEAD = r"system$;deadxact"
 
 @pytest.fixture(scope="module", params=KINDS)
 def manager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with (
-        scratch(tmp_path_factory, request.param) as folder,
-        client(request.param, folder / "a") as qm,
-    ):
+    with manager_with(request.param, tmp_path_factory) as qm:
         yield qm
 
 

@@ -37,6 +37,11 @@ class Planted:
     first: int = 0
 
 
+def replaced(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
+    """A mistake that takes the place of one attribute."""
+    return lambda monkeypatch: monkeypatch.setattr(target, name, value)
+
+
 def all_planted() -> dict[str, Planted]:
     """Every mistake of the folder ``edges``, by name."""
     found: dict[str, Planted] = {}

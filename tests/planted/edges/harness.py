@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from onceq.core import admitting, lives
 from onceq.core.desk import Desk
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
 from onceq.store.framing import Frame, Framing
-from tests.planted.planted import Planted
+from tests.planted.planted import Planted, replaced
 
 CLOCKS = "tests/conformance/test_clocks.py::test_"
 
 TORN = "tests/crash/test_power_loss.py::test_torn_tails_are_cut"
-
-
-def _patch(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda monkeypatch: monkeypatch.setattr(target, name, value)
 
 
 def _age_without_sign(desk: Desk, run: ArrivedRun) -> bool:
@@ -48,25 +40,25 @@ def _whole_if_its_end_is_there(self: Framing, view: memoryview, at: int, frame: 
 
 
 PLANTED = (
-    Planted("torn-tails-are-believed", _patch(Framing, "parse", _unchecked), TORN),
+    Planted("torn-tails-are-believed", replaced(Framing, "parse", _unchecked), TORN),
     Planted(
         "a-frame-is-whole-if-its-end-is-there",
-        _patch(Framing, "_sealed", _whole_if_its_end_is_there),
+        replaced(Framing, "_sealed", _whole_if_its_end_is_there),
         TORN,
     ),
     Planted(
         "a-sender-whose-clock-is-ahead-is-punished",
-        _patch(admitting, "_too_late", _age_without_sign),
+        replaced(admitting, "_too_late", _age_without_sign),
         CLOCKS + "a_sender_whose_clock_is_ahead_is_not_punished",
     ),
     Planted(
         "no-lifetime-is-over-on-arrival",
-        _patch(admitting, "_too_late", _never_late),
+        replaced(admitting, "_too_late", _never_late),
         CLOCKS + "a_time_to_reach_the_queue_is_over_at_a_receiver_whose_clock_is_ahead",
     ),
     Planted(
         "stamps-follow-the-clock-alone",
-        _patch(lives, "begin", _stamp_of_the_clock),
+        replaced(lives, "begin", _stamp_of_the_clock),
         CLOCKS + "streams_rise_after_a_clock_was_set_back",
     ),
 )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from onceq.core import arrival, lives, peers, remembering, stranded
 from onceq.core.accepted import Accepted
@@ -15,15 +12,12 @@ from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Peer, Progress, Stretch
 from onceq.core.state import State
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import Inquiry
-from tests.planted.planted import Planted
+from onceq.packet.settle import Inquiry, Memory
+from tests.planted.planted import Planted, replaced
 
-CASES = "tests/conformance/test_lives.py::"
-CORE = "tests/unit/core/test_lives.py::"
-
-
-def _patch(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda monkeypatch: monkeypatch.setattr(target, name, value)
+CASES = "tests/conformance/test_lives.py::test_"
+CORE = "tests/unit/core/test_lives.py::test_"
+ANY = "tests/property/test_lives.py::test_"
 
 
 def _goes_on(outgoing: Outgoing, stamp: int) -> bool:
@@ -62,6 +56,14 @@ def _deaf(desk: Desk, *what: Any) -> None:
     pass
 
 
+def _unclaimed(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+    return memory
+
+
+def _no_fence(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
+    return 0
+
+
 def _fence_of_one(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
     """Whatever stream is asked about is announced."""
     progress = desk.state.progress.get((peer.peer, key))
@@ -74,85 +76,43 @@ def _all_moved(outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
     return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
 
 
-PLANTED = (
-    Planted(
-        "a-start-goes-on-with-the-numbers-of-the-last",
-        _patch(lives, "begin", _same_life),
-        CASES + "test_what_is_sent_after_a_backup_was_put_back_arrives",
-    ),
-    Planted(
-        "ordinals-of-a-life-begin-at-one",
-        _patch(lives, "_ordinal", lambda random: 1),
-        CORE + "test_two_copies_that_start_in_one_second_differ",
-    ),
-    Planted(
-        "new-messages-continue-the-stream-of-an-earlier-life",
-        _patch(Outgoing, "goes_on", _goes_on),
-        CASES + "test_a_backup_of_a_running_manager_whose_messages_were_acknowledged_meanwhile",
-    ),
-    Planted(
-        "the-next-stream-does-not-wait-for-the-last",
-        _patch(Outgoing, "stretch", _one_stretch),
-        CASES + "test_what_waits_from_earlier_lives_goes_first_each_in_its_stream",
-    ),
-    Planted(
-        "message-numbers-go-on-over-a-restart",
-        _patch(lives, "_message", _message),
-        CASES + "test_message_identifiers_do_not_come_again",
-    ),
-    Planted(
-        "sent-times-are-not-compared",
-        _patch(arrival, "new_places", _new_places),
-        CASES + "test_a_plain_message_with_an_identifier_used_before_is_another_message",
-    ),
-    Planted(
-        "a-number-with-another-message-is-a-repetition",
-        _patch(Accepted, "contradict", _trusting),
-        CASES + "test_a_number_that_comes_with_another_message_is_not_acknowledged",
-    ),
-    Planted(
-        "only-the-last-message-of-a-stream-is-remembered",
-        _patch(Accepted, "note", _forgetful),
-        CASES + "test_a_number_that_comes_with_another_message_is_not_acknowledged",
-    ),
-    Planted(
-        "an-earlier-life-that-answers-is-not-noticed",
-        _patch(peers, "heard", _deaf),
-        CORE + "test_an_earlier_life_that_answers_what_was_sent_after_a_later_one_came",
-    ),
-    Planted(
-        "streams-of-another-life-are-not-noticed",
-        _patch(arrival, "acked_strangely", _deaf),
-        CORE + "test_a_stream_of_another_life_is_noticed_and_ours_rise_above_it",
-    ),
-    Planted(
-        "two-copies-may-both-move-what-they-have",
-        _patch(remembering, "_claimed", lambda desk, peer, key, memory, fence: memory),
-        CASES + "test_what_two_copies_both_have_is_sent_by_one_of_them",
-    ),
-    Planted(
-        "what-was-accepted-meanwhile-is-moved-too",
-        _patch(stranded, "_fates", _all_moved),
-        CASES + "test_what_comes_before_something_accepted_is_not_delivered_any_more",
-    ),
-    Planted(
-        "fence-of-one",
-        _patch(remembering, "_fence", _fence_of_one),
-        CASES + "test_a_question_that_announces_no_stream_is_given_nothing",
-    ),
-    Planted(
-        "what-waits-moves-without-a-fence",
-        _patch(stranded, "_fence", _deaf),
-        CASES + "test_two_copies_side_by_side_lose_nothing_and_repeat_nothing",
-    ),
-    Planted(
-        "a-start-goes-on-after-any-restore",
-        _patch(lives, "begin", _same_life),
-        "tests/property/test_lives.py::test_restores_and_copies_at_random_moments",
-    ),
-    Planted(
-        "what-is-moved-is-moved-to-the-receiver-only",
-        _patch(remembering, "_fence", lambda desk, peer, key, asked: 0),
-        "tests/property/test_lives.py::test_restores_and_copies_at_random_moments",
-    ),
+# Name, what is replaced in which place, by what, and the test that finds it.
+_ROWS: tuple[tuple[str, object, str, object, str], ...] = (
+    ("a-start-goes-on-with-the-numbers-of-the-last", lives, "begin", _same_life,
+     CASES + "what_is_sent_after_a_backup_was_put_back_arrives"),
+    ("ordinals-of-a-life-begin-at-one", lives, "_ordinal", lambda random: 1,
+     CORE + "two_copies_that_start_in_one_second_differ"),
+    ("new-messages-continue-the-stream-of-an-earlier-life", Outgoing, "goes_on", _goes_on,
+     CASES + "a_backup_of_a_running_manager_whose_messages_were_acknowledged_meanwhile"),
+    ("the-next-stream-does-not-wait-for-the-last", Outgoing, "stretch", _one_stretch,
+     CASES + "what_waits_from_earlier_lives_goes_first_each_in_its_stream"),
+    ("message-numbers-go-on-over-a-restart", lives, "_message", _message,
+     CASES + "message_identifiers_do_not_come_again"),
+    ("sent-times-are-not-compared", arrival, "new_places", _new_places,
+     CASES + "a_plain_message_with_an_identifier_used_before_is_another_message"),
+    ("a-number-with-another-message-is-a-repetition", Accepted, "contradict", _trusting,
+     CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
+    ("only-the-last-message-of-a-stream-is-remembered", Accepted, "note", _forgetful,
+     CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
+    ("an-earlier-life-that-answers-is-not-noticed", peers, "heard", _deaf,
+     CORE + "an_earlier_life_that_answers_what_was_sent_after_a_later_one_came"),
+    ("streams-of-another-life-are-not-noticed", arrival, "acked_strangely", _deaf,
+     CORE + "a_stream_of_another_life_is_noticed_and_ours_rise_above_it"),
+    ("two-copies-may-both-move-what-they-have", remembering, "_claimed", _unclaimed,
+     CASES + "what_two_copies_both_have_is_sent_by_one_of_them"),
+    ("what-was-accepted-meanwhile-is-moved-too", stranded, "_fates", _all_moved,
+     CASES + "what_comes_before_something_accepted_is_not_delivered_any_more"),
+    ("fence-of-one", remembering, "_fence", _fence_of_one,
+     CASES + "a_question_that_announces_no_stream_is_given_nothing"),
+    ("what-waits-moves-without-a-fence", stranded, "_fence", _deaf,
+     CASES + "two_copies_side_by_side_lose_nothing_and_repeat_nothing"),
+    ("a-start-goes-on-after-any-restore", lives, "begin", _same_life,
+     ANY + "restores_and_copies_at_random_moments"),
+    ("what-is-moved-is-moved-to-the-receiver-only", remembering, "_fence", _no_fence,
+     ANY + "restores_and_copies_at_random_moments"),
+)  # fmt: skip
+
+PLANTED = tuple(
+    Planted(name, replaced(target, attribute, value), finder)
+    for name, target, attribute, value, finder in _ROWS
 )

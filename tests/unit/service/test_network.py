@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -300,6 +300,27 @@ def test_who_sends_much_before_he_says_who_he_is_is_cut() -> None:
     run(work)
 
 
+def greets_at(
+    kind: type[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Awaitable[None]]:
+    """An application is greeted by a network that listens at sockets of that kind."""
+
+    def bound(family: int, address: Any) -> socket.socket:
+        own = kind(family, socket.SOCK_STREAM)
+        own.bind(address)
+        return own
+
+    async def work() -> None:
+        monkeypatch.setattr(network_module, "bound", bound)
+        host = Host()
+        where = await host.network.listen_clients("127.0.0.1:0")
+        _, writer = await greeted(where.split(":"))
+        writer.close()
+        await host.network.shut()
+
+    return work
+
+
 def test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -318,21 +339,8 @@ def test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors(
                 raise OSError(errno.EMFILE, "Too many open files")
             return super().accept()
 
-    def bound(family: int, address: Any) -> socket.socket:
-        own = Short(family, socket.SOCK_STREAM)
-        own.bind(address)
-        return own
-
-    async def work() -> None:
-        monkeypatch.setattr(network_module, "bound", bound)
-        monkeypatch.setattr(listening, "ACCEPT_PAUSE_S", 0.02)
-        host = Host()
-        where = await host.network.listen_clients("127.0.0.1:0")
-        _, writer = await greeted(where.split(":"))
-        writer.close()
-        await host.network.shut()
-
-    run(work)
+    monkeypatch.setattr(listening, "ACCEPT_PAUSE_S", 0.02)
+    run(greets_at(Short, monkeypatch))
     assert Short.tries <= 6, "it did not try again and again"
     said = {r.message for r in caplog.records if "accepting pauses" in r.message}
     assert said == {'accepting pauses: reason="too many open files"'}
@@ -350,20 +358,7 @@ def test_a_connection_that_ended_before_it_was_accepted_keeps_nobody_out(
                 raise ConnectionAbortedError(errno.ECONNABORTED, "Software caused it")
             return super().accept()
 
-    def bound(family: int, address: Any) -> socket.socket:
-        own = Gone(family, socket.SOCK_STREAM)
-        own.bind(address)
-        return own
-
-    async def work() -> None:
-        monkeypatch.setattr(network_module, "bound", bound)
-        host = Host()
-        where = await host.network.listen_clients("127.0.0.1:0")
-        _, writer = await greeted(where.split(":"))
-        writer.close()
-        await host.network.shut()
-
-    run(work)
+    run(greets_at(Gone, monkeypatch))
 
 
 def test_lines_that_strangers_cause_are_counted(caplog: pytest.LogCaptureFixture) -> None:
