@@ -24,6 +24,7 @@ from tests.conformance.world import AnswerLost, World, Worlds, item, lookups
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL = r"private$\q"
+LOCAL_BY_NAME = r"DIRECT=OS:A\private$\q"
 
 
 @pytest.fixture
@@ -51,9 +52,10 @@ def test_case_002_aborted_messages_never_leave(world: World) -> None:
     a = world["A"]
     tx = a.begin()
     a.send(tx, Q, b"m1", b"m2")
+    a.send(tx, LOCAL, b"m3")
     a.abort(tx)
     world.run(120)
-    assert world["B"].bodies(LOCAL) == []
+    assert world["B"].bodies(LOCAL) == a.bodies(LOCAL) == []
     assert world.link("A", "B").seen == []
     a.kill()
     a.start()
@@ -67,8 +69,9 @@ def test_case_003_nothing_leaves_before_commit(world: World) -> None:
     a = world["A"]
     tx = a.begin()
     a.send(tx, Q, b"1", b"2", b"3")
+    a.send(tx, LOCAL, b"here")
     world.run(120)
-    assert world["B"].bodies(LOCAL) == []
+    assert world["B"].bodies(LOCAL) == a.bodies(LOCAL) == []
     assert world.link("A", "B").seen == []
     a.steer(Q, "resend")
     world.run(10)
@@ -76,6 +79,7 @@ def test_case_003_nothing_leaves_before_commit(world: World) -> None:
     a.commit(tx)
     world.run(1)
     assert world["B"].bodies(LOCAL) == [b"1", b"2", b"3"]
+    assert a.bodies(LOCAL) == [b"here"]
 
 
 @pytest.mark.parametrize(
@@ -370,11 +374,13 @@ def test_case_024_too_large_message_leaves_the_transaction_usable(world: World) 
     a = world["A"]
     tx = a.begin()
     for sent in (b"before", b"after"):
-        with pytest.raises(BodyTooLarge) as caught:
-            a.send(tx, Q, bytes(0x400000), time_to_be_received=5)
-        assert caught.value.hresult == 0xC00E0027
+        for name in (Q, LOCAL, f"{LOCAL_BY_NAME},{Q}"):
+            with pytest.raises(BodyTooLarge) as caught:
+                a.send(tx, name, bytes(0x400000), time_to_be_received=5)
+            assert caught.value.hresult == 0xC00E0027
         a.send(tx, Q, sent)
     a.commit(tx)
+    assert a.bodies(LOCAL) == []
     world.run(60)
     found = world["B"].messages(LOCAL)
     assert found.bodies() == [b"before", b"after"], "the lifetimes are those of what is in it"

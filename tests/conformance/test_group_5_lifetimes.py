@@ -46,19 +46,28 @@ def classes(node: Node, queue: str) -> list[int]:
 
 def test_case_119_messages_of_a_transaction_have_the_lifetimes_of_its_first(world: World) -> None:
     a, b = world["A"], world["B"]
+    a.create("here")
     tx = a.begin()
     a.send(tx, Q, b"1", time_to_be_received=100)
     a.send(tx, Q, b"2", time_to_be_received=5)
+    a.send(tx, r"private$\here", b"2", time_to_be_received=5)
     a.commit(tx)
     items = tuple(item(Q, body, time_to_be_received=s) for body, s in ((b"3", 50), (b"4", 5)))
     a.ask(lambda o, r: inputs.Commit(o, r, 0, items))
     world.run(10)
     times = [message.time_to_be_received for message in b.messages(LOCAL)]
     assert times == [100, 100, 50, 50]
-    world.run(55)
+    (here,) = a.messages(r"private$\here")
+    assert here.time_to_be_received == 100
+    world.run(38)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
+    world.run(17)
     assert b.bodies(LOCAL) == [b"1", b"2"]
-    world.run(50)
-    assert b.bodies(LOCAL) == []
+    assert a.bodies(r"private$\here") == [b"2"]
+    world.run(33)
+    assert b.bodies(LOCAL) == [b"1", b"2"]
+    world.run(17)
+    assert b.bodies(LOCAL) == a.bodies(r"private$\here") == []
 
 
 def test_case_120_a_message_of_a_transaction_expires_by_itself(world: World) -> None:
@@ -69,7 +78,9 @@ def test_case_120_a_message_of_a_transaction_expires_by_itself(world: World) -> 
     for body in (b"1", b"2", b"3"):
         a.send(tx, Q, body, time_to_reach_queue=300, journal=Journal.DEADLETTER)
     a.commit(tx)
-    world.run(360)
+    world.run(295)
+    assert (b.bodies(LOCAL), a.bodies(DEAD)) == ([b"1", b"2"], []), "not before its time"
+    world.run(65)
     link.policy = lambda p: [(0, p)]
     a.once(Q, b"next")
     world.run(1000)

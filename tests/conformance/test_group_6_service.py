@@ -69,8 +69,24 @@ def test_case_114_killed_at_any_point_all_or_nothing(world: World, point: str, c
     a = prepare_service(world)
     a.once(HERE, b"input")
     a.die_at(point, count)
+    all_or_nothing(world)
+
+
+@pytest.mark.processes("answers and packets are bytes on a connection there")
+@pytest.mark.parametrize("point", points.WIRE_POINTS)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_case_114_killed_at_any_answer_and_packet(world: World, point: str, count: int) -> None:
+    a = prepare_service(world)
+    a.once(HERE, b"input")
+    a.die_at(point, count)
+    all_or_nothing(world)
+
+
+def all_or_nothing(world: World) -> None:
+    """A turn of the service at A, which dies in it; if that was told to be committed, it is all."""
+    a, committed = world["A"], False
     with contextlib.suppress(AnswerLost):
-        serve_one(a)
+        committed = serve_one(a)
     died = False
     for _ in range(2):
         if a.dead:
@@ -79,8 +95,9 @@ def test_case_114_killed_at_any_point_all_or_nothing(world: World, point: str, c
         world.run(60)
     assert died, "the point was not reached"
     effects = (a.bodies(REQUESTS), in_queue(a), world["B"].bodies(REPLIES))
-    nothing, everything = ([b"next, please"], [b"input"], []), ([], [], [b"input"])
-    assert effects in (nothing, everything)
+    everything: tuple[list[bytes], ...] = ([], [], [b"input"])
+    nothing: tuple[list[bytes], ...] = ([b"next, please"], [b"input"], [])
+    assert effects == everything or (effects == nothing and not committed)
 
 
 @pytest.mark.parametrize("steps", range(1, 5))
