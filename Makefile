@@ -25,7 +25,7 @@ help:
 	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
 	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
-	@echo "make liar     two daemons among lies: SECONDS=n"
+	@echo "make liar     daemons among lies: SECONDS=n"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"

@@ -442,3 +442,24 @@ def test_a_name_that_is_taken_over(worlds: Worlds, pinned: bool) -> None:
         world["A"].ask(lambda o, r: ForgetPeer(o, r, "B"))
         world.run(5)
         assert len(other.bodies()) == 1
+
+
+# ---- second lives ------------------------------------------------------------------------------
+
+
+def test_a_stranger_does_not_tell_of_a_second_life(world: World) -> None:
+    """Otherwise anybody could make a manager say, and think, that its directory runs twice."""
+    view = cut_off(world, b"1")
+    a = world["A"]
+    stranger = Foreign(world).call(a)
+    said = lies.doubled(STRANGER, a.identity.guid, b"x" * 16, START_S, sent_s=now_s(world))
+    stranger.say(said)
+    assert a.look("status").clashes == ()
+    assert "identity" not in why(dataclasses.asdict(a.look("outgoing-queue", Q)))
+    assert disbelieved(world) == 1
+    assert view.messages == 1
+    # A manager that messages go to is believed: it has met both.
+    there = Foreign(world, world["B"].identity.guid).call(a)
+    there.say(lies.doubled(there.guid, a.identity.guid, b"x" * 16, START_S, sent_s=now_s(world)))
+    (clash,) = a.look("status").clashes
+    assert clash.name == "A"

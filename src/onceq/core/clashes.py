@@ -24,6 +24,8 @@ from onceq.core.decision import Ready
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Peer, Progress
 from onceq.core.lives import rise_above
+from onceq.core.strangers import known
+from onceq.core.trust import HEARSAY, disbelieve
 from onceq.core.watch import Clash, Met
 from onceq.model.identity import guid_text
 from onceq.model.limits import CLASHES_MAX, LIVES_MET_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
@@ -149,8 +151,16 @@ def _both(desk: Desk, peer: Peer) -> None:
 
 
 def told(desk: Desk, peer: Peer, said: TwoLives) -> None:
-    """A manager says that it has met another life with our identity."""
-    if said.life != desk.state.lives.id:
+    """A manager says that it has met another life with our identity.
+
+    Only one that messages go to, or that is known otherwise, may say so: from anybody else it would
+    be a way to make this manager doubt itself.
+    """
+    if said.life == desk.state.lives.id:
+        return
+    if not peer.outgoing and not known(desk, peer.peer):
+        disbelieve(desk, peer, HEARSAY)
+    else:
         note(desk, desk.identity.guid, LIVES, told_by=desk.name_of(peer.peer), at=peer.address)
 
 

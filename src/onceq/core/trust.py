@@ -42,6 +42,7 @@ FORGED = "an acknowledgment does not count: it is not from the manager that has 
 IMPOSSIBLE = "an acknowledgment does not count: nothing was transmitted under its number"
 FOREIGN = "messages of another manager refused: their sender is no router of this one"
 FUTURE = "a message stream from the future refused"
+HEARSAY = "a second process with this identity does not count: a stranger tells of it"
 
 
 # ---- who serves what ---------------------------------------------------------------------------

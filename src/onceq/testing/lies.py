@@ -15,7 +15,16 @@ from onceq.model.run import Run
 from onceq.packet.acks import final_ack, order_ack
 from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
 from onceq.packet.encode import encode_run
-from onceq.packet.settle import Inquiry, Memory, inquiry, settlement
+from onceq.packet.settle import (
+    Inquiry,
+    Memory,
+    TurnedAway,
+    TwoLives,
+    inquiry,
+    settlement,
+    turned_away,
+    two_lives,
+)
 from onceq.packet.templates import template
 
 MESSAGE = 0x4000_0000
@@ -85,3 +94,31 @@ def settled(acker: bytes, to: bytes, stream: int, last: int, *, sent_s: int) -> 
     told = [Memory(stream, 1, last, True, ((1, last),))]
     return settlement(told, own=acker, own_message=MESSAGE, sent_time=sent_s,
                       destination_manager=to)  # fmt: skip
+
+
+def arrived(acker: bytes, to: bytes, stream: int, last: int, *, sent_s: int) -> bytes:
+    """A settlement: everything up to ``last`` has arrived in that stream."""
+    return settlement([Memory(stream, 1, last, True)], own=acker, own_message=MESSAGE,
+                      sent_time=sent_s, destination_manager=to)  # fmt: skip
+
+
+def fenced(
+    asker: bytes, to: bytes, queue: str, fence: int, streams: Sequence[int], *, sent_s: int
+) -> bytes:
+    """An inquiry that announces a stream, which shall have what was not accepted of others."""
+    said = Inquiry(Address(DIRECT, direct=queue), (*((s, 0) for s in streams), (fence, 1)))
+    return inquiry(said, own=asker, own_message=MESSAGE, sent_time=sent_s, destination_manager=to)
+
+
+def refused(
+    turner: bytes, to: bytes, stream: int, there: int, reason: int, *, sent_s: int
+) -> bytes:
+    """Messages of a stream are turned away."""
+    return turned_away(TurnedAway(stream, there, reason), own=turner, own_message=MESSAGE,
+                       sent_time=sent_s, destination_manager=to)  # fmt: skip
+
+
+def doubled(teller: bytes, to: bytes, life: bytes, stamp: int, *, sent_s: int) -> bytes:
+    """Another process with your identity was met."""
+    return two_lives(TwoLives(life, stamp), own=teller, own_message=MESSAGE, sent_time=sent_s,
+                     destination_manager=to)  # fmt: skip

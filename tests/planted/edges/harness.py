@@ -1,17 +1,20 @@
-"""Mistakes that show where clocks differ, and where the tail of a log is torn."""
+"""Mistakes that show where clocks differ, where the tail of a log is torn, and among liars."""
 
 from __future__ import annotations
 
-from onceq.core import admitting, lives
+from onceq.core import admitting, clashes, doubts, lives
 from onceq.core.desk import Desk
+from onceq.core.holders import Peer
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
+from onceq.packet.settle import TwoLives
 from onceq.store.framing import Frame, Framing
 from tests.planted.planted import Planted, replaced
 
 CLOCKS = "tests/conformance/test_clocks.py::test_"
 
+WORD = "tests/conformance/test_word.py::test_a_stranger_does_not_tell_of_a_second_life"
 TORN = "tests/crash/test_power_loss.py::test_torn_tails_are_cut"
 
 
@@ -39,7 +42,12 @@ def _whole_if_its_end_is_there(self: Framing, view: memoryview, at: int, frame: 
     return any(view[at + self._stored(frame) - 1 : at + self._stored(frame)])
 
 
+def _whoever_says_it(desk: Desk, peer: Peer, said: TwoLives) -> None:
+    clashes.note(desk, desk.identity.guid, clashes.LIVES, at=peer.address)
+
+
 PLANTED = (
+    Planted("a-stranger-tells-of-a-second-life", replaced(doubts, "told", _whoever_says_it), WORD),
     Planted("torn-tails-are-believed", replaced(Framing, "parse", _unchecked), TORN),
     Planted(
         "a-frame-is-whole-if-its-end-is-there",

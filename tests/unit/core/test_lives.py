@@ -162,8 +162,12 @@ def test_two_lives_with_one_stamp_are_copies(core: Life) -> None:
 
 def test_who_is_told_of_another_life_of_his_says_so(core: Life) -> None:
     core.opened(1, b"x", 100)
-    mine = core.manager.life
-    for life, clashes in ((mine[0], 0), (b"z" * 16, 1)):
+    mine, state = core.manager.life, core.manager.state
+    for life, heard_s, clashes in (
+        (b"z" * 16, WALL_S, 0), (mine[0], 0, 0), (b"z" * 16, 0, 1)
+    ):  # fmt: skip
+        # From when on it was heard says whether it is a stranger.
+        state.first_heard[PEER] = heard_s
         packet = two_lives(
             TwoLives(life, 5), own=PEER, own_message=1, sent_time=WALL_S,
             destination_manager=IDENTITY.guid,

@@ -1,0 +1,304 @@
+"""What the liars of ``make liar`` say: to whom, under which identity, which packet, over what.
+
+Each lie is well-formed. A liar has an identity of its own, new for each lie, or claims that of an
+honest manager where the session proves nothing; over HTTP nobody proves anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onceq.model.classes import MessageClass
+from onceq.model.http import HttpNames
+from onceq.model.identity import guid_text
+from onceq.model.limits import Settings
+from onceq.testing import lies
+from onceq.wire.mqqb.session import Session
+from onceq.wire.srmp import envelope, mime
+from onceq.wire.srmp.convert import post_of
+
+TO_STOCK, TO_NONE, TO_PLAIN = (rf"OS:BETA\private$\{name}" for name in ("stock", "none", "plain"))
+TALK_S = 0.2
+STALE, FUTURE, NO_ROOM, UNHEARD_OF = 1, 2, 3, 77
+NEGATIVE = tuple(each for each in MessageClass if each & 0x8000)
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """One packet.
+
+    Attributes:
+        to: Name of the manager that hears it.
+        claims: GUID under which somebody connects.
+        path: Over HTTP: of the queue that it is posted to; "" over a session.
+    """
+
+    to: str
+    claims: bytes
+    packet: bytes
+    recoverable: int = 0
+    path: str = ""
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the honest are: the stream to a queue, and its next number."""
+
+    stream: int = 0
+    number: int = 0
+
+
+class Liar(threading.Thread):
+    """Connects again and again, and lies each time.
+
+    Attributes:
+        answered: How often each status was the answer over HTTP.
+        stock, web: What is under way over sessions and over HTTP.
+        used: GUIDs of its own that it has connected under, as text.
+    """
+
+    def __init__(
+        self, ports: dict[str, int], http: dict[str, int], guids: dict[str, bytes], seed: int
+    ) -> None:
+        super().__init__(daemon=True)
+        self.ports, self.http, self.guids = ports, http, guids
+        self.rng = random.Random(seed)
+        self.stock, self.web = Place(), Place()
+        self.told: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.used: set[str] = set()
+        self.over = threading.Event()
+        self.failures: list[str] = []
+
+    def kinds(self) -> list[Callable[[], Lie]]:
+        """Every lie."""
+        return [
+            self._order_ack, self._final_ack, self._final_refusal, self._never_arrived,
+            self._arrived, self._turned_away, self._two_lives, self._inquiry, self._fence,
+            self._foreign, self._future, self._refused, self._graves, self._admin,
+            self._http_receipt, self._http_final, self._http_impossible, self._http_future,
+            self._http_refused, self._http_elsewhere, self._http_receipts_anywhere,
+        ]  # fmt: skip
+
+    def run(self) -> None:
+        """See Thread."""
+        try:
+            self._lie()
+        except Exception as error:  # noqa: BLE001 - told by whoever joins it
+            self.failures.append(f"a liar failed: {error!r}")
+
+    def _lie(self) -> None:
+        turn: list[Callable[[], Lie]] = []
+        while not self.over.is_set():
+            turn = turn or self.rng.sample(self.kinds(), len(self.kinds()))
+            tell = turn.pop()
+            lie = tell()
+            with contextlib.suppress(OSError):
+                (self._post if lie.path else self._talk)(lie)
+                self.told[tell.__name__.strip("_")] += 1
+
+    def _talk(self, lie: Lie) -> None:
+        began = time.monotonic()
+        session = Session(
+            initiator=True, own_id=lie.claims, settings=Settings(),
+            now_us=time.monotonic_ns() // 1000,
+        )  # fmt: skip
+        session.start()
+        with socket.create_connection(("127.0.0.1", self.ports[lie.to]), timeout=2.0) as line:
+            line.settimeout(0.05)
+            said = False
+            while time.monotonic() - began < TALK_S and not session.closed:
+                if session.opened and not said:
+                    now_us = time.monotonic_ns() // 1000
+                    session.send(lie.packet, count=1, recoverable=lie.recoverable, now_us=now_us)
+                    said = True
+                output = b"".join(map(bytes, session.take_output()))
+                if output:
+                    line.sendall(output)
+                with contextlib.suppress(TimeoutError):
+                    data = line.recv(1 << 16)
+                    if not data:
+                        return
+                    session.receive(data, time.monotonic_ns() // 1000)
+
+    def _post(self, lie: Lie) -> None:
+        host = f"127.0.0.1:{self.http[lie.to]}"
+        back = f"http://127.0.0.1:1/receipts-{self.rng.randrange(1 << 30)}"
+        post = post_of(
+            lie.packet, f"http://{host}/{lie.path}", lie.claims, HttpNames(frozenset(), back)
+        )
+        kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(lie.claims))
+        head = (
+            f"POST /{lie.path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", self.http[lie.to]), timeout=2.0) as line:
+            line.settimeout(2.0)
+            line.sendall(head.encode() + entity)
+            said = b""
+            while b"\r\n\r\n" not in said and (data := line.recv(1 << 16)):
+                said += data
+            self.answered[said[9:12].decode("latin-1")] += 1
+
+    # ---- identities and numbers ----------------------------------------------------------------
+
+    def _own(self) -> bytes:
+        made = b"liar" + self.rng.randbytes(12)
+        self.used.add(guid_text(made))
+        return made
+
+    def _number(self, place: Place | None = None) -> int:
+        number = (place or self.stock).number
+        return self.rng.choice([max(number, 1), max(number - 1, 1), 4_000_000_000])
+
+    def _of_future(self) -> int:
+        return now_s() + self.rng.choice([3, 300]) * 86_400 << 32
+
+    # ---- about messages of others ------------------------------------------------------------
+
+    def _order_ack(self) -> Lie:
+        own, alpha = self._own(), self.guids["ALPHA"]
+        acker = self.rng.choice([own, self.guids["BETA"]])
+        return Lie("ALPHA", own, lies.acknowledged(
+            acker, alpha, self.stock.stream, self._number(), sent_s=now_s()))  # fmt: skip
+
+    def _final_ack(self) -> Lie:
+        own, alpha = self._own(), self.guids["ALPHA"]
+        return Lie("ALPHA", own, lies.ended(
+            own, alpha, self.stock.stream, self._number(), sent_s=now_s()), 1)  # fmt: skip
+
+    def _final_refusal(self) -> Lie:
+        """What has arrived was refused, deleted, had expired, and so on."""
+        own, alpha, reason = self._own(), self.guids["ALPHA"], self.rng.choice(NEGATIVE)
+        return Lie("ALPHA", own, lies.ended(
+            own, alpha, self.stock.stream, self._number(), sent_s=now_s(), reason=reason), 1
+        )  # fmt: skip
+
+    def _never_arrived(self) -> Lie:
+        own, alpha = self._own(), self.guids["ALPHA"]
+        return Lie("ALPHA", own, lies.settled(
+            own, alpha, self.stock.stream, self._number(), sent_s=now_s()))  # fmt: skip
+
+    def _arrived(self) -> Lie:
+        own, alpha = self._own(), self.guids["ALPHA"]
+        return Lie("ALPHA", own, lies.arrived(
+            own, alpha, self.stock.stream, self._number(), sent_s=now_s()))  # fmt: skip
+
+    def _turned_away(self) -> Lie:
+        own, alpha = self._own(), self.guids["ALPHA"]
+        reason = self.rng.choice([STALE, FUTURE, NO_ROOM, UNHEARD_OF])
+        there = self.rng.choice([0, self.stock.stream + 1, self._of_future()])
+        return Lie("ALPHA", own, lies.refused(
+            own, alpha, self.stock.stream, there, reason, sent_s=now_s()))  # fmt: skip
+
+    def _two_lives(self) -> Lie:
+        own, to = self._own(), self.rng.choice(["ALPHA", "BETA"])
+        return Lie(to, own, lies.doubled(
+            own, self.guids[to], self.rng.randbytes(16), now_s() + 5, sent_s=now_s()))  # fmt: skip
+
+    # ---- as somebody else ----------------------------------------------------------------------
+
+    def _inquiry(self) -> Lie:
+        alpha = self.guids["ALPHA"]
+        future = (1 << 31) - 1 << 32
+        return Lie("BETA", alpha, lies.asked(
+            alpha, self.guids["BETA"], TO_STOCK, future, 9, sent_s=now_s()))  # fmt: skip
+
+    def _fence(self) -> Lie:
+        """A stream is announced that shall have what ALPHA's streams have left."""
+        claims = self.rng.choice([self._own(), self.guids["ALPHA"]])
+        stream = self.stock.stream
+        return Lie("BETA", claims, lies.fenced(
+            claims, self.guids["BETA"], TO_STOCK, self._of_future(), [stream, stream - 1],
+            sent_s=now_s()))  # fmt: skip
+
+    def _foreign(self) -> Lie:
+        return Lie("BETA", self._own(), lies.messages(
+            self.guids["ALPHA"], TO_STOCK, [b"lie"], stream=self.stock.stream + 1,
+            sent_s=now_s()), 1)  # fmt: skip
+
+    def _future(self) -> Lie:
+        alpha = self.guids["ALPHA"]
+        return Lie("BETA", alpha, lies.messages(
+            alpha, TO_STOCK, [b"lie"], stream=self._of_future(), sent_s=now_s()), 1)  # fmt: skip
+
+    # ---- to fill what the honest need ----------------------------------------------------------
+
+    def _refused(self) -> Lie:
+        own = self._own()
+        return Lie("BETA", own, lies.messages(
+            own, TO_NONE, [b"x"], stream=now_s() << 32, sent_s=now_s()), 1)  # fmt: skip
+
+    def _graves(self) -> Lie:
+        own, body = self._own(), bytes(60_000)
+        return Lie("BETA", own, lies.messages(
+            own, TO_PLAIN, [body], stream=now_s() << 32, sent_s=now_s()), 1)  # fmt: skip
+
+    def _admin(self) -> Lie:
+        own = self._own()
+        now, admin = now_s(), rf"TCP:127.0.0.1\private$\acks{self.rng.randrange(1 << 30)}"
+        return Lie("BETA", own, lies.messages(
+            own, TO_NONE, [b"x"], stream=now << 32, sent_s=now, admin=admin), 1)  # fmt: skip
+
+    # ---- over HTTP -----------------------------------------------------------------------------
+
+    def _http_receipt(self) -> Lie:
+        """Of what goes over a session."""
+        own, alpha = self._own(), self.guids["ALPHA"]
+        return Lie("ALPHA", own, lies.acknowledged(
+            own, alpha, self.stock.stream, self._number(), sent_s=now_s()),
+            path=ORDER_QUEUE)  # fmt: skip
+
+    def _http_final(self) -> Lie:
+        own, alpha = self._own(), self.guids["ALPHA"]
+        reason = self.rng.choice([MessageClass.ACK_RECEIVE, *NEGATIVE])
+        return Lie("ALPHA", own, lies.ended(
+            own, alpha, self.stock.stream, self._number(), sent_s=now_s(), reason=reason),
+            path=ORDER_QUEUE)  # fmt: skip
+
+    def _http_impossible(self) -> Lie:
+        """Of what was never transmitted over HTTP."""
+        own, alpha = self._own(), self.guids["ALPHA"]
+        return Lie("ALPHA", own, lies.acknowledged(
+            own, alpha, self.web.stream, 4_000_000_000, sent_s=now_s()),
+            path=ORDER_QUEUE)  # fmt: skip
+
+    def _http_future(self) -> Lie:
+        alpha, stream = self.guids["ALPHA"], self._of_future()
+        path = self.rng.choice(["msmq/private$/stock", "msmq/private$/web"])
+        return Lie("BETA", alpha, lies.messages(
+            alpha, TO_STOCK, [b"lie"], stream=stream, sent_s=now_s()), 1, path)  # fmt: skip
+
+    def _http_refused(self) -> Lie:
+        own = self._own()
+        return Lie("BETA", own, lies.messages(
+            own, TO_NONE, [b"x"], stream=now_s() << 32, sent_s=now_s()), 1, "msmq/private$/none"
+        )  # fmt: skip
+
+    def _http_elsewhere(self) -> Lie:
+        """For a queue of nobody here, under an address that is."""
+        own = self._own()
+        return Lie("BETA", own, lies.messages(
+            own, TO_PLAIN, [b"x"], sent_s=now_s()), 1, "elsewhere/private$/stock")  # fmt: skip
+
+    def _http_receipts_anywhere(self) -> Lie:
+        """A message that may come; its receipts shall go to an address of the liar's choice."""
+        own = self._own()
+        return Lie("BETA", own, lies.messages(
+            own, TO_STOCK, [b"x"], stream=now_s() << 32, sent_s=now_s()), 1, "msmq/private$/bait"
+        )  # fmt: skip
+
+
+ORDER_QUEUE = "msmq/private$/order_queue$"
+
+
+def now_s() -> int:
+    """Seconds since 1970."""
+    return int(time.time())
