@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -38,6 +40,39 @@ def test_case_097_the_quota_of_the_queue_is_final(worlds: Worlds) -> None:
     world.run(600)
     assert b.bodies(LOCAL) == [b"fits"], "room comes too late for it"
     assert len(a.messages(r"private$\acks")) == 1
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_case_097_the_last_byte_of_a_quota_may_be_used(worlds: Worlds, over: int) -> None:
+    """And not one more, by messages from elsewhere and from here (which are counted before their
+    packets are padded, as up to 3 bytes more)."""
+    world = worlds("A", "B")
+    a, b = world["A"], world["B"]
+    for name in ("q", "here", "held"):
+        b.create(name, quota_kb=2)
+
+    def in_a_transaction(body: bytes) -> None:
+        tx = b.begin()
+        b.send(tx, r"private$\held", body)
+        b.commit(tx)
+
+    def filled(send: Callable[..., object], queue: str, padding: int) -> list[bytes]:
+        send(b"")
+        world.run(2)
+        empty = b.look("queue", queue).bytes
+        rest = bytes(2048 - 2 * empty + (1 if over else -padding))
+        with contextlib.suppress(InsufficientResources, SendFailed):
+            send(rest)
+        world.run(60)
+        assert b.look("queue", queue).bytes == (empty if over else 2048)
+        return [body for body in b.bodies(queue) if body]
+
+    for queue, send, padding in (
+        (LOCAL, lambda body: a.once(Q, body), 0),
+        (r"private$\here", lambda body: b.once(r"private$\here", body), 3),
+        (r"private$\held", in_a_transaction, 3),
+    ):
+        assert len(filled(send, queue, padding)) == (0 if over else 1), queue
 
 
 @pytest.mark.parametrize("transactional", [True, False])

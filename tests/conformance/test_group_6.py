@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import Access, Receive
+from onceq.core.inputs import Access, Receive, Share
 from onceq.core.places import Seek
 from onceq.errors import OperationCancelled, QueueDeleted, ReceiveTimeout
 from onceq.model.message import Acknowledge, Journal
@@ -147,6 +147,7 @@ def test_case_108_what_cannot_be_moved(three: Node) -> None:
     elsewhere = r"private$\other;retry"
     assert code_of(move, three, Q, first, elsewhere) == 0xC00E0006
     assert code_of(move, three, Q, first, r"private$\other") == 0xC00E0006
+    assert code_of(move, three, Q, first, Q) == 0xC00E0006, "that is no move"
     tx, mine = three.begin(), three.begin()
     three.receive(Q, tx=tx)
     assert code_of(move, three, Q, first, RETRY) == 0xC00E009C
@@ -154,6 +155,8 @@ def test_case_108_what_cannot_be_moved(three: Node) -> None:
     assert code_of(move, three, Q, 0x7777, RETRY) == 0xC00E0088
     assert code_of(move, three, Q, second, RETRY, tx=987654) == 0xC00E0051
     three.abort(tx)
+    three.open(Q, Access.RECEIVE, Share.DENY_RECEIVE)
+    assert code_of(move, three.stranger(), Q, second, RETRY) == 0xC00E0009, "whose it is alone"
     assert in_queue(three) == [b"m1", b"m2", b"m3"]
 
 
@@ -235,6 +238,13 @@ def test_case_110_cursors(three: Node) -> None:
     assert code_of(seek, three, Q, Seek.CURRENT, cursor=at, peek=False) == 0xC00E001D
     assert body(three, Q, Seek.NEXT, cursor=at) == b"m3"
     assert code_of(seek, three, Q, Seek.NEXT, cursor=at) == 0xC00E001B
+    three.create("other")
+    other = cursor(three, r"private$\other")
+    for who, queue, place in (
+        (three.stranger(), Q, at), (three, r"private$\other", at), (three, Q, other),
+        (three, Q, 4711),
+    ):  # fmt: skip
+        assert code_of(seek, who, queue, Seek.FIRST, cursor=place) == 0xC00E0007, "not of theirs"
 
 
 def test_case_110_receiving_through_a_cursor(three: Node) -> None:

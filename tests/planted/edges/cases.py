@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceq.core import arrival, ending, handles, outgoing, receive, send, transaction
+from onceq.core import arrival, ending, handles, moving, outgoing, receive, send, transaction
+from onceq.core import desk as desk_module
 from onceq.core.holders import Queue
 from onceq.core.inputs import Access, OpenQueue, Receive, Share
 from onceq.model.classes import MessageClass
@@ -146,6 +147,17 @@ def _a_stream_says_once_where_it_starts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(envelope, "_stream", stream)
 
 
+def _quotas_lack_a_byte(patch: pytest.MonkeyPatch) -> None:
+    """A queue that a message from here would fill to its last byte counts as full."""
+    before = desk_module.Desk.holding
+    patch.setattr(desk_module.Desk, "holding", lambda self, queue: before(self, queue) + 1)
+
+
+def _moves_pass_by_who_is_alone(patch: pytest.MonkeyPatch) -> None:
+    """Who has a queue for himself keeps receivers out, and has its messages moved away."""
+    patch.setattr(moving, "check_sharing", lambda *args: None)
+
+
 PLANTED = (
     Planted("transactions-have-one-number", _transactions_have_one_number,
             CASES + "test_group_1.py::test_case_021_first_and_last_per_destination"),
@@ -171,4 +183,8 @@ PLANTED = (
     Planted("a-stream-says-once-where-it-starts", _a_stream_says_once_where_it_starts,
             CASES + "test_group_7_http.py"
             "::test_case_117_behind_a_gateway_without_a_mapping_receipts_do_not_come"),
+    Planted("quotas-lack-a-byte", _quotas_lack_a_byte,
+            CASES + "test_group_5_quotas.py::test_case_097_the_last_byte_of_a_quota_may_be_used"),
+    Planted("moves-pass-by-who-is-alone", _moves_pass_by_who_is_alone,
+            CASES + "test_group_6.py::test_case_108_what_cannot_be_moved"),
 )  # fmt: skip
