@@ -51,13 +51,13 @@ MORE_S_MAX = 60.0
 """A short run goes on for so long until every lie was told."""
 LIARS = 4
 MIB = 1 << 20
-MEMORY_MAX = 128 * MIB
+MEMORY_MAX = 64 * MIB
 """Most that a daemon may grow by."""
-DISK_MAX = 512 * MIB
+DISK_MAX = 256 * MIB
 """Most that its directory may take: the quota, what is given back later, and checkpoints."""
 DESCRIPTORS_MAX = 100
-LINES_EACH_MAX = 20
-"""Most lines of log for one lie, on average, beside 200."""
+LINES_MAX = 500
+"""Most lines of log, beside one for every ten lies: what comes often is told as a rate."""
 PROOFS = (
     "an acknowledgment does not count: it is not from the manager that has the messages",
     "an acknowledgment does not count: nothing was transmitted under its number",
@@ -304,7 +304,7 @@ class Scene:
             wrong.append(f"the log accuses {honest}")
         if not named & liars:
             wrong.append("the log does not name who lied")
-        lines, most = log.count("\n"), 200 + LINES_EACH_MAX * sum(self.outcome.lies.values())
+        lines, most = log.count("\n"), LINES_MAX + sum(self.outcome.lies.values()) // 10
         self.outcome.figures.append(
             f"log: {lines:,} lines (at most {most:,}), {len(named & liars)} liars named"
         )
