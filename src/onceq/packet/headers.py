@@ -20,7 +20,7 @@ from onceq.errors import MalformedPacket
 from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
-from onceq.packet.address import DIRECT, LIST_HEADER, Address
+from onceq.packet.address import DIRECT, LIST_HEADER, NOWHERE, Address
 from onceq.packet.reader import Reader
 
 LEGAL_DESTINATION: Final = frozenset((0, 3, 5, 7))
@@ -234,7 +234,7 @@ def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what:
             raise reader.fault(f"{what} is not a name")
         reader.align(start, what)
         return Address(kind, direct=text)
-    return Address(kind)
+    return Address(kind) if kind else NOWHERE
 
 
 def _transaction(reader: Reader) -> TransactionHeader:

@@ -106,6 +106,8 @@ class Upkeep:
         self._barren: dict[int, int] = {}
         self._cursors: dict[int, Cursor] = {}
         """Base of a segment to where the search for its messages goes on."""
+        self._searched = (-1, -1, -1)
+        """What the log was like when a search last found nothing to be moved."""
         self._told_us = -1
         self._told_at = 0
 
@@ -374,11 +376,13 @@ class Upkeep:
         """
         engine = self._engine
         decisions: list[Decision] = []
-        if engine.store.disk_bytes() < SLACK_BYTES:
+        disk_bytes = engine.store.disk_bytes()
+        log = (engine.store.position, self._covered, disk_bytes)
+        if self._low or disk_bytes < SLACK_BYTES or log == self._searched:
             return False
         moved = looked = positions = 0
         while (
-            not self._low and moved < MOVE_BYTES and looked < SEGMENTS_MAX
+            moved < MOVE_BYTES and looked < SEGMENTS_MAX
             and positions < SPARSE_POSITIONS_MAX
         ):  # fmt: skip
             sparse = self._sparsest([s for s in engine.store.segments() if s.end <= self._covered])
@@ -407,7 +411,9 @@ class Upkeep:
             # What still counts here after that is in a region of the core's that reaches in from
             # a neighbour, or more than can be moved now.
             self._barren[sparse.base] = engine.manager.live_bytes(sparse.base, sparse.end)
-        if looked:
+        if not looked:
+            self._searched = log
+        else:
             engine.settle(decisions)
             if moved:
                 self._barren.clear()

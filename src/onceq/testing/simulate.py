@@ -26,8 +26,8 @@ from onceq.testing.trace import Violation
 from onceq.testing.world import World
 
 PROCESSES = 2
-GARBAGE_OBJECTS = 20_000
-"""New objects after which a process looks for garbage: looking costs more than keeping."""
+GARBAGE_OBJECTS = 1_000_000
+"""New objects after which a process looks for garbage within a world: most worlds end before."""
 REPEATED = 10
 """Seeds of each batch that are run again with another hash seed."""
 
@@ -103,13 +103,21 @@ def run_batch(seeds: list[int]) -> Iterator[Result]:
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(PROCESSES, _settle_in) as pool:
-        yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+        yield from pool.imap_unordered(_one_of_many, seeds, chunksize=4)
 
 
 def _settle_in() -> None:
     """A process for worlds begins: what is there stays; worlds are thrown away whole."""
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS, 20, 50)
+
+
+def _one_of_many(seed: int) -> Result:
+    """Live through one world, and throw it away."""
+    try:
+        return run_seed(seed)
+    finally:
+        gc.collect()
 
 
 def hash_in_other_process(seeds: list[int], hash_seed: str) -> list[str]:

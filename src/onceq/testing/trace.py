@@ -10,6 +10,8 @@ from collections import deque
 from hashlib import blake2b
 
 STORY_EVENTS = 80
+BLOCK_EVENTS = 256
+"""Events whose text goes into the hash together."""
 
 
 class Violation(Exception):
@@ -23,17 +25,25 @@ class Trace:
         """Begin; ``whole`` keeps the story from its beginning."""
         self._hash = blake2b(digest_size=16)
         self._story: deque[tuple[object, ...]] = deque(maxlen=None if whole else STORY_EVENTS)
+        self._block: list[tuple[object, ...]] = []
         self.events = 0
 
     def note(self, *what: object) -> None:
         """Something happened; only text and whole numbers may be in it."""
         self.events += 1
         self._story.append(what)
-        self._hash.update(repr(what).encode())
+        self._block.append(what)
+        if len(self._block) == BLOCK_EVENTS:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        self._hash.update("".join(map(repr, self._block)).encode())
+        self._block.clear()
 
     @property
     def hash(self) -> str:
         """Of everything so far."""
+        self._take_in()
         return self._hash.hexdigest()
 
     def story(self) -> list[str]:
