@@ -176,7 +176,7 @@ class Operators:
         yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.TIDY))
         yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.DISCONNECT))
         yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
-        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.CONNECT))
+        yield Ask(_connect)
         views: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
         for view in views:
             if not view.system:
@@ -213,9 +213,13 @@ class Operators:
 
     # ---- in the end ---------------------------------------------------------------------
 
+    def reconnect(self, app: App) -> Program:
+        """Put a manager back on the network that somebody has left off it."""
+        yield Ask(_connect)
+
     def drain(self, app: App) -> Program:
         """Resume everything, then receive everything, again and again."""
-        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.CONNECT))
+        yield Ask(_connect)
         views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
         for view in views:
             if view.state == "ONHOLD":
@@ -287,6 +291,10 @@ class Operators:
                     break
                 for packet in answer.run:
                     self.world.verdict.journaled(place, bytes(packet))
+
+
+def _connect(owner: int, request: int) -> SteerOutgoing:
+    return SteerOutgoing(owner, request, "", Steer.CONNECT)
 
 
 def _take(name: str, number: int) -> Callable[[int, int], Receive]:

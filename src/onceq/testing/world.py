@@ -6,7 +6,7 @@ split into named streams, so that a new draw in one does not shift the others (I
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
 from typing import NoReturn
@@ -226,10 +226,12 @@ class World:
     def _made(self) -> bool:
         return all(p.number for p in self.ledger.places.values() if not p.late)
 
-    def _everybody(self, program: Callable[[App], Program]) -> list[App]:
-        """Every manager has somebody who runs one program once."""
+    def _everybody(
+        self, program: Callable[[App], Program], nodes: Sequence[Node] | None = None
+    ) -> list[App]:
+        """Every manager (of some) has somebody who runs one program once."""
         apps = []
-        for node in self.nodes:
+        for node in self.nodes if nodes is None else nodes:
             todo = [program]
             app = App(node, MINUTE // 60, lambda app, todo=todo: todo.pop()(app) if todo else None)  # type: ignore[misc]
             app.start(0)
@@ -263,6 +265,10 @@ class World:
         for node in self.nodes:
             node.calm()
         self.coordinators.calm()
+        # Whoever took a manager off the network may have died of it. Others would try to reach it
+        # every few seconds for as long as some application sleeps: days of nothing else.
+        off = [n for n in self.nodes if n.engine is not None and n.engine.manager.state.offline_s]
+        self._everybody(self.operators.reconnect, off)
 
     def _quiet(self, apps: list[App]) -> None:
         """Everything drains (I26)."""
