@@ -67,28 +67,41 @@ class Careless(RealFiles):
             super().sync(file)
 
 
-def write(path: str, seed: int, *, careless: bool) -> None:
-    """Work on a store for ever, and say what was promised."""
+def write(path: str, seed: int, *, careless: bool, stop_after: int = 0) -> None:
+    """Work on a store for ever, and say what was promised.
+
+    Args:
+        stop_after: Having said so many things, stand still with the next unsynced write; 0: never.
+    """
     random = Random(seed)
     store = _opened(path, Careless() if careless else RealFiles())
     number = _count(store)
     covered = store.recovered.checkpoint_position
-    print(f"synced {number}", flush=True)
+    said = 0
+
+    def say(what: str) -> None:
+        nonlocal said
+        said += 1
+        print(f"{what} {number}", flush=True)
+
+    say("synced")
     while True:
         for _ in range(random.randint(1, 20)):
             store.append([payload(number)])
             number += 1
         if random.random() < 0.3:
             store.flush()
-            print(f"flushed {number}", flush=True)
+            say("flushed")
+            if stop_after and said >= stop_after:
+                os.kill(os.getpid(), signal.SIGSTOP)
             continue
         store.sync()
-        print(f"synced {number}", flush=True)
+        say("synced")
         store.prepare()
         if store.position - covered > 3 * SEGMENT_BYTES:
             covered = store.position
             store.checkpoint([b"%d" % number, b"." * random.randint(0, 300_000)], covered)
-            print(f"covered {number}", flush=True)
+            say("covered")
             store.reclaim(lambda base, end: False)
 
 
@@ -218,26 +231,28 @@ def _run(*command: str) -> None:
 def cycle(folder: Path, promised: Promised, tails: Tails, *, seed: int, careless: bool) -> None:
     """One life, one power cut, one judgement."""
     random, tearing = Random(seed), Random(f"torn {seed}")
-    # Whoever is stopped first is never cut off in the middle of a sync; so not always.
+    # Whoever stands still is never cut off in the middle of a sync; so not always.
     tears = tearing.random() < 0.8
     seen: dict[str, torn.Seen] = {}
     options = OPTIONS[seed % len(OPTIONS)]
     with _image(folder, options) as place:
         command = [sys.executable, __file__, "--write", str(place / "store"), "--seed", str(seed)]
+        left = random.randint(1, 120)
         command += ["--careless"] if careless else []
+        command += ["--stop-after", str(left)] if tears else []
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
             assert process.stdout is not None
-            left, line = random.randint(0, 120), "-"
-            # It is stopped soonest where it has just written something, and not synced it yet.
+            line = "-"
             while line and (left > 0 or (tears and not line.startswith("flushed"))):
                 left -= 1
                 line = process.stdout.readline()
                 if line:
                     promised.hear(line)
             if tears:
-                seen = _stopped(process, place / "store")
+                os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                seen = torn.segments(place / "store")
             mounted = os.open(place, os.O_RDONLY)
             fcntl.ioctl(mounted, SHUTDOWN, WITHOUT_FLUSHING_THE_JOURNAL)
             os.close(mounted)
@@ -248,13 +263,6 @@ def cycle(folder: Path, promised: Promised, tails: Tails, *, seed: int, careless
     with _image(folder, options) as place:
         tails.written += torn.tear(place / "store", seen, tearing) > 0
         tails.torn += judge(str(place / "store"), promised) > 0
-
-
-def _stopped(process: subprocess.Popen[str], store: Path) -> dict[str, torn.Seen]:
-    """Stop it where it is, and see what it has written."""
-    process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-    return torn.segments(store)
 
 
 def run(cycles: int, seed: int, *, careless: bool = False) -> str:
@@ -289,10 +297,11 @@ def main(arguments: list[str]) -> int:
         "--careless", action="store_true", help="sync each file only once: must be found"
     )
     parser.add_argument("--write", help=argparse.SUPPRESS)
+    parser.add_argument("--stop-after", type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.write:
         try:
-            write(given.write, given.seed, careless=given.careless)
+            write(given.write, given.seed, careless=given.careless, stop_after=given.stop_after)
         except StorageFailure:
             return 7
     reason = impossible()

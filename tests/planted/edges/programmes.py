@@ -84,7 +84,7 @@ def newest_identifier_forgotten(patch: pytest.MonkeyPatch) -> None:
         original(self, seen, wall_s)
         if len(self.seen) >= len(before) and any(old not in self.seen for old in before):
             for number in seen.numbers:
-                self.seen.pop((seen.source, seen.key, number), None)
+                self.seen.pop((seen.source, seen.key, number, seen.sent), None)
 
     original = State._see
     patch.setattr(State, "_see", see)
