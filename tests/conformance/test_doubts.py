@@ -234,3 +234,21 @@ def test_a_receiver_restored_from_a_backup_does_not_say_what_it_cannot_know(worl
     world["A"].once(Q, b"next")
     world.run(5)
     assert world["B"].bodies(LOCAL) == [b"1", b"next"]
+
+
+def test_a_question_about_a_stream_that_was_left_does_not_lead_back_to_it(world: World) -> None:
+    """It names a higher number than any of the stream that the receiver is in now: what is
+    transmitted again in that one is a repetition all the same."""
+    a, b, link = world["A"], world["B"], world.link("A", "B")
+    link.policy = lambda p: [] if p.kind in (1, 3) else faithful(p)
+    a.once(Q, *(b"%d" % n for n in range(1, 6)), time_to_reach_queue=60, journal=1)
+    world.run(100)
+    assert set(dead(a).values()) == {IN_DOUBT}
+    a.once(Q, b"x", b"y")
+    world.run(5)
+    link.policy = lambda p: [] if p.kind == 1 else faithful(p)
+    world.run(4000)
+    link.policy = faithful
+    world.run(4000)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4", b"5", b"x", b"y"]
+    assert set(dead(a).values()) == {IN_DOUBT}, "they wait to be received, and have arrived"

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from onceq.client.why import why
+from onceq.model.message import Journal
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
@@ -228,6 +229,31 @@ def test_what_two_copies_both_have_is_sent_by_one_of_them(world: World) -> None:
     assert left == [0, 0]
     found = {**dead(a), **dead(twin)}
     assert found == {b"2": 0xC003, b"3": 0xC003}, "one has sent them, the other does not know"
+
+
+def test_what_one_copy_was_given_is_not_known_to_the_other_as_never_accepted(
+    world: World,
+) -> None:
+    """A copy in which it has expired asks what became of it, and announces no stream: it arrives
+    by the other copy, so nobody may be told that it never came."""
+    a, b = world["A"], world["B"]
+    link = world.link("A", "B")
+    link.policy = only_first
+    a.once(Q, b"1", b"2", time_to_reach_queue=300, journal=Journal.DEADLETTER)
+    world.run(1)
+    copy = image(a)
+    newer(world, a)
+    link.policy = faithful
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"1", b"N", b"2"]
+    a.kill()
+    world.cut("A", "B")
+    twin = twin_of(world, a, copy)
+    world.run(400)
+    world.mend("A", "B")
+    world.run(4000)
+    assert b.bodies(LOCAL) == [b"1", b"N", b"2"]
+    assert dead(twin) == {b"2": 0xC003}, "it stays in doubt"
 
 
 def newer(world: World, node: Node) -> None:

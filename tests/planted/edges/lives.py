@@ -10,6 +10,7 @@ from onceq.core.accepted import Accepted
 from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing, Peer, Progress, Stretch
+from onceq.core.records import Advance, Change
 from onceq.core.state import State
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import Inquiry, Memory
@@ -60,6 +61,23 @@ def _unclaimed(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> 
     return memory
 
 
+def _leads_back(desk: Desk, peer: Peer, key: str, stream: int, live_from: int) -> None:
+    """The numbers of two streams are compared."""
+    progress = desk.state.progress.get((peer.peer, key))
+    if progress is None or live_from - 1 > progress.last:
+        change = Change(desk.now.wall_s)
+        change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
+        desk.record(change)
+
+
+def _known_to_both(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+    """Only who announces a stream hears that another one has it."""
+    return _claimed(desk, peer, key, memory, fence) if fence else memory
+
+
+_claimed = remembering._claimed
+
+
 def _no_fence(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
     return 0
 
@@ -102,6 +120,11 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "what_two_copies_both_have_is_sent_by_one_of_them"),
     ("what-was-accepted-meanwhile-is-moved-too", stranded, "_fates", _all_moved,
      CASES + "what_comes_before_something_accepted_is_not_delivered_any_more"),
+    ("what-a-copy-was-given-is-said-not-to-have-come", remembering, "_claimed", _known_to_both,
+     CASES + "what_one_copy_was_given_is_not_known_to_the_other_as_never_accepted"),
+    ("an-old-question-leads-back", remembering, "_note_gone", _leads_back,
+     "tests/conformance/test_doubts.py::test_a_question_about_a_stream_that_was_left_does_not_lead"
+     "_back_to_it"),
     ("fence-of-one", remembering, "_fence", _fence_of_one,
      CASES + "a_question_that_announces_no_stream_is_given_nothing"),
     ("what-waits-moves-without-a-fence", stranded, "_fence", _deaf,
