@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.core.clashes import MORE
 from onceq.core.restored import PutBack
 from onceq.core.undone import CAME, SENT
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from tests.conformance.copies import dead, image, put_back
-from tests.conformance.world import Node, World
+from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
@@ -154,3 +155,26 @@ def test_what_is_committed_after_both_were_put_back_arrives(world: World, dies: 
     assert a.look("outgoing-queue", Q).messages == 0
     # Whether the life that is undone had transmitted them, nobody knows.
     assert dead(a) == {b"1": 0xC003, b"2": 0xC003}
+
+
+def test_what_the_receiver_has_more_of_than_was_sent_here_does_not_wait_for_ever() -> None:
+    """A is rolled back with its whole machine, which nothing in its directory tells of, to when
+    nothing of a stream had left. It may transmit one message at a time: B acknowledges the whole
+    stream with the first of them."""
+    world = World("A", "B", settings=fast(unacknowledged_messages_max=1))
+    a, b = world["A"], world["B"]
+    b.create("q")
+    world.cut("A", "B")
+    a.once(Q, b"1", b"2", b"3")
+    snapshot = image(a)
+    a.once(Q, b"4")
+    world.mend("A", "B")
+    world.run(30)
+    a.kill()
+    a.files = snapshot
+    a.start()
+    a.once(Q, b"5")
+    world.run(300)
+    assert a.look("outgoing-queue", Q).messages == 0
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4", b"5"]
+    assert [c.found for c in a.look("status").clashes] == [MORE]

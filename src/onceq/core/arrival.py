@@ -21,7 +21,7 @@ from onceq.core.acknowledge import on_arrival
 from onceq.core.addressing import arrival_key
 from onceq.core.admitting import refusal_of, refusal_room, room_for, stream_room, verdicts
 from onceq.core.change_builder import ChangeBuilder
-from onceq.core.clashes import twice
+from onceq.core.clashes import sent_more, twice
 from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
 from onceq.core.desk import Desk
 from onceq.core.doubts import settled_by, settling
@@ -97,6 +97,7 @@ def arrived(desk: Desk, item: Arrived) -> None:
             if not gave(desk, told.stream):
                 acked_strangely(desk, peer, run.source, told)
             elif believes_order_ack(desk, peer, told):
+                sent_more(desk, told)
                 order_acked(desk, told)
     elif run.kind == FINAL_ACK:
         for packet in run.packets:

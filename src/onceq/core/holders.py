@@ -326,6 +326,10 @@ class Outgoing(Holder):
         """
         return self.stream >> 32 == stamp and self.unacknowledged > 0
 
+    def of_earlier_life(self, stamp: int) -> bool:
+        """Whether what is transmitted now was begun by a life before the present one."""
+        return self.unacknowledged > 0 and self.head.stream >> 32 != stamp
+
     def given(self, stamp: int) -> int:
         """Numbers given in the stream that the next message continues; 0 if it begins another."""
         lane = self.lanes.get(TRANSACTIONAL_LANE)

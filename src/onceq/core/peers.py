@@ -21,7 +21,7 @@ from onceq.core.forward import FORWARD_LANE
 from onceq.core.holders import Outgoing, Peer
 from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.outgoing import attach, delivered, lost
-from onceq.core.stranded import of_earlier_life, question
+from onceq.core.stranded import question
 from onceq.core.trust import bind, pinned_to_another
 from onceq.model.classes import MessageClass
 
@@ -54,7 +54,7 @@ def opened(desk: Desk, item: SessionOpened) -> None:
         served = desk.state.holders[number]
         assert isinstance(served, Outgoing)
         inquire(desk, served)
-        if of_earlier_life(desk, served):
+        if served.of_earlier_life(desk.state.stamp):
             question(desk, served)
     desk.act(Ready(item.session))
 

@@ -111,11 +111,6 @@ def turned(desk: Desk, peer: Peer, said: TurnedAway) -> None:
         question(desk, outgoing)
 
 
-def of_earlier_life(desk: Desk, outgoing: Outgoing) -> bool:
-    """Whether what is transmitted now belongs to a life before this one."""
-    return outgoing.unacknowledged > 0 and outgoing.head.stream >> 32 != desk.state.stamp
-
-
 def _waiting(outgoing: Outgoing) -> list[Stretch]:
     """The streams in which messages wait, the oldest first."""
     lane = outgoing.ordered_lane

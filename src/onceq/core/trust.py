@@ -88,6 +88,9 @@ def believes_order_ack(desk: Desk, peer: Peer, ack: OrderAck) -> bool:
     if not serves(desk, peer, outgoing, ack.acker, counter):
         disbelieve(desk, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
+    more = ack.number > 0 and counter > outgoing.ever_sent
+    if more and outgoing.of_earlier_life(desk.state.stamp):
+        return True  # a copy that was put back without a word knows less (``clashes.py``)
     return _possible(desk, peer, outgoing, ack, counter)
 
 

@@ -18,6 +18,7 @@ from tests.planted.planted import Planted, replaced
 
 CASES = "tests/conformance/test_lives.py::test_"
 CORE = "tests/unit/core/test_lives.py::test_"
+PUT_BACK = "tests/conformance/test_put_back.py::test_"
 ANY = "tests/property/test_lives.py::test_"
 
 
@@ -94,6 +95,10 @@ def _all_moved(outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
     return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
 
 
+def _of_this_life(self: Outgoing, stamp: int) -> bool:
+    return False
+
+
 # Name, what is replaced in which place, by what, and the test that finds it.
 _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
     ("a-start-goes-on-with-the-numbers-of-the-last", lives, "begin", _same_life,
@@ -129,6 +134,9 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "a_question_that_announces_no_stream_is_given_nothing"),
     ("what-waits-moves-without-a-fence", stranded, "_fence", _deaf,
      CASES + "two_copies_side_by_side_lose_nothing_and_repeat_nothing"),
+    ("an-acknowledgment-for-what-another-copy-has-sent-is-a-lie", Outgoing, "of_earlier_life",
+     _of_this_life, PUT_BACK + "what_the_receiver_has_more_of_than_was_sent_here_does_not_wait_"
+     "for_ever"),
     ("a-start-goes-on-after-any-restore", lives, "begin", _same_life,
      ANY + "restores_and_copies_at_random_moments"),
     ("what-is-moved-is-moved-to-the-receiver-only", remembering, "_fence", _no_fence,

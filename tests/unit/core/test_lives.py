@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from onceq.core import inputs
+from onceq.core.clashes import MORE
 from onceq.core.decision import Decision, Notice
+from onceq.core.holders import TRANSACTIONAL_LANE
 from onceq.core.life_table import Lives
 from onceq.core.lives import ORDINAL_MAX, next_stream
 from onceq.core.manager import Manager
@@ -246,5 +248,17 @@ def test_a_stream_of_an_earlier_life_of_ours_is_nothing_strange(core: Life) -> N
     other.manager = restarted(core, WALL_S + 60, bytes(24))
     other.records = core.records
     waiting(other)
-    acked(other, outgoing.stream)
+    next(iter(other.manager.state.outgoing.values())).transmitted[TRANSACTIONAL_LANE] = 1
+    acked(other, outgoing.stream, 1)
     assert other.clashes == []
+
+
+def test_more_of_a_stream_of_an_earlier_life_than_was_sent_is_of_another_copy(core: Life) -> None:
+    waiting(core)
+    (outgoing,) = core.manager.state.outgoing.values()
+    other = Life()
+    other.manager = restarted(core, WALL_S + 60, bytes(24))
+    other.records = core.records
+    waiting(other)
+    acked(other, outgoing.stream)
+    assert other.clashes == [(MORE, 1)]
