@@ -7,9 +7,9 @@ then on; what cannot is named, and named again by each further reload until a re
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from onceq.core.settings import Reconfigure
 from onceq.errors import ConfigurationError, OnceqError
@@ -21,7 +21,6 @@ from onceq.service.logs import event
 
 if TYPE_CHECKING:
     from onceq.service.engine import Engine
-    from onceq.service.network import AsyncNetwork
 
 APPLIED: Final = frozenset(
     (
@@ -42,6 +41,13 @@ SETTINGS_AT_START: Final = frozenset(("history", "history_bytes_max", "hardened"
 _PLAIN: Final = (str, int, float, bool)
 
 
+class Reconfigured(Protocol):
+    """What takes other addresses."""
+
+    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
+        """Use this address book, and these certificates, for connections from now on."""
+
+
 @dataclass(slots=True)
 class Reloading:
     """How one manager takes its configuration again.
@@ -54,7 +60,7 @@ class Reloading:
     """
 
     engine: Engine
-    network: AsyncNetwork
+    network: Reconfigured
     now: Configuration
     read: Callable[[], Configuration]
     http: ssl.SSLContext | None = None
@@ -107,7 +113,7 @@ class Reloading:
 
 def reloading(
     engine: Engine,
-    network: AsyncNetwork,
+    network: Reconfigured,
     configuration: Configuration,
     read: Callable[[], Configuration] | None,
 ) -> Reloading:

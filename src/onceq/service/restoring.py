@@ -51,6 +51,7 @@ def record(
     Args:
         taken_s, position: Of the backup.
         previous: GUID of the manager that it is of, if the store has another one now.
+        random: Gives so many random bytes, which no other process is given.
 
     Returns:
         How many messages were set aside.
@@ -63,7 +64,7 @@ def record(
     answers: list[object] = []
     engine = Engine(
         manager=manager_of(store, configuration), store=store, clock=clock, network=_Nowhere(),
-        settings=configuration.settings, wake=lambda: None, fatal=failures.append,
+        settings=configuration.settings, wake=lambda: None, fatal=failures.append, entropy=random,
     )  # fmt: skip
     try:
         engine.start()

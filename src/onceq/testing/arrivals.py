@@ -32,7 +32,7 @@ class Arrivals:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._accepted: dict[tuple[int, tuple[int, str]], dict[int, int]] = {}
+        self.accepted: dict[tuple[int, tuple[int, str]], dict[int, int]] = {}
         """(message, queue): when each of its lookup identifiers arrived, by its receiver's clock"""
 
     def handed(
@@ -62,7 +62,7 @@ class Arrivals:
                 )
 
     def _once(self, place: Place, lookup: int, arrived: int, message: Message) -> None:
-        places = self._accepted.setdefault((message.uid, place.key), {})
+        places = self.accepted.setdefault((message.uid, place.key), {})
         places.setdefault(lookup, arrived)
         if len(places) < 2:
             return

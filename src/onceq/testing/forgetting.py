@@ -40,7 +40,10 @@ class Forgetting:
                     self.world.marks[marks.STILL_KEPT] += 1
                     continue
             message, place, _ = self._sent(node.index, stream, number)
-            if not self.world.verdict.may_have_ended(message, place):
+            if not (
+                self.world.verdict.may_have_ended(message, place)
+                or self.world.restores.is_undone(message)
+            ):
                 self.world.wrong(
                     f"I10: {node.name} has forgotten message {message.uid} to {place}, which "
                     f"nobody has acknowledged: {stream:#x}.{number}"
@@ -64,6 +67,8 @@ class Forgetting:
             if tap.message_of(sender, progress.stream, number) is None:
                 continue
             message, place, copy = self._sent(sender, progress.stream, number)
+            if self.world.restores.excused(message, place):
+                continue
             if copy.seen or copy.received:
                 what = "and has accepted it"
             elif not self.world.verdict.may_have_ended(message, place):

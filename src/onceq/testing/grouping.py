@@ -60,7 +60,7 @@ class Grouping:
 
     def wanted(self) -> bool:
         """Whether the next unit of work is a group."""
-        return self.rng.random() < SHARE
+        return self.rng.random() < SHARE and not self.world.lives.active
 
     def group(self, app: App) -> Program:
         """Some versions, each until it is heard that it is committed; and some of them again."""

@@ -4,6 +4,8 @@ Fed by the workload only; it shares no code with the core. Every body carries an
 own, so each copy of each message can be followed. What contradicts the books while a world runs
 is reported at once; what must have become of everything in the end is in ``verdict.py``.
 
+LONG: what the books say of units, queues and copies is one table, and is read in one place.
+
 Watches: I3, I3a, I4, I5, I16, I17, I18.
 """
 
@@ -121,6 +123,8 @@ class Unit:
     """Its commit was asked for more than once: its place among others is not known."""
     doomed: bool = False
     """A send of it was refused, and not because it was wrong in itself: it must not commit."""
+    undone: bool = False
+    """A restore of its manager has undone it, whatever it was (``restores.py``)."""
     told: Outcome | None = None
     id: TransactionId | None = None
 
@@ -178,6 +182,8 @@ class Ledger:
         self.rotten: set[int] = set()
         """Messages that may be set aside as damaged (``rot.py``)."""
         self.arrivals = Arrivals(world)
+        self.units: list[Unit] = []
+        """All units of work, in the order in which they began."""
         self.repeats = 0
         """Repetitions of messages that nobody promised to deliver only once."""
         self._lazy: dict[int, list[tuple[Place, int]]] = {}
@@ -216,7 +222,9 @@ class Ledger:
 
     def unit(self, node: int) -> Unit:
         """A unit of work begins."""
-        return Unit(node, self.world.now)
+        unit = Unit(node, self.world.now)
+        self.units.append(unit)
+        return unit
 
     def ask(self, unit: Unit) -> None:
         """Its commit goes into the manager's inbox now."""
@@ -234,6 +242,8 @@ class Ledger:
     def committed(self, unit: Unit) -> None:
         """It is done, now or some time ago."""
         unit.status = Status.COMMITTED
+        if unit.undone:
+            return
         if unit.doomed:
             self.world.wrong("S0: a unit of work is committed although a send in it was refused")
         if unit.returned:
@@ -252,6 +262,9 @@ class Ledger:
 
     def aborted(self, unit: Unit) -> None:
         """It is undone: what it took goes back to its place."""
+        if unit.undone:
+            unit.status = Status.ABORTED
+            return
         life = self.world.nodes[unit.node].life if unit.told is None else -1
         self._check_unseen(unit)
         unit.status = Status.ABORTED
@@ -279,12 +292,17 @@ class Ledger:
     def doubt(self, unit: Unit) -> None:
         """The answer to its commit was lost."""
         unit.status = Status.DOUBT
+        if unit.undone:
+            return
         for place, lookup, _ in unit.takes:
             self._release(place, lookup, unit)
             place.doubtful.setdefault(lookup, []).append(unit)
 
     def resolved(self, unit: Unit, outcome: Outcome) -> None:
         """The manager was asked what became of it."""
+        if unit.undone:
+            unit.status = Status.ABORTED
+            return
         if unit.told is not None and unit.told is not outcome:
             self.world.wrong(f"I3a: a commit was {unit.told.value}, and now is {outcome.value}")
         first, unit.told = unit.told is None, outcome
@@ -301,6 +319,8 @@ class Ledger:
 
     def told_again(self, unit: Unit, outcome: Outcome) -> None:
         """The outcome of a unit that is known was asked for (again)."""
+        if unit.undone:
+            return
         known = {Status.COMMITTED: Outcome.COMMITTED, Status.ABORTED: Outcome.ABORTED}[unit.status]
         if outcome is not known:
             self.world.wrong(f"I3a: a commit was {known.value}, and now is {outcome.value}")
@@ -353,7 +373,7 @@ class Ledger:
         if (unit is not None) != place.transactional:
             self.world.wrong(f"Q-4: {place} holds message {message.uid} of the other kind")
         if unit is not None:
-            if unit.status in (Status.OPEN, Status.ABORTED):
+            if unit.status in (Status.OPEN, Status.ABORTED) and not unit.undone:
                 self.world.wrong(
                     f"I3: {place} shows message {message.uid} of a transaction that is "
                     f"{unit.status.value}"
@@ -434,7 +454,9 @@ class Ledger:
             for lookup in sorted(place.lookups):
                 message = self.messages[place.lookups[lookup]]
                 unit = message.unit
-                if unit is None or unit.vague or message.copies[place.key].moved or place.poison:
+                if unit is None or unit.vague or (unit.undone and self.world.lives.copies):
+                    continue
+                if message.copies[place.key].moved or place.poison:
                     continue
                 here = (unit.order, message.index, message.uid)
                 stream = (message.node, message.names[place.key])

@@ -65,6 +65,15 @@ SET_ASIDE = "damaged message set aside"
 LIE_IGNORED = "lie about an acknowledgment ignored"
 STRANGER_REFUSED = "message under another identity refused"
 FUTURE_REFUSED = "stream of the future refused"
+HOT_BACKUP = "hot backup made, and proved by a restore elsewhere"
+BACKUP_OVER = "hot backup that was not held to its end"
+RESTORED = "put back to an earlier moment"
+RESTORED_HOT = "put back from a hot backup"
+RELOADED = "settings read again while the manager runs"
+UNDONE_KNOWN = "manager named that knows of what a restore has undone"
+TURNS = "copy of a directory started in the place of another"
+ROLLED_BACK = "copy started that its directory does not tell of"
+CLASH = "two copies of one identity noticed"
 REPLAYED = "recovery compared with all records since the beginning"
 STILL_KEPT = "transmitted, not acknowledged, and still kept when its sender ended"
 PASSED = "transmitted, and passed over for a reason"
@@ -94,12 +103,17 @@ REQUIRED: Final = (
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
 
+OF_LIVES: Final = (
+    HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, TURNS, ROLLED_BACK, CLASH, RELOADED,
+)  # fmt: skip
+"""Required of a batch in which every world has lives (``lives.py``)."""
+
 BATCH: Final = 300
 
 Marks = Counter[str]
 """How often each mark was reached."""
 
 
-def missing(marks: Marks) -> list[str]:
+def missing(marks: Marks, required: tuple[str, ...] = REQUIRED) -> list[str]:
     """Required marks that were never reached."""
-    return [mark for mark in REQUIRED if not marks[mark]]
+    return [mark for mark in required if not marks[mark]]

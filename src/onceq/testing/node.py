@@ -24,6 +24,7 @@ from onceq.testing.disk import SimFiles
 from onceq.testing.hostile import HostileEngine
 from onceq.testing.options import HOUR, MS, SECOND
 from onceq.testing.recovery import Recovery
+from onceq.testing.reloads import reads_again
 from onceq.testing.trace import Violation
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Node:
         options, clocks = world.options, world.stream("clocks")
         offset, drift = options.clock_offset_us, options.drift_ppm
         self.clock = SimClock(world, clocks.randint(-offset, offset), clocks.randint(-drift, drift))
+        self.settings = options.settings
+        """As its file says."""
         self.life = 0
         self.paused_us = 0
         self.engine: Engine | None = None
@@ -209,19 +212,20 @@ class Node:
         engine = HostileEngine(
             self,
             manager=Manager(
-                Identity.unpack(store.identity), options.settings, addresses=frozenset([self.ip])
+                Identity.unpack(store.identity), self.settings, addresses=frozenset([self.ip])
             ),
             store=store,
             clock=self.clock,
             network=self,
-            settings=options.settings,
+            settings=self.settings,
             wake=self._plan_pump,
             fatal=self.disk_failed,
             background=self._background if options.background else None,
             directory=self.world.directory,
-            history=self.world.keep(store, self.disk, options.settings),
+            history=self.world.keep(store, self.disk, self.settings),
             entropy=self.world.stream("lives").randbytes,
         )
+        reads_again(self, engine)
         engine.start()
         return engine
 
@@ -273,6 +277,13 @@ class Node:
         self.world.note("disk failed", self.name, type(error).__name__)
         self.sync_fails_in = 0
         self.down(power=True)
+
+    def put_in(self, disk: SimFiles) -> None:
+        """The process is over; it starts again from another disk."""
+        assert self.engine is None
+        disk.fail, disk.capacity = self._disk, 0
+        self.disk = disk
+        self.recovery.replaced = True
 
     def pause(self, us: int) -> None:
         """The process stands still."""

@@ -132,7 +132,7 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         plain=rate(0.05, 0.4),
         acknowledged=rate(0.1, 0.7),
         body_bytes_max=rng.choice([20, 200, 3_000]),
-        settings=_settings(rng, safety),
+        settings=draw_settings(rng, safety),
         journals=rate(0.2, 0.9),
         own_graves=rate(0.1, 0.8, 0.5),
         own_headers=0.3,
@@ -151,7 +151,8 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
     return replace(options, transactions=left)
 
 
-def _settings(rng: Random, safety_us: int) -> Settings:
+def draw_settings(rng: Random, safety_us: int) -> Settings:
+    """Settings of a manager that fit into so much time."""
     return Settings(
         session_window_messages=rng.choice([1, 4, 64, 1_024]),
         checkpoint_log_bytes=rng.choice([8 << 10, 40 << 10, 1 << 20]),

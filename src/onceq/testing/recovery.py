@@ -41,6 +41,13 @@ class Archive:
 
     def __init__(self) -> None:
         self._records: dict[int, bytes] = {}
+        self._before: bytes | None = None
+        """What a checkpoint says of all that was before them; None: nothing was."""
+
+    def begin(self, checkpoint: bytes | None) -> None:
+        """Another store has taken the place of the one that these records were of."""
+        self._records.clear()
+        self._before = checkpoint
 
     def keep(self, decisions: Sequence[Decision]) -> None:
         """These records are about to be written."""
@@ -48,14 +55,19 @@ class Archive:
             for record in decision.records:
                 self._records[record.position] = b"".join(record.payload)
 
+    def add(self, position: int, record: bytes) -> None:
+        """This record stands there."""
+        self._records[position] = record
+
     def cut(self, end: int) -> None:
         """What the log has from there on is gone."""
         self._records = {at: raw for at, raw in self._records.items() if at < end}
 
-    def replayed(self, identity: Identity) -> State:
-        """The state that all records give."""
-        return replayed(identity, None, ((at, memoryview(self._records[at]))
-                                       for at in sorted(self._records)))  # fmt: skip
+    def replayed(self, identity: Identity, end: int | None = None) -> State:
+        """The state that all records give, or those before a position."""
+        positions = sorted(at for at in self._records if end is None or at < end)
+        records = ((at, memoryview(self._records[at])) for at in positions)
+        return replayed(identity, self._before, records)
 
 
 def replayed(
@@ -83,11 +95,18 @@ class Recovery:
         self.node = node
         self.rng = node.world.stream(f"recovery {node.index}")
         self.archive = Archive()
+        self.replaced = False
+        """The store was put back since the last start."""
 
     # ---- at a start -----------------------------------------------------------------------
 
     def opened(self, store: LogStore) -> None:
         """The store is open, and nothing was recovered from it yet."""
+        if self.replaced:
+            self.replaced = False
+            self.archive.begin(store.recovered.checkpoint)
+            for position, record in store.records():
+                self.archive.add(position, bytes(record))
         self.archive.cut(store.position)
         if self.rng.random() > 0.5:
             return
@@ -120,6 +139,15 @@ class Recovery:
             entropy=bytes(ENTROPY_BYTES),
         )  # fmt: skip
         return b"".join(manager.snapshot()), disk.kill()
+
+    # ---- a backup -------------------------------------------------------------------------
+
+    def put_back(self, store: LogStore) -> None:
+        """A store that was put back has what the manager had at the cut."""
+        identity = Identity.unpack(store.identity)
+        found = replayed(identity, store.recovered.checkpoint, store.records())
+        self._same("the backup", found, "all records up to its cut",
+                   self.archive.replayed(identity, store.position), ("last_access_s",))  # fmt: skip
 
     # ---- in the end -----------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from onceq.packet.settle import parse_settling
 from onceq.testing import marks, scale
 
 if TYPE_CHECKING:
+    from onceq.testing.ledger import Place
     from onceq.testing.network import End
     from onceq.testing.node import Node
     from onceq.testing.world import World
@@ -223,6 +224,25 @@ class Tap:
 
     # ---- for others ---------------------------------------------------------------------
 
+    def answered(self, receiver: int) -> list[tuple[int, Place]]:
+        """Messages of the books that went to a manager which has answered them, and where."""
+        found = []
+        for (sender, stream), (destination, numbers) in self._streams.items():
+            acked = self._acked.get((sender, stream), 0)
+            for number in numbers:
+                if number <= acked or (sender, stream, number) in self._ended:
+                    sent = self._numbers[sender, stream, number]
+                    message = self.world.ledger.messages[int.from_bytes(sent[1][:8], "little")]
+                    place = self.world.verdict.place_of(message, destination)
+                    if place.node == receiver:
+                        found.append((message.uid, place))
+        return found
+
+    def put_back(self, node: Node) -> None:
+        """A manager was put back: what it acknowledges begins anew."""
+        for key in [key for key in self._acks if key[0] == node.index]:
+            del self._acks[key]
+
     def unanswered(self, sender: int) -> list[tuple[int, int]]:
         """Stream and number of what a manager has transmitted, and nobody has answered."""
         return [
@@ -247,6 +267,7 @@ class Tap:
         """A process ends: take its counts of verdicts, which end with it."""
         scale.looked(self.world.marks, self.world.scale, manager)
         self.world.forgetting.look(node, manager)
+        self.world.marks[marks.CLASH] += len(manager._desk.watch.clashes)
         for progress in manager.state.progress.values():
             if progress.gaps:
                 self.world.marks[marks.GAP] += 1

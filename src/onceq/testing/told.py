@@ -75,6 +75,8 @@ class Told:
             if uid in self.world.ledger.rotten:
                 continue
             place = self.world.verdict.place_of(message, ack.response_queue)
+            if self.world.restores.told(message, place):
+                continue
             groups[uid, f"{place.node}\\{place.name}", node].append(ack)
             self._one(message, place, ack)
         told: set[tuple[int, str, int]] = set()
@@ -87,7 +89,8 @@ class Told:
             if message.uid in self.world.ledger.rotten:
                 continue  # what is told of it is made from its bytes, and may lie beside them
             for place in message.places:
-                self._due(message, place, told)
+                if not self.world.restores.told(message, place):
+                    self._due(message, place, told)
 
     def _due(self, message: Message, place: Place, told: set[tuple[int, str, int]]) -> None:
         """What was asked for, and is certain to have happened, must have been told."""

@@ -109,6 +109,8 @@ class Verdict:
                 copy = message.copies[place.key]
                 if message.uid in ledger.rotten:
                     end = self._rotten(message, place, copy)
+                elif self.world.restores.touched(message, place):
+                    end = self._put_back(message, place, copy)
                 elif message.unit is not None:
                     end = self._ordered(message, place, copy)
                 else:
@@ -124,6 +126,29 @@ class Verdict:
         if unit is not None and unit.status is Status.ABORTED and copy.received:
             self._wrong(message, place, copy, "I3, not committed")
         return "damaged"
+
+    def _put_back(self, message: Message, place: Place, copy: Copy) -> str:
+        """It was under way when its sender or its receiver was put back (``restores.py``)."""
+        unit, restores = message.unit, self.world.restores
+        if unit is not None and copy.received > 1:
+            self._wrong(message, place, copy, "I4, received twice")
+        if restores.is_undone(message):
+            return "undone"
+        if unit is not None and unit.status is not Status.COMMITTED:
+            if copy.seen or copy.received or copy.graves or copy.waiting:
+                self._wrong(message, place, copy, "I3, not committed")
+            return "not committed"
+        if copy.received or copy.graves or copy.rejected:
+            return "received over a restore"
+        if copy.waiting and place.node >= 0 and unit is not None:
+            self._wrong(message, place, copy, "I26, still waiting")
+        sure = message.done and message.properties.delivery is Delivery.RECOVERABLE
+        why = self._excuse(message, place)
+        if unit is None and (place.transactional or copy.waiting or not sure):
+            why = why or "another kind"
+        if not why and not restores.excused(message, place) and not self._leak(place):
+            self._wrong(message, place, copy, "I1, lost over a restore")
+        return "gone with a restore"
 
     def _wrong(self, message: Message, place: Place, copy: Copy, what: str) -> None:
         unit = message.unit

@@ -332,7 +332,7 @@ class Workload:
     def ask_again(self, app: App) -> Program:
         """What became of a commit does not change (I3a)."""
         known = self.known.get(app.node.index, [])
-        fresh = [unit for at, unit in known if self.world.now - at < 20 * HOUR]
+        fresh = [u for at, u in known if self.world.now - at < 20 * HOUR and not u.undone]
         if not fresh:
             return
         unit = self.rng.choice(fresh)

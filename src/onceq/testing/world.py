@@ -28,11 +28,14 @@ from onceq.testing.forgetting import Forgetting
 from onceq.testing.hostile import Ghosts
 from onceq.testing.ledger import Ledger, Place
 from onceq.testing.liars import Liars
+from onceq.testing.lives import Lives
 from onceq.testing.marks import Marks
 from onceq.testing.network import SimNetwork
 from onceq.testing.node import Node
 from onceq.testing.operators import Operators
 from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw
+from onceq.testing.reloads import Reloads
+from onceq.testing.restores import Restores
 from onceq.testing.rot import Rot
 from onceq.testing.tap import Tap
 from onceq.testing.told import ADMIN, Told
@@ -68,6 +71,8 @@ class World:
         self.keep: Keep = keep or _no_history
         self.now = 0
         self.options = options or draw(self.stream("options"))
+        self.lives = Lives(self)
+        self.options = self.lives.fitted(self.options)
         self.scale = scale.draw(Random(f"{seed}/scale"))
         self.trace = Trace(whole=whole_story)
         self.marks: Marks = Marks()
@@ -79,6 +84,7 @@ class World:
         self.tap = Tap(self)
         self.ghosts = Ghosts()
         self.ledger = Ledger(self)
+        self.restores = Restores(self)
         self.verdict = Verdict(self)
         self.told = Told(self)
         self.forgetting = Forgetting(self)
@@ -206,7 +212,10 @@ class World:
         apps = self._populate()
         Faults(self)
         Liars(self)
-        Rot(self)
+        if not self.lives.active:  # what was altered is in the backups, too
+            Rot(self)
+        self.lives.begin()
+        Reloads(self)
         self._run_until(begun + self.options.safety_us, lambda: False)
         self._calm()
         self._quiet(apps)
@@ -220,6 +229,7 @@ class World:
             if len(node.engine.manager.state.damages):
                 self.marks[marks.SET_ASIDE] += 1
             node.recovery.in_the_end(node.engine.manager)
+            self.lives.in_the_end(node, node.engine.manager)
         self.verdict.judge()
         self.told.judge()
 
@@ -318,7 +328,11 @@ class World:
                 continue
             state = node.engine.manager.state
             for outgoing in state.outgoing.values():
-                if len(outgoing) and "NOWHERE" not in str(outgoing.name):
+                if (
+                    len(outgoing)
+                    and "NOWHERE" not in str(outgoing.name)
+                    and not self.restores.never_told(node, outgoing)
+                ):
                     left.append(
                         f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "
                         f"{outgoing.unacknowledged} unacknowledged, session {outgoing.session}"

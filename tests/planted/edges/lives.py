@@ -31,7 +31,7 @@ def _one_stretch(self: Outgoing, counter: int) -> Stretch:
     return Stretch(found.stream, found.base, 1 << 62)
 
 
-def _same_life(desk: Desk, entropy: bytes) -> None:
+def _same_life(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
     state = desk.state
     desk.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
                message=state.next_message)  # fmt: skip

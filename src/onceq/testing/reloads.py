@@ -1,0 +1,77 @@
+"""Operators of simulated managers that change the settings and have them read again.
+
+Some worlds have them. Each manager has its settings in a file, as it were; they change at random
+moments, and the running manager reads them again, by the product's own code (``service/reloading``,
+what ``onceq qm reload`` does). After a start they hold as well.
+
+Watches: I26 (nothing waits for ever because the settings have changed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from onceq.core.inputs import Steer, SteerOutgoing
+from onceq.errors import OnceqError
+from onceq.service.config import Configuration
+from onceq.service.engine import Engine
+from onceq.service.reloading import reloading
+from onceq.testing import marks
+from onceq.testing.options import draw_settings
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+    from onceq.testing.world import World
+
+SHARE = 0.3
+"""Of the worlds with lives (``lives.py``)."""
+
+
+class Reloads:
+    """Plans the next change of settings after each one."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rng = world.stream("reloads")
+        self.active = world.lives.active and self.rng.random() < SHARE
+        if self.active:
+            self._every_us = world.options.safety_us // self.rng.randint(4, 20)
+            self._plan()
+
+    def _plan(self) -> None:
+        world = self.world
+
+        def due() -> None:
+            if world.network.faulty:
+                self._reload(self.rng.choice(world.nodes))
+                self._plan()
+
+        world.at(world.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
+
+    def _reload(self, node: Node) -> None:
+        """The file says something else now; a manager that runs is told to read it."""
+        node.settings = draw_settings(self.rng, self.world.options.safety_us)
+        self.world.note("reload", node.name)
+        node.run(self._ask)
+
+    def _ask(self, engine: Engine) -> None:
+        def answered(request: int, result: object) -> None:
+            if isinstance(result, OnceqError):
+                self.world.wrong(f"settings are not reloaded: {result!r}")
+            self.world.marks[marks.RELOADED] += 1
+
+        engine.submit(SteerOutgoing(engine.owner(answered), 1, "", Steer.RELOAD))
+
+
+class _NoAddresses:
+    """A network whose addresses do not change."""
+
+    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
+        """See ``service.reloading.Reconfigured``."""
+
+
+def reads_again(node: Node, engine: Engine) -> None:
+    """Let an engine have the settings of its node, now and when it is told to read them again."""
+    held = Configuration(settings=node.settings)
+    reloading(engine, _NoAddresses(), held, lambda: Configuration(settings=node.settings))

@@ -1,0 +1,249 @@
+"""What the judge makes of a restore: its books of one computer are put back with the disk.
+
+An image of a disk has the books of that computer beside it: what stands in its queues, what was
+received there and by whom. A restore puts both back. Of what others have of the time that is undone
+the books know this:
+
+* a unit of work that the image does not have may be there or not, once, and nobody is told of it;
+* a message that the computer acknowledged, and that the image does not have, may be gone;
+* of every message that was under way to or from it before the restore, the ends that were told
+  may be those of the life that is undone.
+
+Everything else is demanded as in any other world, and nothing is excused that was sent later.
+
+Watches: I1, I3, I4, I5, I26 over restores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from onceq.core.chunk import REMOVED
+from onceq.core.holders import Outgoing
+from onceq.core.manager import Manager
+from onceq.model.message import Delivery
+from onceq.store.contract import Store
+from onceq.testing.ledger import Copy, Message, Place, Status, Unit
+from onceq.testing.tap import body_of
+
+if TYPE_CHECKING:
+    from onceq.testing.node import Node
+    from onceq.testing.world import World
+
+Key = tuple[int, str]
+UID_BYTES = 8
+
+
+@dataclass(slots=True)
+class Books:
+    """What the judge knew of one computer at some moment."""
+
+    places: list[tuple[Place, Place]] = field(default_factory=list)
+    """A queue (or a part of one), and it as it was then."""
+    copies: dict[tuple[int, Key], Copy] = field(default_factory=dict)
+    accepted: dict[tuple[int, Key], dict[int, int]] = field(default_factory=dict)
+    units: set[Unit] = field(default_factory=set)
+    """Units of work of which the outcome was known."""
+    open: list[Unit] = field(default_factory=list)
+    sent: set[int] = field(default_factory=set)
+    """Messages outside transactions of which the send was answered."""
+    standing: set[tuple[int, Key]] = field(default_factory=set)
+    """Messages in its queues."""
+    life: int = 0
+
+    @property
+    def fixed(self) -> tuple[object, ...]:
+        """Which queues there are."""
+        return tuple((place.key, old.created_us, old.deleted_us) for place, old in self.places)
+
+
+class Restores:
+    """The judge's books over restores; see the module."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.at: dict[int, int] = {}
+        """Computer: when it was put back last."""
+        self.undone: set[int] = set()
+        """Messages outside transactions of lives that are undone."""
+        self.gone: set[tuple[int, Key]] = set()
+        """Messages that were acknowledged, and are not in what was put back."""
+
+    # ---- an image -------------------------------------------------------------------------
+
+    def quiet(self, node: Node) -> bool:
+        """Whether what a computer has is what the books say: nothing is under way in it."""
+        engine = node.engine
+        return (
+            engine is not None
+            and not engine.has_work
+            and node.paused_us <= self.world.now
+            and all(
+                unit.status not in (Status.ASKED, Status.DOUBT)
+                for unit in self.world.ledger.units
+                if unit.node == node.index
+            )
+        )
+
+    def books(self, node: Node) -> Books:
+        """What is known of a computer now."""
+        ledger = self.world.ledger
+        books = Books(life=node.life)
+        for place in ledger.everywhere():
+            if place.node == node.index:
+                old = replace(
+                    place, lookups=dict(place.lookups), gone=set(place.gone),
+                    sure=dict(place.sure), aborts=dict(place.aborts), held={}, doubtful={},
+                )  # fmt: skip
+                books.places.append((place, old))
+        for message in ledger.messages.values():
+            for place in message.places:
+                if place.node == node.index:
+                    key = message.uid, place.key
+                    books.copies[key] = replace(message.copies[place.key])
+            own = message.node == node.index and message.unit is None and message.done
+            if own and message.uid not in self.undone:
+                books.sent.add(message.uid)
+        for key, places in ledger.arrivals.accepted.items():
+            if key[1][0] == node.index:
+                books.accepted[key] = dict(places)
+        for unit in ledger.units:
+            if unit.node != node.index or unit.undone:
+                continue
+            if unit.status in (Status.COMMITTED, Status.ABORTED):
+                books.units.add(unit)
+            elif unit.takes:
+                self._would_abort(books, unit, node)
+        assert node.engine is not None
+        books.standing = set(self._standing(node, node.engine.manager, node.engine.store))
+        return books
+
+    def _would_abort(self, books: Books, unit: Unit, node: Node) -> None:
+        """What is open in an image is undone in it, and may count as given back."""
+        for place, lookup, _ in unit.takes:
+            old = next(old for here, old in books.places if here is place)
+            count, first = old.aborts.get(lookup, (0, node.life))
+            old.aborts[lookup] = (count + 1, min(first, node.life))
+
+    def _standing(self, node: Node, manager: Manager, store: Store) -> Iterator[tuple[int, Key]]:
+        messages = self.world.ledger.messages
+        for queue in manager.state.queues.values():
+            if queue.system:
+                continue
+            key = (node.index, f"private$\\{queue.properties.name}")
+            lanes = [*queue.lanes.values(), *(
+                lane for part in queue.subs.values() for lane in part.lanes.values()
+            )]  # fmt: skip
+            for lane in lanes:
+                for chunk in lane.chunks():
+                    for address, length, state in zip(
+                        chunk.addresses, chunk.lengths, chunk.states, strict=True
+                    ):
+                        if state != REMOVED and length:
+                            _, body = body_of(store.read(address, length))
+                            message = messages.get(int.from_bytes(body[:UID_BYTES], "little"))
+                            if message is not None and _lasts(message):
+                                yield message.uid, key
+
+    # ---- a restore ------------------------------------------------------------------------
+
+    def fits(self, node: Node, books: Books) -> bool:
+        """Whether an image has the queues that there are: others may have sent to no others."""
+        return (
+            all(
+                (place.created_us, place.deleted_us) == (old.created_us, old.deleted_us)
+                for place, old in books.places
+            )
+            and node.index not in self.world.ledger.graves_gone
+        )
+
+    def undo(self, node: Node, books: Books) -> None:
+        """The process is about to end, and what the image does not have with it."""
+        ledger, tap = self.world.ledger, self.world.tap
+        for unit in ledger.units:
+            if unit.node == node.index:
+                unit.undone = unit not in books.units
+        for message in ledger.messages.values():
+            if message.node == node.index and message.unit is None:
+                if message.uid in books.sent:
+                    self.undone.discard(message.uid)
+                else:
+                    self.undone.add(message.uid)
+            for place in message.places:
+                key = (message.uid, place.key)
+                if place.node == node.index and message.unit is None and key not in books.standing:
+                    self.gone.add(key)
+        for uid, place in tap.answered(node.index):
+            key = (uid, place.key)
+            if key not in books.standing and not self._received(books, key):
+                self.gone.add(key)
+
+    @staticmethod
+    def _received(books: Books, key: tuple[int, Key]) -> bool:
+        copy = books.copies.get(key)
+        return copy is not None and copy.received > 0
+
+    def put_back(self, node: Node, books: Books) -> None:
+        """The disk was put back: so are the books."""
+        ledger = self.world.ledger
+        self.at[node.index] = self.world.now
+        for place, old in books.places:
+            place.lookups, place.gone = dict(old.lookups), set(old.gone)
+            place.sure, place.aborts = dict(old.sure), dict(old.aborts)
+            place.held, place.doubtful = {}, {}
+            place.leaks, place.slack = old.leaks, old.slack
+        for message in ledger.messages.values():
+            for place in message.places:
+                if place.node == node.index:
+                    old_copy = books.copies.get((message.uid, place.key), Copy())
+                    message.copies[place.key] = replace(old_copy)
+        accepted = ledger.arrivals.accepted
+        for key in [key for key in accepted if key[1][0] == node.index]:
+            del accepted[key]
+        accepted.update((key, dict(places)) for key, places in books.accepted.items())
+        self.world.tap.put_back(node)
+
+    def never_told(self, node: Node, outgoing: Outgoing) -> bool:
+        """Whether all that an outgoing queue has left was acknowledged, and how it ended is
+        forgotten by whoever was put back."""
+        name = str(outgoing.name).casefold()
+        return not outgoing.unacknowledged and len(outgoing) <= sum(
+            message.node == node.index and self.touched(message, place)
+            for message in self.world.ledger.messages.values()
+            for place in message.places
+            if name in map(str.casefold, place.spellings)
+        )
+
+    # ---- what is demanded -------------------------------------------------------------------
+
+    def is_undone(self, message: Message) -> bool:
+        """Whether it was sent by a life that is undone."""
+        return message.unit.undone if message.unit is not None else message.uid in self.undone
+
+    def excused(self, message: Message, place: Place) -> bool:
+        """Whether it may be there or not."""
+        return self.is_undone(message) or (message.uid, place.key) in self.gone
+
+    def touched(self, message: Message, place: Place) -> bool:
+        """Whether it was under way to or from a computer before that was put back."""
+        return any(
+            message.sent_us <= self.at.get(node, -1)
+            for node in (message.node, place.node)
+        )  # fmt: skip
+
+    def told(self, message: Message, place: Place) -> bool:
+        """Whether what was told of it may be of a life that is undone."""
+        if self.touched(message, place):
+            return True
+        admin = message.properties.admin_queue
+        return bool(self.at) and any(
+            message.sent_us <= when
+            and (node.index == message.node or f":m{node.index}\\" in admin.casefold())
+            for node, when in ((self.world.nodes[index], when) for index, when in self.at.items())
+        )
+
+
+def _lasts(message: Message) -> bool:
+    return message.unit is not None or message.properties.delivery is Delivery.RECOVERABLE
