@@ -96,3 +96,12 @@ def test_a_world_moves_messages() -> None:
     assert result.ends["received"] > 20
     assert result.events > 500
     assert result.virtual_s > 600
+
+
+@pytest.mark.slow
+@pytest.mark.tier("quick")
+def test_nobody_is_left_off_the_network_when_the_faults_stop() -> None:
+    """Others would try to reach that manager every few seconds for as long as somebody sleeps."""
+    result = run_seed(0xA03C)
+    assert not result.violation, describe(result)
+    assert result.events < 50_000

@@ -34,7 +34,12 @@ REPEATED = 10
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one world. ``violation`` is "" if every invariant held."""
+    """What became of one world. ``violation`` is "" if every invariant held.
+
+    Attributes:
+        processor_s: Time of the processor that it took; the only thing here that is not the same
+            each time.
+    """
 
     seed: int
     hash: str
@@ -44,6 +49,7 @@ class Result:
     ends: dict[str, int] = field(default_factory=dict)
     violation: str = ""
     story: tuple[str, ...] = ()
+    processor_s: float = 0.0
 
 
 @contextmanager
@@ -62,6 +68,7 @@ def small_world() -> Iterator[None]:
 
 def run_seed(seed: int, *, whole_story: bool = False) -> Result:
     """Live through one world."""
+    begun = time.process_time()
     world = World(seed, whole_story=whole_story)
     violation, story = "", tuple[str, ...]()
     try:
@@ -75,7 +82,7 @@ def run_seed(seed: int, *, whole_story: bool = False) -> Result:
         story = tuple(world.trace.story())
     return Result(
         seed, world.trace.hash, world.trace.events, world.now // 1_000_000, world.marks,
-        world.verdict.ends, violation, story,
+        world.verdict.ends, violation, story, time.process_time() - begun,
     )  # fmt: skip
 
 
@@ -165,16 +172,24 @@ def main(argv: list[str]) -> int:
     reached: marks.Marks = marks.Marks()
     done = failed = 0
     hashes: dict[int, str] = {}
+    took: dict[int, float] = {}
     for result in run_batch(seeds):
         done += 1
         reached += result.marks
         hashes[result.seed] = result.hash
+        took[result.seed] = result.processor_s
         if result.violation:
             failed += 1
             write(describe(result) + "\n")
         if done % 100 == 0:
             write(f"{done} worlds, {done / (time.monotonic() - began):.1f}/s, {failed} failed\n")
     write(f"{done} worlds in {time.monotonic() - began:.1f} s, {failed} failed\n")
+    if took:
+        slowest = max(took, key=took.__getitem__)
+        write(
+            f"{done / sum(took.values()):.2f} a second of one processor; "
+            f"the slowest is {slowest:#x} with {took[slowest]:.1f} s\n"
+        )
     required = marks.OF_LIVES if arguments.lives else marks.REQUIRED
     for mark in required:
         write(f"    {reached[mark]:8}  {mark}\n")
