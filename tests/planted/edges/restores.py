@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceq.core import lives
+from onceq.core import lives, stranded
+from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
 from onceq.core.holders import Outgoing
 from onceq.store import backup
@@ -17,13 +18,13 @@ from tests.planted.planted import SIM, Planted
 
 
 def _with_lives(
-    plant: Callable[[pytest.MonkeyPatch], None], copies: float = 0.0
+    plant: Callable[[pytest.MonkeyPatch], None],
 ) -> Callable[[pytest.MonkeyPatch], None]:
     """Plant it, and let managers be put back in every world."""
 
     def both(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(worlds, "SHARE", 1.0)
-        monkeypatch.setattr(worlds, "COPIES", copies)
+        monkeypatch.setattr(worlds, "COPIES", 0.0)
         plant(monkeypatch)
 
     return both
@@ -57,13 +58,22 @@ def _one_segment_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup, "_parts", fewer)
 
 
-def _strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Outgoing, "of_earlier_life", lambda self, stamp: False)
+def _all_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fates(desk: Desk, outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
+        lane = outgoing.ordered_lane
+        return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
+
+    monkeypatch.setattr(stranded, "_fates", fates)
+
+
+def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stranded, "_fence", lambda desk, outgoing, here: None)
 
 
 PLANTED = (
     Planted("a-life-after-a-restore-gives-numbers-again", _with_lives(_same_numbers), SIM),
     Planted("a-restore-leaves-no-record", _with_lives(_not_recorded), SIM),
     Planted("a-hot-backup-lacks-its-last-segment", _with_lives(_one_segment_less), SIM),
-    Planted("what-a-rolled-back-manager-hears-of-is-a-lie", _with_lives(_strict, 1.0), SIM),
+    Planted("what-has-arrived-moves-to-another-stream-too", _with_lives(_all_moved), SIM),
+    Planted("what-waits-in-a-left-stream-stays-there", _with_lives(_no_fence), SIM),
 )

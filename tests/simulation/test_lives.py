@@ -1,0 +1,22 @@
+"""Programme P4 with ``--lives``: kept worlds in which managers are put back to earlier moments."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.testing import lives, marks
+from onceq.testing.simulate import describe, run_seed
+
+KEPT = range(300, 324)
+
+
+@pytest.mark.slow
+def test_worlds_in_which_managers_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lives, "SHARE", 1.0)
+    reached: marks.Marks = marks.Marks()
+    for seed in KEPT:
+        result = run_seed(seed)
+        assert not result.violation, describe(result)
+        reached += result.marks
+    wanted = (marks.HOT_BACKUP, marks.RESTORED, marks.RESTORED_HOT, marks.TURNS, marks.RELOADED)
+    assert not marks.missing(reached, wanted)
