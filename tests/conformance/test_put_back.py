@@ -6,7 +6,10 @@ import pytest
 
 from onceq.core.clashes import MORE
 from onceq.core.restored import PutBack
+from onceq.core.snapshot import restore, snapshot
+from onceq.core.state import State
 from onceq.core.undone import CAME, SENT
+from onceq.testing.comparing import differences
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from tests.conformance.copies import dead, image, put_back
@@ -178,3 +181,16 @@ def test_what_the_receiver_has_more_of_than_was_sent_here_does_not_wait_for_ever
     assert a.look("outgoing-queue", Q).messages == 0
     assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4", b"5"]
     assert [c.found for c in a.look("status").clashes] == [MORE]
+
+
+def test_the_marks_that_a_restore_makes_void_are_so_in_a_checkpoint_too(world: World) -> None:
+    a = world["A"]
+    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else faithful(p)
+    a.once(Q, b"1")
+    world.run(10)
+    assert a.engine is not None
+    a.engine.manager.step(a.engine.clock.read(), PutBack(0, 0, 1, 100))
+    state = a.engine.manager.state
+    again = State(state.identity)
+    restore(again, b"".join(snapshot(state)))
+    assert differences(state, again, apart=("number_ceiling", "next_message")) == []

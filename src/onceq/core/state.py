@@ -470,7 +470,7 @@ class State:
 
     def _doubt_marks(self) -> None:
         for outgoing in self.outgoing.values():
-            outgoing.left_known = False  # another life may have transmitted more than is known here
+            outgoing.left, outgoing.left_known = {}, False  # another life may have sent more
 
     def _apply_numbers(self, setup: Setup) -> bool:
         """Let a change of what numbers begin with happen; whether it is one."""
