@@ -204,12 +204,8 @@ class Verdict:
         if reason:
             self._check_claim(message, place, copy, reason)
         if copy.received:
-            # A receive that commits after its queue was deleted means nothing (section 1.10).
-            # What expired, or was purged here, is settled by its end, however late that comes.
-            # A doubt that was one too many stays in doubt for ever.
-            few = self.world.scale.DOUBTS_MAX < DOUBTS_MAX
-            unheard = place.deleted_us >= 0 or (few and self.may_have_ended(message, place))
-            if journal & Journal.JOURNAL and not kept and reason != IN_DOUBT and not unheard:
+            due = journal & Journal.JOURNAL and not kept and reason != IN_DOUBT
+            if due and not self._unheard(message, place):
                 wrong("I14, no journal copy of what was received")
             return "received"
         if copy.waiting:
@@ -230,6 +226,19 @@ class Verdict:
                 wrong("I12, no dead letter")
             return class_name(MISFIT)
         return self._vanished(message, place, copy)
+
+    def _unheard(self, message: Message, place: Place) -> bool:
+        """Whether what its receiver tells of a message's end may find nothing at its sender.
+
+        A receive that commits after its queue was deleted means nothing (section 1.10). What
+        expired, or was purged here, is settled by its end, however late that comes. But a doubt
+        that was one too many stays in doubt for ever; and a dead letter in doubt that went with the
+        queue where it stood is not there to be settled (decision 0014).
+        """
+        few = self.world.scale.DOUBTS_MAX < DOUBTS_MAX
+        grave = bool(message.properties.dead_letter_queue)
+        gone = grave and message.node in self.world.ledger.graves_gone
+        return place.deleted_us >= 0 or ((few or gone) and self.may_have_ended(message, place))
 
     def _own(self, message: Message, place: Place, copy: Copy, found: list[str]) -> None:
         """A dead letter stands where its sender wanted it, if that can be."""
