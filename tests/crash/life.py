@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.check import check
+from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan
@@ -43,6 +44,7 @@ class Life:
     covered: int = 0
     gone: int = 0
     live: Callable[[int, int], bool] = _nothing_lives
+    pending: PendingCheckpoint | None = None
 
     # ---- what scenarios are made of ---------------------------------------------------------
 
@@ -73,10 +75,22 @@ class Life:
         return self.states[position]
 
     def checkpoint(self) -> None:
+        self.begin()
+        self.install()
+
+    def begin(self) -> None:
+        """Begin a checkpoint, which is written while the log goes on."""
+        self.install()
         self.sync()
         position = self.open_store.position
-        self.open_store.checkpoint([self.state(position)], position)
-        self.covered = position
+        self.pending = self.open_store.checkpoint_begin([self.state(position)], position)
+
+    def install(self) -> None:
+        """Finish the checkpoint that was begun, if any."""
+        if self.pending is not None:
+            self.pending.write()
+            self.open_store.checkpoint_install(self.pending)
+            self.covered, self.pending = self.pending.head.position, None
 
     def reclaim(self) -> None:
         self.gone = self.covered
@@ -86,6 +100,7 @@ class Life:
         self.open_store.prepare()
 
     def close(self) -> None:
+        self.pending = None
         self.open_store.close()
         self.promised = len(self.appended)
 
@@ -109,12 +124,17 @@ class Life:
     def _on(self, disk: SimFiles) -> None:
         disk.operations, disk.stop_at = self.files.operations, self.files.stop_at
         disk.fail = self.files.fail
-        self.files, self.store = disk, None
+        self.files, self.store, self.pending = disk, None, None
 
     def on(self, disk: SimFiles) -> Life:
         """The same life, going on with another disk."""
         return replace(
-            self, files=disk, store=None, appended=list(self.appended), states=dict(self.states)
+            self,
+            files=disk,
+            store=None,
+            pending=None,
+            appended=list(self.appended),
+            states=dict(self.states),
         )
 
     # ---- what must hold -----------------------------------------------------------------------

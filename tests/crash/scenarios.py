@@ -77,15 +77,15 @@ def checkpoint_aside(life: Life) -> None:
     life.create()
     life.append(b"before" * 20)
     life.sync()
-    position = life.open_store.position
-    pending = life.open_store.checkpoint_begin([life.state(position)], position)
+    life.begin()
     life.append(b"meanwhile" * 20)
     life.sync()
-    pending.write()
+    assert life.pending is not None
+    life.pending.write()
     life.append(b"later" * 20)
     life.sync()
-    life.open_store.checkpoint_install(pending)
-    life.covered = position
+    life.open_store.checkpoint_install(life.pending)
+    life.covered, life.pending = life.pending.head.position, None
     position = life.open_store.position
     life.open_store.checkpoint_begin([life.state(position)], position).write()
     life.append(b"last" * 20)
@@ -103,6 +103,22 @@ def reclaim(life: Life) -> None:
     for n in range(4):
         life.append(b"again %d" % n * 250)
         life.sync()
+
+
+def reclaim_meanwhile(life: Life) -> None:
+    """Old segments are let go while a checkpoint is written that was begun before."""
+    life.create()
+    for n in range(4):
+        life.append(b"%d" % n * 1800)
+        life.sync()
+    life.checkpoint()
+    life.append(b"behind" * 300)
+    life.sync()
+    life.begin()
+    life.reclaim()
+    life.install()
+    life.append(b"after" * 20)
+    life.sync()
 
 
 def ready(life: Life) -> None:
@@ -266,8 +282,8 @@ SCENARIOS: dict[str, Callable[[Life], None]] = {
     work.__name__: work
     for work in (
         created, single, batch, empty_records, roll, roll_unsynced, large, checkpoint,
-        checkpoint_aside, reclaim, ready, lazy, reopened, closed, live_segment, stale,
-        stale_segment, half_again, half_again_later, closed_after_cut,
+        checkpoint_aside, reclaim, reclaim_meanwhile, ready, lazy, reopened, closed, live_segment,
+        stale, stale_segment, half_again, half_again_later, closed_after_cut,
     )
 }  # fmt: skip
 
@@ -304,7 +320,17 @@ def random_life(life: Life, random: Random) -> None:
             getattr(life, step)()
 
 
-RARE_STEPS = ("flush", "checkpoint", "reclaim", "prepare", "reopen", "kill", "power")
+RARE_STEPS = (
+    "flush",
+    "checkpoint",
+    "begin",
+    "install",
+    "reclaim",
+    "prepare",
+    "reopen",
+    "kill",
+    "power",
+)
 
 
 def _reclaim_some(life: Life, random: Random) -> None:

@@ -12,7 +12,7 @@ from onceq.testing.disk import SimFiles
 from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.programme import lived, points
-from tests.crash.scenarios import SCENARIOS
+from tests.crash.scenarios import SCENARIOS, scenario
 
 
 @pytest.mark.slow
@@ -132,6 +132,15 @@ def test_an_old_segment_that_messages_need_is_missed() -> None:
     with pytest.raises(DamagedRecord, match=f"{oldest} is missing"):
         LogStore.open(PATH, disk, segment_bytes=SEGMENT)
     assert f"{oldest} is missing" in check(PATH, disk).problem
+
+
+def test_what_was_let_go_while_a_checkpoint_was_written_is_not_missed() -> None:
+    """The head of that checkpoint lists what was there when it was begun."""
+    disk = SimFiles()
+    life = Life(disk)
+    scenario("reclaim_meanwhile")(life)
+    life.killed()
+    life.reopen()
 
 
 def test_a_checkpoint_that_is_gone_is_missed() -> None:

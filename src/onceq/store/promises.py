@@ -207,6 +207,10 @@ def tell_kept(
 def read_kept(files: Files, path: str, store_id: bytes, head: Head) -> tuple[tuple[int, int], ...]:
     """Base and end of each segment that must be there, of those before the checkpoint.
 
+    The head of a checkpoint lists what was there when it was begun. What was let go while it was
+    written, the file says: it is of the checkpoint before. Of what lies before that one, nothing
+    counts but the file, because a segment that was let go never comes back.
+
     Raises:
         DamagedRecord: The file is damaged.
     """
@@ -217,7 +221,7 @@ def read_kept(files: Files, path: str, store_id: bytes, head: Head) -> tuple[tup
     covered, pairs = _kept(raw, store_id)
     if covered < 0:
         raise DamagedRecord(f"{name} is damaged; restore a backup")
-    return pairs if covered == head.position else head.segments
+    return (*pairs, *((base, end) for base, end in head.segments if end > covered))
 
 
 def _kept(raw: bytes, store_id: bytes) -> tuple[int, tuple[tuple[int, int], ...]]:

@@ -11,6 +11,7 @@ from onceq.service.scrub import Scrubbing
 from onceq.service.upkeep import Upkeep
 from onceq.service.verifying import Verifying
 from onceq.store import promises, recovery, verified
+from onceq.store.checkpoints import Head
 from onceq.store.framing import Frame
 from onceq.store.log import LogStore
 from onceq.store.promises import Promise, Promised
@@ -53,6 +54,17 @@ def ahead_not_verified(patch: pytest.MonkeyPatch) -> None:
 def headers_are_believed(patch: pytest.MonkeyPatch) -> None:
     """A damaged size leads over the records behind it."""
     patch.setattr(VerifiedLog, "_lies", lambda self, segment, frame: False)
+
+
+def heads_are_believed(patch: pytest.MonkeyPatch) -> None:
+    """What the head of a checkpoint lists must be there, let go meanwhile or not."""
+
+    def read_kept(*args: Any) -> tuple[tuple[int, int], ...]:
+        head: Head = args[-1]
+        return (*real(*args), *head.segments)
+
+    real = promises.read_kept
+    patch.setattr(promises, "read_kept", read_kept)
 
 
 def promise_not_read(patch: pytest.MonkeyPatch) -> None:
@@ -143,6 +155,10 @@ PLANTED = (
     Planted(
         "damage-costs-the-record", damage_costs_the_record,
         VERIFIED + "test_an_altered_byte_costs_one_block_of_a_large_record",
+    ),
+    Planted(
+        "heads-are-believed", heads_are_believed,
+        LOST + "test_what_was_let_go_while_a_checkpoint_was_written_is_not_missed",
     ),
     Planted(
         "ahead-not-verified", ahead_not_verified,
