@@ -317,8 +317,14 @@ class Ledger:
         else:
             self.world.wrong("I3a: the outcome of a commit of less than a day ago is unknown")
 
-    def told_again(self, unit: Unit, outcome: Outcome) -> None:
-        """The outcome of a unit that is known was asked for (again)."""
+    def told_again(self, unit: Unit, outcome: Outcome, behind: int) -> None:
+        """The outcome of a unit that is known was asked for (again).
+
+        Args:
+            behind: Commits of its session that came later, at most: so many are remembered.
+        """
+        if outcome is Outcome.UNKNOWN and behind >= self.world.scale.OUTCOME_WINDOW:
+            return
         if unit.undone:
             return
         known = {Status.COMMITTED: Outcome.COMMITTED, Status.ABORTED: Outcome.ABORTED}[unit.status]

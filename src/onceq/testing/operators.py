@@ -54,6 +54,7 @@ class Operators:
         properties = QueueProperties(ADMIN.rpartition("\\")[2])
         instance = self.world.stream("workload").randbytes(16)
         yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), safe=True)
+        self.world.told.listening[app.node.index] = self.world.now
         own = QueueProperties(GRAVES.rpartition("\\")[2], transactional=True)
         instance = self.world.stream("workload").randbytes(16)
         yield Ask(lambda o, r: CreateQueue(o, r, own, instance), safe=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceq.core.branching import DecisionDone, Enlist, LeaveDecision
 from onceq.core.inputs import Abort, Begin, Commit, Send
-from onceq.errors import InDoubt, OnceqError, RolledBack, TransactionOver
+from onceq.errors import InDoubt, OnceqError, RolledBack, SendFailed, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.partners import deciding
 from onceq.partners.deciding import Step, What
@@ -159,6 +159,8 @@ class SharedTransaction:
         except OnceqError as error:
             self.workload.refused(error, [message for _, messages in items for message in messages])
             unit.status, whole.asked = Status.OPEN, False
+            if isinstance(error, SendFailed):
+                self.books.ledger.aborted(unit)  # its manager has given it up
             raise
         self.books.ledger.answered(unit)
         self.books.decided(whole)

@@ -10,6 +10,7 @@ Watches: I13.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from onceq.testing.world import World
 
 ADMIN = "private$\\acks"
+_HOST = re.compile(r"DIRECT=OS:M(\d+)\\")
 NEGATIVE, ON_RECEIVE = 0x8000, 0x4000
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 """It says that nothing is known: so it is true of whatever has happened."""
@@ -45,6 +47,8 @@ class Told:
         self._who: dict[bytes, int] = {}
         """Message identifier: message of the books."""
         self._acks: dict[tuple[int, bytes, int], Decoded] = {}
+        self.listening: dict[int, int] = {}
+        """By manager: since when its administration queue is there."""
         """(manager, source and number of the acknowledgment): it. A network repeats them."""
 
     def known(self, packet: memoryview | bytes, uid: int) -> None:
@@ -97,6 +101,10 @@ class Told:
         p, copy = message.properties, message.copies[place.key]
         if not p.admin_queue or place.node < 0 or place.deleted_us >= 0:
             return
+        there = _HOST.match(p.admin_queue)
+        since = self.listening.get(int(there[1]) if there else message.node)
+        if since is None or since > message.sent_us:
+            return  # it may have come before its queue was made
         due: list[int] = []
         if p.acknowledge & Acknowledge.POSITIVE_ARRIVAL and copy.received:
             due.append(MessageClass.ACK_REACH_QUEUE)

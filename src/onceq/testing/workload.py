@@ -57,6 +57,7 @@ class Workload:
         self.groups = Grouping(self)
         self.known: dict[int, list[tuple[int, Unit]]] = {}
         """By manager: units whose outcome is known, and since when."""
+        self.newest: dict[bytes, int] = {}  # by session: commits that have had an identifier in it
 
     def next(self, app: App) -> Program | None:
         """The next program of an application; None: nothing more to do now."""
@@ -204,7 +205,7 @@ class Workload:
             began = app.node.clock.wall_us() // SECOND
             app.session = began.to_bytes(4, "little") + self.rng.randbytes(12)
             app.commits = 0
-        app.commits += 1
+        self.newest[app.session] = app.commits = app.commits + 1
         return TransactionId(app.session, app.commits)
 
     # ---- units of work ------------------------------------------------------------------
@@ -342,7 +343,7 @@ class Workload:
             answer = yield Ask(lambda owner, request: AskOutcome(owner, request, key))
         except Lost:
             return
-        self.ledger.told_again(unit, answer)
+        self.ledger.told_again(unit, answer, self.newest[key.session] - key.number)
 
     def late_commit(self, app: App) -> Program:
         """A commit that comes after its outcome was told must not happen any more."""
