@@ -374,6 +374,7 @@ def hostile(path: Path, seeds: tuple[int, ...]) -> Path:
             fast = replace(world.options.settings, history=True, history_roll_s=3_600)
             world.options = replace(world.options, settings=fast)
             world.run()
+            world.rest()
             for node in world.nodes:
                 assert node.engine is not None
                 node.engine.checkpoint()

@@ -79,6 +79,8 @@ class Node:
         self._fuse = 0
         self._fatal_call = ""
         self._pump_planned = False
+        self.busy = 0
+        """Works that another thread has under way."""
         self._timer_us = 0
         self._created = False
 
@@ -255,7 +257,7 @@ class Node:
         self.engine = None
         self.life += 1
         self._pump_planned = False
-        self._timer_us = 0
+        self._timer_us = self.busy = 0
         world.network.gone(self)
         for tell in self.on_down:
             tell()
@@ -309,8 +311,11 @@ class Node:
     def _background(self, work: Callable[[], T]) -> Future[T]:
         """Another thread: what it does is done a while later, all at once."""
         future: Future[T] = Future()
+        self.busy += 1
 
         def due() -> None:
+            self.busy -= 1
+
             def finish(engine: Engine) -> None:
                 try:
                     future.set_result(work())

@@ -201,6 +201,11 @@ class World:
         with scale.put_in(self.scale):
             self._run()
 
+    def rest(self) -> None:
+        """After the end: let what other threads do under way come to its end."""
+        with scale.put_in(self.scale):
+            self._run_until(self.now + HOUR, lambda: not any(node.busy for node in self.nodes))
+
     def _run(self) -> None:
         for node in self.nodes:
             node.up()
