@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 
 import onceq
-from backup_judge import Passage
+from backup_judge import Mark, Passage
 from kill import GONE, SETTINGS, SETTLE_S_MAX
 from nodes import Node, free_port
 from onceq.client import offline
@@ -163,6 +163,8 @@ class Kept:
 
     node: Node
     report: onceq.BackupReport
+    mark: Mark
+    """What had been received here when it was begun."""
 
 
 class Run:
@@ -262,6 +264,7 @@ class Run:
     def _make_one(self, node: Node, chance: random.Random) -> None:
         self._count += 1
         path = self._folder / f"backup-{self._count}"
+        (mark,) = [flow.passage.mark() for flow in self._flows if flow.there is node]
         try:
             with onceq.connect(str(node.path)) as qm:
                 report = qm.backup(str(path))
@@ -278,7 +281,7 @@ class Run:
                 shutil.rmtree(path)
             return
         self.outcome.backups += 1
-        self._backups.append(Kept(node, report))
+        self._backups.append(Kept(node, report, mark))
         if len(self._backups) > KEPT:
             gone = self._backups.pop(chance.randrange(len(self._backups)))
             shutil.rmtree(gone.report.path)
@@ -306,7 +309,11 @@ class Run:
         self.outcome.restores += len(chosen)
         self.outcome.both += len(chosen) == 2
         for flow in self._flows:
-            flow.passage.begin(receiver_put_back=flow.there.name in chosen)
+            receiver = chosen.get(flow.there.name)
+            flow.passage.begin(
+                sender_put_back=flow.here.name in chosen,
+                receiver=receiver.mark if receiver is not None else None,
+            )
 
     def _one_of(self, node: Node) -> Kept | None:
         mine = [kept for kept in self._backups if kept.node is node]

@@ -3,12 +3,26 @@ managers were put back.
 
 Messages are numbered in *eras*; each restore of anybody begins another. Of the present era every
 message comes, once and in order. Of earlier eras some may have been undone, wherever they were;
-what comes of them comes in order, and once in each life of the receiver. Knows nothing of daemons.
+none of them comes twice in the life that led to the receiver as it is now, and they come in order.
+A sender that was put back knows nothing of its later eras: what waited in its backup may come
+behind them, once for each time that it was put back. Knows nothing of daemons.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
+
+Place = tuple[int, int]
+"""Era and number of a message."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the receiver had received at a moment: the first so many of a life."""
+
+    life: list[Place]
+    count: int
 
 
 class Passage:
@@ -26,6 +40,10 @@ class Passage:
         self.violations: list[str] = []
         self._due = 0
         self._last = (-1, -1)
+        self._life: list[Place] = []
+        self._had: set[Place] = set()
+        self._turns = 0
+        """How often messages of an earlier era may come behind those of a later one."""
         self._sizes: dict[int, int] = {}
 
     def body(self, number: int) -> bytes:
@@ -37,14 +55,27 @@ class Passage:
         with self._lock:
             self.committed += count
 
-    def begin(self, *, receiver_put_back: bool) -> None:
-        """Somebody was put back: another era begins."""
+    def mark(self) -> Mark:
+        """What was received by now; a backup that is begun now has at least that."""
+        with self._lock:
+            return Mark(self._life, len(self._life))
+
+    def begin(self, *, sender_put_back: bool = False, receiver: Mark | None = None) -> None:
+        """Somebody was put back: another era begins.
+
+        Args:
+            receiver: What the receiver had received when the backup was begun that it was put back
+                to; None if it was not put back.
+        """
         with self._lock:
             self._sizes[self.era] = self.committed
             self.era += 1
             self.committed = self._due = 0
-            if receiver_put_back:
+            self._turns += sender_put_back
+            if receiver is not None:
                 self._last = (-1, -1)
+                self._life = receiver.life[: receiver.count]
+                self._had = set(self._life)
 
     def receive(self, bodies: list[bytes]) -> None:
         """These were received by a committed transaction."""
@@ -52,7 +83,7 @@ class Passage:
             for body in bodies:
                 era, number = map(int, body.split(b" ", 2)[:2])
                 self.received += 1
-                if (era, number) <= self._last:
+                if (era, number) in self._had or self._falls(era, number):
                     self.violations.append(
                         f"repeated or out of order: {number} of era {era} came after "
                         f"{self._last[1]} of era {self._last[0]}"
@@ -61,11 +92,22 @@ class Passage:
                     self.violations.append(
                         f"lost or out of order: {number} of era {era} came, {self._due} was due"
                     )
-                elif self._last != (-1, -1):
+                elif self._last != (-1, -1) and self._last < (era, number):
                     self.undone += self._between(self._last, (era, number))
                 self._last = (era, number)
+                self._life.append(self._last)
+                self._had.add(self._last)
                 if era == self.era:
                     self._due = number + 1
+
+    def _falls(self, era: int, number: int) -> bool:
+        """Whether a message comes behind one that it should have come before."""
+        if (era, number) > self._last:
+            return False
+        if era < min(self.era, self._last[0]) and self._turns:
+            self._turns -= 1
+            return False
+        return True
 
     def _between(self, last: tuple[int, int], now: tuple[int, int]) -> int:
         if last[0] == now[0]:

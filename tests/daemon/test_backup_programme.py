@@ -39,12 +39,12 @@ def bodies(*numbers: tuple[int, int]) -> list[bytes]:
     return [b"%d %d " % number for number in numbers]
 
 
-def passage(*eras: int, put_back: bool = False) -> Passage:
+def passage(*eras: int, put_back: bool = False, sender: bool = False) -> Passage:
     """So many messages were committed in each era, and somebody was put back between them."""
     made = Passage()
     for at, count in enumerate(eras):
         if at:
-            made.begin(receiver_put_back=put_back)
+            made.begin(sender_put_back=sender, receiver=made.mark() if put_back else None)
         made.commit(count)
     return made
 
@@ -90,7 +90,28 @@ def test_an_earlier_era_never_comes_after_a_later_one_nor_twice() -> None:
 
 def test_a_receiver_that_was_put_back_may_receive_again() -> None:
     made = passage(3)
-    made.receive(bodies((0, 0), (0, 1), (0, 2)))
-    made.begin(receiver_put_back=True)
+    made.receive(bodies((0, 0)))
+    early = made.mark()
+    made.receive(bodies((0, 1), (0, 2)))
+    made.begin(receiver=early)
     made.receive(bodies((0, 1), (0, 2)))
     assert made.judge(0) == []
+
+
+def test_what_its_backup_had_received_a_receiver_does_not_receive_again() -> None:
+    made = passage(3)
+    made.receive(bodies((0, 0), (0, 1)))
+    made.begin(receiver=made.mark())
+    made.receive(bodies((0, 1)))
+    (said,) = made.judge(0)
+    assert "repeated" in said
+
+
+def test_what_waited_in_the_backup_of_a_sender_may_come_late_but_once() -> None:
+    """The receiver never had it in this life; of the later eras the sender knows nothing."""
+    made = passage(5, 2, 1, sender=True)
+    made.receive(bodies((1, 0), (1, 1), (0, 3), (0, 4), (2, 0)))
+    assert made.judge(1) == []
+    made.receive(bodies((0, 3)))
+    (said,) = made.judge(0)
+    assert "repeated" in said
