@@ -10,7 +10,7 @@ import pytest
 from onceq.core import inputs, resolve, strangers
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
-from onceq.model.message import Journal
+from onceq.model.message import Acknowledge, Journal
 from onceq.testing import lies
 from tests.conformance.foreign import Foreign
 from tests.conformance.world import START_S, World, Worlds, fast
@@ -124,7 +124,7 @@ def test_answers_wait_no_longer_than_messages(world: World) -> None:
 
 
 def test_administration_queues_of_a_strangers_choice(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 20)
     monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 20)
@@ -155,8 +155,54 @@ def test_administration_queues_of_a_strangers_choice(
     name = next(iter(state.outgoing.values())).name
     node.once(str(name), b"ours")
     assert len(state.answering) == 19
-    assert node.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", inputs.Steer.TIDY)) >= 19
+    # The acknowledgments wait for them; only an operator who says so gives them up, and is told.
+    assert node.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", inputs.Steer.TIDY)) == 0
+    waiting = sum(len(state.holders[number]) for number in state.answering)
+    assert waiting >= 19
+    forget = inputs.Steer.FORGET_UNANSWERED
+    assert node.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", forget)) == waiting
     assert list(state.outgoing.values()) == [state.outgoing[name.key()]]
+    told = [said for said in caplog.records if "given up by an operator" in said.message]
+    assert len(told) == 19, "each place is named in the log"
+
+
+def test_an_honest_manager_that_is_away_has_its_acknowledgments_after_a_tidy(world: World) -> None:
+    """A has never been reached under its name, so that it is a stranger there as yet."""
+    a, b = world["A"], world["B"]
+    a.create("acks", transactional=False)
+    connect = b.connect
+    b.connect = lambda outgoing, *_: b.engine.connect_failed(outgoing, "A: no answer")  # type: ignore
+    admin = r"DIRECT=OS:A\private$\acks"
+    a.once(f"DIRECT={TO_Q}", b"m", acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue=admin)
+    world.run(5)
+    before = b.look("outgoing-queue", admin)
+    assert (before.messages, before.unanswered) == (1, True)
+    b.steer("", "tidy")
+    assert b.look("outgoing-queue", admin).messages == 1
+    b.connect = connect  # type: ignore[method-assign]
+    world.run(600)
+    assert len(a.messages(r"private$\acks")) == 1
+
+
+def test_what_strangers_that_answer_are_told_is_not_given_up(world: World) -> None:
+    """A has answered under its name, and is away now."""
+    a, b = world["A"], world["B"]
+    a.create("acks", transactional=False)
+    asked = {
+        "acknowledge": Acknowledge.POSITIVE_ARRIVAL | Acknowledge.POSITIVE_RECEIVE,
+        "admin_queue": r"DIRECT=OS:A\private$\acks",
+    }
+    a.once(f"DIRECT={TO_Q}", b"m", **asked)
+    world.run(5)
+    assert len(a.messages(r"private$\acks")) == 1
+    world.cut("A", "B")
+    world.run(60)
+    assert b.receive(r"private$\q").bodies() == [b"m"]
+    world.run(60)
+    assert b.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", inputs.Steer.FORGET_UNANSWERED)) == 0
+    world.mend("A", "B")
+    world.run(600)
+    assert len(a.messages(r"private$\acks")) == 2
 
 
 def test_what_tells_a_sender_of_an_end_is_not_tidied_away(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 import onceq
 import onceq.aio
 from onceq import errors
-from tests.daemon.test_cli import STOCK, Shell, managers, onceq_
+from tests.daemon.test_cli import STOCK, Shell, free_port, managers, onceq_, running
 
 __all__ = ["managers", "onceq_"]
 
@@ -59,6 +59,46 @@ def test_disconnect_connect_and_tidy(onceq_: Shell) -> None:
     done = onceq_.json("qm", "tidy")
     assert isinstance(done, dict)
     assert done["action"] == "tidy"
+
+
+@pytest.mark.slow
+def test_acknowledgments_for_a_stranger_are_given_up_after_a_question(
+    managers: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """GAMMA has just begun to send; where it wants its acknowledgments nobody answers."""
+    port = free_port()
+    home = tmp_path / "delta"
+    onceq_ = Shell(home, home, capfd)
+    onceq_("qm", "init", str(home), "--name", "DELTA", "--listen", f"127.0.0.1:{port}")
+    far = {"DELTA": f"127.0.0.1:{port}"}
+    with (
+        running(home),
+        onceq.open(tmp_path / "g", name="GAMMA", listen="", peers=far, create=True) as gamma,
+    ):
+        onceq_("queue", "create", "private$/q", "--transactional")
+        onceq_("queue", "create", "private$/none")
+        gamma.send(
+            r"DIRECT=OS:DELTA\private$\q", b"1", transactional=True,
+            acknowledge=onceq.Acknowledge.POSITIVE_ARRIVAL,
+            admin_queue=r"DIRECT=TCP:127.0.0.1\private$\acks",
+        )  # fmt: skip
+        with onceq.connect(str(home)) as delta:
+            while not any(view["unanswered"] for view in delta.outgoing()):
+                with pytest.raises(errors.ReceiveTimeout):
+                    delta.peek_many(r"private$\none", timeout=0.05)
+        onceq_("qm", "tidy", "--dry-run", code=2)
+        assert "goes with --unanswered" in onceq_.error
+        assert "0 outgoing queues forgotten" in onceq_("qm", "tidy")
+        said = onceq_("qm", "tidy", "--unanswered", "--dry-run")
+        assert "DIRECT=TCP:127.0.0.1\\private$\\acks: 1 message;" in said.replace("\n", "")
+        assert "1 acknowledgment message would be given up" in said
+        onceq_("qm", "tidy", "--unanswered", code=2)
+        assert "nothing was changed" in onceq_.error
+        assert onceq_.json("qm", "tidy", "--unanswered", "--yes") == {
+            "messages_given_up": 1, "dry_run": False,
+        }  # fmt: skip
+        assert onceq_.json("outgoing", "list") == []
+    assert "given up by an operator" in (home / "log.txt").read_text()
 
 
 @pytest.fixture

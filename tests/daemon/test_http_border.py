@@ -146,10 +146,10 @@ def test_a_scanner_of_others_completes_its_handshake(tmp_path: Path) -> None:
             "not run: no zgrab2 with a module msmq on the PATH (its release v1.0.0, the newest "
             "that the Go module proxy serves, has none)"
         )
-    with onceq.open(str(tmp_path / "qm"), listen="127.0.0.1:0", create=True) as qm:
-        port = qm.status()["listen"].rpartition(":")[2]
+    port = free_port()
+    with onceq.open(str(tmp_path / "qm"), listen=f"127.0.0.1:{port}", create=True):
         done = subprocess.run(
-            [str(scanner), "msmq", "--port", port], input="127.0.0.1\n", capture_output=True,
+            [str(scanner), "msmq", "--port", str(port)], input="127.0.0.1\n", capture_output=True,
             text=True, timeout=60, check=False,
         )  # fmt: skip
         found = json.loads(done.stdout.splitlines()[0])["data"]["msmq"]

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import backups, damage, out
-from onceq.cli.common import Json, Where, as_json, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, manager
 from onceq.client import offline
 from onceq.client.why import why
-from onceq.errors import DamagedRecord
+from onceq.errors import DamagedRecord, UsageError
 from onceq.model.identity import guid_text
 
 app = typer.Typer(
@@ -232,9 +232,42 @@ def connect(qm: Where = None, json: Json = False) -> None:
 
 
 @app.command("tidy")
-def tidy(qm: Where = None, json: Json = False) -> None:
-    """Forget the outgoing queues in which nothing is and that nobody uses."""
-    _action("tidy", qm, json)
+def tidy(
+    unanswered: Annotated[
+        bool,
+        typer.Option(
+            "--unanswered",
+            help="Give up acknowledgments for strangers that nobody has answered at, too. It asks.",
+        ),
+    ] = False,
+    yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Forget the outgoing queues in which nothing is and that nobody uses.
+
+    With --unanswered also those that hold acknowledgment messages for a stranger whose address
+    has never answered. These messages are lost then. A stranger may be an honest queue manager that
+    has just begun to send to this one, and that is away for a while.
+    """
+    if not unanswered:
+        if dry_run:
+            raise UsageError("--dry-run goes with --unanswered; without it no message is lost")
+        _action("tidy", qm, json)
+        return
+    with manager(qm) as connection:
+        views = [v for v in connection.outgoing() if v["unanswered"] and v["messages"]]
+        count = sum(view["messages"] for view in views)
+        for view in () if as_json(json) else views:
+            out.line(f"{view['destination']}: {out.plural(view['messages'], 'message')}; "
+                     f"{view['trouble']}")  # fmt: skip
+        if not dry_run:
+            if count:
+                agreed(f"give up {out.plural(count, 'acknowledgment message')} for good?", yes=yes)
+            count = connection.forget_unanswered()
+    if as_json(json):
+        out.dump({"messages_given_up": count, "dry_run": dry_run})
+        return
+    would = "would be given up" if dry_run else "given up"
+    out.line(f"{out.plural(count, 'acknowledgment message')} {would}")
 
 
 def _action(action: str, qm: str | None, json: bool) -> None:

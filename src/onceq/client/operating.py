@@ -230,6 +230,15 @@ class Operating:
         """Forget outgoing queues in which nothing is and that nobody uses; returns how many."""
         return cast(int, self._steer("", "tidy"))
 
+    def forget_unanswered(self) -> int:
+        """Give up the acknowledgment messages for strangers that nobody has answered at, and forget
+        what is empty then; returns how many messages.
+
+        They are those of the outgoing queues that are ``unanswered``. A stranger may be an honest
+        manager that has just begun to send, and that is away.
+        """
+        return cast(int, self._steer("", "forget-unanswered"))
+
     def reload(self) -> dict[str, list[str]]:
         """Let it read its ``onceq.toml`` again; what can be applied holds from now on.
 
@@ -423,6 +432,11 @@ class AsyncOperating:
     async def tidy(self) -> int:
         """Forget outgoing queues in which nothing is and that nobody uses; returns how many."""
         return cast(int, await self._steer("", "tidy"))
+
+    async def forget_unanswered(self) -> int:
+        """Give up the acknowledgment messages for strangers that nobody has answered at; returns
+        how many messages."""
+        return cast(int, await self._steer("", "forget-unanswered"))
 
     async def reload(self) -> dict[str, list[str]]:
         """Let it read its ``onceq.toml`` again; what can be applied holds from now on.

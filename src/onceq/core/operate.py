@@ -40,7 +40,7 @@ from onceq.core.resolve import (
     read_directory,
 )
 from onceq.core.state import queue_key_of
-from onceq.core.strangers import doubtful, forget, idle
+from onceq.core.strangers import forget, idle, unanswered
 from onceq.errors import (
     IllegalPathName,
     InsufficientResources,
@@ -244,34 +244,47 @@ def _connect(desk: Desk) -> None:
 
 
 def _tidy(desk: Desk) -> int:
-    """Forget the outgoing queues that nothing is in and nobody uses, and those with acknowledgment
-    messages for strangers that cannot be reached; returns how many.
-
-    What waits for the order queue of a manager stays: final acknowledgments end the wait of its
-    messages, and expire by themselves.
-    """
-    change = Change(desk.now.wall_s)
-    for number in desk.state.answering:
-        outgoing = desk.state.holders[number]
-        assert isinstance(outgoing, Outgoing)
-        if outgoing.name.kind is Kind.PRIVATE:
-            continue
-        if outgoing.trouble.reason and not outgoing.session and doubtful(desk, outgoing):
-            # Answers to a stranger that cannot be reached: nobody else misses them.
-            change.moves += [
-                Move(Op.RELEASE, number, index, first, size)
-                for index, lane in outgoing.lanes.items()
-                for first, size in lane.ranges(AVAILABLE, 0)
-            ]
-    if change.moves:
-        desk.record(change)
+    """Forget the outgoing queues that nothing is in and nobody uses; returns how many."""
     found = idle(desk)
     forget(desk, found)
     return len(found)
+
+
+def _forget_unanswered(desk: Desk) -> int:
+    """Give up the acknowledgment messages for strangers that nobody has answered at, and forget
+    what is empty then; returns how many messages.
+
+    A stranger may be an honest manager that has just begun to send, and that is away: nobody but an
+    operator can tell. What waits for the order queue of a manager stays: final acknowledgments end
+    the wait of its messages, and expire by themselves.
+    """
+    change = Change(desk.now.wall_s)
+    given_up: dict[str, int] = {}
+    for number in desk.state.answering:
+        outgoing = desk.state.holders[number]
+        assert isinstance(outgoing, Outgoing)
+        if outgoing.name.kind is Kind.PRIVATE or not unanswered(desk, outgoing):
+            continue
+        moves = [
+            Move(Op.RELEASE, number, index, first, size)
+            for index, lane in outgoing.lanes.items()
+            for first, size in lane.ranges(AVAILABLE, 0)
+        ]
+        if moves:
+            change.moves += moves
+            given_up[str(outgoing.name)] = sum(move.count for move in moves)
+    if change.moves:
+        desk.record(change)
+    for name, count in given_up.items():
+        desk.act_notice("acknowledgments for a stranger were given up by an operator",
+                        queue=name, messages=count)  # fmt: skip
+    _tidy(desk)
+    return sum(given_up.values())
 
 
 _WHOLE: dict[Steer, Callable[[Desk], int | None]] = {
     Steer.DISCONNECT: _disconnect,
     Steer.CONNECT: _connect,
     Steer.TIDY: _tidy,
+    Steer.FORGET_UNANSWERED: _forget_unanswered,
 }

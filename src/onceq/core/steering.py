@@ -15,6 +15,7 @@ class Steer(Enum):
     DISCONNECT = "disconnect"
     CONNECT = "connect"
     TIDY = "tidy"
+    FORGET_UNANSWERED = "forget-unanswered"
     RELOAD = "reload"
     DROP_DAMAGED = "drop-damaged"
     SCRUB = "scrub"
@@ -25,8 +26,8 @@ class Steer(Enum):
 class SteerOutgoing:
     """Pause, resume or resend; or, with no destination, an action of the whole manager.
 
-    Answer: None; of TIDY how many outgoing queues went, of DROP_DAMAGED how many messages, of
-    RELOAD what changed (the host's).
+    Answer: None; of TIDY how many outgoing queues went, of FORGET_UNANSWERED and DROP_DAMAGED how
+    many messages, of RELOAD what changed (the host's).
 
     Attributes:
         destination: Of DROP_DAMAGED the number of an entry ("": all), of SCRUB the bytes a second

@@ -84,6 +84,13 @@ def doubtful(desk: Desk, outgoing: Outgoing) -> bool:
     return not (outgoing.bound_name and desk.state.bindings.guid_of(outgoing.bound_name))
 
 
+def unanswered(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether only a stranger wants an outgoing queue, and trying to reach it has been in vain."""
+    return bool(
+        outgoing.trouble.reason and not outgoing.session and doubtful(desk, outgoing)
+    )  # fmt: skip
+
+
 def may_connect(desk: Desk, outgoing: Outgoing) -> bool:
     """Whether it may connect now; those for strangers are few at a time."""
     if not doubtful(desk, outgoing):

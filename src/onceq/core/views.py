@@ -16,6 +16,7 @@ from onceq.core.holders import Attempt, Outgoing, Queue, lookup_id
 from onceq.core.inputs import Look
 from onceq.core.resolve import find_outgoing, find_queue
 from onceq.core.restored import Restored
+from onceq.core.strangers import unanswered
 from onceq.core.stream_views import stream_view
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
@@ -131,6 +132,7 @@ class OutgoingView:
     last ``given_up_at`` with class ``given_up_class``. ``offline_since`` is the whole manager's.
     ``stream`` is the one that is transmitted now, and ``first_unacked`` and ``last_unacked`` are
     numbers in it; ``behind_stream`` messages stand in streams that follow when it has drained.
+    ``unanswered``: it is there to answer a stranger only, and trying to reach that was in vain.
     ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
     """
 
@@ -182,6 +184,7 @@ class OutgoingView:
     history: tuple[ConnectionView, ...]
     clash: str
     stranded_since: int
+    unanswered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,4 +404,5 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         history=tuple(map(connection_view, outgoing.history)),
         clash=found_of(desk, desk.identity.guid),
         stranded_since=outgoing.stranded_s,
+        unanswered=unanswered(desk, outgoing),
     )

@@ -179,6 +179,8 @@ class Ledger:
         """Managers whose applications have deleted their own dead-letter queue."""
         self.purged: dict[tuple[int, tuple[int, str]], int] = {}
         """(sender, destination): when an operator last purged that outgoing queue."""
+        self.answers_given_up: dict[int, int] = {}
+        """Manager: when its operator last gave up acknowledgment messages for strangers."""
         self.rotten: set[int] = set()
         """Messages that may be set aside as damaged (``rot.py``)."""
         self.arrivals = Arrivals(world)

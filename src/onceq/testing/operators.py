@@ -26,6 +26,7 @@ from onceq.directory import MemoryDirectory
 from onceq.errors import OnceqError, QueueExists
 from onceq.model.identity import guid_text
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
+from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.ledger import Place
 from onceq.testing.options import MINUTE, SECOND
@@ -175,6 +176,8 @@ class Operators:
     def network(self, app: App) -> Program:
         """Tidy up, take the manager off the network for a while, rename the label of a queue."""
         yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.TIDY))
+        if self.world.stream("unanswered").random() < 0.3:
+            yield from self.give_up_answers(app)
         yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.DISCONNECT))
         yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
         yield Ask(_connect)
@@ -183,6 +186,20 @@ class Operators:
             if not view.system:
                 name, label = view.path, f"seen at {self.world.now}"
                 yield Ask(lambda o, r, n=name, t=label: SetQueue(o, r, n, {"label": t}))  # type: ignore[misc]
+
+    def give_up_answers(self, app: App) -> Program:
+        """Give up the acknowledgment messages for strangers that nobody has answered at."""
+        given_up, node = self.world.ledger.answers_given_up, app.node.index
+        before = given_up.get(node, -1)
+
+        def asked() -> None:
+            given_up[node] = self.world.now
+
+        count = yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.FORGET_UNANSWERED), asked)
+        if count == 0:
+            given_up[node] = before
+        else:
+            self.world.marks[marks.ANSWERS_GONE] += 1
 
     def _place(self, destination: str) -> Place | None:
         for place in self.world.ledger.places.values():

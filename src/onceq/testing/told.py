@@ -119,12 +119,19 @@ class Told:
         key = f"{place.node}\\{place.name}"
         for value in due:
             self.world.marks[marks.DUE] += 1
-            if (message.uid, key, value) not in told:
+            if (message.uid, key, value) not in told and not self._given_up(message, place):
                 self.world.wrong(
                     f"I13: class {value:#06x} about message {message.uid} of M{message.node} to "
                     f"{place} was due at {p.admin_queue}, and never came; received "
                     f"{copy.received} times, graves {copy.graves}, {p.acknowledge!r}"
                 )
+
+    def _given_up(self, message: Message, place: Place) -> bool:
+        """Whether an operator gave acknowledgments up that may have been of this message."""
+        given_up = self.world.ledger.answers_given_up
+        return any(
+            message.sent_us <= given_up.get(node, -1) for node in (message.node, place.node)
+        )  # fmt: skip
 
     def _wrong(self, message: Message, ack: Decoded, what: str) -> None:
         self.world.wrong(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.core.steering import Steer
 from tests.planted.planted import SIM, Planted
 
 WORD = "tests/conformance/test_word.py::"
@@ -136,6 +137,18 @@ def _as_many_connections_as_strangers_want(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(outgoing, "may_connect", lambda *_: True)
 
 
+def _tidy_gives_up_answers(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import operate
+
+    patch.setitem(operate._WHOLE, Steer.TIDY, operate._forget_unanswered)
+
+
+def _answers_are_given_up_in_silence(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.desk import Desk
+
+    patch.setattr(Desk, "act_notice", lambda *_, **__: None)
+
+
 def _names_are_not_pinned(patch: pytest.MonkeyPatch) -> None:
     from onceq.core import peers
 
@@ -173,6 +186,14 @@ PLANTED = (
     Planted(
         "as-many-connections-as-wanted", _as_many_connections_as_strangers_want,
         STRANGERS + "test_few_connections_are_tried_for_strangers",
+    ),
+    Planted(
+        "tidy-gives-up-answers", _tidy_gives_up_answers,
+        STRANGERS + "test_an_honest_manager_that_is_away_has_its_acknowledgments_after_a_tidy",
+    ),
+    Planted(
+        "answers-given-up-in-silence", _answers_are_given_up_in_silence,
+        STRANGERS + "test_administration_queues_of_a_strangers_choice",
     ),
     Planted(
         "nobody-is-told-of-stale-streams", _nobody_is_told,

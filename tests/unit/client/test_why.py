@@ -17,6 +17,7 @@ QUIET: dict[str, Any] = {
     "given_up": 0, "given_up_class": 0, "given_up_at": 0,
     "in_doubt": 0, "clash": "", "behind_stream": 0,
     "stranded_since": 0,
+    "unanswered": False,
 }  # fmt: skip
 THEN = 1_600_000_000
 
