@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.tracking import ENDS
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
-from onceq.model.classes import SECOND_LETTER, MessageClass
+from onceq.model.classes import FORGOTTEN_THERE, SECOND_LETTER, TOLD_ALREADY, MessageClass
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
@@ -129,6 +129,10 @@ CAUSES: Final[dict[int, str]] = {
     MessageClass.NACK_REACH_QUEUE_TIMEOUT: "its time was over",
     MessageClass.NACK_DELETED: "an operator removed it from the outgoing queue",
     MessageClass.NACK_BAD_DESTINATION_QUEUE: "its queue left the directory",
+    FORGOTTEN_THERE: "its receiver had acknowledged it and does not know any more how it ended: it "
+    "was put back to an earlier moment",
+    TOLD_ALREADY: "its receiver has told how it ended, and this queue manager was put back to an "
+    "earlier moment",
 }
 """What ended the wait for a message in doubt, in words."""
 REASONS: Final = tuple(sorted({word for word, _ in ENDS.values()} - {"arrived", "received"}))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from onceq.model.classes import MessageClass
+from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
 
 CLASH = "Another queue manager has the identity of this one"
 _GIVEN_UP = {
@@ -14,8 +14,14 @@ _GIVEN_UP = {
     MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: "its time was over",
     MessageClass.NACK_DELETED: "an operator removed it",
     MessageClass.NACK_BAD_DESTINATION_QUEUE: "its queue has left the directory",
+    FORGOTTEN_THERE: "its receiver had acknowledged it and does not know any more how it ended: it "
+    "was put back to an earlier moment",
+    TOLD_ALREADY: "its receiver has told how it ended, and this queue manager was put back to an "
+    "earlier moment",
 }
 """Why the wait for an acknowledgment ended, for people."""
+_ACKNOWLEDGED = (FORGOTTEN_THERE, TOLD_ALREADY)
+"""Of these only the news of the end is missing."""
 
 
 def clock(seconds: int) -> str:
@@ -82,8 +88,9 @@ def _ended(view: Mapping[str, Any]) -> str:
         some = f"{given_up} message{'s' if given_up != 1 else ''}"
         value = view["given_up_class"]
         reason = _GIVEN_UP.get(value, f"class {value:#06x}")
+        missing = "being told its end" if value in _ACKNOWLEDGED else "an acknowledgment"
         told.append(
-            f"{some} ended here without an acknowledgment since the start, the last at "
+            f"{some} ended here without {missing} since the start, the last at "
             f"{clock(view['given_up_at'])} ({reason})"
         )
     if doubt:

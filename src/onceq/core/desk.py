@@ -56,6 +56,7 @@ class Timer(IntEnum):
     RETRY = 6
     IDLE = 7
     UNDECIDED = 8
+    ENDS = 9
 
 
 @dataclass(slots=True)

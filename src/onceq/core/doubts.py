@@ -29,11 +29,20 @@ from onceq.core.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.stranded import address_of_queue, learn, post, turned
 from onceq.core.trust import FORGED, disbelieve, serves
 from onceq.core.turning import heard
+from onceq.core.untold import hear, tell
 from onceq.model.classes import MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.packet.acks import FinalAck
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import Inquiry, Memory, TurnedAway, TwoLives, parse_settling
+from onceq.packet.settle import (
+    EndsAsked,
+    EndsOpen,
+    Inquiry,
+    Memory,
+    TurnedAway,
+    TwoLives,
+    parse_settling,
+)
 
 
 def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
@@ -49,6 +58,10 @@ def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
             turned(desk, peer, said)
         elif isinstance(said, TwoLives):
             told(desk, peer, said)
+        elif isinstance(said, EndsAsked):
+            tell(desk, peer, said)
+        elif isinstance(said, EndsOpen):
+            hear(desk, peer, said)
         else:
             _settle(desk, peer, said)
             learn(desk, peer, said)

@@ -8,7 +8,7 @@ and starts anew with it.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onceq.core.inputs import Access, Receive, Share
 from onceq.core.lane import Lane
@@ -151,6 +151,21 @@ class Pace:
 
 
 @dataclass(slots=True)
+class Ends:
+    """When to ask of which acknowledged messages the end will be told (``core/untold.py``).
+
+    Attributes:
+        due_us: When; 0: no such timer runs.
+        asked: How often it was asked without an answer.
+        begin: By stream: the first number that the next question is about; all are if none is here.
+    """
+
+    due_us: int = 0
+    asked: int = 0
+    begin: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Trouble:
     """Why an outgoing queue cannot move, in times and words for ``why``."""
 
@@ -199,6 +214,7 @@ class Outgoing(Holder):
         "closing",
         "connected_s",
         "connecting",
+        "ends",
         "fence",
         "for_strangers",
         "given_up",
@@ -276,6 +292,7 @@ class Outgoing(Holder):
         have."""
         self.retry_us = 0
         self.pace = Pace()
+        self.ends = Ends()
         self.trouble = Trouble()
         self.connected_s = 0
         self.given_up = 0

@@ -42,6 +42,7 @@ from onceq.core import (
     transaction,
     transmit,
     undecided,
+    untold,
     views,
 )
 from onceq.core.branching import (
@@ -227,6 +228,7 @@ class Manager:
             outgoing.recall(desk, waiting)
             outgoing.stir(desk, waiting)
             doubts.inquire(desk, waiting)
+            outgoing.await_ends(desk, waiting)
         arrival.meet_routers(desk)
 
     def snapshot(self) -> list[Buffer]:
@@ -430,6 +432,7 @@ _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
     Timer.RETRY: poison.ring,
     Timer.IDLE: forgotten.look,
     Timer.UNDECIDED: undecided.look,
+    Timer.ENDS: untold.ring,
 }
 
 

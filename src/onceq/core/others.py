@@ -77,6 +77,8 @@ class Peer:
     http: bool = False
     turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """When (monotonic us) it may be told again that messages of a stream are turned away."""
+    ends_told_us: int = 0
+    """When (monotonic us) it may be told again of which messages it will be told the end."""
     life: bytes = b""
     """Of its process, and the high half of the streams that it begins; empty: not told."""
     stamp: int = 0

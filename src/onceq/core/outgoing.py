@@ -25,7 +25,7 @@ from onceq.core.trust import bind
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
-from onceq.model.limits import LEFT_AHEAD
+from onceq.model.limits import ENDS_ASKED_S, LEFT_AHEAD
 from onceq.model.names import Kind, url_of
 from onceq.packet.acks import FinalAck, OrderAck
 
@@ -210,6 +210,14 @@ def start_clock(desk: Desk, outgoing: Outgoing) -> None:
         desk.timer(pace.due_us, Timer.RESEND, outgoing.number)
 
 
+def await_ends(desk: Desk, outgoing: Outgoing, after_s: int = ENDS_ASKED_S) -> None:
+    """Ask in so many seconds of which acknowledged messages the end will be told, if not sooner."""
+    due, running = desk.later_us(after_s), outgoing.ends.due_us
+    if outgoing.ordered_lane.awaiting and not 0 < running <= due:
+        outgoing.ends.due_us = due
+        desk.timer(due, Timer.ENDS, outgoing.number)
+
+
 def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
     """Up to where a stream may be transmitted before an order acknowledgment comes.
 
@@ -313,6 +321,7 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
     if not build.change.moves:
         return
     build.record(forced=False)
+    await_ends(desk, outgoing)
     outgoing.turned_away = None
     pace = outgoing.pace
     pace.timeouts = 0

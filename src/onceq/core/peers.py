@@ -23,6 +23,7 @@ from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, Sessio
 from onceq.core.outgoing import attach, delivered, lost
 from onceq.core.stranded import question
 from onceq.core.trust import bind, pinned_to_another
+from onceq.core.untold import ask
 from onceq.model.classes import MessageClass
 
 
@@ -54,6 +55,7 @@ def opened(desk: Desk, item: SessionOpened) -> None:
         served = desk.state.holders[number]
         assert isinstance(served, Outgoing)
         inquire(desk, served)
+        ask(desk, served)
         if served.of_earlier_life(desk.state.stamp):
             question(desk, served)
     desk.act(Ready(item.session))

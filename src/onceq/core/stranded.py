@@ -35,7 +35,7 @@ from onceq.core.ending import owes
 from onceq.core.graves import taker
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer, Stretch
 from onceq.core.lives import gave, next_stream
-from onceq.core.outgoing import release, resend, stir
+from onceq.core.outgoing import await_ends, release, resend, stir
 from onceq.core.records import Change, Move, Op
 from onceq.core.state import ACKS_OWED, DEAD_XACT, IN_DOUBT
 from onceq.model.classes import MessageClass
@@ -205,6 +205,7 @@ def _resolve(desk: Desk, outgoing: Outgoing) -> None:
     outgoing.told.clear()
     outgoing.stranded_s = 0
     outgoing.rewind()
+    await_ends(desk, outgoing)
     outgoing.pace.due_us = outgoing.pace.timeouts = 0
     stir(desk, outgoing)
 

@@ -288,6 +288,10 @@ NOTICE_EVERY_S: Final = 3_600
 DOUBTS_MAX: Final = 50_000
 """Dead letters in doubt that a manager asks about; others stay in doubt (product D6)."""
 
+ENDS_ASKED_S: Final = 14_400
+"""Seconds after which a sender asks again of which acknowledged messages the end will be told; also
+the longest that one waits for what its receiver has forgotten, if that can be reached."""
+
 DOUBT_AGE_S: Final = 345_600
 """Seconds for which a message in doubt without a dead letter is kept, so that its sender can be
 told the truth when its doubt is settled; then he is told that it stays in doubt."""

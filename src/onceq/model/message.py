@@ -102,8 +102,9 @@ class Message:
         copies_to: the queues that it stood for, all of them (FN-16): what MSMQ 3.0 and MSMQ 2.0
             show as the destination. "" where there was one.
         note: Of a dead letter in doubt the class of what ended the wait for it (its time, an
-            operator, the directory); ``SECOND_LETTER`` where its sender has another dead letter,
-            which is the one to return; else 0.
+            operator, the directory), or ``FORGOTTEN_THERE`` or ``TOLD_ALREADY`` where it had been
+            acknowledged and a restore is why nobody tells its end; ``SECOND_LETTER`` where its
+            sender has another dead letter, which is the one to return; else 0.
     """
 
     body: bytes

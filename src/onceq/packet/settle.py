@@ -2,10 +2,12 @@
 
 A sender asks (``Inquiry``) about streams in which messages expired after they were transmitted; the
 receiver answers (``Settlement``) with the numbers that it passed over. And a manager that meets two
-processes with one identity tells both (``TwoLives``). All are express user
-packets to the order queue, class ORDER_ACK, whose body begins with MAGIC and never has the 36 bytes
-of an order acknowledgment. They are sent on sessions only on which both sides have said that they
-understand them, so other managers never see one. Described in ``docs/reference/formats/mqqb.md``.
+processes with one identity tells both (``TwoLives``). A sender that waits to be told how
+acknowledged messages end asks of which of them that will be (``EndsAsked``, ``EndsOpen``). All are
+express user packets to the order queue, class ORDER_ACK, whose body begins with MAGIC and never has
+the 36 bytes of an order acknowledgment. They are sent on sessions only on which both sides have
+said that they understand them, so other managers never see one. Described in
+``docs/reference/formats/mqqb.md``.
 
 Upholds: I24 (entries are counted before they are read).
 """
@@ -34,6 +36,9 @@ _RANGE = struct.Struct("<II")
 TURNED_AWAY = 5
 _TURNED = struct.Struct("<QQB")
 _LIFE = struct.Struct("<16sI")
+ENDS_ASKED, ENDS_OPEN = 6, 7
+_ENDS = struct.Struct("<QII")
+_COUNT = struct.Struct("<H")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +103,40 @@ class TwoLives:
     stamp: int
 
 
+@dataclass(frozen=True, slots=True)
+class EndsAsked:
+    """Of these acknowledged messages the end was not told: of which will it be?
+
+    Attributes:
+        streams: (stream, first number, last number).
+    """
+
+    streams: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StillOpen:
+    """Of the messages of one stream from ``first`` to ``last`` only those in ``open`` (ranges, both
+    ends included) are still here and have an end to be told; ``memory`` says what else is known."""
+
+    first: int
+    last: int
+    memory: Memory
+    open: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndsOpen:
+    """The answer: of which messages the end will be told."""
+
+    streams: tuple[StillOpen, ...]
+
+
+Settling = Inquiry | list[Memory] | TurnedAway | TwoLives | EndsAsked | EndsOpen
+
+
 def is_settling(parts: PacketHeaders) -> bool:
-    """Whether a packet is one of these two."""
+    """Whether a packet is one of these."""
     body = parts.properties.body
     return (
         parts.properties.message_class == MessageClass.ORDER_ACK
@@ -135,9 +172,32 @@ def settlement(
 ) -> bytes:
     """The packet of a settlement."""
     body = _HEAD.pack(MAGIC, SETTLEMENT, 0, len(told), 0, 0)
-    for m in told:
-        body += _TOLD.pack(m.stream, m.since, m.last, m.closed, len(m.passed))
-        body += b"".join(_RANGE.pack(*part) for part in m.passed)
+    body += b"".join(map(_memory, told))
+    return _packet(own, own_message, sent_time, destination_manager, body)
+
+
+def _memory(m: Memory) -> bytes:
+    told = _TOLD.pack(m.stream, m.since, m.last, m.closed, len(m.passed))
+    return told + b"".join(_RANGE.pack(*part) for part in m.passed)
+
+
+def ends_asked(
+    asked: EndsAsked, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
+) -> bytes:
+    """The packet that asks of which messages the end will be told."""
+    body = _HEAD.pack(MAGIC, ENDS_ASKED, 0, len(asked.streams), 0, 0)
+    body += b"".join(_ENDS.pack(*entry) for entry in asked.streams)
+    return _packet(own, own_message, sent_time, destination_manager, body)
+
+
+def ends_open(
+    told: EndsOpen, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
+) -> bytes:
+    """The packet that answers it."""
+    body = _HEAD.pack(MAGIC, ENDS_OPEN, 0, len(told.streams), 0, 0)
+    for one in told.streams:
+        body += _ENDS.pack(one.memory.stream, one.first, one.last) + _memory(one.memory)
+        body += _COUNT.pack(len(one.open)) + b"".join(_RANGE.pack(*part) for part in one.open)
     return _packet(own, own_message, sent_time, destination_manager, body)
 
 
@@ -158,7 +218,7 @@ def two_lives(
     return _packet(own, own_message, sent_time, destination_manager, body)
 
 
-def parse_settling(packet: Buffer) -> Inquiry | list[Memory] | TurnedAway | TwoLives:
+def parse_settling(packet: Buffer) -> Settling:
     """Read one of these packets; raises MalformedPacket."""
     parts = headers(packet)
     try:
@@ -167,7 +227,7 @@ def parse_settling(packet: Buffer) -> Inquiry | list[Memory] | TurnedAway | TwoL
         raise MalformedPacket(f"message {parts.user.message} settles nothing: {error}") from None
 
 
-def _parse(body: bytes) -> Inquiry | list[Memory] | TurnedAway | TwoLives:
+def _parse(body: bytes) -> Settling:
     _, what, kind, count, number, size = _HEAD.unpack_from(body)
     at = _HEAD.size
     if count > INQUIRY_STREAMS_MAX:
@@ -181,15 +241,43 @@ def _parse(body: bytes) -> Inquiry | list[Memory] | TurnedAway | TwoLives:
         return TurnedAway(*_TURNED.unpack_from(body, at))
     if what == TWO_LIVES:
         return TwoLives(*_LIFE.unpack_from(body, at))
+    if what == ENDS_ASKED:
+        return EndsAsked(
+            tuple(_ENDS.unpack_from(body, at + k * _ENDS.size) for k in range(count))
+        )  # fmt: skip
+    if what == ENDS_OPEN:
+        return _parse_open(body, at, count)
     if what != SETTLEMENT:
         raise ValueError(f"kind {what}")
     told = []
     for _ in range(count):
-        stream, since, last, closed, ranges = _TOLD.unpack_from(body, at)
-        at += _TOLD.size
-        if ranges > PASSED_RANGES_MAX:
-            raise ValueError(f"{ranges} ranges")
-        passed = tuple(_RANGE.unpack_from(body, at + k * _RANGE.size) for k in range(ranges))
-        at += ranges * _RANGE.size
-        told.append(Memory(stream, since, last, bool(closed), passed))
+        memory, at = _parse_memory(body, at)
+        told.append(memory)
     return told
+
+
+def _parse_memory(body: bytes, at: int) -> tuple[Memory, int]:
+    """What is known of one stream, and where it ends."""
+    stream, since, last, closed, ranges = _TOLD.unpack_from(body, at)
+    passed, at = _parse_ranges(body, at + _TOLD.size, ranges)
+    return Memory(stream, since, last, bool(closed), passed), at
+
+
+def _parse_ranges(body: bytes, at: int, count: int) -> tuple[tuple[tuple[int, int], ...], int]:
+    if count > PASSED_RANGES_MAX:
+        raise ValueError(f"{count} ranges")
+    ranges = tuple(_RANGE.unpack_from(body, at + k * _RANGE.size) for k in range(count))
+    return ranges, at + count * _RANGE.size
+
+
+def _parse_open(body: bytes, at: int, count: int) -> EndsOpen:
+    found = []
+    for _ in range(count):
+        stream, first, last = _ENDS.unpack_from(body, at)
+        memory, at = _parse_memory(body, at + _ENDS.size)
+        if memory.stream != stream:
+            raise ValueError(f"two streams {stream:#x} and {memory.stream:#x}")
+        (ranges,) = _COUNT.unpack_from(body, at)
+        still, at = _parse_ranges(body, at + _COUNT.size, ranges)
+        found.append(StillOpen(first, last, memory, still))
+    return EndsOpen(tuple(found))

@@ -73,6 +73,7 @@ RELOADED = "settings read again while the manager runs"
 UNDONE_KNOWN = "manager named that knows of what a restore has undone"
 TURNS = "copy of a directory started in the place of another"
 ROLLED_BACK = "copy started that its directory does not tell of"
+UNTOLD = "acknowledged, and in doubt because nobody will tell its end"
 CLASH = "two copies of one identity noticed"
 REPLAYED = "recovery compared with all records since the beginning"
 STILL_KEPT = "transmitted, not acknowledged, and still kept when its sender ended"
@@ -104,7 +105,7 @@ REQUIRED: Final = (
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
 
 OF_LIVES: Final = (
-    HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, TURNS, ROLLED_BACK, CLASH, RELOADED,
+    HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, CLASH, RELOADED,
 )  # fmt: skip
 """Required of a batch in which every world has lives (``lives.py``)."""
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from onceq.core.chunk import REMOVED
-from onceq.core.holders import Outgoing
 from onceq.core.manager import Manager
 from onceq.model.message import Delivery
 from onceq.store.contract import Store
@@ -204,17 +203,6 @@ class Restores:
             del accepted[key]
         accepted.update((key, dict(places)) for key, places in books.accepted.items())
         self.world.tap.put_back(node)
-
-    def never_told(self, node: Node, outgoing: Outgoing) -> bool:
-        """Whether all that an outgoing queue has left was acknowledged, and how it ended is
-        forgotten by whoever was put back."""
-        name = str(outgoing.name).casefold()
-        return not outgoing.unacknowledged and len(outgoing) <= sum(
-            message.node == node.index and self.touched(message, place)
-            for message in self.world.ledger.messages.values()
-            for place in message.places
-            if name in map(str.casefold, place.spellings)
-        )
 
     # ---- what is demanded -------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from onceq.core.manager import Manager
+from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.run import Buffer
 from onceq.packet.decode import decode
 from onceq.packet.settle import parse_settling
@@ -268,6 +269,9 @@ class Tap:
         scale.looked(self.world.marks, self.world.scale, manager)
         self.world.forgetting.look(node, manager)
         self.world.marks[marks.CLASH] += len(manager._desk.watch.clashes)
+        for outgoing in manager.state.outgoing.values():
+            if outgoing.given_up_class in (FORGOTTEN_THERE, TOLD_ALREADY):
+                self.world.marks[marks.UNTOLD] += 1
         for progress in manager.state.progress.values():
             if progress.gaps:
                 self.world.marks[marks.GAP] += 1

@@ -333,11 +333,7 @@ class World:
                 continue
             state = node.engine.manager.state
             for outgoing in state.outgoing.values():
-                if (
-                    len(outgoing)
-                    and "NOWHERE" not in str(outgoing.name)
-                    and not self.restores.never_told(node, outgoing)
-                ):
+                if len(outgoing) and "NOWHERE" not in str(outgoing.name):
                     left.append(
                         f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "
                         f"{outgoing.unacknowledged} unacknowledged, session {outgoing.session}"

@@ -1,4 +1,4 @@
-"""Mistakes about restores and hot backups that simulated worlds with lives find."""
+"""Mistakes about restores and hot backups, most of which simulated worlds with lives find."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from onceq.core import lives, stranded
+from onceq.core import lives, peers, stranded, untold
+from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing
+from onceq.core.holders import Outgoing, Queue
+from onceq.core.records import Move
+from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.store import backup
 from onceq.store.backup import Part
 from onceq.testing import lives as worlds
-from tests.planted.planted import SIM, Planted
+from tests.planted.planted import SIM, Planted, replaced
 
 
 def _with_lives(
@@ -70,7 +73,66 @@ def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stranded, "_fence", lambda desk, outgoing, here: None)
 
 
+def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (peers, untold):
+        monkeypatch.setattr(module, "ask", lambda desk, outgoing: None)
+
+
+def _nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    move = ChangeBuilder.move
+
+    def silent(self: ChangeBuilder, one: Move) -> None:
+        if one.note in (FORGOTTEN_THERE, TOLD_ALREADY):
+            one.heirs = ()
+        move(self, one)
+
+    monkeypatch.setattr(ChangeBuilder, "move", silent)
+
+
+def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = untold._look
+
+    def queues_only(holder: Queue, source: bytes, parts: dict[int, list[untold.Part]]) -> None:
+        if holder.parent is None:
+            look(holder, source, parts)
+
+    monkeypatch.setattr(untold, "_look", queues_only)
+
+
+CASES = "tests/conformance/test_untold.py::test_"
+
 PLANTED = (
+    Planted("ends-are-asked-for-by-nobody", _with_lives(_nobody_asks), SIM),
+    Planted(
+        "ends-are-asked-for-when-a-session-opens-only",
+        replaced(untold, "ring", lambda desk, number: None),
+        CASES + "what_a_receiver_that_was_put_back_has_forgotten_is_in_doubt",
+    ),
+    Planted(
+        "an-end-that-is-under-way-is-forgotten",
+        replaced(untold, "_under_way", lambda desk, guid: False),
+        CASES + "an_end_that_is_under_way_is_waited_for",
+    ),
+    Planted(
+        "what-a-transaction-holds-has-no-end",
+        replaced(untold, "_HERE", (AVAILABLE,)),
+        CASES + "of_what_is_still_there_the_sender_waits_for_the_end",
+    ),
+    Planted(
+        "what-was-moved-aside-has-no-end",
+        _no_subqueues,
+        CASES + "of_what_is_still_there_the_sender_waits_for_the_end",
+    ),
+    Planted(
+        "who-asked-is-not-told-of-a-forgotten-end",
+        _nobody_is_told,
+        CASES + "who_asked_for_bad_news_only_is_told",
+    ),
+    Planted(
+        "an-answer-has-as-many-ranges-as-there-are",
+        replaced(untold, "PASSED_RANGES_MAX", 1 << 20),
+        CASES + "more_ranges_than_fit_into_an_answer_are_asked_for_in_parts",
+    ),
     Planted("a-life-after-a-restore-gives-numbers-again", _with_lives(_same_numbers), SIM),
     Planted("a-restore-leaves-no-record", _with_lives(_not_recorded), SIM),
     Planted("a-hot-backup-lacks-its-last-segment", _with_lives(_one_segment_less), SIM),

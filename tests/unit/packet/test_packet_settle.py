@@ -15,8 +15,13 @@ from onceq.packet.address import Address
 from onceq.packet.arrived import ORDER_ACK, SETTLING, cut
 from onceq.packet.headers import headers
 from onceq.packet.settle import (
+    EndsAsked,
+    EndsOpen,
     Inquiry,
     Memory,
+    StillOpen,
+    ends_asked,
+    ends_open,
     inquiry,
     is_settling,
     parse_settling,
@@ -63,6 +68,29 @@ def test_settlements_come_back_as_they_were(said: list[Memory]) -> None:
     assert parse_settling(packet) == said
 
 
+ends = st.builds(
+    EndsAsked,
+    st.lists(st.tuples(u64, u32, u32), max_size=INQUIRY_STREAMS_MAX).map(tuple),
+)
+still = st.builds(
+    StillOpen, u32, u32, st.builds(Memory, u64, u32, u32, st.booleans(), ranges), ranges
+)
+opened = st.builds(EndsOpen, st.lists(still, max_size=8).map(tuple))
+
+
+@given(ends, opened)
+def test_what_is_asked_and_told_of_ends_comes_back_as_it_was(
+    said: EndsAsked, answered: EndsOpen
+) -> None:
+    one = ends_asked(said, own=A, own_message=1, sent_time=2, destination_manager=B)
+    two = ends_open(answered, own=A, own_message=1, sent_time=2, destination_manager=B)
+    for packet in (one, two):
+        assert is_settling(headers(packet))
+        assert ack_class(headers(packet)) == 0
+        assert len(headers(packet).properties.body) != 36
+    assert (parse_settling(one), parse_settling(two)) == (said, answered)
+
+
 def test_they_are_no_order_acknowledgments_and_these_are_none_of_them() -> None:
     one = order_ack(
         own=A, own_message=1, sent_time=2, address="", destination_manager=B,
@@ -98,6 +126,10 @@ def test_whatever_stands_in_a_body_is_read_or_refused(raw: bytes) -> None:
         b"OQX1\x01\x07" + (INQUIRY_STREAMS_MAX + 1).to_bytes(2, "little") + bytes(600),
         b"OQX1\x02\x00\x01\x00" + bytes(6) + bytes(17)
         + (PASSED_RANGES_MAX + 1).to_bytes(2, "little") + bytes(2000),
+        b"OQX1\x06\x00\x02\x00" + bytes(6) + bytes(31),
+        b"OQX1\x07\x00\x01\x00" + bytes(6) + bytes(16) + bytes(19)
+        + (PASSED_RANGES_MAX + 1).to_bytes(2, "little") + bytes(2000),
+        b"OQX1\x07\x00\x01\x00" + bytes(6) + b"\x01" + bytes(200),
         b"OQX1\x01\x07\x00\x00" + bytes(4) + b"\x02\x00\xff\xff",
     ],
 )  # fmt: skip
