@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from onceq.client.why import stream_why, why
-from onceq.core import inputs
-from onceq.core.standing import ForgetPeer, ResetStream
-from onceq.errors import InvalidParameter, QueueNotFound
+from onceq.core import amending, inputs
+from onceq.core.standing import AcceptClock, ForgetPeer, ResetStream
+from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
+from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.message import Journal
 from onceq.packet.arrived import SETTLING
 from onceq.packet.decode import set_previous
@@ -25,6 +26,7 @@ Q = r"DIRECT=OS:B\private$\q"
 TO_B = r"OS:B\private$\q"
 LOCAL = r"private$\q"
 DEAD = "SYSTEM$;DEADXACT"
+TEN_YEARS_S = 3_652 * 86_400
 
 
 @pytest.fixture
@@ -417,6 +419,84 @@ def test_what_cannot_be_set_back(world: World) -> None:
     world.run(2)
     with pytest.raises(InvalidParameter, match="name one of them"):
         world["B"].ask(lambda o, r: ResetStream(o, r, LOCAL, guid_text(guid), "which?"))
+
+
+# ---- clocks that were ahead ------------------------------------------------------------------
+
+
+def accept(world: World, source: str = "", **more: Any) -> Any:
+    more.setdefault("reason", "its battery was empty")
+    who = source or guid_text(world["A"].identity.guid)
+    return world["B"].ask(lambda o, r: AcceptClock(o, r, who, **more))
+
+
+def ahead(world: World) -> None:
+    """A was started with a clock that was ten years ahead; now it is right."""
+    a = world["A"]
+    a.kill()
+    a.clock.jump(TEN_YEARS_S)
+    a.start()
+    a.clock.jump(-TEN_YEARS_S)
+    a.once(Q, b"1", b"2", journal=Journal.DEADLETTER)
+
+
+def test_a_manager_whose_clock_was_ahead_is_taken_after_an_operators_word(world: World) -> None:
+    ahead(world)
+    world.run(30)
+    assert world["B"].bodies(LOCAL) == []
+    assert "onceq peer accept" in world["A"].look("outgoing-queue", Q).turned_away
+    would = accept(world, dry_run=True)
+    assert would.until - would.begun == STREAM_AHEAD_S_MAX
+    assert abs(would.begun - START_S - TEN_YEARS_S) < 100
+    world.run(30)
+    assert world["B"].bodies(LOCAL) == []
+    assert accept(world).until == would.until
+    world.run(60)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2"]
+    # It stands in the store, and has room for later starts of A with a clock that is right again.
+    world["B"].power_cut()
+    world["B"].start()
+    world["A"].power_cut()
+    world["A"].start()
+    world["A"].once(Q, b"3")
+    world.run(60)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2", b"3"]
+    assert disbelieved(world, "B") == 0
+
+
+def test_what_is_accepted_of_one_clock_holds_for_no_other(world: World) -> None:
+    ahead(world)
+    world.run(30)
+    accept(world)
+    world.run(60)
+    for guid, late in ((STRANGER, TEN_YEARS_S), (world["A"].identity.guid, 2 * TEN_YEARS_S)):
+        before = disbelieved(world, "B")
+        far = (START_S + late) << 32 | 1
+        said = lies.messages(guid, TO_B, [b"x"], stream=far, number=1, sent_s=now_s(world))
+        Foreign(world, guid).call(world["B"]).say(said, recoverable=1)
+        assert disbelieved(world, "B") == before + 1
+    assert world["B"].bodies(LOCAL) == [b"1", b"2"]
+
+
+def test_which_clocks_can_be_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(QueueNotFound, match="no message stream from the future of"):
+        accept(world)
+    for number in range(300):
+        guid = b"stranger%08d" % number
+        far = (START_S + TEN_YEARS_S) << 32 | 1
+        said = lies.messages(guid, TO_B, [b"x"], stream=far, number=1, sent_s=now_s(world))
+        Foreign(world, guid).call(world["B"]).say(said, recoverable=1)
+    engine = world["B"].engine
+    assert engine is not None
+    assert len(engine.manager._desk.watch.refused_ahead) == REFUSED_AHEAD_MAX
+    with pytest.raises(InvalidParameter, match="256 queue managers are meant"):
+        accept(world, guid_text(b"stranger%08d" % 1)[:8])
+    with pytest.raises(InvalidParameter, match="say why"):
+        accept(world, guid_text(b"stranger%08d" % 299), reason=" ")
+    monkeypatch.setattr(amending, "CLOCKS_AHEAD_MAX", 1)
+    accept(world, guid_text(b"stranger%08d" % 299))
+    with pytest.raises(InsufficientResources):
+        accept(world, guid_text(b"stranger%08d" % 298))
 
 
 # ---- names that are taken over ---------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,40 @@ def test_acknowledgments_for_a_stranger_are_given_up_after_a_question(
         }  # fmt: skip
         assert onceq_.json("outgoing", "list") == []
     assert "given up by an operator" in (home / "log.txt").read_text()
+
+
+@pytest.mark.slow
+def test_a_sender_whose_clock_was_ahead_is_taken_after_a_question(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    home = tmp_path / "delta"
+    onceq_ = Shell(home, home, capfd)
+    onceq_("qm", "init", str(home), "--name", "DELTA", "--listen", f"127.0.0.1:{port}")
+    far = {"DELTA": f"127.0.0.1:{port}"}
+    with running(home):
+        onceq_("queue", "create", "private$/q", "--transactional")
+        onceq_("peer", "accept", "GAMMA", "--reason", "why", code=2)
+        assert "queue-not-found" in onceq_.error
+        true, year_ns = time.time_ns, 365 * 86_400 * 10**9
+        monkeypatch.setattr(time, "time_ns", lambda: true() + year_ns)
+        with onceq.open(tmp_path / "g", name="GAMMA", listen="", peers=far, create=True) as gamma:
+            monkeypatch.setattr(time, "time_ns", true)
+            queue = r"DIRECT=OS:DELTA\private$\q"
+            gamma.send(queue, b"1", transactional=True)
+            with onceq.connect(str(home)) as delta:
+                while "peer accept" not in gamma.outgoing_queue(queue)["turned_away"]:
+                    with pytest.raises(errors.ReceiveTimeout):
+                        delta.receive(r"private$\q", timeout=0.05)
+                who = ("peer", "accept", gamma.id[:8], "--reason", "an empty battery")
+                assert "would be done: take the streams of" in onceq_(*who, "--dry-run")
+                onceq_(*who, code=2)
+                assert "nothing was changed" in onceq_.error
+                said = onceq_.json(*who, "--yes")
+                assert isinstance(said, dict)
+                assert (said["id"], said["reason"]) == (gamma.id, "an empty battery")
+                gamma.resend(queue)
+                assert delta.receive(r"private$\q", timeout=30).body == b"1"
 
 
 @pytest.fixture

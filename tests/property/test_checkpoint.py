@@ -297,6 +297,7 @@ def busy() -> Node:
     assert a.engine is not None
     number = next(iter(a.engine.manager.state.outgoing.values())).number
     setup(a, "bound", name="os:b", guid=bytes(15).hex() + "07", since_s=START_S, by_hand=True)
+    setup(a, "clock-ahead", source=(b"C" * 16).hex(), until_s=START_S, at_s=START_S, reason="why")
     setup(a, "restored", at_s=START_S, taken_s=START_S - 9, position=5, told=True)
     setup(a, "undone", manager=(b"U" * 16).hex(), knows="a later stream", at_s=START_S)
     setup(a, "alias", number=number, name=r"DIRECT=OS:C\private$\far")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, as_json, core_of, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, core_of, manager
 from onceq.client.tracking import Ending
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound, UsageError
@@ -57,6 +57,42 @@ def forget_peer(
         out.dump({**found, "dry_run": dry_run})
         return
     out.line(f"would be done: {text}" if dry_run else text)
+
+
+@peer_app.command("accept")
+def accept_clock(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="MANAGER", help="The other one: its name, or the beginning of its GUID."
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")],
+    yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Take the messages of a queue manager whose clock was days ahead when it started.
+
+    They are refused as being from the future, and stay so when that clock is right again. Say so
+    only of one that you know: who speaks in its name can make its messages stale until then
+    ('onceq stream reset' sets that right).
+    """
+    with manager(qm) as connection:
+        said = connection.accept_clock(source, reason=reason, dry_run=True)
+        if not dry_run:
+            agreed(f"{_clock_text(said)}; do it?", yes=yes)
+            said = connection.accept_clock(source, reason=reason)
+    if as_json(json):
+        out.dump(said)
+        return
+    out.line(("would be done: " if dry_run else "done: ") + _clock_text(said))
+
+
+def _clock_text(said: dict[str, Any]) -> str:
+    who = said["name"] or said["id"]
+    return (
+        f"take the streams of {who}, of which the latest begins at {out.when(said['begun'])}, if "
+        f"they begin no later than {out.when(said['until'])}"
+    )
 
 
 UNKNOWN = 6

@@ -97,6 +97,29 @@ class Operating:
         head = frames.StreamHead("forget-peer", name, "", "", dry_run=dry_run)
         return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
 
+    def accept_clock(self, source: str, *, reason: str, dry_run: bool = False) -> dict[str, Any]:
+        """Take the streams of a queue manager whose clock was days ahead when it started.
+
+        They are refused as being from the future, and go on to be: each start of that manager takes
+        a later stamp than the one before. Say so only of one that you know.
+
+        Args:
+            source: The manager: its name, or the beginning of its GUID. Something of it must have
+                been refused since this manager was started.
+            reason: Why; it is recorded.
+            dry_run: Only say what would happen.
+
+        Returns:
+            id, name, begun (second in which the stream claims to begin), until (the last second in
+            which a stream of it may begin from now on), reason, dry_run.
+
+        Raises:
+            QueueNotFound: Nothing of it was refused.
+            InvalidParameter: Several are meant, or no reason is given.
+        """
+        head = frames.StreamHead("accept-clock", "", source, reason, dry_run=dry_run)
+        return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
+
     def eod_send_info(self, destination: str) -> dict[str, Any]:
         """EodGetSendInfo of an outgoing queue: its eleven items.
 
@@ -333,6 +356,13 @@ class AsyncOperating:
     async def peers(self) -> list[dict[str, Any]]:
         """Who answers under the names that were connected to: name, id, since, connected."""
         return cast(list[dict[str, Any]], await self._look("peers"))
+
+    async def accept_clock(
+        self, source: str, *, reason: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Take the streams of a queue manager whose clock was days ahead when it started."""
+        head = frames.StreamHead("accept-clock", "", source, reason, dry_run=dry_run)
+        return cast(dict[str, Any], await self.run(plans.ask(Code.STREAM, head)))
 
     async def forget_peer(self, name: str, *, dry_run: bool = False) -> dict[str, Any]:
         """Let another queue manager answer under a name (``pin_peers``); gives who did."""

@@ -1,8 +1,11 @@
-"""Operators set right what others have said: incoming streams that were moved.
+"""Operators set right what others have said: incoming streams that were moved, and clocks.
 
 A stream that a liar, or a sender with a wrong clock, has moved ahead makes what its sender says
 truly stale. An operator sets it back, to the stream before if that is remembered, so that
 repetitions of what had arrived in it are known for what they are; the reason is on record.
+
+A manager that was once started with a clock which was days ahead is refused for as long as it was
+ahead, since its streams only rise. An operator who knows that it is honest has them taken.
 
 Upholds: I4, as far as the stream before is remembered; I6.
 """
@@ -13,20 +16,23 @@ from onceq.core.desk import Desk
 from onceq.core.holders import Progress
 from onceq.core.management import leads_to
 from onceq.core.resolve import find_queue
-from onceq.core.standing import ForgetPeer, PeerView, ResetStream, StreamReset
-from onceq.errors import InvalidParameter, OnceqError, QueueNotFound
+from onceq.core.standing import (
+    AcceptClock,
+    ClockAccepted,
+    ForgetPeer,
+    PeerView,
+    ResetStream,
+    StreamReset,
+)
+from onceq.core.trust import STAMP_SHIFT
+from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import guid_text
-from onceq.model.limits import REASON_CHARS_MAX
+from onceq.model.limits import CLOCKS_AHEAD_MAX, REASON_CHARS_MAX, STREAM_AHEAD_S_MAX
 
 
 def reset_stream(desk: Desk, item: ResetStream) -> None:
     """Set a stream back."""
-    reason = item.reason.strip()
-    if not reason or len(reason) > REASON_CHARS_MAX:
-        raise InvalidParameter(
-            f"a stream is set back for a reason of 1 to {REASON_CHARS_MAX} characters: whoever "
-            "looks at it next year wants to know"
-        )
+    reason = _reason(item.reason)
     progress = _find(desk, item.queue, item.source)
     before = None if item.whole else desk.state.memories.before(progress)
     done = StreamReset(
@@ -46,6 +52,51 @@ def reset_stream(desk: Desk, item: ResetStream) -> None:
         desk.act_notice("an incoming stream was set back by an operator", queue=progress.key,
                         source=done.source, reason=reason)  # fmt: skip
     desk.answer(item.owner, item.request, done)
+
+
+def accept_clock(desk: Desk, item: AcceptClock) -> None:
+    """Take the streams of a manager whose clock was ahead.
+
+    It may start again before its clock is right, and each start takes a stamp above the last; so
+    there is as much room above the stream that was refused as clocks are allowed to differ.
+    """
+    reason = _reason(item.reason)
+    found = [guid for guid in desk.watch.refused_ahead if desk.is_called(guid, item.source)]
+    if not found:
+        raise QueueNotFound(
+            f"no message stream from the future of {item.source or 'nobody'} was refused since the "
+            "start; 'outgoing why' at the sender says what is turned away"
+        )
+    if len(found) > 1:
+        names = ", ".join(guid_text(guid) for guid in found[:4])
+        raise InvalidParameter(f"{len(found)} queue managers are meant ({names}): name one of them")
+    (guid,) = found
+    clocks = desk.state.clocks_ahead
+    if not clocks.until_s(guid) and len(clocks) >= CLOCKS_AHEAD_MAX:
+        raise InsufficientResources(f"{CLOCKS_AHEAD_MAX} queue managers with a clock ahead already")
+    begun_s = desk.watch.refused_ahead[guid] >> STAMP_SHIFT
+    until_s = begun_s + STREAM_AHEAD_S_MAX
+    if not item.dry_run:
+        desk.setup("clock-ahead", source=guid.hex(), until_s=until_s, at_s=desk.now.wall_s,
+                   reason=reason)  # fmt: skip
+        del desk.watch.refused_ahead[guid]
+        desk.act_notice(
+            "an operator has the streams of a clock that was ahead taken", source=guid_text(guid),
+            begun=begun_s, until=until_s, reason=reason,
+        )  # fmt: skip
+    desk.answer(item.owner, item.request, ClockAccepted(
+        guid_text(guid), desk.name_of(guid), begun_s, until_s, reason, item.dry_run,
+    ))  # fmt: skip
+
+
+def _reason(text: str) -> str:
+    reason = text.strip()
+    if not reason or len(reason) > REASON_CHARS_MAX:
+        raise InvalidParameter(
+            f"say why, in 1 to {REASON_CHARS_MAX} characters: whoever looks at it next year wants "
+            "to know"
+        )
+    return reason
 
 
 def peers(desk: Desk) -> tuple[PeerView, ...]:
@@ -83,13 +134,7 @@ def _find(desk: Desk, queue: str, source: str) -> Progress:
         for progress in desk.state.progress.values()
         if progress.key == queue.casefold() or (local is not None and leads_to(progress, local))
     ]
-    who = source.casefold()
-    found = [
-        progress
-        for progress in found
-        if who and (guid_text(progress.source).startswith(who)
-        or desk.name_of(progress.source).casefold() == who)
-    ]  # fmt: skip
+    found = [progress for progress in found if desk.is_called(progress.source, source)]
     if not found:
         raise QueueNotFound(
             f"no message stream from {source or 'nobody'} leads to {queue}; 'stream list' shows "

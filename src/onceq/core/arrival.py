@@ -51,18 +51,16 @@ from onceq.core.stranded import acked_strangely
 from onceq.core.strangers import sweep, unasked_room
 from onceq.core.tracing import trace_arrival
 from onceq.core.trust import (
-    FUTURE,
     believes_final_ack,
     believes_order_ack,
-    disbelieve,
-    from_the_future,
+    refused_as_future,
     speaks_for,
     unknown_routers,
 )
 from onceq.core.turning import turn_away
 from onceq.core.wishes import quiet
 from onceq.model.classes import MessageClass, class_name
-from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.identity import NO_GUID
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet import settle
@@ -195,8 +193,7 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     progress = desk.state.progress.get((run.source, key))
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     count = len(run.packets)
-    if run.stream > stream and from_the_future(desk, run.stream):
-        disbelieve(desk, peer, FUTURE, source=guid_text(run.source), stream=f"{run.stream:#018x}")
+    if run.stream > stream and refused_as_future(desk, peer, run.source, run.stream):
         turn_away(desk, peer, run, settle.FUTURE, here=stream)
         return True
     judgment = judge(

@@ -25,6 +25,7 @@ from onceq.core.watch import Watch
 from onceq.errors import OnceqError, SendFailed
 from onceq.model.branch import Phase
 from onceq.model.directory import Snapshot
+from onceq.model.identity import guid_text
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, RETURN_ADDRESSES_MAX, Settings
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
@@ -342,6 +343,13 @@ class Desk:
     def name_of(self, guid: bytes) -> str:
         """Computer name of a manager, or "" where it is not known."""
         return self.identity.name if guid == self.identity.guid else self.names.get(guid, "")
+
+    def is_called(self, guid: bytes, who: str) -> bool:
+        """Whether an operator means a manager: by its name, or by the beginning of its GUID."""
+        said = who.casefold()
+        return bool(said) and (
+            guid_text(guid).startswith(said) or self.name_of(guid).casefold() == said
+        )
 
     def came_from(self, source: bytes, address: str) -> None:
         """Note where acknowledgments to a manager go: an address, or "" for its identity only."""

@@ -413,6 +413,7 @@ Input = (
     | SteerOutgoing
     | standing.ResetStream
     | standing.ForgetPeer
+    | standing.AcceptClock
     | Look
     | directory.EditDirectory
     | directory.DirectoryChanged

@@ -106,7 +106,7 @@ from onceq.core.resolve import index_by_guid
 from onceq.core.restored import PutBack
 from onceq.core.settings import Reconfigure
 from onceq.core.spoiling import Scrubbed, Spoiled
-from onceq.core.standing import ForgetPeer, ResetStream
+from onceq.core.standing import AcceptClock, ForgetPeer, ResetStream
 from onceq.core.state import DOUBTS_KEPT, Identity, State
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
@@ -352,6 +352,7 @@ def _rules() -> dict[type[Any], Callable[[Desk, Any], None]]:
         Reject: claims.reject,
         Relocate: _relocate,
         Remove: receive.remove,
+        AcceptClock: amending.accept_clock,
         ForgetPeer: amending.forget_peer,
         ResetStream: amending.reset_stream,
         RollbackBranch: branches.rollback,

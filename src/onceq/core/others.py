@@ -6,7 +6,9 @@ Upholds: I24 (small entries, in bounded tables).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,44 @@ class Reset:
     reason: str
     stream: int
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedClock:
+    """An operator takes the streams of a manager that begin no later than ``until_s``."""
+
+    until_s: int
+    at_s: int
+    reason: str
+
+
+class ClocksAhead:
+    """Managers whose clock was ahead when they started, as an operator has said (``trust.py``)."""
+
+    def __init__(self) -> None:
+        self._accepted: dict[bytes, AcceptedClock] = {}
+
+    def __len__(self) -> int:
+        return len(self._accepted)
+
+    def until_s(self, guid: bytes) -> int:
+        """The last second in which a stream of a manager may begin; 0: nobody has said."""
+        found = self._accepted.get(guid)
+        return 0 if found is None else found.until_s
+
+    def apply(self, values: dict[str, Any]) -> None:
+        """From a record."""
+        accepted = AcceptedClock(values["until_s"], values["at_s"], values["reason"])
+        self._accepted[bytes.fromhex(values["source"])] = accepted
+
+    def dump(self) -> list[list[Any]]:
+        """For a checkpoint."""
+        return [[g.hex(), a.until_s, a.at_s, a.reason] for g, a in self._accepted.items()]
+
+    def load(self, values: Iterable[tuple[str, int, int, str]]) -> None:
+        """From a checkpoint."""
+        for guid, until_s, at_s, reason in values:
+            self._accepted[bytes.fromhex(guid)] = AcceptedClock(until_s, at_s, reason)
 
 
 @dataclass(slots=True)

@@ -18,9 +18,8 @@ from onceq.core.desk import Desk
 from onceq.core.holders import Peer
 from onceq.core.records import Advance, Change
 from onceq.core.strangers import known
-from onceq.core.trust import FUTURE, disbelieve, from_the_future
+from onceq.core.trust import refused_as_future
 from onceq.core.turning import note
-from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX, STRANGERS_SHARE, STREAMS_MAX
 from onceq.packet.settle import Inquiry, Memory, settlement
 
@@ -59,9 +58,9 @@ def _note_gone(desk: Desk, peer: Peer, key: str, stream: int, live_from: int) ->
     if progress is None and len(state.progress) >= room:
         return
     here, last = (progress.stream, progress.last) if progress is not None else (0, 0)
-    if stream > here and from_the_future(desk, stream):
-        disbelieve(desk, peer, FUTURE, source=guid_text(peer.peer), stream=f"{stream:#018x}")
-    elif stream > here or (stream == here and live_from - 1 > last):
+    if stream > here and refused_as_future(desk, peer, peer.peer, stream):
+        return
+    if stream > here or (stream == here and live_from - 1 > last):
         change = Change(desk.now.wall_s)
         change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
         desk.record(change)

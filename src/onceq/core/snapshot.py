@@ -76,6 +76,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         ],
         "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
         "bound": state.bindings.dump(),
+        "ahead": state.clocks_ahead.dump(),
         "answering": list(state.answering),
         "heard": [[guid.hex(), at_s] for guid, at_s in state.first_heard.items()],
         "served": [
@@ -153,6 +154,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
     state.bindings.load(head.get("bound", ()))
+    state.clocks_ahead.load(head.get("ahead", ()))
     for number in head.get("answering", ()):
         answering = state.holders[number]
         assert isinstance(answering, Outgoing)

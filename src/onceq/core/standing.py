@@ -62,3 +62,36 @@ class PeerView:
     id: str
     since: int
     connected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptClock:
+    """Take the streams of a manager whose clock was ahead when it started. Answer: ClockAccepted.
+
+    Attributes:
+        source: The manager: its name, or the beginning of its GUID.
+        reason: Why; it is recorded.
+        dry_run: Only say what would happen.
+    """
+
+    owner: int
+    request: int
+    source: str
+    reason: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAccepted:
+    """A manager whose streams from the future are taken.
+
+    ``begun`` is the second in which the latest one that was refused claims to begin; ``until`` the
+    last second in which one of them may.
+    """
+
+    id: str
+    name: str
+    begun: int
+    until: int
+    reason: str
+    dry_run: bool

@@ -22,18 +22,11 @@ from onceq.core.chunk import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.damage_table import Damages
 from onceq.core.doubt_table import Doubt, Doubts, Memories
 from onceq.core.group_table import Groups
-from onceq.core.holders import (
-    TRANSACTIONAL_LANE,
-    Holder,
-    Outgoing,
-    Progress,
-    Queue,
-    Reset,
-    lookup_id,
-)
+from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue, lookup_id
 from onceq.core.identity import Identity as Identity
 from onceq.core.lane import Lane
 from onceq.core.life_table import Lives
+from onceq.core.others import ClocksAhead, Progress, Reset
 from onceq.core.outcomes import Outcomes
 from onceq.core.properties import journal_of, restore_properties
 from onceq.core.receipt_table import Receipts
@@ -99,7 +92,7 @@ class State:
         """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
         self.streams: dict[int, Outgoing] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
-        self.bindings = Bindings()
+        self.bindings, self.clocks_ahead = Bindings(), ClocksAhead()
         self.first_heard: dict[bytes, int] = {}
         """Second in which the first message stream of a manager was noted."""
         self.answering: dict[int, None] = {}
@@ -597,9 +590,9 @@ class State:
         elif setup.what == "stream-reset":
             self._reset(values)
         elif setup.what == "receipts":
-            source, left = bytes.fromhex(values["source"]), values.get("left", 0)
-            queue = values.get("queue", "")
-            self.receipts.learn(source, values["stream"], values["name"], left=left, queue=queue)
+            self.receipts.apply(values)
+        elif setup.what == "clock-ahead":
+            self.clocks_ahead.apply(values)
         else:
             return self._apply_numbers(setup) or self._apply_damage(setup)
         return True

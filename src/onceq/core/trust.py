@@ -22,7 +22,7 @@ from onceq.core.resolve import outgoing_for
 from onceq.core.state import ORDER_QUEUE_NUMBER
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.limits import STREAM_AHEAD_S_MAX
+from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.names import parse_format_name
 from onceq.packet.acks import FinalAck, OrderAck
 from onceq.packet.arrived import ArrivedRun
@@ -174,12 +174,25 @@ def unknown_routers(desk: Desk) -> list[Outgoing]:
     return list(found.values())
 
 
-def from_the_future(desk: Desk, stream: int) -> bool:
-    """Whether a stream claims to begin later than any clock in use can be ahead of this one.
+def refused_as_future(desk: Desk, peer: Peer, source: bytes, stream: int) -> bool:
+    """Whether a stream is refused because it claims to begin later than any clock in use can be
+    ahead of this one.
 
-    What is in order behind it would be stale until then, so it is never recorded.
+    What is in order behind it would be stale until then, so it is never recorded. It may be true
+    all the same, of a manager that was once started with a wrong clock: an operator who knows that
+    says so (``ClocksAhead``).
     """
-    return stream >> STAMP_SHIFT > desk.now.wall_s + STREAM_AHEAD_S_MAX
+    begun_s = stream >> STAMP_SHIFT
+    if begun_s <= desk.now.wall_s + STREAM_AHEAD_S_MAX:
+        return False
+    if begun_s <= desk.state.clocks_ahead.until_s(source):
+        return False
+    refused = desk.watch.refused_ahead
+    if source not in refused and len(refused) >= REFUSED_AHEAD_MAX:
+        del refused[next(iter(refused))]
+    refused[source] = max(stream, refused.get(source, 0))
+    disbelieve(desk, peer, FUTURE, source=guid_text(source), stream=f"{stream:#018x}")
+    return True
 
 
 # ---- who answers under a name ---------------------------------------------------------------

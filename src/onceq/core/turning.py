@@ -21,7 +21,8 @@ from onceq.packet.settle import FUTURE, NO_ROOM, STALE, TurnedAway, turned_away
 TOLD_EVERY_US = 5_000_000
 WORDS = {
     STALE: "it is in a newer stream and takes these for old repetitions",
-    FUTURE: "this stream begins in its future: one of the two clocks is wrong by days",
+    FUTURE: "this stream begins in its future: a clock is wrong by days, or was when this manager "
+    "started; 'onceq peer accept' over there takes what is honest",
     NO_ROOM: "it has no room for what strangers leave behind",
 }
 

@@ -41,3 +41,5 @@ class Watch:
     """By GUID: the latest life of another manager."""
     clashes: dict[bytes, Clash] = field(default_factory=dict)
     """By GUID: identities that two managers use."""
+    refused_ahead: dict[bytes, int] = field(default_factory=dict)
+    """By GUID: its latest stream that was refused for being from the future (``trust.py``)."""

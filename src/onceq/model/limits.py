@@ -231,6 +231,13 @@ STREAM_AHEAD_S_MAX: Final = 2 * 86_400
 clocks of managers differ by hours where time zones are set wrongly, and everything a sender began
 at its true time would be stale until then."""
 
+REFUSED_AHEAD_MAX: Final = 256
+"""Managers whose streams from the future were refused and that an operator can ask about; the
+oldest is forgotten, and noted again when it is refused again."""
+
+CLOCKS_AHEAD_MAX: Final = 1_024
+"""Managers of which an operator may say that their clock was ahead."""
+
 OUTGOING_NAMES_MAX: Final = 200_000
 """Further names of outgoing queues that are remembered: two more for each destination."""
 

@@ -17,7 +17,7 @@ from onceq.core import inputs, places
 from onceq.core.branching import PrepareBranch
 from onceq.core.directory import EditDirectory
 from onceq.core.holding import Grip, HoldLog
-from onceq.core.standing import ForgetPeer, ResetStream
+from onceq.core.standing import AcceptClock, ForgetPeer, ResetStream
 from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertyType,
@@ -339,10 +339,12 @@ def _simple(owner: int, request: int, code: int, head: Any) -> inputs.Input:
         if code == Code.STREAM:
             if head.action == "forget-peer":
                 return ForgetPeer(owner, request, head.queue, head.dry_run)
-            if head.action != "reset":
+            if head.action not in ("reset", "accept-clock"):
                 raise InvalidParameter(f"a stream cannot be {said(head.action)}: reset")
             if not is_text(head.reason):
                 raise InvalidParameter(f"{said(head.reason)} is no reason that can be kept")
+            if head.action == "accept-clock":
+                return AcceptClock(owner, request, head.source, head.reason, head.dry_run)
             return ResetStream(
                 owner, request, head.queue, head.source, head.reason, head.whole, head.dry_run
             )

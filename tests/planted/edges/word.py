@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from onceq.core.standing import AcceptClock
 from onceq.core.steering import Steer
+from onceq.model.time import NEVER_S
 from tests.planted.planted import SIM, Planted
 
 WORD = "tests/conformance/test_word.py::"
@@ -149,6 +153,32 @@ def _answers_are_given_up_in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Desk, "act_notice", lambda *_, **__: None)
 
 
+def _an_accepted_clock_has_no_end(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.others import ClocksAhead
+
+    patch.setattr(ClocksAhead, "until_s", lambda self, guid: NEVER_S if len(self) else 0)
+
+
+def _an_accepted_clock_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.others import ClocksAhead
+
+    patch.setattr(ClocksAhead, "load", lambda *_: None)
+
+
+def _a_dry_run_accepts(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core import amending
+    from onceq.core.manager import Manager
+
+    accept = amending.accept_clock
+    original = Manager.__init__
+
+    def init(self: Manager, *arguments: object, **more: object) -> None:
+        original(self, *arguments, **more)  # type: ignore[arg-type]
+        self._rules[AcceptClock] = lambda desk, item: accept(desk, replace(item, dry_run=False))
+
+    patch.setattr(Manager, "__init__", init)
+
+
 def _names_are_not_pinned(patch: pytest.MonkeyPatch) -> None:
     from onceq.core import peers
 
@@ -186,6 +216,18 @@ PLANTED = (
     Planted(
         "as-many-connections-as-wanted", _as_many_connections_as_strangers_want,
         STRANGERS + "test_few_connections_are_tried_for_strangers",
+    ),
+    Planted(
+        "an-accepted-clock-has-no-end", _an_accepted_clock_has_no_end,
+        WORD + "test_what_is_accepted_of_one_clock_holds_for_no_other",
+    ),
+    Planted(
+        "an-accepted-clock-is-forgotten", _an_accepted_clock_is_forgotten,
+        "tests/property/test_checkpoint.py::test_every_part_of_a_checkpoint_is_compared",
+    ),
+    Planted(
+        "a-dry-run-accepts-a-clock", _a_dry_run_accepts,
+        WORD + "test_a_manager_whose_clock_was_ahead_is_taken_after_an_operators_word",
     ),
     Planted(
         "tidy-gives-up-answers", _tidy_gives_up_answers,
