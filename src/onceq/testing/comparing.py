@@ -139,10 +139,17 @@ class _Form:
 def _names(value: Any) -> Sequence[str]:
     """Attributes of an object, but for the fleeting ones."""
     kind = type(value)
-    declared, fleeting = _declared(cast(Hashable, kind))
-    found = declared.union(getattr(value, "__dict__", ())) if kind.__dictoffset__ else declared
+    has = tuple(value.__dict__) if kind.__dictoffset__ else ()
+    found = _compared(cast(Hashable, kind), has)
     assert found, f"{value!r} cannot be compared"
-    return sorted(found - fleeting)
+    return found
+
+
+@cache
+def _compared(kind: type, has: tuple[str, ...]) -> Sequence[str]:
+    """Names that are compared, of objects of a class that have these besides the declared ones."""
+    declared, fleeting = _declared(cast(Hashable, kind))
+    return sorted(declared.union(has) - fleeting)
 
 
 @cache
