@@ -5,13 +5,18 @@ Sometimes a kind of fault is off altogether: quiet corners hide bugs too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from random import Random
+from typing import Final
 
 from onceq.model.limits import Settings
 
 MS, SECOND, MINUTE, HOUR = 1_000, 1_000_000, 60_000_000, 3_600_000_000
 
+TRANSACTIONS_MIN: Final = 5
+SHARED_MIN: Final = 2
+KB: Final = 1 << 10
+SEGMENT_MIN: Final = 8 * KB
 IDLE_US = 6 * HOUR
 """Time after which a transaction is forgotten."""
 
@@ -82,14 +87,49 @@ class Options:
     deaths: float
     """Share of the steps of an application with partners at which it dies."""
     database_every_us: int
+    size: float = 1.0
+    """Of what the draw says: see ``sized``."""
 
 
-def draw(rng: Random, *, size: float = 1.0) -> Options:
-    """Draw a world.
+SIZES: Final = {0.3: 12, 0.6: 4, 1.0: 4}
+"""Sizes of worlds, and how many of twenty have each. Most mistakes show in a small story, and many
+small worlds are more different from each other than a few large ones; some show only when much has
+come together."""
 
-    Args:
-        size: Scale of the number of transactions.
+
+def draw_size(rng: Random) -> float:
+    """How large a world is."""
+    return rng.choices(list(SIZES), list(SIZES.values()))[0]
+
+
+def sized(options: Options, size: float) -> Options:
+    """The same world with less in it, or more: fewer transactions in a shorter time.
+
+    Faults come the more often the smaller it is, but fewer of them; and the sizes that depend on
+    how much is written (segments, checkpoints) follow, or a small world would never reach them.
     """
+    if size == 1:
+        return options
+    often = {
+        field.name: int(getattr(options, field.name) * size**0.5)
+        for field in fields(options)
+        if field.name.endswith("every_us")
+    }
+    written = int(options.settings.checkpoint_log_bytes * size)
+    return replace(
+        options,
+        size=size,
+        transactions=max(int(options.transactions * size), TRANSACTIONS_MIN),
+        shared=options.shared and max(int(options.shared * size), SHARED_MIN),
+        safety_us=int(options.safety_us * size),
+        segment_bytes=max(int(options.segment_bytes * size) // KB * KB, SEGMENT_MIN),
+        settings=replace(options.settings, checkpoint_log_bytes=written),
+        **often,  # type: ignore[arg-type]
+    )
+
+
+def draw(rng: Random) -> Options:
+    """Draw a world of size 1."""
 
     def sometimes(value: int, share: float = 0.6) -> int:
         return value if rng.random() < share else 0
@@ -99,7 +139,7 @@ def draw(rng: Random, *, size: float = 1.0) -> Options:
         return drawn if rng.random() < share else 0.0
 
     safety = rng.choice([10 * MINUTE, HOUR, 6 * HOUR, 50 * HOUR])
-    transactions = max(int(rng.randint(30, 90) * size), 5)
+    transactions = rng.randint(30, 90)
     options = Options(
         managers=rng.choice([2, 2, 3, 3, 4, 5]),
         queues=rng.randint(1, 4),

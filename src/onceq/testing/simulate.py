@@ -2,6 +2,7 @@
 
 make sim SEEDS=300          that many worlds, beginning with one given by the commit
 make sim SEED=0x1f3         one world, with its story
+make sim SEED=0x1f3@1       the same seed, but a world of size 1, whatever the seed says of it
 """
 
 from __future__ import annotations
@@ -50,13 +51,16 @@ class Result:
     violation: str = ""
     story: tuple[str, ...] = ()
     processor_s: float = 0.0
+    size: float = 0
+    """That was asked for; 0: the seed's."""
 
 
 @contextmanager
-def small_world() -> Iterator[None]:
+def small_world(size: float = 1) -> Iterator[None]:
     """Thresholds that fit a log of kilobytes, not of gigabytes; and no log lines."""
     before = upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES
-    upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES = 32 << 10, 64 << 10
+    upkeep.SLACK_BYTES = int((32 << 10) * size)
+    upkeep.IDLE_LOG_BYTES = int((64 << 10) * size)
     lines = logging.getLogger("onceq")
     spoke, lines.disabled = not lines.disabled, True
     try:
@@ -66,13 +70,13 @@ def small_world() -> Iterator[None]:
         lines.disabled = not spoke
 
 
-def run_seed(seed: int, *, whole_story: bool = False) -> Result:
-    """Live through one world."""
+def run_seed(seed: int, *, whole_story: bool = False, size: float = 0) -> Result:
+    """Live through one world; ``size`` 0: as large as the seed says."""
     begun = time.process_time()
-    world = World(seed, whole_story=whole_story)
+    world = World(seed, whole_story=whole_story, size=size)
     violation, story = "", tuple[str, ...]()
     try:
-        with small_world():
+        with small_world(world.options.size):
             world.run()
     except Violation as error:
         violation = str(error)
@@ -82,7 +86,7 @@ def run_seed(seed: int, *, whole_story: bool = False) -> Result:
         story = tuple(world.trace.story())
     return Result(
         seed, world.trace.hash, world.trace.events, world.now // 1_000_000, world.marks,
-        world.verdict.ends, violation, story, time.process_time() - begun,
+        world.verdict.ends, violation, story, time.process_time() - begun, size,
     )  # fmt: skip
 
 
@@ -141,18 +145,24 @@ def hash_in_other_process(seeds: list[int], hash_seed: str) -> list[str]:
     return found.stdout.split()
 
 
+def parsed(text: str) -> tuple[int, float]:
+    """A seed as people write it, ``0x98`` or ``0x98@1``: the seed, and the size of the world."""
+    seed, _, size = text.partition("@")
+    return int(seed, 0), float(size or 0)
+
+
 def describe(result: Result) -> str:
     """A failure: how to see it again, what is wrong, and how it came about."""
     also = " ARGS=--lives" if lives.SHARE else ""
-    lines = [f"make sim SEED={result.seed:#x}{also}", f"    {result.violation}", *result.story]
-    return "\n".join(lines)
+    seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
+    return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
 
 def main(argv: list[str]) -> int:
     """See the module; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make sim", description="Simulated worlds.")
     parser.add_argument("--seeds", type=int, default=marks.BATCH)
-    parser.add_argument("--seed", type=lambda text: int(text, 0))
+    parser.add_argument("--seed", type=parsed, help="0x98, or 0x98@1: a world of that size")
     parser.add_argument("--first", type=lambda text: int(text, 0))
     parser.add_argument("--log", action="store_true", help="with --seed: the whole story")
     parser.add_argument("--lives", action="store_true",
@@ -162,7 +172,7 @@ def main(argv: list[str]) -> int:
         lives.everywhere()
     write = sys.stdout.write
     if arguments.seed is not None:
-        return _one(arguments.seed, whole_story=arguments.log)
+        return _one(*arguments.seed, whole_story=arguments.log)
     first = arguments.first
     if first is not None:
         seeds = [first + index for index in range(arguments.seeds)]
@@ -203,8 +213,8 @@ def main(argv: list[str]) -> int:
     return 1 if failed or lacking else 0
 
 
-def _one(seed: int, *, whole_story: bool) -> int:
-    result = run_seed(seed, whole_story=whole_story)
+def _one(seed: int, size: float, *, whole_story: bool) -> int:
+    result = run_seed(seed, whole_story=whole_story, size=size)
     sys.stdout.write(
         f"seed {seed:#x}: {result.events} events, {result.virtual_s / 3600:.1f} virtual hours, "
         f"trace {result.hash}\n    {dict(result.marks)}\n    {dict(sorted(result.ends.items()))}\n"

@@ -33,7 +33,7 @@ from onceq.testing.marks import Marks
 from onceq.testing.network import SimNetwork
 from onceq.testing.node import Node
 from onceq.testing.operators import Operators
-from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw
+from onceq.testing.options import HOUR, MINUTE, SECOND, Options, draw, draw_size, sized
 from onceq.testing.reloads import Reloads
 from onceq.testing.restores import Restores
 from onceq.testing.rot import Rot
@@ -60,17 +60,19 @@ class World:
 
     def __init__(
         self, seed: int, options: Options | None = None, *, whole_story: bool = False,
-        keep: Keep | None = None,
+        keep: Keep | None = None, size: float = 0,
     ) -> None:  # fmt: skip
         """Make it; nothing happens yet.
 
         Args:
+            size: Of the world (``options.sized``); 0: the seed says it.
             keep: Makes what writes the history of a manager; None: there are no histories.
         """
         self.seed = seed
         self.keep: Keep = keep or _no_history
         self.now = 0
-        self.options = options or draw(self.stream("options"))
+        size = size or draw_size(Random(f"{seed}/size"))
+        self.options = options or sized(draw(self.stream("options")), size)
         self.lives = Lives(self)
         self.options = self.lives.fitted(self.options)
         self.scale = scale.draw(Random(f"{seed}/scale"))
