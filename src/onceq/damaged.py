@@ -18,3 +18,8 @@ class DamagedPiece:
     size: int
     path: str
     offset: int
+
+    @property
+    def span(self) -> range:
+        """The log addresses of these bytes."""
+        return range(self.address, self.address + self.size)

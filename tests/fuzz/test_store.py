@@ -15,7 +15,7 @@ from onceq.store.check import check
 from onceq.store.framing import Framing
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
-from tests.crash.life import Life
+from tests.crash.life import Life, head_for
 from tests.crash.scenarios import random_life
 
 PATH = "/store"
@@ -124,7 +124,7 @@ def test_what_is_read_is_right_or_refused(
     disk = SimFiles()
     store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=65_536)
     records = [Random(n).randbytes(size) for n, size in enumerate(sizes)]
-    places = [store.append([record]) + FRAME_HEADER for record in records]
+    places = [store.append([record], head_for(record)) + FRAME_HEADER for record in records]
     store.sync()
     store.checkpoint([b"state"], store.position)
     store.abandon()
@@ -133,7 +133,11 @@ def test_what_is_read_is_right_or_refused(
     for place, record in zip(places, records, strict=True):
         start = data.draw(st.integers(0, len(record)))
         end = data.draw(st.integers(start, len(record)))
-        inside = place - FRAME_HEADER <= at < place - FRAME_HEADER + frame_size(len(record))
+        inside = (
+            place - FRAME_HEADER
+            <= at
+            < place - FRAME_HEADER + frame_size(len(record), head_for(record))
+        )
         try:
             assert again.read(place + start, end - start) == record[start:end]
         except DamagedRecord:
@@ -182,14 +186,19 @@ def test_a_mangled_store_is_opened_or_refused(seed: int, data: st.DataObject) ->
         return
     known = set(life.states.values()) | {None}
     assert store.recovered.checkpoint in known
-    appended = {(position, bytes(payload)) for position, payload in life.appended}
+    appended = dict(life.appended)
     covered = store.recovered.checkpoint_position
     records = [(position, bytes(payload)) for position, payload in store.records()]
-    assert set(records) <= appended, "a record of nobody"
+    damaged = {at for piece in store.recovered.damaged for at in piece.span}
+    for position, payload in records:
+        for at, (one, other) in enumerate(
+            zip(payload, appended[position], strict=True), position + FRAME_HEADER
+        ):
+            assert one == other or at in damaged, "a record of nobody"
     at = covered
     for position, payload in records:
         assert position == at
-        at += frame_size(len(payload))
+        at += frame_size(len(payload), head_for(payload))
     assert report.problem or report.end_position == store.position
     store.close()
 

@@ -74,13 +74,17 @@ def lived(die: Callable[[SimFiles], SimFiles], stop_at: int) -> tuple[History, i
     return History(node.files, "/store"), node.files.operations, node
 
 
-def reference(node: Node) -> History:
-    """The same log, projected at once."""
+def reference(node: Node, damaged: bytes = b"") -> History:
+    """The same log, projected at once; with an altered byte in that body."""
     files = node.files.kill()
+    if damaged:
+        path = f"/store/log-{0:016x}.seg"
+        files.flip(path, files.contents(path).index(damaged) + 50)
     store = LogStore.open("/store", files, segment_bytes=1 << 16)
     store.recovered = replace(store.recovered, checkpoint=None, checkpoint_position=0)
-    Keeper(store, files, "/other", node.identity, SETTINGS).project(store.position, 0)
-    return History(files, "/other")
+    folder = f"/other{damaged[:4].hex()}"
+    Keeper(store, files, folder, node.identity, SETTINGS).project(store.position, 0)
+    return History(files, folder)
 
 
 def without_times(history: History) -> list[dict[str, object]]:
@@ -103,6 +107,27 @@ def whole(history: History, node: Node) -> None:
     places = history.story("position", "ordinal")
     assert places == sorted(set(places))
     assert without_times(history) == without_times(reference(node))
+
+
+def test_damaged_packets_are_told_by_their_size() -> None:
+    """Whole records of them, and some of a record: the history goes on, and guesses nothing."""
+    world = Kept("A", settings=SETTINGS)
+    node = world["A"]
+    node.create("q")
+    bodies = [b"%04d" % n * 250 for n in range(12)]
+    node.once(Q, *bodies)
+    node.once(Q, b"alone" * 100)
+    node.once(Q, b"behind")
+    right = reference(node).rows()
+    for damaged, most in ((bodies[6], 6), (b"alone" * 100, 7)):
+        rows = reference(node, damaged).rows()
+        assert len(rows) == len(right) >= 14
+        other = [at for at, row in enumerate(rows) if row != right[at]]
+        assert 1 <= len(other) <= most
+        assert {rows[at]["message"] for at in other} == {0}
+        for at in other:
+            same = ("event", "position", "ordinal", "queue", "lookupId", "size")
+            assert [rows[at].get(name) for name in same] == [right[at].get(name) for name in same]
 
 
 @pytest.mark.slow

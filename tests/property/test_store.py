@@ -13,6 +13,7 @@ from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
+from tests.crash.life import head_for
 
 PATH = "/store"
 SEGMENT = 4096
@@ -37,13 +38,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(pieces=st.lists(st.binary(max_size=60), max_size=3), times=st.integers(1, 80))
     def append(self, pieces: list[bytes], times: int) -> None:
-        position = self.store.append(pieces * times)
+        data = b"".join(pieces * times)
+        position = self.store.append(pieces * times, head_for(data))
         assert position == (self._end() if self.log else self.covered)
-        self.log.append((position, b"".join(pieces * times)))
+        self.log.append((position, data))
 
     def _end(self) -> int:
         position, payload = self.log[-1]
-        return position + frame_size(len(payload))
+        return position + frame_size(len(payload), head_for(payload))
 
     @rule()
     def flush(self) -> None:
@@ -65,7 +67,7 @@ class StoreMachine(RuleBasedStateMachine):
         count = data.draw(st.integers(0, self.safe))
         if count:
             position, payload = self.log[count - 1]
-            self.covered = max(self.covered, position + frame_size(len(payload)))
+            self.covered = max(self.covered, position + frame_size(len(payload), head_for(payload)))
         self.store.checkpoint([state], self.covered)
         self.state = state
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 KIND_PREPARE: Final = 3
 VERSION: Final = 1
 VERSION_LAID: Final = 2
-"""Of one whose packets are laid."""
+"""Of one whose packets are laid, each table of lengths before its packets."""
+VERSION_TABLES: Final = 4
+"""Of one whose packets are laid behind all tables of lengths."""
 _TOKEN_CHARS: Final = 2 * TAG_BYTES
 _HEAD = struct.Struct("<BBHI")
 """Kind, version, zero, size of the JSON."""
@@ -85,19 +87,21 @@ class Branch:
     next_transaction: int = 0
     by_hand: Phase | None = None
 
-    def record(self, address: int) -> list[Buffer]:
-        """Bytes of the record that prepares it, to be put at that log address.
+    def record(self, address: int) -> tuple[list[Buffer], int]:
+        """Bytes of the record that prepares it, to be put at that log address, and how many of
+        them come before the packets that it brings (0: it brings none).
 
         What it has laid lies there from now on.
         """
         parts = self._parts(address)
-        at = address + sum(map(len, parts))
+        parts += [laid.lengths.tobytes() for laid in self.laid]
+        head = sum(map(len, parts))
+        at = address + head
         for laid in self.laid:
-            at += len(laid.lengths) * laid.lengths.itemsize
-            parts += (laid.lengths.tobytes(), laid.data)
+            parts.append(laid.data)
             laid.address, laid.data = at, b""
             at += laid.size
-        return parts
+        return parts, head if at > address + head else 0
 
     def encode(self) -> list[Buffer]:
         """Its form in a checkpoint: of what it has laid only where it lies."""
@@ -122,7 +126,7 @@ class Branch:
             values["laid"] = [[len(laid.lengths), 0 if own else laid.address] for laid in self.laid]
             values["next"] = [self.next_message, self.next_transaction]
         head = json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
-        version = VERSION_LAID if self.laid else VERSION
+        version = VERSION_TABLES if self.laid else VERSION
         parts: list[Buffer] = [_HEAD.pack(KIND_PREPARE, version, 0, len(head)), head]
         for run in self.bodies:
             parts += (run.lengths.tobytes(), run.data)
@@ -139,7 +143,7 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
         DamagedRecord: It cannot be.
     """
     try:
-        _, _, _, size = _HEAD.unpack_from(payload)
+        _, version, _, size = _HEAD.unpack_from(payload)
         at = _HEAD.size + size
         head = json.loads(bytes(payload[_HEAD.size : at]))
         bodies: list[Run] = []
@@ -152,7 +156,11 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
         for count, place in head.get("laid", ()):
             lengths, at = _table(payload, at, count)
             laid.append(Laid(lengths, total_of(lengths), place or address + at))
-            at += 0 if place else laid[-1].size
+            at += 0 if place or version == VERSION_TABLES else laid[-1].size
+        if version == VERSION_TABLES:
+            for one, (_, place) in zip(laid, head["laid"], strict=True):
+                one.address = place or address + at
+                at += 0 if place else one.size
         if at != len(payload):
             raise DamagedRecord(f"a branch ends at {at}, its record at {len(payload)}")
         message, transaction = head.get("next", (0, 0))

@@ -29,11 +29,16 @@ Piece = Extent | bytes
 
 @dataclass(slots=True)
 class Record:
-    """One record for the log: pieces of its payload, and where its frame must come to lie."""
+    """One record for the log: pieces of its payload, and where its frame must come to lie.
+
+    Attributes:
+        head: Bytes of the payload before its packets; 0: it brings none.
+    """
 
     payload: tuple[Buffer, ...]
     position: int
     forced: bool = True
+    head: int = 0
 
 
 # ---- answers -----------------------------------------------------------------------------

@@ -260,7 +260,8 @@ class Desk:
     def record(self, change: Change, *, forced: bool = True) -> None:
         """Put a change on record and apply it."""
         parts, offsets = change.encode()
-        position = self._append(parts, forced=forced)
+        head = next(filter(None, offsets), 0)
+        position = self._append(parts, head, forced=forced)
         self.state.apply(change, position, offsets)
         for put in change.puts:
             self.touched[put.holder] = None
@@ -276,20 +277,21 @@ class Desk:
 
     def prepared(self, branch: Branch) -> None:
         """Put a promise on record."""
-        position = self._append(branch.record(self.position + FRAME_HEADER), forced=True)
+        parts, head = branch.record(self.position + FRAME_HEADER)
+        position = self._append(parts, head, forced=True)
         self.state.apply_branch(branch, position)
 
     def setup(self, what: str, *, forced: bool = True, **values: object) -> None:
         """Put a rare change on record and apply it."""
         setup = Setup(what, dict(values))
-        self._append([setup.encode()], forced=forced)
+        self._append([setup.encode()], 0, forced=forced)
         self.state.apply_setup(setup)
 
-    def _append(self, parts: Sequence[Buffer], *, forced: bool) -> int:
+    def _append(self, parts: Sequence[Buffer], head: int, *, forced: bool) -> int:
         position = self.position
         size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-        self.position = position + frame_size(size)
-        self.decision.records.append(Record(tuple(parts), position, forced))
+        self.position = position + frame_size(size, head)
+        self.decision.records.append(Record(tuple(parts), position, forced, head))
         return position
 
     def act(self, action: Action) -> None:

@@ -35,6 +35,8 @@ VERSION_LAID = 2
 """Of changes that take over packets which a prepared branch has laid, and of such branches."""
 VERSION_NAMED = 3
 """Of changes that say which messages were accepted last, or when those seen were sent."""
+VERSION_MAX = 4
+"""``VERSION_TABLES`` of prepared branches (``core/branch_table.py``)."""
 KIND_CHANGE = 1
 KIND_SETUP = 2
 KIND_MARKED = 4
@@ -398,9 +400,9 @@ def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setu
     """
     if len(payload) < 2:
         raise DamagedRecord("a record of less than two bytes")
-    if payload[1] > VERSION_NAMED:
+    if payload[1] > VERSION_MAX:
         raise NewerFormat(
-            f"a record has version {payload[1]}; this onceq knows up to {VERSION_NAMED}"
+            f"a record has version {payload[1]}; this onceq knows up to {VERSION_MAX}"
         )
     if payload[0] == KIND_CHANGE:
         return _decode_change(payload)

@@ -42,7 +42,7 @@ from onceq.model.limits import (
     Settings,
 )
 from onceq.model.run import Buffer
-from onceq.store.contract import Recovered
+from onceq.store.contract import Recovered, Replayed
 from onceq.store.files import Files
 
 log = logging.getLogger("onceq")
@@ -62,7 +62,7 @@ class Log(Protocol):
     def position(self) -> int:
         """Where it ends."""
 
-    def replay(self, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
+    def replay(self, start: int, end: int) -> Iterator[Replayed]:
         """Its records between two positions."""
 
     def read(self, address: int, size: int) -> Buffer:
@@ -190,12 +190,12 @@ class Keeper:
         rows = self._rows()
         start = self._projected
         upto = max(upto, start)
-        for position, payload in self._store.replay(start, upto):
+        for position, payload, damaged in self._store.replay(start, upto):
             if rows.count >= self._rows_max:
                 self._write(rows, start, position, projector.wall_us)
                 rows, start = self._rows(), position
             self._observe_before(position, rows)
-            projector.take(position, payload, rows, self._time_of(position))
+            projector.take(position, payload, rows, self._time_of(position), damaged)
         self._observe_before(upto + 1, rows)
         self._write(rows, start, upto, wall_us)
 
@@ -204,7 +204,7 @@ class Keeper:
         projector = Projector(self._identity, self._store.read)
         found = self._store.recovered
         projector.restore(found.checkpoint)
-        for position, payload in self._store.replay(found.checkpoint_position, self._projected):
+        for position, payload, _ in self._store.replay(found.checkpoint_position, self._projected):
             projector.follow(position, payload)
         return projector
 

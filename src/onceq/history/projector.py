@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -45,29 +45,18 @@ from onceq.core.state import (
 )
 from onceq.errors import DamagedRecord, MalformedPacket
 from onceq.history.events import SECOND_US, Event, Place, Rows
-from onceq.history.heads import (
-    FEW,
-    HEAD_BYTES,
-    Array,
-    Cut,
-    Heads,
-    cut,
-    heads_of,
-    nothing,
-    together,
-)
+from onceq.history.heads import FEW, HEAD_BYTES, Array, Cut, Heads, cut, together
+from onceq.history.unread import Brought, Places, Read, brought, first_of, heads_in, parsed, unread
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.log import FRAME_HEADER
-from onceq.model.run import Buffer, Run, total_of
+from onceq.model.run import Buffer
 from onceq.packet.acks import ack_class, parse_final_ack
 from onceq.packet.decode import glance, properties_offset
 from onceq.packet.headers import headers
 from onceq.packet.layout import PROP_CLASS
 
 _CLASS = struct.Struct("<H")
-
-Read = Callable[[int, int], Buffer]
 
 LARGE_BYTES: Final = 4_096
 """Packets that are larger on average are not read whole for the sake of their heads."""
@@ -93,7 +82,7 @@ class Projector:
     def __init__(self, identity: Identity, read: Read) -> None:
         self.state = State(identity)
         self._identity = identity
-        self._read = read
+        self.read = read
         self._wall_s = identity.installed_s
 
     @property
@@ -115,18 +104,23 @@ class Projector:
         """Apply a record of which the rows are written already."""
         self._apply(position, decode(payload, position + FRAME_HEADER))
 
-    def take(self, position: int, payload: memoryview, rows: Rows, time_us: int) -> None:
+    def take(
+        self, position: int, payload: memoryview, rows: Rows, time_us: int,
+        damaged: Places = (),
+    ) -> None:  # fmt: skip
         """Apply a record, and add what it tells.
 
         Args:
             time_us: When it became durable, if that is known; else 0. What nobody waited for may
                 have become durable much later than it happened: then its own second counts.
+            damaged: Where packets in it are damaged: of these only the sizes are known.
         """
         record = decode(payload, position + FRAME_HEADER)
         if isinstance(record, tuple):
-            change = record[0]
+            change, offsets = record
             told = _Told(self, change, position, time_us, rows)
-            told.tell()
+            first = position + FRAME_HEADER
+            told.tell([first + offset if damaged else 0 for offset in offsets], damaged)
         self._apply(position, record)
 
     def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:
@@ -142,13 +136,6 @@ class Projector:
             except (AssertionError, KeyError, IndexError) as error:
                 raise DamagedRecord(f"the record at {position} does not fit: {error!r}") from error
 
-    def packets(self, put: Put) -> Run:
-        """The packets of a put; what a prepare has laid is read from the log."""
-        if not put.address:
-            return put.packets
-        lengths = put.packets.lengths
-        return Run(self._read(put.address, total_of(lengths)), lengths)
-
     def heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
         """Of messages that stand in a lane now; their packets are read from the log.
 
@@ -160,9 +147,7 @@ class Projector:
             if count > 1:
                 rest = range(first, first + count)
                 return together([self.heads(holder, lane, at, 1) for at in rest])
-            unread = nothing(1)
-            unread.sizes[0] = holder.lane(lane).size(first, 1)
-            return unread
+            return unread(holder.lane(lane).size(first, 1))
 
     def _heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
         lane_of = holder.lane(lane)
@@ -178,38 +163,27 @@ class Projector:
             while at + take < count and (not take or size + sizes[at + take] <= READ_BYTES):
                 size += sizes[at + take]
                 take += 1
-            parts.append(_parsed(self._bytes(lane_of, first + at, take), sizes[at : at + take]))
+            parts.append(parsed(self._bytes(lane_of, first + at, take), sizes[at : at + take]))
             at += take
         return parts[0] if len(parts) == 1 else together(parts)
 
     def _bytes(self, lane: Lane, first: int, count: int) -> Buffer:
         extents = lane.extents(first, count)
         if len(extents) == 1:
-            return self._read(extents[0].address, extents[0].size)
-        return b"".join(self._read(extent.address, extent.size) for extent in extents)
+            return self.read(extents[0].address, extents[0].size)
+        return b"".join(self.read(extent.address, extent.size) for extent in extents)
 
     def _large(self, lane: Lane, first: int, sizes: array[int]) -> Cut:
         """Of packets that are better not read as a whole."""
         found = Cut([], list(sizes))
         for counter, size in enumerate(sizes, first):
             address = lane.place_in_log(counter)[0]
-            data = self._read(address, min(size, HEAD_BYTES))
+            data = self.read(address, min(size, HEAD_BYTES))
             try:
                 found.pieces += cut(data, [size]).pieces
             except MalformedPacket:
-                found.pieces += cut(self._read(address, size), [size]).pieces
+                found.pieces += cut(self.read(address, size), [size]).pieces
         return found
-
-
-def _of(packets: Run) -> Heads | Cut:
-    if len(packets) <= FEW:
-        return cut(packets.data, packets.lengths)
-    return _parsed(packets.data, packets.lengths)
-
-
-def _parsed(data: Buffer, sizes: array[int]) -> Heads:
-    lengths = np.frombuffer(sizes, "<u4").astype("i8")
-    return heads_of(data, np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
 
 
 def kind_of(holder: Holder) -> str:
@@ -249,11 +223,15 @@ class _Told:
         self._ordinal = 0
         self._next: dict[tuple[int, int], int] = {}
 
-    def tell(self) -> None:
-        """Everything, in the order in which it is applied."""
+    def tell(self, addresses: Sequence[int], damaged: Places) -> None:
+        """Everything, in the order in which it is applied.
+
+        Args:
+            addresses: Of the packets of each put, if any in this record are damaged.
+        """
         change = self._change
-        for put in change.puts:
-            self._put(put)
+        for put, address in zip(change.puts, addresses, strict=False):
+            self._put(put, brought(put, address, damaged, self._projector.read))
         for move in change.moves:
             self._move(move)
         if change.advances:
@@ -276,16 +254,19 @@ class _Told:
 
     # ---- what comes in ------------------------------------------------------------------
 
-    def _put(self, put: Put) -> None:
+    def _put(self, put: Put, packets: Brought) -> None:
         holder = self._state.holders[put.holder]
         count = len(put.packets)
         self._next[put.holder, put.lane] = put.first + count
         if not kind_of(holder):
             return
-        packets = self._projector.packets(put)
-        heads, data = _of(packets), packets.data
+        heads = heads_in(packets, put.packets.lengths)
         at = self._place(holder, put.lane, put.first)
         # The packets of one put differ in numbers and bodies only.
+        data = first_of(packets)
+        if data is None:
+            self._unseen(put, at, heads)
+            return
         seen = glance(data)
         said = _CLASS.unpack_from(data, properties_offset(data) + PROP_CLASS)[0]
         if put.reason:
@@ -302,9 +283,23 @@ class _Told:
             wants = (bool(put.flags & PUT_DEADLETTER), bool(put.flags & PUT_JOURNAL))
             self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
 
-    def _tell_of(self, packets: Run, at: Place) -> None:
+    def _unseen(self, put: Put, at: Place, heads: Heads | Cut) -> None:
+        """Of a put all of whose packets are damaged: the record knows where they came from."""
+        if put.reason:
+            at.kind = "dead-letter"
+            self._add("dead-lettered", at, heads, kind=put.reason)
+        elif at.kind == "journal":
+            self._add("journaled", at, heads)
+        elif put.source != NO_GUID:
+            self._add("accepted", at, heads)
+        else:
+            self._add("committed" if put.stream else "sent", at, heads)
+
+    def _tell_of(self, packets: Brought, at: Place) -> None:
         """Acknowledgment messages of this manager: each row is about the message they are about."""
         for index, packet in enumerate(packets):
+            if packet is None:
+                continue
             parts = headers(packet)
             about = parts.properties.correlation
             said = parts.properties.message_class

@@ -210,6 +210,8 @@ class Engine:
             entropy=self._entropy(ENTROPY_BYTES), made_ns=getattr(self.store, "made_ns", 0),
         )  # fmt: skip
         self.settle([decision])
+        if found.damaged:
+            self.set_aside(found.damaged)
         self.sessions.known.remember(self.manager.acquainted())
         self.naming.look(self.clock.read())
         self._catch_up()
@@ -374,7 +376,7 @@ class Engine:
         any_record = forced = False
         for decision in decisions:
             for record in decision.records:
-                position = append(record.payload)
+                position = append(record.payload, record.head)
                 assert position == record.position, (
                     f"the store put a record at {position}, the core expected {record.position}"
                 )

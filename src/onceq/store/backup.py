@@ -166,7 +166,7 @@ class Backup:
         closed = Closed(cut.position, cut.epoch)
         identification.write_closed(files, target, who.store_id, closed)
         beside = [identification.CLOSED_FILE]
-        if who.version >= identification.FORMAT:
+        if who.version >= identification.PROMISES:
             self._promise(who.store_id)
             beside += [promises.PROMISED_FILE, promises.KEPT_FILE]
         self._entries += [_entry(files, target, name) for name in beside]

@@ -2,9 +2,9 @@
 
 For operators (``onceq qm check``) and for every crash test. It sees what a start sees, because it
 looks with the same function (``recovery.survey``): what that refuses is a ``problem``. Besides, it
-looks at every checksum of the segments before the checkpoint, which a start does not read: what is
-damaged there costs the messages that lie in it, and no more. Meant for a store that nobody runs;
-while somebody does, files may come and go under it.
+looks at every checksum of the segments before the checkpoint, which a start does not read. What is
+damaged there, or in packets behind it, costs the messages that lie in it, and no more. Meant for a
+store that nobody runs; while somebody does, files may come and go under it.
 
 Upholds: I23.
 """
@@ -36,7 +36,7 @@ class CheckReport:
         problem: What is wrong, where, what it means and what to do; "" if nothing is.
         problem_file, problem_offset: Where.
         refused: A start refuses this store for that problem; else only messages are damaged.
-        damaged: All that is damaged before the checkpoint.
+        damaged: All that is damaged, and does not keep the store from being started.
     """
 
     path: str
@@ -77,6 +77,7 @@ def check(path: str, files: Files) -> CheckReport:
         seen = recovery.survey(files, path, who, loaded)
         old = _Old()
         old.look(files, seen, loaded)
+        old.damaged += seen.found.damaged
     except DamagedRecord as error:
         return CheckReport(path, who.store_id, who.created_s, ready_segments=ready,
                            problem=error.text, refused=True)  # fmt: skip
@@ -139,6 +140,6 @@ class _Old:
             first.path,
             first.offset,
             f"{first.path} is damaged at byte {first.offset} (log position {first.address}){more}, "
-            "before the checkpoint: messages that lie there are set aside when the store is "
-            "started and looks at them, the others are not lost; 'onceq qm scrub' finds them all",
+            "where only messages lie: they are set aside when the store is started, or looks at "
+            "them; the others are not lost. 'onceq qm scrub' finds them all",
         )

@@ -8,7 +8,8 @@ every record after it, up to the end of what is whole.
 Promises:
     1. After ``sync`` returns, every record appended before it survives any power cut.
     2. What ``open`` gives back is a prefix of what was appended, at least as long as the last
-       sync covered. A torn tail is cut; damage below the last sync is refused (I23).
+       sync covered. A torn tail is cut. Damage below the last sync is refused (I23); but for
+       packets in a record whose head is right: they are named in ``Recovered.damaged``.
     3. Positions (``model/log.py``) never repeat, also across crashes: an append after recovery
        begins where the kept prefix ended.
     4. If a call that writes raises StorageFailure the store is dead: later ones raise too, and only
@@ -24,8 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from onceq.damaged import DamagedPiece
 from onceq.model.run import Buffer
 
 
@@ -39,12 +41,14 @@ class Recovered:
             it must be replayed).
         torn_bytes: Bytes of an unsynced tail that were cut; 0 after a clean stop.
         clean: Whether the store was closed in order and nothing was written since.
+        damaged: Packets in records from there on that are not what was written.
     """
 
     checkpoint: bytes | None
     checkpoint_position: int
     torn_bytes: int
     clean: bool
+    damaged: tuple[DamagedPiece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,14 @@ class Cut:
     segments: tuple[tuple[int, int, int], ...]
 
 
+class Replayed(NamedTuple):
+    """A record that is read again; ``damaged`` are addresses and sizes of damaged packets."""
+
+    position: int
+    payload: memoryview
+    damaged: tuple[tuple[int, int], ...] = ()
+
+
 class Store(Protocol):
     """See the module's promises. All sizes in bytes, all positions logical."""
 
@@ -92,8 +104,12 @@ class Store(Protocol):
         To be read to its end once, before the first append.
         """
 
-    def append(self, payload: Sequence[Buffer]) -> int:
+    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
         """Add one record made of these pieces; no I/O yet. Nobody changes their bytes afterwards.
+
+        Args:
+            head: Bytes of the payload before its packets: damage behind them does not cost the
+                record; 0: it brings no packets.
 
         Returns:
             The position of its frame; its payload begins FRAME_HEADER bytes later.

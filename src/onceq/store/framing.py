@@ -6,11 +6,16 @@ A frame is 32 bytes of header, the payload, and padding to a multiple of 8 (``mo
 
 * ``checksum`` is CRC-32 over the rest of the header and the payload, begun with a value that
   comes from the store's identifier.
-* A payload larger than one block is followed by a table with a CRC-32 of each block, so that a
-  part of a large record can be verified without the rest, and a changed byte costs one block. Then
-  the highest bit of the size is set, and ``checksum`` covers the rest of the header and the table.
-  The checksum of a block begins with a value that comes from the store and the block's place: a
-  block that was written to a wrong place is not right there. Frames of format 1 have no tables.
+* A payload that brings packets has a *head* before them, which says what happened. It is followed
+  by a table: the size of the head, and a CRC-32 of each block, as far as packets lie in it. Then
+  ``checksum`` covers the rest of the header, the head and the table, and bit 30 of the size is set.
+  So damaged packets do not cost the record: it is *sound* if all but packets is right.
+* Another payload larger than one block is followed by a table with a CRC-32 of each block, so that
+  a part of a large record can be verified without the rest. Then the highest bit of the size is
+  set, and ``checksum`` covers the rest of the header and the table. In format 2 records with
+  packets are so, too; frames of format 1 have no tables.
+* The checksum of a block begins with a value that comes from the store and the block's place: a
+  block that was written to a wrong place is not right there.
 * ``place`` is the frame's own log position, XOR a mask that comes from the store's identifier. So
   a stale frame in a recycled file is never taken for a new one, a frame can be found quickly in a
   heap of bytes, and nobody who can put bytes into a message can put a frame into the log: the
@@ -41,6 +46,7 @@ from onceq.model.log import (
     CHECKSUM_BYTES,
     FRAME_ALIGN,
     FRAME_HEADER,
+    HEAD_SIZE_BYTES,
     blocks_of,
     padded,
 )
@@ -51,9 +57,13 @@ _HEADER = struct.Struct("<IIQQQ")
 _REST = struct.Struct("<IQQQ")
 """All of a header behind its checksum."""
 _CRC = struct.Struct("<I")
+_ONE_BLOCK = struct.Struct("<II")
+"""The table of a payload of one block: the size of its head, and a checksum."""
 _PADDING: Final = [bytes(n) for n in range(FRAME_ALIGN)]
 WITH_BLOCKS: Final = 1 << 31
 """Bit of the size of a payload whose blocks have checksums of their own."""
+WITH_PACKETS: Final = 1 << 30
+"""Bit of the size of a payload that is a head and packets. A size of just this is a size."""
 _START_MASK: Final = (1 << 31) - 1
 _WINDOW_BITS: Final = 24
 """Positions that agree in all but so many low bits are searched for in one go."""
@@ -70,23 +80,70 @@ assert _HEADER.size == FRAME_HEADER
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame; ``size`` is that of its payload, ``blocks`` how many of them have checksums."""
+    """A frame.
+
+    Attributes:
+        size: Of its payload.
+        blocks: How many blocks of it have checksums.
+        packets: The payload is a head and packets.
+    """
 
     position: int
     size: int
     synced: int
     epoch: int
     blocks: int = 0
+    packets: bool = False
+
+    @property
+    def payload(self) -> int:
+        """Log address of its payload."""
+        return self.position + FRAME_HEADER
+
+    @property
+    def table(self) -> int:
+        """Log address of the checksums of its blocks."""
+        return self.position + FRAME_HEADER + padded(self.size)
 
     @property
     def end(self) -> int:
         """Log position behind it."""
-        return self.position + FRAME_HEADER + padded(self.size) + table_bytes(self.blocks)
+        extra = HEAD_SIZE_BYTES if self.packets else 0
+        return self.table + padded(CHECKSUM_BYTES * self.blocks + extra)
 
 
-def table_bytes(blocks: int) -> int:
-    """What the checksums of so many blocks take in a frame."""
-    return padded(CHECKSUM_BYTES * blocks)
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What stands behind the payload of a frame.
+
+    Attributes:
+        checksums: Of all blocks.
+        head: Bytes at the beginning of the payload that these do not cover.
+    """
+
+    checksums: Buffer
+    head: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A frame that says what happened; ``wrong`` are blocks of packets that are damaged."""
+
+    frame: Frame
+    table: Table | None = None
+    wrong: Sequence[int] = ()
+
+    def places(self) -> list[tuple[int, int]]:
+        """Address and size of what is damaged."""
+        head = self.table.head if self.table is not None else 0
+        return [block_place(self.frame, at, head) for at in self.wrong]
+
+
+def block_place(frame: Frame, at: int, head: int = 0) -> tuple[int, int]:
+    """Address and size of a block, as far as it lies behind the head."""
+    begin = max(at * BLOCK_BYTES, head)
+    end = min((at + 1) * BLOCK_BYTES, padded(frame.size))
+    return frame.payload + begin, end - begin
 
 
 @dataclass(slots=True)
@@ -94,7 +151,7 @@ class Buried:
     """What was found in a heap of bytes.
 
     Attributes:
-        frames: Whole frames, in order.
+        frames: Sound frames, in order.
         claimed: Epochs of what looks like the header of a frame that is not whole.
     """
 
@@ -113,11 +170,29 @@ class Framing:
         self._mask = int.from_bytes(digest[4:], "little")
 
     def encode(
-        self, payload: Sequence[Buffer], *, position: int, synced: int, epoch: int
+        self, payload: Sequence[Buffer], *, position: int, synced: int, epoch: int, head: int = 0
     ) -> list[Buffer]:
-        """The pieces of a frame, around those of its payload."""
+        """The pieces of a frame, around those of its payload.
+
+        Args:
+            head: Bytes of the payload before its packets; 0: it brings none.
+        """
         size = sum(map(len, payload))
         padding = _PADDING[-size % FRAME_ALIGN]
+        if head:
+            rest = _REST.pack(size | WITH_PACKETS, position ^ self._mask, synced, epoch)
+            if size <= BLOCK_BYTES and len(payload) == 1:
+                # One small record: the way of every single send, in as few calls as can be.
+                data = payload[0]
+                crc = crc32(padding, crc32(data[head:], self._start(position)))
+                table = _ONE_BLOCK.pack(head, crc)
+                crc = crc32(table, crc32(data[:head], crc32(rest, self._seed)))
+                return [_CRC.pack(crc) + rest, data, padding + table]
+            table = self._packet_table(payload, padding, position, head)
+            crc = crc32(rest, self._seed)
+            for part in _parts(payload, 0, head):
+                crc = crc32(part, crc)
+            return [_CRC.pack(crc32(table, crc)) + rest, *payload, padding + table]
         if size > BLOCK_BYTES:
             rest = _REST.pack(size | WITH_BLOCKS, position ^ self._mask, synced, epoch)
             start = self._start(position)
@@ -132,6 +207,16 @@ class Framing:
             return [_CRC.pack(crc) + rest, *payload, padding]
         return [_CRC.pack(crc) + rest, *payload]
 
+    def _packet_table(
+        self, payload: Sequence[Buffer], padding: bytes, position: int, head: int
+    ) -> bytes:
+        """The table behind a payload with packets: the size of its head, and checksums."""
+        before, skipped = divmod(head, BLOCK_BYTES)
+        packets: list[Buffer] = [*_parts(payload, head), padding]
+        found = block_checksums(packets, self._start(position) + before, skipped)
+        table = _CRC.pack(head) + bytes(CHECKSUM_BYTES * before) + _raw(found)
+        return table + _PADDING[-len(table) % FRAME_ALIGN]
+
     def _start(self, position: int) -> int:
         """What the checksum of a frame's first block begins with; the next with one more."""
         return (self._seed ^ position // FRAME_ALIGN) & _START_MASK
@@ -144,21 +229,37 @@ class Framing:
         if place ^ self._mask != position or synced > position:
             return None
         plain = size & ~WITH_BLOCKS
-        if plain > RECORD_BYTES_MAX or (size != plain and plain <= BLOCK_BYTES):
+        if plain > RECORD_BYTES_MAX:
+            plain ^= WITH_PACKETS
+            if size & WITH_BLOCKS or plain > RECORD_BYTES_MAX:
+                return None
+            return Frame(position, plain, synced, epoch, blocks_of(plain, 1), packets=True)
+        if size != plain and plain <= BLOCK_BYTES:
             return None
         return Frame(position, plain, synced, epoch, blocks_of(plain) if size != plain else 0)
 
     def parse(self, data: Buffer, at: int, *, position: int) -> Frame | None:
         """The frame of a log position that begins at ``at`` in the data, if a whole one does."""
+        found = self.sound(data, at, position=position)
+        return None if found is None or found.wrong else found.frame
+
+    def sound(self, data: Buffer, at: int, *, position: int) -> Sound | None:
+        """The frame of a log position that begins at ``at`` in the data, if one does of which all
+        but packets is right."""
         frame = self.head(data, at, position=position)
         if frame is None or at + self._stored(frame) > len(data):
             return None
         with memoryview(data) as view:
-            if not self._sealed(view, at, frame):
+            if not frame.blocks:
+                return Sound(frame) if self._sealed(view, at, frame) else None
+            whole = view[at : at + frame.end - position]
+            table = table_of(whole[frame.table - position :], frame)
+            if not self._sealed(view, at, frame, table.head):
                 return None
-            if frame.blocks and self.damaged(view[at : at + frame.end - position], frame):
-                return None
-        return frame
+            wrong = self.damaged(whole, frame)
+            if wrong and not frame.packets:
+                return None  # which blocks say what happened is not known
+            return Sound(frame, Table(b"", table.head), wrong)
 
     def _stored(self, frame: Frame) -> int:
         """Bytes that must be there: all but padding at the end."""
@@ -166,13 +267,15 @@ class Framing:
             return frame.end - frame.position
         return FRAME_HEADER + frame.size
 
-    def _sealed(self, view: memoryview, at: int, frame: Frame) -> bool:
+    def _sealed(self, view: memoryview, at: int, frame: Frame, head: int = 0) -> bool:
         """Whether the frame's own checksum is right."""
         begin, end = at + 4, at + FRAME_HEADER
         if frame.blocks:
-            table = end + padded(frame.size)
-            crc = crc32(view[begin:end], self._seed)
-            crc = crc32(view[table : table + table_bytes(frame.blocks)], crc)
+            if frame.packets and not 0 < head <= frame.size:
+                return False
+            crc = crc32(view[begin : end + head], self._seed)
+            crc = crc32(view[at + frame.table - frame.position : at + frame.end - frame.position],
+                        crc)  # fmt: skip
         else:
             crc = crc32(view[begin : end + frame.size], self._seed)
         return crc == int.from_bytes(view[at:begin], "little")
@@ -183,22 +286,29 @@ class Framing:
         Args:
             whole: The frame, from its header to its end.
         """
-        table = FRAME_HEADER + padded(frame.size)
-        return self.wrong_blocks(
-            whole[FRAME_HEADER:table], whole[table:], frame.position, range(frame.blocks)
-        )
+        at = frame.table - frame.position
+        table = table_of(whole[at:], frame)
+        return self.wrong_blocks(whole[FRAME_HEADER:at], table, frame.position, range(frame.blocks))
 
-    def wrong_blocks(self, data: Buffer, table: Buffer, position: int, blocks: range) -> list[int]:
+    def wrong_blocks(self, data: Buffer, table: Table, position: int, blocks: range) -> list[int]:
         """Those of some consecutive blocks of a frame that are not what was written.
 
         Args:
             data: Their bytes, padding at the end of the payload included.
-            table: The checksums of all blocks of the frame.
+            table: Of the frame.
         """
-        wanted = array("I", bytes(table[blocks.start * CHECKSUM_BYTES : blocks.stop * 4]))
+        skip = table.head - blocks.start * BLOCK_BYTES
+        if skip > 0:
+            blocks = blocks[skip // BLOCK_BYTES :]
+            data = data[skip:]
+        if not blocks:
+            return []
+        where = slice(blocks.start * CHECKSUM_BYTES, blocks.stop * CHECKSUM_BYTES)
+        wanted = array("I", bytes(table.checksums[where]))
         if sys.byteorder == "big":
             wanted.byteswap()
-        found = block_checksums([data], self._start(position) + blocks.start)
+        start = self._start(position) + blocks.start
+        found = block_checksums([data], start, max(skip, 0) % BLOCK_BYTES)
         if found == wanted:
             return []
         both = min(len(found), len(wanted))
@@ -215,7 +325,7 @@ class Framing:
         return (position, 0) if frame is None else (frame.end, frame.epoch)
 
     def find(self, data: bytes, start: int, *, offset: int) -> Buried:
-        """All frames that begin at or behind ``start`` and lie where they say.
+        """All sound frames that begin at or behind ``start`` and lie where they say.
 
         Args:
             offset: Log position of the first byte of ``data`` (may be below 0 by a file header).
@@ -239,24 +349,32 @@ class Framing:
         position = offset + begin
         if position % FRAME_ALIGN:
             return begin + 1
-        frame = self.parse(data, begin, position=position)
-        if frame is not None:
-            found.frames.append(frame)
-            return frame.end - offset
+        sound = self.sound(data, begin, position=position)
+        if sound is not None:
+            found.frames.append(sound.frame)
+            return sound.frame.end - offset
         end, epoch = self.claim(data, begin, position=position)
         if end > position:
             found.claimed.append(epoch)
         return begin + 1
 
 
-def block_checksums(pieces: Sequence[Buffer], start: int) -> array[int]:
+def table_of(raw: Buffer, frame: Frame) -> Table:
+    """What stands behind the payload of a frame with blocks."""
+    if not frame.packets:
+        return Table(raw)
+    return Table(raw[HEAD_SIZE_BYTES:], _CRC.unpack_from(raw)[0])
+
+
+def block_checksums(pieces: Sequence[Buffer], start: int, skipped: int = 0) -> array[int]:
     """A checksum of each block of bytes that lie in several pieces, the last block perhaps short.
 
     Args:
         start: What the first one begins with; the next with one more, and so on.
+        skipped: Bytes of the first block that do not count, and are not among these.
     """
     found = array("I")
-    crc, have = start, 0
+    crc, have = start, skipped
     for piece in pieces:
         at, size = 0, len(piece)
         with memoryview(piece) as view:
@@ -281,12 +399,29 @@ def block_checksums(pieces: Sequence[Buffer], start: int) -> array[int]:
 
 
 def _table(checksums: array[int]) -> bytes:
-    """The checksums of blocks as they stand in a frame."""
+    """The checksums of blocks as they stand behind a payload without a head."""
     if len(checksums) % 2:
         checksums.append(0)
+    return _raw(checksums)
+
+
+def _raw(checksums: array[int]) -> bytes:
     if sys.byteorder == "big":
         checksums.byteswap()
     return checksums.tobytes()
+
+
+def _parts(pieces: Sequence[Buffer], start: int, end: int | None = None) -> list[memoryview]:
+    """What lies between two offsets of bytes that lie in several pieces."""
+    found: list[memoryview] = []
+    at = 0
+    for piece in pieces:
+        size = len(piece)
+        if at + size > start and (end is None or at < end):
+            stop = size if end is None else min(end - at, size)
+            found.append(memoryview(piece)[max(start - at, 0) : stop])
+        at += size
+    return found
 
 
 def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:

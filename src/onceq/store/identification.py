@@ -21,7 +21,9 @@ from onceq.errors import DamagedRecord, NewerFormat, NotAStore
 from onceq.model.run import Buffer
 from onceq.store.files import Files
 
-FORMAT: Final = 2
+FORMAT: Final = 3
+PROMISES: Final = 2
+"""From this format on there is a promise beside the log."""
 """Version of everything in a store directory. In 1 large records had no checksums of their blocks,
 and nothing but the log said how far it went; such a store becomes one of 2 when it is opened."""
 FILE_VERSION: Final = 1

@@ -36,9 +36,9 @@ from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
-from onceq.store import checkpoints, identification, promises, recovery, scan
+from onceq.store import checkpoints, identification, promises, recovery, replaying, scan
 from onceq.store.checkpoints import PendingCheckpoint
-from onceq.store.contract import Cut, Recovered, SegmentUse
+from onceq.store.contract import Cut, Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing, few_pieces
 from onceq.store.identification import (
@@ -214,26 +214,27 @@ class LogStore:
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """See the contract."""
         covered = self._checkpoint.position
-        return scan.records(self._files, self._framing, self._table[1], covered, self._opened_at)
+        segments = self._table[1]
+        return replaying.records(self._files, self._framing, segments, covered, self._opened_at)
 
-    def replay(self, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
+    def replay(self, start: int, end: int) -> Iterator[Replayed]:
         """Records between two frames that are durable and kept; from any thread, as ``read``."""
         assert end <= self._synced, "records that are not durable are nobody's business"
-        return scan.replay(self._files, self._framing, lambda: self._table, start, end)
+        return replaying.replay(self._files, self._framing, lambda: self._table, start, end)
 
-    def append(self, payload: Sequence[Buffer]) -> int:
+    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
         """See the contract."""
         self._alive()
         pieces = few_pieces(payload)
         size = sum(map(len, pieces))
         assert size <= RECORD_BYTES_MAX, "a record that could not be read again"
-        total = frame_size(size)
+        total = frame_size(size, head)
         position = self._position
         segments = self._table[1]
         if not segments or position + total > segments[-1].limit:
             self._roll(total)
         self._pending += self._framing.encode(
-            pieces, position=position, synced=self._synced, epoch=self._epoch
+            pieces, position=position, synced=self._synced, epoch=self._epoch, head=head
         )
         self._position = position + total
         address = position + FRAME_HEADER

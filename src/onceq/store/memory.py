@@ -17,6 +17,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._positions: list[int] = []
         self._payloads: list[bytes] = []
+        self._heads: dict[int, int] = {}
         self._state: bytes | None = None
         self._covered = 0
         self._position = 0
@@ -44,13 +45,15 @@ class MemoryStore:
             if position >= self._covered:
                 yield position, memoryview(payload)
 
-    def append(self, payload: Sequence[Buffer]) -> int:
+    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
         """See the contract."""
         joined = b"".join(payload)
         position = self._position
         self._positions.append(position)
         self._payloads.append(joined)
-        self._position += frame_size(len(joined))
+        if head:
+            self._heads[position] = head
+        self._position += frame_size(len(joined), head)
         return position
 
     def flush(self) -> None:
@@ -100,8 +103,8 @@ class MemoryStore:
 
     def segments(self) -> tuple[SegmentUse, ...]:
         """See the contract."""
-        ends = [p + frame_size(len(d)) for p, d in zip(self._positions, self._payloads,
-                strict=True)]  # fmt: skip
+        ends = [p + frame_size(len(d), self._heads.get(p, 0)) for p, d in
+                zip(self._positions, self._payloads, strict=True)]  # fmt: skip
         return tuple(SegmentUse(p, e, e - p) for p, e in zip(self._positions, ends, strict=True))
 
     def free_bytes(self) -> int:

@@ -4,8 +4,8 @@ Nothing is changed before the whole store was judged, so a store that is refused
 found. A crash during the tidying is an ordinary crash: every step may have happened or not.
 ``check`` looks with the same function, so it sees what a start sees.
 
-A store of format 1 becomes one of format 2 here: its promise is written down first, what it has
-kept second, its format last.
+A store of an older format becomes one of the present here, before anything is written in it. To
+one of format 1 its promise is written down first, what it has kept second, its format last.
 
 Upholds: I22 (twice the same as once), I23.
 """
@@ -21,7 +21,7 @@ from onceq.store import checkpoints, identification, promises, scan
 from onceq.store.contract import Recovered
 from onceq.store.files import Files
 from onceq.store.framing import Framing
-from onceq.store.identification import FORMAT, Closed, Identification
+from onceq.store.identification import FORMAT, PROMISES, Closed, Identification
 from onceq.store.pool import Pool
 from onceq.store.promises import NO_SEGMENT, Promise, Promised
 from onceq.store.scan import Found, Known, Loaded
@@ -53,7 +53,7 @@ def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Surv
     head, state = checkpoints.newest(files, path, who.store_id)
     closed = identification.read_closed(files, path, who.store_id)
     promise, known = None, Known(who.store_id, head.position)
-    if who.version >= FORMAT:
+    if who.version >= PROMISES:
         promise = promises.read_promised(files, path, who.store_id)
         if head.position < promise.covered:
             missing = os.path.join(path, checkpoints.name_of(promise.covered))
@@ -113,7 +113,9 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
     bases = {segment.base for segment in loaded.segments}
     useless = loaded.unmade + pool.load(seen.who.store_id, bases)
     useless += [os.path.join(path, name) for name in checkpoints.unfinished(files.names(path))]
-    recovered = Recovered(seen.state, seen.head.position, found.torn_bytes, found.clean)
+    recovered = Recovered(
+        seen.state, seen.head.position, found.torn_bytes, found.clean, tuple(found.damaged)
+    )
     return Judged(
         seen.who, seen.head, recovered, found.end, found.epoch, found.half_frame, useless,
         seen.promise,
@@ -147,6 +149,8 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
     # The names of what stays must be durable before it is promised.
     files.sync_directory(path)
     promised = _promise(files, path, judged, loaded)
+    if judged.who.version < FORMAT:
+        identification.write_identification(files, path, replace(judged.who, version=FORMAT))
     for name in useless:
         files.unlink(name)
     if useless:
@@ -165,7 +169,6 @@ def _promise(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promise
         promises.write_promised(files, path, who.store_id, promise)
         kept = [(s.base, s.end) for s in loaded.segments if s.end <= covered]
         promises.write_kept(files, path, who.store_id, covered, kept)
-        identification.write_identification(files, path, replace(who, version=FORMAT))
         return Promised(files, path, who.store_id, promise)
     promised = Promised(files, path, who.store_id, judged.promise)
     before = judged.promise

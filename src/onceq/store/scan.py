@@ -2,8 +2,10 @@
 
 The good prefix is what was appended, from the checkpoint on. What is bad at its end is a torn tail
 if nobody was ever promised more. What was promised is the largest of: what the checkpoint covers,
-where the store was closed in order, and every ``synced`` that any whole frame mentions, before or
-behind the bad place. Nothing is changed here; ``check`` looks with the same eyes as recovery.
+where the store was closed in order, and every ``synced`` that any sound frame mentions, before or
+behind the bad place. A record that was promised, and of which only packets are bad, stays: these
+packets are damage, and everything else goes on. One that was not promised is a torn tail as ever.
+Nothing is changed here; ``check`` looks with the same eyes as recovery.
 
 Upholds: I22, I23.
 """
@@ -14,8 +16,7 @@ import os.path
 import re
 import struct
 import zlib
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,8 +31,6 @@ SEGMENT_HEADER: Final = 64
 SEGMENT_VERSION: Final = 2
 EPOCH_STEP_MAX: Final = 1 << 32
 """Epochs of one store never differ by more; larger ones in half frames are noise."""
-REPLAY_BYTES: Final = 4 << 20
-"""Read at once when records are read again while the store is in use."""
 _MAGIC: Final = b"onceq\0sg"
 _HEADER = struct.Struct("<8sI16sQ")
 _HEADER_2 = struct.Struct("<8sI16sQQ")
@@ -204,7 +203,8 @@ class Found:
         half_frame: A header for the place at the end is there, and may be used for a record yet.
         torn_bytes: How far unfinished frames of the last process reach behind the end.
         frames, frame_bytes: Whole frames from the checkpoint on, and their payloads.
-        problem: What is damaged; None if nothing is.
+        damaged: Packets that are, in records that are there.
+        problem: What is damaged so that the store cannot be used; None if nothing is.
     """
 
     end: int
@@ -215,6 +215,7 @@ class Found:
     half_frame: bool = False
     frames: int = 0
     frame_bytes: int = 0
+    damaged: list[DamagedPiece] = field(default_factory=list)
     problem: Problem | None = None
 
     @property
@@ -228,6 +229,12 @@ class Found:
         if self.end >= self.closed.end:
             return max(self.epoch, self.closed.epoch)
         return self.epoch
+
+
+CURES: Final = (
+    "; restore a backup ('onceq qm restore'), and keep this directory: what it has beyond the "
+    "backup is in it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,46 +265,76 @@ def frames(
         promised: Everything before it was durable.
     """
     found = Found(covered, max(covered, closed.end, promised), epoch, closed)
+    doubtful = _walk_all(files, framing, segments, found)
+    torn = [frame for frame in doubtful if frame.end > found.synced]
+    if torn:
+        # Nobody was promised the first of them: there the log ends, whatever lies behind it.
+        found = Found(covered, found.synced, epoch, closed)
+        _walk_all(files, framing, segments, found, torn[0].position)
+    found.epoch = found.epoch_wanted
+    if found.synced > found.end:
+        found.problem = _problem(files, framing, segments, found)
+    return found
+
+
+def _walk_all(
+    files: Files, framing: Framing, segments: Sequence[Segment], found: Found,
+    stop: int | None = None,
+) -> list[Frame]:  # fmt: skip
+    """Walk one segment after the other; returns the frames of which packets are bad.
+
+    Args:
+        stop: Here the good prefix ends.
+    """
+    doubtful: list[Frame] = []
     for index, segment in enumerate(segments):
         following = segments[index + 1].base if index + 1 < len(segments) else None
-        if following is not None and following <= covered:
+        if following is not None and following <= found.end:
             continue
         if segment.base > found.end:
             _behind(files, framing, segments[index:], found, segment.base)
             break
-        _walk(files, framing, segment, found, following)
-        if found.end != following:
+        doubtful += _walk(files, framing, segment, found, following, stop)
+        if found.end != following or found.end == stop:
             _behind(files, framing, segments[index:], found, found.end)
             break
-    found.epoch = found.epoch_wanted
-    if found.synced > found.end:
-        found.problem = _problem(segments, found)
-    return found
+    return doubtful
 
 
 def _walk(
-    files: Files, framing: Framing, segment: Segment, found: Found, following: int | None
-) -> None:
-    """The whole frames of one segment, from where we are up to where the next one begins."""
+    files: Files, framing: Framing, segment: Segment, found: Found, following: int | None,
+    stop: int | None,
+) -> list[Frame]:  # fmt: skip
+    """The sound frames of one segment, from where we are up to where the next one begins; returns
+    those of which packets are bad."""
     data = files.read(segment.file, 0, segment.size)
-    while found.end != following:
-        frame = framing.parse(data, segment.offset(found.end), position=found.end)
-        if frame is None or frame.epoch < found.epoch_wanted:
+    doubtful: list[Frame] = []
+    while found.end not in (following, stop):
+        sound = framing.sound(data, segment.offset(found.end), position=found.end)
+        if sound is None or sound.frame.epoch < found.epoch_wanted:
             break
+        frame = sound.frame
         if following is not None and frame.end > following:
             break
+        if sound.wrong:
+            doubtful.append(frame)
+            found.damaged += [
+                DamagedPiece(address, size, segment.path, segment.offset(address))
+                for address, size in sound.places()
+            ]
         found.frames += 1
         found.frame_bytes += frame.size
         found.synced = max(found.synced, frame.synced)
         found.epoch = frame.epoch
         found.end = frame.end
     segment.end = max(segment.base, min(found.end, segment.limit))
+    return doubtful
 
 
 def _behind(
     files: Files, framing: Framing, segments: Sequence[Segment], found: Found, place: int
 ) -> None:
-    """Whole frames behind a bad place: what they say tells damage from a torn tail.
+    """Sound frames behind a bad place: what they say tells damage from a torn tail.
 
     Frames of earlier epochs may lie there since long ago; they are no torn tail, but what they
     say was durable was so. Of half frames only the epoch is of interest: the next process must
@@ -326,11 +363,11 @@ def _behind(
     found.torn_bytes = reach - found.end
 
 
-def _problem(segments: Sequence[Segment], found: Found) -> Problem:
+def _problem(files: Files, framing: Framing, segments: Sequence[Segment], found: Found) -> Problem:
     """Damage at the end of the good prefix, in words."""
     meaning = (
         f"the log is whole only up to position {found.end}, but everything up to {found.synced} "
-        "was durable; restore a backup"
+        f"was durable{CURES}"
     )
     missing = segment_name(found.end)
     for segment in reversed(segments):
@@ -339,82 +376,23 @@ def _problem(segments: Sequence[Segment], found: Found) -> Problem:
             # The next record may also have stood in a segment of its own.
             last = segment is segments[-1] and segment.base < found.end
             other = f", or {missing} is missing" if last else ""
-            text = f"{segment.path} is damaged at byte {place}{other}: {meaning}"
+            known = _known(files, framing, segment, found.end)
+            text = f"{segment.path} is damaged at byte {place}{other}: {known}{meaning}"
             return Problem(segment.path, place, text)
     return Problem(missing, 0, f"the segment {missing} is missing: {meaning}")
 
 
-def records(
-    files: Files, framing: Framing, segments: Sequence[Segment], covered: int, end: int
-) -> Iterator[tuple[int, memoryview]]:
-    """Position and payload of each record between the checkpoint and the end.
-
-    Raises:
-        DamagedRecord: One is not whole any more.
-    """
-    position = covered
-    for segment in segments:
-        if not segment.base <= position < segment.end:
-            continue
-        data = memoryview(files.read(segment.file, 0, segment.size))
-        while position < min(end, segment.end):
-            at = segment.offset(position)
-            frame = _whole(framing, segment, data, at, position)
-            yield position, data[at + FRAME_HEADER : at + FRAME_HEADER + frame.size]
-            position = frame.end
-
-
-def _whole(framing: Framing, segment: Segment, data: memoryview, at: int, position: int) -> Frame:
-    """A frame that was found whole before."""
-    frame = framing.parse(data, at, position=position)
+def _known(files: Files, framing: Framing, segment: Segment, position: int) -> str:
+    """What can be said of the record at a place where no sound one stands."""
+    data = files.read(segment.file, 0, segment.size)
+    at = segment.offset(position)
+    frame = framing.head(data, at, position=position)
     if frame is None:
-        offset = segment.offset(position)
-        piece = DamagedPiece(position, FRAME_HEADER, segment.path, offset)
-        raise DamagedRecord(
-            f"{segment.path} is damaged at byte {offset}: the record there is not whole any more",
-            (piece,),
-        )
-    return frame
-
-
-def replay(
-    files: Files,
-    framing: Framing,
-    table: Callable[[], tuple[list[int], list[Segment]]],
-    start: int,
-    end: int,
-) -> Iterator[tuple[int, memoryview]]:
-    """Position and payload of each record from ``start`` up to ``end``, read piece by piece.
-
-    For a reader in another thread than the owner's, who goes on appending meanwhile.
-
-    Args:
-        table: Gives the bases of the segments and the segments as they are now.
-        start, end: Where frames begin; everything between is durable, and its segments are kept.
-
-    Raises:
-        DamagedRecord: A record is not whole any more.
-    """
-    position = start
-    while position < end:
-        bases, segments = table()
-        segment = segments[bisect_right(bases, position) - 1]
-        stop = min(end, segment.end)
-        assert segment.base <= position < stop, "a part of the log that is not kept"
-        size = min(stop - position, REPLAY_BYTES)
-        data = memoryview(files.read(segment.file, segment.offset(position), size))
-        at = 0
-        while at + FRAME_HEADER <= size:
-            head = framing.head(data, at, position=position)
-            if head is not None and head.end - position > size - at:
-                if at or head.end > stop:
-                    break
-                size = head.end - position
-                data = memoryview(files.read(segment.file, segment.offset(position), size))
-            frame = _whole(framing, segment, data, at, position)
-            yield position, data[at + FRAME_HEADER : at + FRAME_HEADER + frame.size]
-            at += frame.end - position
-            position = frame.end
-        if not at:
-            _whole(framing, segment, data, 0, position)
-            raise AssertionError("a whole frame that is not read")
+        return "no record begins there any more; "
+    kind = {1: "a change of messages", 2: "a setup", 3: "a prepared branch", 4: "a decision"}.get(
+        data[at + FRAME_HEADER] if at + FRAME_HEADER < len(data) else 0, "of unknown kind"
+    )
+    return (
+        f"the record there seems to be {kind} of {frame.size} bytes, written by start "
+        f"{frame.epoch} of this store, and what it says cannot be known any more; "
+    )

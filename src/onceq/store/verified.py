@@ -1,8 +1,8 @@
 """Reading the log so that nothing is handed out that was not written.
 
 Every read of a file of the log goes through here, and is held against checksums: those of the
-blocks that it touches (``framing``), or the one of the whole record where it is small or was
-written in format 1. A large record of format 1 is read whole once, and remembered as verified.
+blocks that it touches (``framing``), or all of a record where it is small or was written in format
+1. A large record of format 1 is read whole once, and remembered as verified.
 
 To find the frame that an address lies in, the headers of its segment are walked once, from a few
 remembered places on; a header that is damaged itself makes a gap up to the next whole frame.
@@ -23,7 +23,7 @@ from onceq.errors import DamagedPiece, DamagedRecord, StorageFailure
 from onceq.model.log import BLOCK_BYTES, FRAME_ALIGN, FRAME_HEADER, padded
 from onceq.model.run import Buffer
 from onceq.store.files import Files
-from onceq.store.framing import Frame, Framing, table_bytes
+from onceq.store.framing import Frame, Framing, Table, block_place, table_of
 from onceq.store.scan import SEGMENT_HEADER, Segment
 
 MAPS_MAX: Final = 256
@@ -75,7 +75,7 @@ class VerifiedLog:
         self._files = files
         self._framing = framing
         self._maps: OrderedDict[int, _Map] = OrderedDict()
-        self._tables: OrderedDict[int, tuple[Frame, bytes]] = OrderedDict()
+        self._tables: OrderedDict[int, Table] = OrderedDict()
         self._whole: OrderedDict[int, Frame] = OrderedDict()
         self._last: tuple[int, Buffer] = (0, b"")
         """What was read and verified last of a frame with blocks: its address, and the bytes; no
@@ -93,7 +93,10 @@ class VerifiedLog:
         if known <= address and address + size <= behind:
             return memoryview(data)[address - known : address - known + size]
         frame = self._frame(segment, address)
-        if not frame.blocks:
+        if frame.blocks <= 1:
+            return self._plain(segment, frame, address, size)
+        head = self._table(segment, frame).head
+        if address < frame.payload + head:
             return self._plain(segment, frame, address, size)
         first = _block_of(frame, address)
         blocks = range(first, _block_of(frame, address + max(size, 1) - 1) + 1)
@@ -107,8 +110,11 @@ class VerifiedLog:
                 if self._lies(segment, frame):
                     return self.read(segment, address, size)
                 short = 0 < len(data) < sum(_block(frame, blocks[-1])) - start
-                places = [_block(frame, at) for at in wrong]
+                places = [block_place(frame, at, head) for at in wrong]
                 raise _damaged(segment, places, CUT_SHORT if short else WRONG)
+        unseen = frame.payload + head - start
+        if unseen > 0:
+            data, start = data[unseen:], start + unseen
         if len(data) <= AHEAD_BLOCKS * BLOCK_BYTES:
             self._last = (start, data)
         return memoryview(data)[address - start : address - start + size]
@@ -149,14 +155,14 @@ class VerifiedLog:
         except StorageFailure:
             return b"", self._one_by_one(segment, frame, table, blocks)
 
-    def _wrong(self, data: bytes, table: bytes, frame: Frame, blocks: range) -> list[int]:
+    def _wrong(self, data: bytes, table: Table, frame: Frame, blocks: range) -> list[int]:
         return self._framing.wrong_blocks(data, table, frame.position, blocks)
 
-    def _one_by_one(self, segment: Segment, frame: Frame, table: bytes, blocks: range) -> list[int]:
+    def _one_by_one(self, segment: Segment, frame: Frame, table: Table, blocks: range) -> list[int]:
         """Which blocks cannot be read, or are not what was written."""
         return [at for at in blocks if not self._good(segment, frame, table, at)]
 
-    def _good(self, segment: Segment, frame: Frame, table: bytes, at: int) -> bool:
+    def _good(self, segment: Segment, frame: Frame, table: Table, at: int) -> bool:
         place, size = _block(frame, at)
         try:
             data = self._files.read(segment.file, segment.offset(place), size)
@@ -164,37 +170,46 @@ class VerifiedLog:
             return False
         return not self._wrong(data, table, frame, range(at, at + 1))
 
-    def _table(self, segment: Segment, frame: Frame) -> bytes:
+    def _table(self, segment: Segment, frame: Frame) -> Table:
         known = self._tables.get(frame.position)
         if known is not None:
-            return known[1]
-        place = frame.end - table_bytes(frame.blocks)
+            return known
+        size = frame.end - frame.table
         try:
-            offset = segment.offset(place)
-            table = self._files.read(segment.file, offset, frame.end - place)
+            raw = self._files.read(segment.file, segment.offset(frame.table), size)
         except StorageFailure as error:
             raise _damaged(segment, [_payload(frame)], error.text) from error
+        if len(raw) < size:
+            raise _damaged(segment, [_payload(frame)], CUT_SHORT)
+        table = table_of(raw, frame)
         with self._lock:
-            self._tables[frame.position] = (frame, table)
+            self._tables[frame.position] = table
             while len(self._tables) > TABLES_MAX:
                 self._tables.popitem(last=False)
         return table
 
     def _plain(self, segment: Segment, frame: Frame, address: int, size: int) -> Buffer:
-        """Of a record with one checksum."""
+        """Of a record that is verified as a whole."""
         offset = segment.offset(frame.position)
+        wanted = frame.end - frame.position if frame.blocks else FRAME_HEADER + frame.size
         try:
             if frame.position in self._whole:
                 return self._files.read(segment.file, segment.offset(address), size)
-            data = self._files.read(segment.file, offset, FRAME_HEADER + frame.size)
+            data = self._files.read(segment.file, offset, wanted)
         except StorageFailure as error:
             raise _damaged(segment, [_payload(frame)], error.text) from error
-        if self._framing.parse(data, 0, position=frame.position) is None:
+        sound = self._framing.sound(data, 0, position=frame.position)
+        if sound is None:
             if self._lies(segment, frame):
                 return self.read(segment, address, size)
-            short = len(data) < FRAME_HEADER + frame.size
-            raise _damaged(segment, [_payload(frame)], CUT_SHORT if short else WRONG)
-        if frame.size > BLOCK_BYTES:
+            raise _damaged(segment, [_payload(frame)], CUT_SHORT if len(data) < wanted else WRONG)
+        places = [
+            (at, length) for at, length in sound.places()
+            if at < address + max(size, 1) and at + length > address
+        ]  # fmt: skip
+        if places:
+            raise _damaged(segment, places)
+        if frame.size > BLOCK_BYTES and not frame.blocks:
             with self._lock:
                 self._whole[frame.position] = frame
                 while len(self._whole) > WHOLE_MAX:
@@ -333,15 +348,18 @@ class VerifiedLog:
                 return [_payload(frame)]
             table = self._table(segment, frame)
             wrong = self._one_by_one(segment, frame, table, range(frame.blocks))
-            return [_block(frame, at) for at in wrong]
-        if self._framing.parse(data, 0, position=frame.position) is not None:
-            return []
+            return [block_place(frame, at, table.head) for at in wrong]
+        sound = self._framing.sound(data, 0, position=frame.position)
+        if sound is not None:
+            return sound.places()
         if self._lies(segment, frame) or not frame.blocks or len(data) < frame.end - frame.position:
             return [_payload(frame)]
         with memoryview(data) as view:
             wrong = self._framing.damaged(view, frame)
-        # With no block wrong only header or table are: what they say of the blocks still holds.
-        return [_block(frame, at) for at in wrong] or [(frame.position, FRAME_HEADER)]
+            head = table_of(view[frame.table - frame.position :], frame).head
+        # With no block wrong only header, head or table are: what they say of the blocks still
+        # holds, and what the head says is in the checkpoint.
+        return [block_place(frame, at, head) for at in wrong] or [(frame.position, FRAME_HEADER)]
 
 
 def _block_of(frame: Frame, address: int) -> int:
@@ -350,10 +368,8 @@ def _block_of(frame: Frame, address: int) -> int:
 
 
 def _block(frame: Frame, at: int) -> tuple[int, int]:
-    """Address and size of a block."""
-    begin = at * BLOCK_BYTES
-    size = min(BLOCK_BYTES, padded(frame.size) - begin)
-    return frame.position + FRAME_HEADER + begin, size
+    """Address and size of a block, with what of the head lies in it."""
+    return block_place(frame, at)
 
 
 def _payload(frame: Frame) -> tuple[int, int]:

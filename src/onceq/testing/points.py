@@ -75,10 +75,10 @@ class PointedStore(LogStore):
         if self.points is not None:
             self.points.reach(name)
 
-    def append(self, payload: Sequence[Buffer]) -> int:
+    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
         """See Store."""
         self._reach(BEFORE_APPEND)
-        position = super().append(payload)
+        position = super().append(payload, head)
         self._reach(AFTER_APPEND)
         return position
 

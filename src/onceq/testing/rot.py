@@ -1,7 +1,8 @@
 """Stored bytes that change by themselves, in some worlds.
 
-A byte of a message that lies before the checkpoint of a running manager, and that is durable, is
-altered. The judge is told which messages share its block: they may be set aside, and whatever
+A byte of a message of a running manager that is durable is altered: before its checkpoint, or
+behind it, where something says already that it is durable (else it would look like a torn tail).
+The judge is told which messages share its block: they may be set aside, and whatever
 follows from that (``Verdict``); nothing wrong may ever be handed out, and no other message suffers.
 Blocks in which anything else lies than messages of applications are left alone: what is lost with
 an acknowledgment is not the judge's matter here.
@@ -14,7 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onceq.core.chunk import REMOVED
-from onceq.model.log import BLOCK_BYTES, FRAME_HEADER, padded
+from onceq.model.log import BLOCK_BYTES
+from onceq.store.framing import block_place
 from onceq.store.log import LogStore
 from onceq.testing import marks
 from onceq.testing.tap import body_of
@@ -54,7 +56,7 @@ class Rot:
             return
         store, state = node.engine.store, node.engine.manager.state
         assert isinstance(store, LogStore)
-        covered = store._checkpoint.position
+        covered = max(store._checkpoint.position, _promised(store))
         places = sorted(
             {
                 (address, length)
@@ -79,6 +81,8 @@ class Rot:
         node.disk.flip(segment.path, segment.offset(at), 1 << self.rng.randrange(8))
         self.world.ledger.rotten.update(uid for uid in uids if uid is not None)
         self.world.marks[marks.ROTTEN] += 1
+        if at >= store._checkpoint.position:
+            self.world.marks[marks.ROTTEN_BEHIND] += 1
         self.world.note("rot", node.name, at)
 
     @staticmethod
@@ -87,11 +91,11 @@ class Rot:
         segments = store._table[1]
         segment = next(s for s in segments if s.base <= at < s.end)
         frame = store._verified._frame(segment, at)
-        begin = frame.position + FRAME_HEADER
         if not frame.blocks:
             return frame.position, frame.end
-        start = begin + (at - begin) // BLOCK_BYTES * BLOCK_BYTES
-        return start, min(start + BLOCK_BYTES, begin + padded(frame.size))
+        table = store._verified._table(segment, frame)
+        start, size = block_place(frame, (at - frame.payload) // BLOCK_BYTES, table.head)
+        return start, start + size
 
     def _uid(self, node: Node, address: int, length: int) -> int | None:
         """Which message of the books lies there; None if it is another one."""
@@ -109,3 +113,14 @@ class Rot:
         if message is None or message_class or message.body != body:
             return None
         return uid
+
+
+def _promised(store: LogStore) -> int:
+    """Up to where records that are on the disk say that everything was durable."""
+    position = promised = store._checkpoint.position
+    for segment in store._table[1]:
+        end = min(segment.end, store.synced)
+        while segment.base <= position < end:
+            frame = store._verified._frame(segment, position)
+            promised, position = max(promised, frame.synced), frame.end
+    return promised

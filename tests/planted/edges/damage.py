@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from onceq.core import damage
+from onceq.history import projector
+from onceq.service.engine import Engine
 from onceq.service.scrub import Scrubbing
 from onceq.service.upkeep import Upkeep
 from onceq.service.verifying import Verifying
-from onceq.store import promises, recovery, verified
+from onceq.store import framing, promises, recovery, scan, verified
 from onceq.store.checkpoints import Head
-from onceq.store.framing import Frame
+from onceq.store.framing import Frame, Framing
 from onceq.store.log import LogStore
 from onceq.store.promises import Promise, Promised
 from onceq.store.scan import Segment
@@ -21,6 +23,7 @@ from tests.planted.planted import SIM, Planted
 
 DAMAGE = "tests/unit/service/test_damage.py::"
 LOST = "tests/crash/test_lost_files.py::"
+LOG = "tests/unit/store/test_log.py::"
 VERIFIED = "tests/unit/store/test_verified.py::"
 
 
@@ -35,7 +38,60 @@ def reads_not_verified(patch: pytest.MonkeyPatch) -> None:
 
 def damage_costs_the_record(patch: pytest.MonkeyPatch) -> None:
     """One bad block is said to be the whole record."""
-    patch.setattr(verified, "_block", lambda frame, at: verified._payload(frame))
+    patch.setattr(verified, "_block", framing.block_place)
+    patch.setattr(verified, "block_place", lambda frame, at, head=0: verified._payload(frame))
+
+
+def torn_is_damage(patch: pytest.MonkeyPatch) -> None:
+    """A record whose packets are bad is damaged, whether anybody was promised it or not."""
+    walk = scan._walk_all
+
+    def all_promised(*arguments: Any) -> list[Frame]:
+        walk(*arguments)
+        return []
+
+    patch.setattr(scan, "_walk_all", all_promised)
+
+
+def heads_not_covered(patch: pytest.MonkeyPatch) -> None:
+    """What a record says happened has no checksum."""
+    parts = framing._parts
+
+    def behind(pieces: Any, start: int, end: int | None = None) -> list[memoryview]:
+        return [] if end is not None else parts(pieces, start)
+
+    sealed = Framing._sealed
+
+    def unsealed(self: Framing, view: Any, at: int, frame: Frame, head: int = 0) -> bool:
+        if not frame.packets:
+            return sealed(self, view, at, frame, head)
+        table = view[at + frame.table - frame.position : at + frame.end - frame.position]
+        crc = framing.crc32(table, framing.crc32(view[at + 4 : at + 32], self._seed))
+        return crc == int.from_bytes(view[at : at + 4], "little")
+
+    patch.setattr(framing, "_parts", behind)
+    patch.setattr(Framing, "_sealed", unsealed)
+
+
+def packets_cost_the_record(patch: pytest.MonkeyPatch) -> None:
+    """A record of which anything is bad is bad, wherever it stands."""
+    sound = Framing.sound
+
+    def whole(self: Framing, data: Any, at: int, *, position: int) -> framing.Sound | None:
+        found = sound(self, data, at, position=position)
+        return None if found is None or found.wrong else found
+
+    patch.setattr(Framing, "sound", whole)
+
+
+def found_and_not_told(patch: pytest.MonkeyPatch) -> None:
+    """Damage that a start finds waits until somebody reads it."""
+    patch.setattr(Engine, "set_aside", lambda self, pieces: None)
+
+
+def history_of_damage(patch: pytest.MonkeyPatch) -> None:
+    """The history tells what damaged packets seem to say."""
+    patch.setattr(projector, "brought", lambda put, address, damaged, read: put.packets)
 
 
 def ahead_not_verified(patch: pytest.MonkeyPatch) -> None:
@@ -155,6 +211,23 @@ PLANTED = (
     Planted(
         "damage-costs-the-record", damage_costs_the_record,
         VERIFIED + "test_an_altered_byte_costs_one_block_of_a_large_record",
+    ),
+    Planted(
+        "torn-is-damage", torn_is_damage, LOG + "test_a_torn_tail_with_packets_is_cut"
+    ),
+    Planted(
+        "heads-not-covered", heads_not_covered,
+        "tests/unit/store/test_framing.py::"
+        "test_damaged_packets_do_not_cost_the_record_and_anything_else_does",
+    ),
+    Planted(
+        "packets-cost-the-record", packets_cost_the_record,
+        DAMAGE + "test_what_a_start_finds_is_named",
+    ),
+    Planted("found-and-not-told", found_and_not_told, DAMAGE + "test_what_a_start_finds_is_named"),
+    Planted(
+        "history-of-damage", history_of_damage,
+        "tests/history/test_function_of_the_log.py::test_damaged_packets_are_told_by_their_size",
     ),
     Planted(
         "heads-are-believed", heads_are_believed,

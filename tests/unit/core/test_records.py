@@ -147,8 +147,10 @@ def test_laid_packets_are_found_in_the_record_and_from_a_checkpoint(
     branch: Branch, address: int, data: st.DataObject
 ) -> None:
     contents = [bytes(one.data) for one in branch.laid]
-    raw = b"".join(map(bytes, branch.record(address)))
-    assert raw[1] == 2
+    parts, head = branch.record(address)
+    raw = b"".join(map(bytes, parts))
+    assert raw[1] == 4
+    assert raw[head or len(raw) :] == b"".join(contents), "and nothing else lies behind the head"
     for one, content in zip(branch.laid, contents, strict=True):
         at = one.address - address
         assert (raw[at : at + one.size], one.data) == (content, b"")
@@ -171,6 +173,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
         b"\x02\x01",
         b"\x03\x01",
         b"\x03\x02",
+        b"\x03\x04",
         b"\x04\x01",
         b"\x04\x02",
     ):
@@ -180,7 +183,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
-        decode(memoryview(b"\x01\x04" + bytes(100)), 0)
+        decode(memoryview(b"\x01\x05" + bytes(100)), 0)
 
 
 def test_setups_round_trip() -> None:

@@ -37,7 +37,7 @@ class Diary(MemoryStore):
         if what in self.fail:
             raise self.fail[what]
 
-    def append(self, payload: Sequence[Buffer]) -> int:
+    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
         self._note("append", b"".join(payload).decode())
         return super().append(payload)
 

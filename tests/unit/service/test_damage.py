@@ -279,3 +279,114 @@ def test_an_outgoing_queue_does_not_stand_still() -> None:
     assert view.messages + sum(v.count for v in damaged) == COUNT
     assert {v.queue for v in damaged} == {r"DIRECT=OS:BETA\private$\q"}
     assert {v.reason for v in damaged} == {0x8001}, "nothing of it ever left"
+
+
+# ---- behind the checkpoint --------------------------------------------------------------------
+
+
+class Killed(House):
+    """Ends without a checkpoint: everything is in the log behind the first one."""
+
+    def restart(self) -> None:
+        self.engine.sessions.close_all("killed")
+        self.store.note()  # as a second after it was written
+        self.store.flush()
+        self.store.abandon()
+        self.files = self.files.kill()
+        self.start()
+
+
+SIZES = {"one message of a small record": 1, "some of a small record": 3, "a large record": COUNT}
+
+
+@pytest.mark.parametrize("count", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("behind", [False, True], ids=["the last record", "not the last"])
+def test_a_damaged_body_behind_the_checkpoint_costs_its_message_only(
+    count: int, behind: bool
+) -> None:
+    house, bodies = Killed(), _bodies(count)
+    house.send(b"a" * ROW)
+    house.send(*bodies)
+    others = [b"b" * ROW, b"c" * ROW] if behind else []
+    for other in others:
+        house.send(other)
+    house.flip(bodies[0], 10)
+    house.restart()
+    damaged = house.look("damages")
+    lost = sum(view.count for view in damaged)
+    assert 1 <= lost <= min(count, 1 + BLOCK_BYTES // ROW)
+    assert {view.queue for view in damaged} == {r"private$\q"}
+    got = house.take()
+    assert got == [b"a" * ROW, *bodies[lost:], *others], "everything else goes on, in order"
+    house.send(b"d" * ROW)
+    house.restart()
+    assert house.look("damages") == damaged, "told once"
+    assert house.take() == [b"d" * ROW]
+
+
+def test_what_a_start_finds_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    house, bodies = Killed(), _bodies(3)
+    house.send(*bodies)
+    house.send(b"x" * ROW)
+    house.flip(bodies[1])
+    caplog.clear()
+    with caplog.at_level(0):
+        house.restart()
+    said = caplog.text
+    assert "stored bytes are damaged" in said
+    assert "damaged messages were set aside" in said
+    assert house.look("status").damaged_messages == 3, "they share a block"
+    assert house.take() == [b"x" * ROW]
+
+
+def test_damage_in_what_happened_is_refused_and_says_what_is_known() -> None:
+    house, bodies = Killed(), _bodies(3)
+    house.send(*bodies)
+    house.send(b"x" * ROW)
+    for name in house.files.names("/s"):
+        data = house.files.contents(f"/s/{name}")
+        place = data.find(bodies[0])
+        if name.startswith("log-") and place >= 0:
+            # Something of the record before its packets, which stand right before the body.
+            start = data.rfind(b"\x01\x01\x00\x00", 0, place - 100)
+            house.files.flip(f"/s/{name}", start + 20)
+            break
+    with pytest.raises(DamagedRecord) as error:
+        house.restart()
+    text = error.value.text
+    assert f"/s/{name} is damaged at byte {start - 32}" in text
+    assert "a change of messages" in text
+    assert "bytes" in text
+    assert "onceq qm restore" in text
+
+
+def test_an_outgoing_queue_goes_on_behind_a_message_that_a_start_finds_damaged() -> None:
+    house, bodies = Killed(), _bodies(3)
+    house.send(*bodies, to=r"DIRECT=OS:BETA\private$\q")
+    house.send(b"x" * ROW, to=r"DIRECT=OS:BETA\private$\q")
+    house.flip(bodies[1])
+    house.restart()
+    (view,) = house.look("outgoing")
+    (damaged,) = house.look("damages")
+    assert (view.messages, damaged.count) == (1, 3)
+    assert damaged.queue == r"DIRECT=OS:BETA\private$\q"
+
+
+def test_a_prepared_branch_with_packets_that_a_start_finds_damaged_is_committed() -> None:
+    house, bodies, xid = Killed(), _bodies(), Xid(7, b"g", b"b")
+    items = [
+        inputs.SendItem(QUEUE, Properties(), Run.of(bodies[:12])),
+        inputs.SendItem(QUEUE, Properties(label="mor"), Run.of(bodies[12:])),
+    ]
+    house.ask(lambda owner, n: branching.StartBranch(owner, n, 3, xid))
+    house.ask(lambda owner, n: inputs.Send(owner, n, 3, (items[0],)))
+    house.ask(lambda owner, n: inputs.Send(owner, n, 3, (items[1],)))
+    house.ask(lambda owner, n: branching.PrepareBranch(owner, n, xid, 3))
+    house.flip(bodies[1])
+    house.restart()
+    house.ask(lambda owner, n: branching.CommitBranch(owner, n, xid))
+    got = house.take()
+    missing = [body for body in bodies if body not in got]
+    assert bodies[1] in missing
+    assert got == [body for body in bodies if body not in missing]
+    assert sum(view.count for view in house.look("damages")) == len(missing) <= 6

@@ -87,7 +87,7 @@ def test_the_tables_take_them_apart() -> None:
 def test_the_tables_take_the_other_files_apart() -> None:
     files = _printed()
     head = struct.unpack_from("<8sI16sQI", files["STORE"])
-    assert head == (b"onceq\0st", 2, ID, 1_700_000_000, 5)
+    assert head == (b"onceq\0st", 3, ID, 1_700_000_000, 5)
     assert files["STORE"][40:45] == b"ALPHA"
     state = files["state-0000000000000058.ckp"]
     assert struct.unpack_from("<8sI16sQQQII", state) == (
@@ -135,3 +135,23 @@ def test_the_printed_blocks_are_right() -> None:
     store.sync()
     frame = disk.contents(f"{PATH}/log-{0:016x}.seg")[64 : 64 + 5_040]
     assert frame == head + payload + table
+
+
+def test_the_printed_record_with_packets_is_right() -> None:
+    digest = hashlib.blake2b(ID, digest_size=12, person=b"onceq frame").digest()
+    seed, mask = struct.unpack("<IQ", digest)
+    payload, head = b"headpackets", 4
+    padded = payload.ljust(16, b"\0")
+    start = (seed ^ 0 // 8) & 0x7FFFFFFF
+    table = struct.pack("<II", head, zlib.crc32(padded[head:], start))
+    rest = struct.pack("<IQQQ", len(payload) | 1 << 30, mask, 0, 1)
+    own = zlib.crc32(table, zlib.crc32(payload[:head], zlib.crc32(rest, seed)))
+    whole = struct.pack("<I", own) + rest + padded + table
+    printed = re.search(r"whole   ([0-9a-f \n]+)```", PAGE.read_text())
+    assert printed is not None
+    assert bytes.fromhex(printed[1].replace("\n", " ")) == whole
+    disk = SimFiles()
+    store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=8_192)
+    store.append([payload[:head], payload[head:]], head)
+    store.sync()
+    assert disk.contents(f"{PATH}/log-{0:016x}.seg")[64 : 64 + len(whole)] == whole

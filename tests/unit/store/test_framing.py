@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store.framing import Frame, Framing, blocks_of
+from onceq.store.framing import Frame, Framing, Table, blocks_of
 
 FRAMING = Framing(b"S" * 16)
 
 
-def _frame(payload: bytes, position: int, synced: int = 0, epoch: int = 1) -> bytes:
-    return b"".join(FRAMING.encode([payload], position=position, synced=synced, epoch=epoch))
+def _frame(payload: bytes, position: int, synced: int = 0, epoch: int = 1, head: int = 0) -> bytes:
+    return b"".join(
+        FRAMING.encode([payload], position=position, synced=synced, epoch=epoch, head=head)
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 1000])
@@ -95,7 +97,69 @@ def test_blocks_of_another_place_are_not_taken_for_these() -> None:
     """A disk that brings what lies elsewhere brings its checksums with it."""
     payload = bytes(range(256)) * 64
     pieces = FRAMING.encode([payload], position=8_000, synced=0, epoch=1)
-    table = bytes(pieces[-1])  # the payload needs no padding
+    table = Table(bytes(pieces[-1]))  # the payload needs no padding
     count = blocks_of(len(payload))
     assert FRAMING.wrong_blocks(payload, table, 8_000, range(count)) == []
     assert FRAMING.wrong_blocks(payload, table, 16_000, range(count)) == list(range(count))
+
+
+# ---- records with packets ------------------------------------------------------------------------
+
+CUTS = [
+    (2, 1), (100, 40), (8, 8), (4_096, 1), (4_096, 4_095), (4_097, 4_096), (9_000, 60),
+    (20_000, 4_096), (20_000, 9_001), (20_000, 19_999),
+]  # fmt: skip
+"""Sizes of a payload, and of its head."""
+
+
+@pytest.mark.parametrize(("size", "head"), CUTS)
+def test_a_frame_with_packets_is_read_back_in_however_many_pieces(size: int, head: int) -> None:
+    payload = bytes(at * 7 % 251 for at in range(size))
+    data = _frame(payload, 800, synced=640, epoch=3, head=head)
+    assert len(data) == frame_size(size, head)
+    frame = FRAMING.parse(data, 0, position=800)
+    assert frame == Frame(800, size, 640, 3, blocks_of(size, head), packets=True)
+    assert frame is not None
+    assert frame.end == 800 + len(data)
+    for at in (1, min(head, size - 1), size // 2):
+        pieces = [payload[:at], b"", payload[at : size - 1], payload[size - 1 :]]
+        found = FRAMING.encode(pieces, position=800, synced=640, epoch=3, head=head)
+        assert b"".join(found) == data
+
+
+@pytest.mark.parametrize(("size", "head"), CUTS)
+def test_damaged_packets_do_not_cost_the_record_and_anything_else_does(
+    size: int, head: int
+) -> None:
+    data = bytearray(_frame(bytes(at * 7 % 251 for at in range(size)), 800, head=head))
+    table = FRAME_HEADER + (size + 7) // 8 * 8
+    inside = range(FRAME_HEADER + head, FRAME_HEADER + size)
+    places = {*range(FRAME_HEADER), *range(FRAME_HEADER, len(data), 97), *range(table, len(data))}
+    places |= {FRAME_HEADER + head - 1, FRAME_HEADER + head, FRAME_HEADER + size - 1}
+    for offset in sorted(place for place in places if place < len(data)):
+        data[offset] ^= 0x10
+        assert FRAMING.parse(data, 0, position=800) is None
+        sound = FRAMING.sound(data, 0, position=800)
+        if offset in inside:
+            assert sound is not None, f"byte {offset} has cost the record"
+            ((address, length),) = sound.places()
+            at = 800 + offset
+            assert address <= at < address + length
+            assert length <= 4_096
+            assert address >= 800 + FRAME_HEADER + head, "the head is no packet"
+        elif offset < table:
+            assert sound is None or offset >= FRAME_HEADER + size, f"byte {offset} of the head"
+        else:
+            assert sound is None
+        data[offset] ^= 0x10
+
+
+def test_a_payload_of_just_the_bit_that_marks_packets_has_that_size() -> None:
+    """Stores of before had such sizes: 1 GiB was allowed, and still is."""
+    raw = bytearray(_frame(b"", 0))
+    raw[4:8] = (1 << 30).to_bytes(4, "little")
+    assert FRAMING.head(raw, 0, position=0) == Frame(0, 1 << 30, 0, 1)
+    raw[4:8] = (1 << 30 | 1).to_bytes(4, "little")
+    assert FRAMING.head(raw, 0, position=0) == Frame(0, 1, 0, 1, 1, packets=True)
+    raw[4:8] = (3 << 30 | 5).to_bytes(4, "little")
+    assert FRAMING.head(raw, 0, position=0) is None

@@ -49,10 +49,10 @@ def test_any_altered_byte_is_refused() -> None:
 def test_a_newer_format_is_refused_by_name() -> None:
     disk = _disk()
     raw = bytearray(disk.contents(f"{PATH}/STORE"))
-    struct.pack_into("<I", raw, 8, 3)
+    struct.pack_into("<I", raw, 8, 4)
     raw[-4:] = struct.pack("<I", zlib.crc32(raw[:-4]))
     disk.write(disk.open(f"{PATH}/STORE"), 0, [raw])
-    with pytest.raises(NewerFormat, match="has format 3"):
+    with pytest.raises(NewerFormat, match="has format 4"):
         read_identification(disk, PATH)
 
 

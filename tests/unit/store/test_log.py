@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from onceq.errors import DamagedRecord, StorageFailure, StoreExists, StoreLocked
 from onceq.model.log import FRAME_HEADER, frame_size
+from onceq.store import identification
 from onceq.store.check import check
 from onceq.store.contract import Store
 from onceq.store.log import LogStore
@@ -313,3 +315,66 @@ def test_check_tells_what_is_there() -> None:
     assert (report.segments, report.ready_segments) == (2, 0)
     assert report.closed
     assert (report.problem, report.torn_bytes, report.store_id) == ("", 0, ID)
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_a_torn_tail_with_packets_is_cut(behind: int) -> None:
+    """A record whose packets did not all reach the disk before a crash was promised to nobody;
+    and what lies behind it was not either."""
+    disk = SimFiles()
+    store = _new(disk)
+    store.append([b"kept"])
+    store.sync()
+    at = store.append([b"torn" * 100], 40)
+    for _ in range(behind):
+        store.append([b"behind" * 50], 40)
+    store.flush()
+    reach = store.position
+    killed = disk.kill()
+    killed.flip(f"{PATH}/log-{0:016x}.seg", SEGMENT_HEADER + at + FRAME_HEADER + 200)
+    assert check(PATH, killed).torn_bytes == reach - at
+    again = _again(killed)
+    assert again.recovered.torn_bytes == reach - at
+    assert again.recovered.damaged == ()
+    assert again.position == at
+    again.append([b"other" * 80], 40)
+    again.sync()
+    again.close()
+    assert check(PATH, killed).problem == ""
+    (_, first), (_, second) = _again(killed).records()
+    assert (bytes(first), bytes(second)) == (b"kept", b"other" * 80)
+
+
+def test_packets_that_were_promised_are_damage_and_the_log_goes_on() -> None:
+    disk = SimFiles()
+    store = _new(disk)
+    at = store.append([b"damaged" * 100], 40)
+    store.sync()
+    store.append([b"behind"])
+    store.sync()
+    end = store.position
+    store.abandon()
+    image = disk.kill()
+    path = f"{PATH}/log-{0:016x}.seg"
+    image.flip(path, SEGMENT_HEADER + at + FRAME_HEADER + 200)
+    report = check(PATH, image)
+    assert "is damaged at byte" in report.problem
+    assert not report.refused
+    again = _again(image)
+    (piece,) = again.recovered.damaged
+    assert (piece.path, piece.address) == (path, at + FRAME_HEADER + 40)
+    assert at + FRAME_HEADER + 200 in piece.span
+    assert (again.position, again.recovered.torn_bytes) == (end, 0)
+    assert len(list(again.records())) == 2
+    assert next(again.replay(0, end)).damaged == ((piece.address, piece.size),)
+
+
+def test_a_store_of_format_two_becomes_one_of_the_present_before_it_is_written() -> None:
+    disk = SimFiles()
+    store = _new(disk)
+    store.append([b"old"])
+    store.close()
+    who = identification.read_identification(disk, PATH)
+    identification.write_identification(disk, PATH, replace(who, version=2))
+    _again(disk).abandon()
+    assert identification.read_identification(disk, PATH).version == identification.FORMAT

@@ -15,20 +15,26 @@ from tests.unit.store import format_one
 PATH = "/store"
 SEGMENT = 128 << 10
 SIZES = (100, 20_000, 3, BLOCK_BYTES, BLOCK_BYTES + 1, 5 * BLOCK_BYTES - 7, 900)
+PLAIN = (0,) * len(SIZES)
+HEADS = (20, 5_000, 1, 0, 60, 2 * BLOCK_BYTES, 899)
+"""What comes before the packets of these records."""
 
 
 def _data(n: int, size: int) -> bytes:
     return bytes((n * 7 + at * 13 + at // 256) & 0xFF for at in range(size))
 
 
-def _cold() -> tuple[SimFiles, LogStore, list[tuple[int, bytes]]]:
+def _cold(
+    heads: tuple[int, ...] = PLAIN,
+) -> tuple[SimFiles, LogStore, list[tuple[int, bytes]]]:
     """A store in whose memory nothing is, and address and bytes of its records."""
     disk = SimFiles()
     store = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=SEGMENT)
     places = []
     for n, size in enumerate(SIZES):
         data = _data(n, size)
-        places.append((store.append([data[: size // 3], data[size // 3 :]]) + FRAME_HEADER, data))
+        pieces = [data[: size // 3], data[size // 3 :]]
+        places.append((store.append(pieces, heads[n]) + FRAME_HEADER, data))
     store.sync()
     store.checkpoint([b"state"], store.position)
     store.abandon()
@@ -43,8 +49,9 @@ def _flip(disk: SimFiles, address: int, mask: int = 1) -> None:
     disk.flip(f"{PATH}/log-{0:016x}.seg", SEGMENT_HEADER + address, mask)
 
 
-def test_every_part_of_every_record_is_read_back() -> None:
-    _, store, places = _cold()
+@pytest.mark.parametrize("heads", [PLAIN, HEADS])
+def test_every_part_of_every_record_is_read_back(heads: tuple[int, ...]) -> None:
+    _, store, places = _cold(heads)
     for address, data in places:
         for start in range(0, len(data), 997):
             for size in (0, 1, 50, 4_096, 9_000):
@@ -95,18 +102,19 @@ def test_an_altered_byte_costs_one_block_of_a_large_record() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("heads", [PLAIN, HEADS])
 @pytest.mark.parametrize("mask", [0x80, 0xFF])
-def test_no_altered_byte_is_handed_out(mask: int) -> None:
+def test_no_altered_byte_is_handed_out(mask: int, heads: tuple[int, ...]) -> None:
     """Anywhere in the frames: what is read is right, or refused; and other records are right."""
-    disk, _, places = _cold()
+    disk, _, places = _cold(heads)
     end = places[-1][0] + len(places[-1][1])
     for at in range(0, end, 31):
         _flip(disk, at, mask)
         store = _again(disk)
         wrong = 0
-        for address, data in places:
+        for (address, data), head in zip(places, heads, strict=True):
             begin = address - FRAME_HEADER
-            inside = begin <= at < begin + frame_size(len(data))
+            inside = begin <= at < begin + frame_size(len(data), head)
             try:
                 assert bytes(store.read(address, len(data))) == data, at
             except DamagedRecord:
@@ -202,3 +210,32 @@ def test_a_check_names_every_damaged_piece_before_the_checkpoint() -> None:
         places[0][0], places[1][0], places[1][0] + 2 * BLOCK_BYTES, places[5][0],
     ]  # fmt: skip
     assert report.records == len(SIZES) - 3
+
+
+def test_an_altered_packet_costs_what_lies_in_its_block_behind_the_head() -> None:
+    """Read in parts that begin behind the head, in any order: no more than one block is lost."""
+    for index, at in ((0, 50), (1, 5_100), (1, 13_000), (5, 2 * BLOCK_BYTES), (6, 899)):
+        disk, _, places = _cold(HEADS)
+        address, data = places[index]
+        _flip(disk, address + at)
+        store = _again(disk)
+        lost = 0
+        for start in [*range(HEADS[index], len(data), 100), HEADS[index]]:
+            size = min(100, len(data) - start)
+            near = {start // BLOCK_BYTES, (start + size - 1) // BLOCK_BYTES}
+            try:
+                found = bytes(store.read(address + start, size))
+            except DamagedRecord as error:
+                lost += 1
+                assert at // BLOCK_BYTES in near
+                (piece,) = error.pieces
+                assert address + at in piece.span
+                assert piece.address >= address + HEADS[index]
+            else:
+                assert found == data[start : start + size]
+        assert lost
+        report = check(PATH, disk)
+        assert [address + at in piece.span for piece in report.damaged] == [True]
+        assert not report.refused
+        assert report.records == len(SIZES) - 1
+        store.abandon()
