@@ -159,7 +159,7 @@ class Restores:
         )
 
     def undo(self, node: Node, books: Books) -> None:
-        """The process is about to end, and what the image does not have with it."""
+        """The process has ended, and what the image does not have with it."""
         ledger, tap = self.world.ledger, self.world.tap
         for unit in ledger.units:
             if unit.node == node.index:

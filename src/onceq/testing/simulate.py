@@ -153,7 +153,7 @@ def parsed(text: str) -> tuple[int, float]:
 
 def describe(result: Result) -> str:
     """A failure: how to see it again, what is wrong, and how it came about."""
-    also = " ARGS=--lives" if lives.SHARE else ""
+    also = " ARGS=--lives" if lives.SHARE == 1 else ""
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 

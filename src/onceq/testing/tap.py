@@ -239,6 +239,16 @@ class Tap:
                         found.append((message.uid, place))
         return found
 
+    def told_end(self, uid: int, place: Place) -> bool:
+        """Whether anybody has told the end of a message to its sender, or that it is known."""
+        for sender, stream, number in self._ended:
+            found = self.message_of(sender, stream, number)
+            if found is not None and found[0] == uid:
+                message = self.world.ledger.messages[uid]
+                if self.world.verdict.place_of(message, found[1]) is place:
+                    return True
+        return False
+
     def put_back(self, node: Node) -> None:
         """A manager was put back: what it acknowledges begins anew."""
         for key in [key for key in self._acks if key[0] == node.index]:

@@ -148,7 +148,21 @@ class Verdict:
             why = why or "another kind"
         if not why and not restores.excused(message, place) and not self._leak(place):
             self._wrong(message, place, copy, "I1, lost over a restore")
+        if not why and self._letter_due(message, place) and not self._leak(place):
+            self._wrong(message, place, copy, "I12, forgotten by a receiver that was put back, "
+                        "and no dead letter says so")  # fmt: skip
         return "gone with a restore"
+
+    def _letter_due(self, message: Message, place: Place) -> bool:
+        """Whether a sender that was not put back waits for an end that nobody has told it."""
+        return (
+            message.unit is not None
+            and bool(message.properties.journal & Journal.DEADLETTER)
+            and message.node not in self.world.restores.at
+            and place.transactional
+            and not self._with_its_grave(message)
+            and not self.world.tap.told_end(message.uid, place)
+        )
 
     def _wrong(self, message: Message, place: Place, copy: Copy, what: str) -> None:
         unit = message.unit

@@ -73,7 +73,7 @@ class World:
         self.now = 0
         size = size or draw_size(Random(f"{seed}/size"))
         self.options = options or sized(draw(self.stream("options")), size)
-        self.lives = Lives(self)
+        self.lives = Lives(self, fit=keep is None)
         self.options = self.lives.fitted(self.options)
         self.scale = scale.draw(Random(f"{seed}/scale"))
         self.trace = Trace(whole=whole_story)

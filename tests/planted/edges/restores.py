@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from onceq.core import lives, peers, stranded, untold
+from onceq.core import lives, manager, peers, stranded, untold
 from onceq.core.change_builder import ChangeBuilder
 from onceq.core.chunk import AVAILABLE
-from onceq.core.desk import Desk
+from onceq.core.desk import Desk, Timer
 from onceq.core.holders import Outgoing, Queue
 from onceq.core.records import Move
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.store import backup
 from onceq.store.backup import Part
-from onceq.testing import lives as worlds
 from tests.planted.planted import SIM, Planted, replaced
-
-
-def _with_lives(
-    plant: Callable[[pytest.MonkeyPatch], None],
-) -> Callable[[pytest.MonkeyPatch], None]:
-    """Plant it, and let managers be put back in every world."""
-
-    def both(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(worlds, "SHARE", 1.0)
-        monkeypatch.setattr(worlds, "COPIES", 0.0)
-        plant(monkeypatch)
-
-    return both
 
 
 def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,13 +85,17 @@ def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untold, "_look", queues_only)
 
 
+def _no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(manager._RINGS, Timer.ENDS, lambda desk, number: None)
+
+
 CASES = "tests/conformance/test_untold.py::test_"
 
 PLANTED = (
-    Planted("ends-are-asked-for-by-nobody", _with_lives(_nobody_asks), SIM),
+    Planted("ends-are-asked-for-by-nobody", _nobody_asks, SIM),
     Planted(
         "ends-are-asked-for-when-a-session-opens-only",
-        replaced(untold, "ring", lambda desk, number: None),
+        _no_ring,
         CASES + "what_a_receiver_that_was_put_back_has_forgotten_is_in_doubt",
     ),
     Planted(
@@ -133,9 +123,9 @@ PLANTED = (
         replaced(untold, "PASSED_RANGES_MAX", 1 << 20),
         CASES + "more_ranges_than_fit_into_an_answer_are_asked_for_in_parts",
     ),
-    Planted("a-life-after-a-restore-gives-numbers-again", _with_lives(_same_numbers), SIM),
-    Planted("a-restore-leaves-no-record", _with_lives(_not_recorded), SIM),
-    Planted("a-hot-backup-lacks-its-last-segment", _with_lives(_one_segment_less), SIM),
-    Planted("what-has-arrived-moves-to-another-stream-too", _with_lives(_all_moved), SIM),
-    Planted("what-waits-in-a-left-stream-stays-there", _with_lives(_no_fence), SIM),
+    Planted("a-life-after-a-restore-gives-numbers-again", _same_numbers, SIM, first=13),
+    Planted("a-restore-leaves-no-record", _not_recorded, SIM, first=27),
+    Planted("a-hot-backup-lacks-its-last-segment", _one_segment_less, SIM, first=27),
+    Planted("what-has-arrived-moves-to-another-stream-too", _all_moved, SIM, first=40),
+    Planted("what-waits-in-a-left-stream-stays-there", _no_fence, SIM, first=27),
 )
