@@ -36,6 +36,8 @@ class SimClock:
     drift_ppm: int = 0
     booted_us: int = 0
     mono_start_us: int = SECOND_US
+    ahead_us: int = 0
+    """What the wall clock showed when it was set, at most."""
 
     def read(self) -> Now:
         """What the clocks show."""
@@ -50,6 +52,10 @@ class SimClock:
         """Wall time, microseconds since 1970."""
         now = self.time.now
         return EPOCH_US + now + now * self.drift_ppm // MILLION + self.offset_us
+
+    def latest_s(self) -> int:
+        """The latest second that the wall clock has shown."""
+        return max(self.ahead_us, self.wall_us()) // SECOND_US
 
     def mono_us(self) -> int:
         """Monotonic time, microseconds."""
@@ -67,4 +73,5 @@ class SimClock:
 
     def jump(self, by_us: int) -> None:
         """Somebody sets the wall clock."""
+        self.ahead_us = max(self.ahead_us, self.wall_us())
         self.offset_us += by_us

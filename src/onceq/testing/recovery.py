@@ -161,9 +161,10 @@ class Recovery:
         self, what: str, one: State, other_what: str, other: State, apart: Iterable[str] = ()
     ) -> None:
         node = self.node
-        wall_s = node.clock.read().wall_s
+        wall_s = node.clock.latest_s()
         for state in (one, other):
-            # Sessions of clients are forgotten by the clock, not by records.
+            # Sessions of clients are forgotten by the clock, not by records; it may have been set
+            # back since.
             state.outcomes.forget(wall_s, node.world.options.settings.outcome_age_s)
         found = differences(one, other, apart=apart)
         if found:
