@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
+from onceq.client.why import why
 from onceq.core.clashes import MORE
 from onceq.core.restored import PutBack
 from onceq.core.snapshot import restore, snapshot
@@ -194,3 +197,57 @@ def test_the_marks_that_a_restore_makes_void_are_so_in_a_checkpoint_too(world: W
     again = State(state.identity)
     restore(again, b"".join(snapshot(state)))
     assert differences(state, again, apart=("number_ceiling", "next_message")) == []
+
+
+# ---- what ``why`` says of it -------------------------------------------------------------------
+
+
+def said(node: Node, queue: str) -> str:
+    what = "queue" if queue == LOCAL else "outgoing-queue"
+    return why(asdict(node.look(what, queue)))
+
+
+def test_why_says_that_what_waits_was_put_back_and_for_how_long(world: World) -> None:
+    a = world["A"]
+    world.cut("A", "B")
+    a.once(Q, b"1", b"2")
+    backup = image(a)
+    assert "put back" not in said(a, Q)
+    put_back(a, backup)
+    recorded(world, a)
+    assert "This queue manager was put back" in said(a, Q)
+    assert "of 2 messages here" in said(a, Q)
+    assert "another manager has shown" not in said(a, Q)
+    a.once(Q, b"3")
+    assert "of 2 messages here" in said(a, Q), "not of what was sent afterwards"
+    world.mend("A", "B")
+    world.run(120)
+    assert world["B"].bodies(LOCAL) == [b"1", b"2", b"3"]
+    assert "put back" not in said(a, Q), "it is settled"
+
+
+def test_why_names_what_the_receiver_has_shown(world: World) -> None:
+    a = world["A"]
+    backup = overtaken(world)
+    world.cut("A", "B")
+    put_back(a, backup)
+    recorded(world, a)
+    world.mend("A", "B")
+    world.run(120)
+    assert undone(a) == [SENT]
+    assert SENT in said(a, Q), "and it stays so"
+
+
+def test_why_says_of_a_queue_that_was_put_back_what_comes_again(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"1", b"2")
+    world.run(10)
+    backup = image(b)
+    assert b.bodies(LOCAL) == [b"1", b"2"]
+    put_back(b, backup)
+    assert b.engine is not None
+    b.engine.submit(PutBack(0, 0, b.clock.read().wall_s, 100))
+    world.run(1)
+    assert "of 2 messages here: what was here then already" in said(b, LOCAL)
+    b.receive(LOCAL, count=2)
+    assert "put back" not in said(b, LOCAL)

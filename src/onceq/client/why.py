@@ -48,11 +48,38 @@ def why(view: Mapping[str, Any]) -> str:
         view: An outgoing queue as ``outgoing_queue`` gives it, or a queue as ``queue`` gives it.
     """
     state, waiting = view["state"], view["messages"]
+    put_back = view.get("put_back")
     if state == "LOCAL CONNECTION":
-        return _local(view)
+        return _local(view) + (_put_back(put_back, _HERE) if put_back else "")
+    text = _why(view, state, waiting)
     if view["clash"]:
-        return f"{_why(view, state, waiting)}. {CLASH}: {view['clash']}"
-    return _why(view, state, waiting)
+        text += f". {CLASH}: {view['clash']}"
+    return text + (_put_back(put_back, _THERE) if put_back else "")
+
+
+_THERE = (
+    "waited then already and may have left in between: the receiver is asked, or drops what it "
+    "has; what nobody can tell ends in doubt, and nothing is delivered twice. 'onceq dead list' "
+    "shows what ended so"
+)
+_HERE = (
+    "was here then already: whatever was received in between is received again; compare with what "
+    "your applications have done since, before they go on"
+)
+
+
+def _put_back(put_back: Mapping[str, Any], what: str) -> str:
+    """What a restore of this manager has to do with it: cause and cure."""
+    text = (
+        f". This queue manager was put back at {clock(put_back['at'])} to how it was at "
+        f"{clock(put_back['to'])}"
+    )
+    if put_back["messages"]:
+        some = f"{put_back['messages']} message{'s' if put_back['messages'] != 1 else ''}"
+        text += f"; of {some} here: what {what}"
+    for known in put_back["known"]:
+        text += f"; since then another manager has shown: {known}"
+    return text + "; 'onceq qm status' says what the restore has undone"
 
 
 def _why(view: Mapping[str, Any], state: str, waiting: int) -> str:

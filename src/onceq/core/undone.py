@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from onceq.core.chunk import AVAILABLE
 from onceq.core.desk import Desk
-from onceq.core.holders import Progress
+from onceq.core.holders import Outgoing, Progress, Queue
 from onceq.model.identity import guid_text
 from onceq.model.limits import UNDONE_MAX
 from onceq.packet.arrived import ArrivedRun
@@ -39,6 +40,67 @@ def views(desk: Desk) -> tuple[UndoneView, ...]:
         UndoneView(guid_text(guid), desk.name_of(guid), what, since)
         for (guid, what), since in desk.state.undone.items()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PutBackView:
+    """What a restore of this manager means for one queue.
+
+    Attributes:
+        at, to: When it was, and to which moment this manager was put back (seconds since 1970).
+        messages: Of the queue, that were there at that moment and still are.
+        known: What other managers have shown that they know of the time between: of an outgoing
+            queue its receiver, of a queue any sender.
+    """
+
+    at: int
+    to: int
+    messages: int
+    known: tuple[str, ...] = ()
+
+
+def of_outgoing(desk: Desk, outgoing: Outgoing) -> PutBackView | None:
+    """Of an outgoing queue: None if no restore concerns what waits there or is in doubt, and its
+    receiver has nothing that nobody here knows."""
+    restored = desk.state.restored
+    if restored is None:
+        return None
+    lane = outgoing.ordered_lane
+    waiting = sum(
+        count
+        for s in outgoing.stretches()
+        if s.stream and s.stream >> 32 <= restored.at_s
+        for _, count in lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1)
+    )
+    receivers = {guid for guid, theirs in desk.by_guid.items() if outgoing in theirs}
+    peer = desk.peers.get(outgoing.session)
+    if peer is not None:
+        receivers.add(peer.peer)
+    known = tuple(what for guid, what in desk.state.undone if guid in receivers and what == SENT)
+    if not (
+        waiting or known or outgoing.stranded_s or desk.state.doubts.unsettled(outgoing.number)
+    ):
+        return None
+    return PutBackView(restored.at_s, restored.taken_s, waiting, known)
+
+
+def of_queue(desk: Desk, queue: Queue) -> PutBackView | None:
+    """Of a queue: None if nothing in it was there at the moment to which this manager was put
+    back, and nobody is known to have sent what is gone."""
+    restored = desk.state.restored
+    if restored is None:
+        return None
+    waiting = 0
+    for lane in queue.lanes.values():
+        for first, count in lane.ranges(AVAILABLE, lane.head):
+            arrived = lane.arrived(first, count)
+            waiting += sum(second <= restored.taken_s for second in arrived)
+            if arrived[-1] > restored.taken_s:
+                break  # those behind came later still
+    known = tuple(dict.fromkeys(what for _, what in desk.state.undone if what == CAME))
+    if not waiting and not known:
+        return None
+    return PutBackView(restored.at_s, restored.taken_s, waiting, known)
 
 
 def is_of(desk: Desk, stream: int) -> bool:

@@ -6,7 +6,7 @@ Views are plain values; times are seconds since 1970, 0 meaning never.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onceq.core import amending, branch_views, damage_views, management, naming, undone
 from onceq.core.chunk import AVAILABLE
@@ -105,6 +105,7 @@ class QueueView:
     poison_retries: int
     poison_then: str
     format_name: str
+    put_back: undone.PutBackView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ class OutgoingView:
     clash: str
     stranded_since: int
     unanswered: bool
+    put_back: undone.PutBackView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,8 @@ def look(desk: Desk, item: Look) -> None:
             for part in (queue, *queue.subs.values())
         )
     elif item.what == "queue":
-        result = queue_view(desk, find_queue(desk, item.name))
+        queue = find_queue(desk, item.name)
+        result = replace(queue_view(desk, queue), put_back=undone.of_queue(desk, queue))
     elif item.what == "outgoing":
         result = tuple(outgoing_view(desk, outgoing) for outgoing in state.outgoing.values())
     elif item.what == "outgoing-queue":
@@ -405,4 +408,5 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         clash=found_of(desk, desk.identity.guid),
         stranded_since=outgoing.stranded_s,
         unanswered=unanswered(desk, outgoing),
+        put_back=undone.of_outgoing(desk, outgoing),
     )

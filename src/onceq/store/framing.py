@@ -300,7 +300,7 @@ class Framing:
         skip = table.head - blocks.start * BLOCK_BYTES
         if skip > 0:
             blocks = blocks[skip // BLOCK_BYTES :]
-            data = data[skip:]
+            data = memoryview(data)[skip:]
         if not blocks:
             return []
         where = slice(blocks.start * CHECKSUM_BYTES, blocks.stop * CHECKSUM_BYTES)

@@ -112,12 +112,13 @@ class VerifiedLog:
                 short = 0 < len(data) < sum(_block(frame, blocks[-1])) - start
                 places = [block_place(frame, at, head) for at in wrong]
                 raise _damaged(segment, places, CUT_SHORT if short else WRONG)
+        whole = memoryview(data)
         unseen = frame.payload + head - start
         if unseen > 0:
-            data, start = data[unseen:], start + unseen
+            whole, start = whole[unseen:], start + unseen
         if len(data) <= AHEAD_BLOCKS * BLOCK_BYTES:
-            self._last = (start, data)
-        return memoryview(data)[address - start : address - start + size]
+            self._last = (start, whole)
+        return whole[address - start : address - start + size]
 
     def forget(self, base: int, end: int) -> None:
         """A segment is given back: what is remembered of it means nothing any more."""

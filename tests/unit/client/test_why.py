@@ -123,6 +123,28 @@ def test_lengths_of_time() -> None:
     ]  # fmt: skip
 
 
+def test_a_restore_is_said_with_cause_and_cure() -> None:
+    put_back = {"at": THEN + 86_400, "to": THEN, "messages": 3, "known": ("it has more",)}
+    said = why({**QUIET, "state": "CONNECTED", "messages": 3, "put_back": put_back})
+    assert "3 messages being transmitted. This queue manager was put back at 2020-09-1" in said
+    assert "of 3 messages here: what waited then already and may have left in between" in said
+    assert "another manager has shown: it has more" in said
+    for cure in ("'onceq dead list'", "'onceq qm status'"):
+        assert cure in said
+    said = why({**QUIET, "in_doubt": 1, "put_back": {**put_back, "messages": 0, "known": ()}})
+    assert "1 message in doubt" in said
+    assert "was put back" in said
+    assert "waited then" not in said
+    local = {
+        "state": "LOCAL CONNECTION", "path": r"private$\orders", "messages": 3, "available": 1,
+        "locked": 2, "readers_waiting": 0, "put_back": {**put_back, "messages": 1, "known": ()},
+    }  # fmt: skip
+    said = why(local)
+    assert "whatever was received in between is received again" in said
+    assert "put back" not in why({**local, "put_back": None})
+    assert "put back" not in why(QUIET)
+
+
 def test_streams() -> None:
     view: dict[str, Any] = {
         "queue": r"private$\stock", "source": "abc", "sender": "", "number": 7, "last_access": THEN,
