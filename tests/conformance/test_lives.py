@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from onceq.client.why import why
+from onceq.core.clashes import AHEAD
 from onceq.model.message import Journal
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
@@ -212,12 +213,14 @@ def test_two_copies_side_by_side_lose_nothing_and_repeat_nothing(world: World) -
     assert "Another queue manager" in why(asdict(a.look("outgoing-queue", Q)))
 
 
-def test_what_two_copies_both_have_is_sent_by_one_of_them(world: World) -> None:
-    """Both have messages that never arrived, in a stream that the receiver has left."""
+@pytest.mark.parametrize("wanted", [Journal.NONE, Journal.JOURNAL])
+def test_what_two_copies_both_have_is_sent_by_one_of_them(world: World, wanted: Journal) -> None:
+    """Both have messages that never arrived, in a stream that the receiver has left. What is in
+    doubt is a dead letter, whatever else was asked for."""
     a, b = world["A"], world["B"]
     link = world.link("A", "B")
     link.policy = lambda p: [] if p.kind == 0 and p.number > 1 else faithful(p)
-    a.once(Q, b"1", b"2", b"3")
+    a.once(Q, b"1", b"2", b"3", journal=wanted)
     world.run(1)
     twin = twin_of(world, a, image(a))
     # Somebody with newer streams has been there: what is not accepted is closed.
@@ -225,10 +228,31 @@ def test_what_two_copies_both_have_is_sent_by_one_of_them(world: World) -> None:
     link.policy = faithful
     world.run(120)
     assert b.bodies(LOCAL) == [b"1", b"N", b"2", b"3"]
-    left = [node.look("outgoing-queue", Q).messages for node in (a, twin)]
+    left = [node.look("outgoing-queue", Q).unacknowledged for node in (a, twin)]
     assert left == [0, 0]
     found = {**dead(a), **dead(twin)}
     assert found == {b"2": 0xC003, b"3": 0xC003}, "one has sent them, the other does not know"
+
+
+def test_what_the_copy_has_sent_first_goes_from_the_original_too() -> None:
+    """The original is still in the life that has begun the stream, and sends one at a time: each
+    time more is acknowledged than it has sent."""
+    world = World("A", "B", settings=fast(unacknowledged_messages_max=1))
+    a, b = world["A"], world["B"]
+    b.create("q")
+    link = world.link("A", "B")
+    link.policy = lambda p: [] if p.kind == 0 else faithful(p)
+    a.once(Q, b"1", b"2", b"3")
+    world.run(1)
+    twin = twin_of(world, a, image(a))
+    link.policy = faithful
+    world.run(300)
+    a.once(Q, b"4")
+    world.run(300)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4"]
+    left = [node.look("outgoing-queue", Q).messages for node in (a, twin)]
+    assert left == [0, 0]
+    assert AHEAD in [clash.found for clash in a.look("status").clashes]
 
 
 def test_what_one_copy_was_given_is_not_known_to_the_other_as_never_accepted(

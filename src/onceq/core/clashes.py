@@ -36,6 +36,7 @@ from onceq.packet.settle import TwoLives, two_lives
 NUMBERS: Final = "a sequence number came again with another message"
 LIVES: Final = "two processes with this identity are at work, or an old one was put back"
 STREAM: Final = "streams were begun in its name that its store knows nothing of"
+AHEAD: Final = "messages were acknowledged that only another copy of it has sent"
 MORE: Final = "more was sent in its streams than its store knows of"
 
 
@@ -190,9 +191,9 @@ def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
 
 
 def sent_more(desk: Desk, ack: OrderAck) -> None:
-    """Notice a receiver that has more of a stream of an earlier life than was transmitted here."""
+    """Notice a receiver that has more of a stream than was transmitted here."""
     outgoing = desk.state.streams.get(ack.stream)
-    if outgoing is None or not outgoing.of_earlier_life(desk.state.stamp) or ack.number <= 0:
+    if outgoing is None or ack.number <= 0:
         return
     counter = outgoing.reach(ack.number, desk.state.stamp)
     if outgoing.head.stream != ack.stream or counter <= outgoing.ever_sent:
@@ -200,8 +201,9 @@ def sent_more(desk: Desk, ack: OrderAck) -> None:
     if undone.is_of(desk, ack.stream):
         undone.note(desk, ack.acker, undone.SENT)
     else:
+        found = MORE if outgoing.of_earlier_life(desk.state.stamp) else AHEAD
         note(
-            desk, desk.identity.guid, MORE, told_by=desk.name_of(ack.acker),
+            desk, desk.identity.guid, found, told_by=desk.name_of(ack.acker),
             queue=str(outgoing.name), stream=f"{ack.stream:#018x}", number=ack.number,
         )  # fmt: skip
 

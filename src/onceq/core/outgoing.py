@@ -291,9 +291,9 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
     """The receiver says: everything of this stream up to this number is durable (EOD-10).
 
     Stream and number must both match; an acknowledgment for a stream that was left, or for
-    messages never transmitted, changes nothing (D4, I9, I10). In a stream of an earlier life
-    another copy of this manager may have sent more: then it counts as far as this one has
-    transmitted.
+    messages that never were, changes nothing (D4, I9, I10). Another copy of this manager may have
+    sent more, of what waits here too or in a stream of an earlier life: then it counts as far as
+    this one has transmitted.
     """
     outgoing = desk.state.streams.get(ack.stream)
     if outgoing is None or ack.number <= 0:
@@ -302,7 +302,7 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
         return
     lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, desk.state.stamp) + 1
     if end - 1 > outgoing.ever_sent:
-        if not outgoing.of_earlier_life(desk.state.stamp):
+        if end > lane.next and not outgoing.of_earlier_life(desk.state.stamp):
             return
         end = outgoing.ever_sent + 1
     head = outgoing.head

@@ -37,7 +37,7 @@ from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing, Peer, Stretch
 from onceq.core.lives import gave, next_stream
 from onceq.core.outgoing import await_ends, release, resend, stir
 from onceq.core.records import Change, Move, Op
-from onceq.core.state import ACKS_OWED, DEAD_XACT, IN_DOUBT
+from onceq.core.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX
@@ -243,5 +243,6 @@ def _end(
             part.to = taker(build, w, part, reason, transactional=True)
             if reason == NOT_DELIVERED and owes(w.flags, reason):
                 part.heirs = ((ACKS_OWED, 0, int(reason)),)
-        part.to = part.to or DEAD_XACT
+        if part.to in (0, DOUBTS_KEPT):
+            part.to = DEAD_XACT
         build.move(part)

@@ -89,8 +89,12 @@ def believes_order_ack(desk: Desk, peer: Peer, ack: OrderAck) -> bool:
         disbelieve(desk, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
     more = ack.number > 0 and counter > outgoing.ever_sent
-    if more and outgoing.of_earlier_life(desk.state.stamp):
-        return True  # a copy that was put back without a word knows less (``clashes.py``)
+    lane = outgoing.ordered_lane
+    beside = counter < lane.next and lane.first_available() <= outgoing.ever_sent
+    if more and (beside or outgoing.of_earlier_life(desk.state.stamp)):
+        # A copy beside this one has sent more of what waits in both; one that was put back without
+        # a word knows less (``clashes.py``). It counts as far as this one has transmitted.
+        return True
     return _possible(desk, peer, outgoing, ack, counter)
 
 
