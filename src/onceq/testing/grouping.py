@@ -60,7 +60,8 @@ class Grouping:
 
     def wanted(self) -> bool:
         """Whether the next unit of work is a group."""
-        return self.rng.random() < SHARE and not self.world.lives.active
+        apart = self.world.lives.active or self.world.beside.active
+        return self.rng.random() < SHARE and not apart
 
     def group(self, app: App) -> Program:
         """Some versions, each until it is heard that it is committed; and some of them again."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Decision, Persisted
-from onceq.core.inputs import Arrived, Input
+from onceq.core.inputs import Arrived, Input, SessionOpened
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun, cut
 from onceq.service.engine import Engine
@@ -45,8 +45,11 @@ class HostileEngine(Engine):
     def submit(self, item: Input) -> None:
         """Let an input through; what a peer sent may suffer."""
         if isinstance(item, Arrived):
+            self.node.world.beside.siblings.spoke(self.node, item.session)
             self._arrived(item)
         else:
+            if isinstance(item, SessionOpened):
+                self.node.world.beside.siblings.opened(self.node, item)
             super().submit(item)
 
     def _arrived(self, item: Arrived) -> None:

@@ -228,6 +228,12 @@ class Ledger:
         self.units.append(unit)
         return unit
 
+    def copied(self, node: int, twin: int) -> None:
+        """Another manager goes on where one was copied."""
+        self._orders[twin] = self._orders.get(node, 0)
+        if node in self.graves_gone:
+            self.graves_gone.add(twin)
+
     def ask(self, unit: Unit) -> None:
         """Its commit goes into the manager's inbox now."""
         self._orders[unit.node] = unit.order = self._orders.get(unit.node, 0) + 1
@@ -467,7 +473,10 @@ class Ledger:
                 if message.copies[place.key].moved or place.poison:
                     continue
                 here = (unit.order, message.index, message.uid)
-                stream = (message.node, message.names[place.key])
+                carrier = self.world.beside.siblings.carrier(message, place)
+                if carrier is None:
+                    continue
+                stream = (carrier, message.names[place.key])
                 before = last.get(stream)
                 if before is not None and before >= here:
                     self.world.wrong(

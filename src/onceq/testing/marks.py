@@ -76,6 +76,12 @@ TURNS = "copy of a directory started in the place of another"
 ROLLED_BACK = "copy started that its directory does not tell of"
 UNTOLD = "acknowledged, and in doubt because nobody will tell its end"
 CLASH = "two copies of one identity noticed"
+BESIDE = "copy of a directory started beside the original"
+CLONED = "copy beside the original that nothing tells of"
+SHARED_WAITS = "copy started with messages that wait in the original, too"
+COPY_ENDED = "one of two copies taken off the network for good"
+MET_BOTH = "manager that has met both copies, and noticed it"
+TOLD_BOTH = "both copies told of each other"
 REPLAYED = "recovery compared with all records since the beginning"
 STILL_KEPT = "transmitted, not acknowledged, and still kept when its sender ended"
 PASSED = "transmitted, and passed over for a reason"
@@ -110,6 +116,11 @@ OF_LIVES: Final = (
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, CLASH, RELOADED,
 )  # fmt: skip
 """Required of a batch in which every world has lives (``lives.py``)."""
+
+OF_BESIDE: Final = (
+    BESIDE, CLONED, SHARED_WAITS, COPY_ENDED, MET_BOTH, TOLD_BOTH, CLASH, STALE, SETTLED, IN_DOUBT,
+)  # fmt: skip
+"""Required of a batch in which every world has two copies side by side (``beside.py``)."""
 
 BATCH: Final = 300
 

@@ -151,7 +151,9 @@ class SimNetwork:
 
     def connect(self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         """A manager wants a connection."""
-        target = self._find(protocol, host, peer)
+        beside = self.world.beside
+        found = self._find(protocol, host, peer)
+        target = None if node is beside.ended else beside.reached(found, host.casefold())
         after = self.delay_us()
         if target is None:
             retry_us = round(self.world.options.settings.connect_retry_s * SECOND)

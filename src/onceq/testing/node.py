@@ -287,6 +287,11 @@ class Node:
         self.disk = disk
         self.recovery.replaced = True
 
+    def begin_with(self, disk: SimFiles) -> None:
+        """Its first start is from the copy of another computer's disk."""
+        self._created = True
+        self.put_in(disk)
+
     def pause(self, us: int) -> None:
         """The process stands still."""
         self.paused_us = max(self.paused_us, self.world.now + us)

@@ -299,7 +299,7 @@ class Operators:
                         break
                     after = answer.lookups[-1]
                     for packet in answer.run:
-                        self.world.verdict.waiting(place, packet)
+                        self.world.verdict.waiting(app.node, place, packet)
 
     def _journals(self, app: App) -> Program:
         for place in self.world.ledger.places.values():

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import upkeep
-from onceq.testing import lives, marks
+from onceq.testing import beside, lives, marks
 from onceq.testing.trace import Violation
 from onceq.testing.world import World
 
@@ -153,7 +153,8 @@ def parsed(text: str) -> tuple[int, float]:
 
 def describe(result: Result) -> str:
     """A failure: how to see it again, what is wrong, and how it came about."""
-    also = " ARGS=--lives" if lives.SHARE == 1 else ""
+    also = " ARGS=--beside" if beside.SHARE == 1 else ""
+    also = " ARGS=--lives" if lives.SHARE == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -167,9 +168,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--log", action="store_true", help="with --seed: the whole story")
     parser.add_argument("--lives", action="store_true",
                         help="in every world managers are put back to earlier moments")  # fmt: skip
+    parser.add_argument("--beside", action="store_true",
+                        help="in every world two copies of a manager run side by side")  # fmt: skip
     arguments = parser.parse_args(argv)
     if arguments.lives:
         lives.everywhere()
+    if arguments.beside:
+        beside.everywhere()
     write = sys.stdout.write
     if arguments.seed is not None:
         return _one(*arguments.seed, whole_story=arguments.log)
@@ -200,7 +205,9 @@ def main(argv: list[str]) -> int:
             f"{done / sum(took.values()):.2f} a second of one processor; "
             f"the slowest is {slowest:#x} with {took[slowest]:.1f} s\n"
         )
-    required = marks.OF_LIVES if arguments.lives else marks.REQUIRED
+    required: tuple[str, ...] = marks.REQUIRED
+    if arguments.lives or arguments.beside:
+        required = marks.OF_LIVES if arguments.lives else marks.OF_BESIDE
     for mark in required:
         write(f"    {reached[mark]:8}  {mark}\n")
     repeated = seeds[:REPEATED]

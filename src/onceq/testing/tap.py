@@ -10,6 +10,7 @@ what is sent is packets (I23).
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -89,6 +90,12 @@ class Tap:
         """(sender, stream): the largest number that anybody has acknowledged to it."""
         self._ended: set[tuple[int, int, int]] = set()
         """(sender, stream, number) of which somebody has told the end."""
+        self._identifiers: dict[tuple[int, int], int] = {}
+        """(sender, message number): which message of the books has it."""
+        self._senders: dict[tuple[int, int, int], set[int]] = defaultdict(set)
+        """(sender, stream, number): the computers that it has left; two where one is a copy."""
+        self._told_to: dict[tuple[int, int, int], set[int]] = defaultdict(set)
+        """(sender, stream, number): to whom its end was told."""
         self.newest: dict[tuple[int, str], int] = {}
         """(sender, destination): stream transmitted last."""
         self.transmitted = 0
@@ -115,9 +122,9 @@ class Tap:
         self.transmitted += 1
         source, target = end.home, end.other.home
         at, flags = names_end(piece, start)
+        (message,) = _U32.unpack_from(piece, start + 56)
         if flags & TRANSACTION:
             stream, number, previous = _ORDER.unpack_from(piece, at + 4)
-            (message,) = _U32.unpack_from(piece, start + 56)
             self._ordered(source, piece, start, message, stream, number, previous)
             if stream not in end.streams and previous:
                 self.world.wrong(
@@ -129,6 +136,8 @@ class Tap:
         if flags >> 16 & 7:
             return  # an acknowledgment message: it names a response queue (``told.py``)
         message_class, body = body_of(piece, start)
+        if not message_class:
+            self._identified(source, message, body)
         if message_class == ORDER_ACK_CLASS and len(body) == ORDER_ACK_BYTES:
             self._order_ack(source, target, *_ACK.unpack_from(body))
         elif message_class == ORDER_ACK_CLASS:
@@ -136,7 +145,9 @@ class Tap:
             self._settled(target, piece, start)
         elif message_class >= FINAL_ACK_FROM:
             stream, number = _ACK.unpack_from(body)
-            self._ended.add((target.index, stream, number))
+            key = self._identity(target.index), stream, number
+            self._ended.add(key)
+            self._told_to[key].add(target.index)
             self.world.note(
                 "final ack", source.name, target.name, message_class, stream & 0xFFFF, number
             )
@@ -147,9 +158,11 @@ class Tap:
         self, source: Node, piece: Buffer, start: int, message: int, stream: int, number: int,
         previous: int,
     ) -> None:  # fmt: skip
-        world, who = self.world, source.index
+        world, who = self.world, self._identity(source.index)
         key = (who, stream, number)
+        self._senders[key].add(source.index)
         _, body = body_of(piece, start)
+        self._identified(source, message, body)
         known = self._numbers.get(key)
         if known is None:
             self._numbers[key] = (message, body)
@@ -174,6 +187,16 @@ class Tap:
                 world.marks[marks.RELINKED] += 1
         world.note("send", source.name, stream & 0xFFFF, number, previous)
 
+    def _identified(self, source: Node, message: int, body: bytes) -> None:
+        """A message leaves: its identifier has never been another one's."""
+        uid = int.from_bytes(body[:8], "little")
+        known = self._identifiers.setdefault((self._identity(source.index), message), uid)
+        if known != uid:
+            self.world.wrong(
+                f"I7: {source.name} gives the message number {message} to message {uid}, "
+                f"it was that of {known}"
+            )
+
     def _settling(self, source: Node, target: Node, body: bytes) -> None:
         """Two onceq managers settle what is in doubt (docs/reference/formats/mqqb.md)."""
         magic, what, _, streams, _, _ = _SETTLING.unpack_from(body)
@@ -185,25 +208,27 @@ class Tap:
             return
         for k in range(streams):
             stream, live_from = _ACK.unpack_from(body, _SETTLING.size + k * _ACK.size)
-            key = (source.index, stream)
+            key = (self._identity(source.index), stream)
             self._gone[key] = max(self._gone.get(key, 0), live_from)
             if not live_from:
-                self.stranded.add(source.index)
+                self.stranded.add(key[0])
 
     def _settled(self, target: Node, piece: Buffer, start: int) -> None:
         """What a receiver tells of a stream answers for its messages: accepted, or never to be."""
         (size,) = _U32.unpack_from(piece, start + 8)
         told = parse_settling(bytes(memoryview(piece)[start : start + size]))
+        who = self._identity(target.index)
         for memory in told if isinstance(told, list) else ():
-            _, numbers = self._streams.get((target.index, memory.stream), ("", []))
+            _, numbers = self._streams.get((who, memory.stream), ("", []))
             self._ended.update(
-                (target.index, memory.stream, number)
+                (who, memory.stream, number)
                 for number in numbers
                 if memory.arrived(number) is not None
             )
 
     def _order_ack(self, source: Node, target: Node, stream: int, number: int) -> None:
-        key = (source.index, target.index, stream)
+        who = self._identity(target.index)
+        key = (source.index, who, stream)
         before = self._acks.get(key, 0)
         self.world.note("order ack", source.name, target.name, stream & 0xFFFF, number)
         if number < before and not self.world.ledger.deleted_at(source.index):
@@ -213,15 +238,38 @@ class Tap:
             )
         if number == before:
             self.world.marks[marks.REACKED] += 1
-        mine = (target.index, stream)
+        mine = (who, stream)
         self._acked[mine] = max(self._acked.get(mine, 0), number)
         self._acks[key] = number
-        gone = self._gone.get((target.index, stream), 0)
-        if (target.index, stream, number) not in self._numbers and number >= gone:
+        gone = self._gone.get((who, stream), 0)
+        if (who, stream, number) not in self._numbers and number >= gone:
             self.world.wrong(
                 f"I9: {source.name} acknowledges {stream:#x}.{number}, which never left "
                 f"{target.name}"
             )
+
+    def carried(self, sender: int) -> dict[tuple[int, tuple[int, str]], set[int]]:
+        """By message and place: which of two copies have transmitted it."""
+        return self._by_message(sender, self._senders)
+
+    def told_to(self, sender: int) -> dict[tuple[int, tuple[int, str]], set[int]]:
+        """By message and place: which of two copies were told how it ended."""
+        return self._by_message(sender, self._told_to)
+
+    def _by_message(
+        self, sender: int, known: dict[tuple[int, int, int], set[int]]
+    ) -> dict[tuple[int, tuple[int, str]], set[int]]:
+        found: dict[tuple[int, tuple[int, str]], set[int]] = defaultdict(set)
+        for (who, stream, number), nodes in known.items():
+            sent = self.message_of(who, stream, number) if who == sender else None
+            if sent is not None:
+                message = self.world.ledger.messages[sent[0]]
+                found[message.uid, self.world.verdict.place_of(message, sent[1]).key] |= nodes
+        return found
+
+    def _identity(self, node: int) -> int:
+        """Under which identity a computer speaks: two copies have one."""
+        return self.world.beside.identity(node)
 
     # ---- for others ---------------------------------------------------------------------
 
@@ -259,14 +307,16 @@ class Tap:
         return [
             (stream, number)
             for (who, stream), (_, numbers) in self._streams.items()
-            if who == sender
+            if who == self._identity(sender)
             for number in numbers
-            if number > self._acked.get((who, stream), 0)
+            if sender in self._senders[who, stream, number]
+            and number > self._acked.get((who, stream), 0)
             and (who, stream, number) not in self._ended
         ]
 
     def message_of(self, sender: int, stream: int, number: int) -> tuple[int, str] | None:
         """The message of the books that went under a number, and where; None: nothing did."""
+        sender = self._identity(sender)
         sent = self._numbers.get((sender, stream, number))
         if sent is None:
             return None

@@ -79,7 +79,7 @@ class Told:
             if uid in self.world.ledger.rotten:
                 continue
             place = self.world.verdict.place_of(message, ack.response_queue)
-            if self.world.restores.told(message, place):
+            if self.world.restores.told(message, place) or self._of_both(message, place):
                 continue
             groups[uid, f"{place.node}\\{place.name}", node].append(ack)
             self._one(message, place, ack)
@@ -93,8 +93,12 @@ class Told:
             if message.uid in self.world.ledger.rotten:
                 continue  # what is told of it is made from its bytes, and may lie beside them
             for place in message.places:
-                if not self.world.restores.told(message, place):
+                if not (self.world.restores.told(message, place) or self._of_both(message, place)):
                     self._due(message, place, told)
+
+    def _of_both(self, message: Message, place: Place) -> bool:
+        """Whether either of two copies may tell of it, and not know of the other."""
+        return self.world.beside.siblings.apart(message, place)
 
     def _due(self, message: Message, place: Place, told: set[tuple[int, str, int]]) -> None:
         """What was asked for, and is certain to have happened, must have been told."""

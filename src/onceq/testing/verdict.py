@@ -64,6 +64,8 @@ class Verdict:
         assert message is not None
         place = self.place_of(message, found.destination)
         self.world.told.known(packet, message.uid)
+        if self.world.beside.siblings.is_inherited(node, message, place):
+            return
         message.copies[place.key].graves.append((node.index, queue, found.message_class))
 
     def place_of(self, message: Message, destination: str) -> Place:
@@ -89,10 +91,12 @@ class Verdict:
             self.world.wrong(f"I14: the journal of {place} holds a message that nobody sent there")
         message.copies[place.key].journaled += 1
 
-    def waiting(self, place: Place, packet: memoryview) -> None:
+    def waiting(self, node: Node, place: Place, packet: memoryview) -> None:
         """A message still waits to be transmitted."""
         found = decode(packet)
         message = self.world.ledger.messages[int.from_bytes(found.body[:8], "little")]
+        if node is self.world.beside.ended:
+            return  # its disk is looked at as a whole (``siblings.py``)
         message.copies[place.key].waiting = True
 
     # ---- judging ------------------------------------------------------------------------
@@ -111,6 +115,8 @@ class Verdict:
                     end = self._rotten(message, place, copy)
                 elif self.world.restores.touched(message, place):
                     end = self._put_back(message, place, copy)
+                elif self.world.beside.siblings.apart(message, place):
+                    end = self.world.beside.siblings.judge(message, place, copy)
                 elif message.unit is not None:
                     end = self._ordered(message, place, copy)
                 else:
@@ -252,6 +258,8 @@ class Verdict:
         few = self.world.scale.DOUBTS_MAX < DOUBTS_MAX
         grave = bool(message.properties.dead_letter_queue)
         gone = grave and message.node in self.world.ledger.graves_gone
+        if self.world.beside.siblings.misled(message, place):
+            return True
         return place.deleted_us >= 0 or ((few or gone) and self.may_have_ended(message, place))
 
     def _own(self, message: Message, place: Place, copy: Copy, found: list[str]) -> None:
@@ -285,6 +293,7 @@ class Verdict:
         if reason == IN_DOUBT:
             self.world.marks[marks.IN_DOUBT] += 1
             ended = mortal or self._purged_here(message, place)
+            ended = ended or self.world.beside.siblings.misled(message, place)
             if not ended and place.deleted_us < 0:
                 self._wrong(message, place, copy, "I11, in doubt, and nothing has ended it")
             return
@@ -351,8 +360,9 @@ class Verdict:
         return ""
 
     def _purged_here(self, message: Message, place: Place) -> bool:
-        purged = self.world.ledger.purged.get((message.node, place.key), -1)
-        return purged >= message.sent_us
+        purged = self.world.ledger.purged
+        senders = self.world.beside.siblings.senders(message, place)
+        return any(purged.get((n, place.key), -1) >= message.sent_us for n in senders)
 
     @staticmethod
     def _mortal(message: Message) -> bool:
@@ -367,7 +377,7 @@ class Verdict:
 
     def stranded(self, message: Message) -> bool:
         """Whether a message may have waited in a stream that its receiver had left."""
-        return message.node in self.world.tap.stranded
+        return self.world.beside.identity(message.node) in self.world.tap.stranded
 
     def _over(self, message: Message, place: Place) -> bool:
         """Whether the lifetime of a message can be over, by the clock of anybody who looks."""

@@ -146,7 +146,7 @@ class Workload:
         lists = self.world.stream("listed")
         if self.world.lists and lists.random() < options.lists:
             text, names = self._listed(lists.choice(sorted(self.world.lists)), names)
-        properties = self._properties(node, plain=plain)
+        properties = self._properties(self.world.beside.identity(node), plain=plain)
         if unit is not None and unit.sends:
             first = unit.sends[0].properties
             effective = Properties(

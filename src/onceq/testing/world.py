@@ -21,6 +21,7 @@ from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing import marks, scale
 from onceq.testing.apps import App, Program
+from onceq.testing.beside import Beside
 from onceq.testing.coordinators import Coordinators
 from onceq.testing.disk import SimFiles
 from onceq.testing.faults import Faults
@@ -75,6 +76,8 @@ class World:
         self.options = options or sized(draw(self.stream("options")), size)
         self.lives = Lives(self, fit=keep is None)
         self.options = self.lives.fitted(self.options)
+        self.beside = Beside(self)
+        self.options = self.beside.fitted(self.options)
         self.scale = scale.draw(Random(f"{seed}/scale"))
         self.trace = Trace(whole=whole_story)
         self.marks: Marks = Marks()
@@ -145,6 +148,8 @@ class World:
     def _make_places(self) -> None:
         rng, options = self.stream("choices"), self.options
         for node in self.nodes:
+            if node.index == self.beside.of:
+                continue
             for number in range(options.queues):
                 late = number > 0 and rng.random() < options.wrong
                 self._place(node.index, f"private$\\q{number}", node, late=late, plain=number == 1)
@@ -219,13 +224,14 @@ class World:
         apps = self._populate()
         Faults(self)
         Liars(self)
-        if not self.lives.active:  # what was altered is in the backups, too
+        if not (self.lives.active or self.beside.active):  # it would be in the copies, too
             Rot(self)
         self.lives.begin()
+        self.beside.begin()
         Reloads(self)
         self._run_until(begun + self.options.safety_us, lambda: False)
         self._calm()
-        self._quiet(apps)
+        self._quiet([*apps, *self.beside.apps])
         readers = self._everybody(self.operators.graves)
         if not self._run_until(self.now + HOUR, lambda: _done(readers)):
             self.wrong("I26: whoever reads the system queues waits for ever")
@@ -237,6 +243,7 @@ class World:
                 self.marks[marks.SET_ASIDE] += 1
             node.recovery.in_the_end(node.engine.manager)
             self.lives.in_the_end(node, node.engine.manager)
+            self.beside.siblings.noticed(node, node.engine.manager)
         self.verdict.judge()
         self.told.judge()
 
@@ -257,17 +264,21 @@ class World:
 
     def _populate(self) -> list[App]:
         """Applications and operators go to work."""
-        apps = []
-        for node in self.nodes:
-            for _ in range(2):
-                app = App(node, self.options.think_us, self.workload.next)
-                app.start(self.stream("workload").randrange(self.options.think_us + 1))
-                apps.append(app)
-            if self.options.operator_every_us:
-                app = App(node, self.options.operator_every_us, self.operators.next)
-                app.start(self.options.operator_every_us)
-                apps.append(app)
+        apps = [app for node in self.nodes for app in self.employ(node)]
         self.coordinators.begin()
+        return apps
+
+    def employ(self, node: Node) -> list[App]:
+        """Applications and operators of one manager go to work."""
+        apps = []
+        for _ in range(2):
+            app = App(node, self.options.think_us, self.workload.next)
+            app.start(self.stream("workload").randrange(self.options.think_us + 1))
+            apps.append(app)
+        if self.options.operator_every_us:
+            app = App(node, self.options.operator_every_us, self.operators.next)
+            app.start(self.options.operator_every_us)
+            apps.append(app)
         return apps
 
     # ---- the end of all faults ----------------------------------------------------------
@@ -297,12 +308,19 @@ class World:
                 self._run_until(end, lambda node=node: node.engine is not None)  # type: ignore[misc]
         self._recover(end)
         drainers = self._everybody(self.operators.drain)
+        self._drain(end)
+        if self.beside.siblings.greet():
+            self._drain(end)
+            self.beside.siblings.everybody_knows()
+        self.operators.drained = True
+        self._run_until(self.now + HOUR, lambda: _done(drainers))
+
+    def _drain(self, end: int) -> None:
+        """Wait until nothing is left."""
         while not self._empty():
             if self.now >= end:
                 self.wrong(self._undrained())
             self._run_until(min(self.now + 2 * MINUTE, end), lambda: False)
-        self.operators.drained = True
-        self._run_until(self.now + HOUR, lambda: _done(drainers))
 
     def _recover(self, end: int) -> None:
         """Whatever was left prepared gets its outcome (I21)."""
@@ -335,7 +353,8 @@ class World:
                 continue
             state = node.engine.manager.state
             for outgoing in state.outgoing.values():
-                if len(outgoing) and "NOWHERE" not in str(outgoing.name):
+                ours = "NOWHERE" not in str(outgoing.name) and node is not self.beside.ended
+                if len(outgoing) and ours:
                     left.append(
                         f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "
                         f"{outgoing.unacknowledged} unacknowledged, session {outgoing.session}"

@@ -1,0 +1,110 @@
+"""Mistakes about two copies that run side by side, found by simulated worlds with two copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from onceq.core import arrival, clashes, lives, outgoing, peers, stranded, trust
+from onceq.core.desk import Desk
+from onceq.core.holders import Outgoing, Peer
+from onceq.core.lives import gave
+from onceq.core.state import State
+from onceq.packet.acks import OrderAck
+from onceq.testing import beside as worlds
+from tests.planted.planted import SIM, Planted
+
+SENT_FIRST = (
+    "tests/conformance/test_lives.py::test_what_the_copy_has_sent_first_goes_from_the_original_too"
+)
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _beside(plant: Plant, *, clones: float = 0.5) -> Plant:
+    """Plant it, and let two copies run side by side in every world."""
+
+    def both(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(worlds, "SHARE", 1.0)
+        monkeypatch.setattr(worlds, "CLONES", clones)
+        plant(monkeypatch)
+
+    return both
+
+
+def _same_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
+        state = desk.state
+        desk.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
+                   message=state.next_message, made_ns=made_ns)  # fmt: skip
+
+    monkeypatch.setattr(lives, "begin", begin)
+
+
+def _same_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def message(state: State, random: int) -> int:
+        return max(state.next_message, state.number_ceiling)
+
+    monkeypatch.setattr(lives, "_message", message)
+
+
+def _deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("met", "heard"):
+        monkeypatch.setattr(peers, name, lambda *what: None)
+
+
+def _not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a manager's own identity is not kept."""
+    note = clashes.note
+
+    def of_others(desk: Desk, guid: bytes, what: str, **values: object) -> None:
+        if guid != desk.identity.guid:
+            note(desk, guid, what, **values)
+
+    for module in (clashes, stranded):
+        monkeypatch.setattr(module, "note", of_others)
+
+
+def _behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody begins a stream that is newer than the other copy's."""
+    monkeypatch.setattr(stranded, "_fence", lambda desk, outgoing, here: None)
+
+
+def _impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only another copy has sent is never acknowledged to this one."""
+    believes = trust.believes_order_ack
+
+    def narrow(desk: Desk, peer: Peer, ack: OrderAck) -> bool:
+        out = desk.state.streams.get(ack.stream)
+        if out is not None and out.head.stream == ack.stream:
+            beyond = out.reach(ack.number, desk.state.stamp) > out.ever_sent
+            if beyond and not out.of_earlier_life(desk.state.stamp):
+                return False
+        return believes(desk, peer, ack)
+
+    monkeypatch.setattr(arrival, "believes_order_ack", narrow)
+
+
+def _hearsay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is acknowledged of another life's stream lets the messages of this one go."""
+
+    def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
+        for number in sorted(peer.outgoing):
+            served = desk.state.holders.get(number)
+            if isinstance(served, Outgoing) and not gave(desk, ack.stream):
+                own = OrderAck(ack.acker, served.head.stream, ack.number)
+                outgoing.order_acked(desk, own)
+        return False
+
+    monkeypatch.setattr(stranded, "strange", strange)
+
+
+PLANTED = (
+    Planted("two-copies-give-the-same-numbers", _beside(_same_life), SIM),
+    Planted("two-copies-give-the-same-message-identifiers", _beside(_same_messages), SIM),
+    Planted("two-copies-are-noticed-by-nobody", _beside(_deaf), SIM),
+    Planted("a-copy-keeps-to-itself-that-it-is-one-of-two", _beside(_not_told), SIM),
+    Planted("a-copy-stays-behind-the-streams-of-the-other", _beside(_behind), SIM),
+    Planted("what-the-copy-has-sent-blocks-the-original", _impossible, SENT_FIRST),
+    Planted("an-acknowledgment-for-the-copy-counts-here", _beside(_hearsay), SIM),
+)
