@@ -1,0 +1,52 @@
+"""Mistakes about what a receiver remembers for others, and what a sender makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core import remembering, stranded, undone
+from onceq.core.desk import Desk
+from onceq.core.holders import Outgoing, Peer
+from onceq.packet.settle import Memory
+from tests.planted.planted import Planted, replaced
+
+STRANDED = "tests/conformance/test_stranded.py::"
+PUT_BACK = "tests/conformance/test_put_back.py::"
+
+
+def claims_not_told(patch: pytest.MonkeyPatch) -> None:
+    """What one life has claimed is told to the next as never accepted."""
+
+    def claimed(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+        return memory
+
+    patch.setattr(remembering, "_claimed", claimed)
+
+
+def first_fence_only(patch: pytest.MonkeyPatch) -> None:
+    """A queue whose messages were stranded once is never fenced again."""
+    fence = stranded._fence
+    fenced: set[int] = set()
+
+    def once(desk: Desk, outgoing: Outgoing, here: int) -> None:
+        if outgoing.number not in fenced:
+            fenced.add(outgoing.number)
+            fence(desk, outgoing, here)
+
+    patch.setattr(stranded, "_fence", once)
+
+
+PLANTED = (
+    Planted(
+        "claims-not-told", claims_not_told,
+        STRANDED + "test_what_an_undone_life_has_sent_is_not_sent_again_after_a_crash",
+    ),
+    Planted(
+        "first-fence-only", first_fence_only,
+        STRANDED + "test_what_is_stranded_twice_is_settled_twice",
+    ),
+    Planted(
+        "restore-not-why", replaced(undone, "of_outgoing", lambda desk, outgoing: None),
+        PUT_BACK + "test_why_says_that_what_waits_was_put_back_and_for_how_long",
+    ),
+)  # fmt: skip
