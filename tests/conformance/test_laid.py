@@ -29,7 +29,7 @@ def world(worlds: Worlds) -> World:
 
 
 def records_of(a: Any) -> list[bytes]:
-    return [bytes(payload) for _, payload in a.engine.store.replay(0, a.engine.store.synced)]
+    return [bytes(payload) for _, payload, _ in a.engine.store.replay(0, a.engine.store.synced)]
 
 
 def live(a: Any) -> int:

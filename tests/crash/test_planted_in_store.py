@@ -14,7 +14,7 @@ import pytest
 
 from onceq.errors import OnceqError
 from onceq.store import checkpoints, identification, recovery, scan
-from onceq.store.framing import Frame, Framing
+from onceq.store.framing import Framing, Sound
 from onceq.store.log import LogStore
 from onceq.store.pool import Pool
 from onceq.testing.disk import SimFiles
@@ -76,27 +76,29 @@ def _identification_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def _checksum_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    def parse(self: Framing, data: bytes, at: int, *, position: int) -> Frame | None:
+    def sound(self: Framing, data: bytes, at: int, *, position: int) -> Sound | None:
         frame = self.head(data, at, position=position)
         if frame is None or at + frame.end - position > len(data):
             return None
-        return frame
+        return Sound(frame)
 
-    patch.setattr(Framing, "parse", parse)
+    patch.setattr(Framing, "sound", sound)
 
 
 def _position_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     """Stale frames of a segment that is used again."""
 
-    def parse(self: Framing, data: bytes, at: int, *, position: int) -> Frame | None:
+    def sound(self: Framing, data: bytes, at: int, *, position: int) -> Sound | None:
         if at + 32 > len(data):
             return None
         said = int.from_bytes(data[at + 8 : at + 16], "little") ^ self._mask
         found = real(self, data, at, position=said)
-        return replace(found, position=position) if found is not None else None
+        if found is None:
+            return None
+        return replace(found, frame=replace(found.frame, position=position))
 
-    real = Framing.parse
-    patch.setattr(Framing, "parse", parse)
+    real = Framing.sound
+    patch.setattr(Framing, "sound", sound)
 
 
 def _checkpoint_forgets_epoch(patch: pytest.MonkeyPatch) -> None:

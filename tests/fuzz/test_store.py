@@ -61,13 +61,13 @@ def test_frames_among_noise_are_found(
 def test_search_looks_at_each_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linear in the bytes: also where every place looks like the beginning of a frame."""
     looked: list[int] = []
-    real = Framing.parse
+    real = Framing.sound
 
-    def parse(self: Framing, data: bytes, at: int, *, position: int) -> object:
+    def sound(self: Framing, data: bytes, at: int, *, position: int) -> object:
         looked.append(at)
         return real(self, data, at, position=position)
 
-    monkeypatch.setattr(Framing, "parse", parse)
+    monkeypatch.setattr(Framing, "sound", sound)
     data = b"".join(
         bytes(8) + (at ^ FRAMING._mask).to_bytes(8, "little") for at in range(0, 80_000, 16)
     )

@@ -126,7 +126,7 @@ def test_damaged_packets_are_told_by_their_size() -> None:
         assert 1 <= len(other) <= most
         assert {rows[at]["message"] for at in other} == {0}
         for at in other:
-            same = ("event", "position", "ordinal", "queue", "lookupId", "size")
+            same = ("event", "position", "ordinal", "queue", "lookupId", "bytes")
             assert [rows[at].get(name) for name in same] == [right[at].get(name) for name in same]
 
 

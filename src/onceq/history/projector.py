@@ -265,7 +265,7 @@ class _Told:
         # The packets of one put differ in numbers and bodies only.
         data = first_of(packets)
         if data is None:
-            self._unseen(put, at, heads)
+            self._unseen(put, holder, at, heads)
             return
         seen = glance(data)
         said = _CLASS.unpack_from(data, properties_offset(data) + PROP_CLASS)[0]
@@ -283,7 +283,7 @@ class _Told:
             wants = (bool(put.flags & PUT_DEADLETTER), bool(put.flags & PUT_JOURNAL))
             self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
 
-    def _unseen(self, put: Put, at: Place, heads: Heads | Cut) -> None:
+    def _unseen(self, put: Put, holder: Holder, at: Place, heads: Heads | Cut) -> None:
         """Of a put all of whose packets are damaged: the record knows where they came from."""
         if put.reason:
             at.kind = "dead-letter"
@@ -293,7 +293,9 @@ class _Told:
         elif put.source != NO_GUID:
             self._add("accepted", at, heads)
         else:
-            self._add("committed" if put.stream else "sent", at, heads)
+            local = isinstance(holder, Queue) and holder.properties.transactional
+            ordered = local or put.lane == TRANSACTIONAL_LANE
+            self._add("committed" if ordered else "sent", at, heads)
 
     def _tell_of(self, packets: Brought, at: Place) -> None:
         """Acknowledgment messages of this manager: each row is about the message they are about."""

@@ -9,7 +9,7 @@ from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import TwoLives
-from onceq.store.framing import Frame, Framing
+from onceq.store.framing import Frame, Framing, Sound
 from tests.planted.planted import Planted, replaced
 
 CLOCKS = "tests/conformance/test_clocks.py::test_"
@@ -33,12 +33,14 @@ def _stamp_of_the_clock(desk: Desk, entropy: bytes) -> None:
                message=state.next_message)  # fmt: skip
 
 
-def _unchecked(self: Framing, data: Buffer, at: int, *, position: int) -> Frame | None:
+def _unchecked(self: Framing, data: Buffer, at: int, *, position: int) -> Sound | None:
     frame = self.head(data, at, position=position)
-    return frame if frame is not None and at + self._stored(frame) <= len(data) else None
+    return Sound(frame) if frame is not None and at + self._stored(frame) <= len(data) else None
 
 
-def _whole_if_its_end_is_there(self: Framing, view: memoryview, at: int, frame: Frame) -> bool:
+def _whole_if_its_end_is_there(
+    self: Framing, view: memoryview, at: int, frame: Frame, head: int = 0
+) -> bool:
     return any(view[at + self._stored(frame) - 1 : at + self._stored(frame)])
 
 
@@ -48,7 +50,7 @@ def _whoever_says_it(desk: Desk, peer: Peer, said: TwoLives) -> None:
 
 PLANTED = (
     Planted("a-stranger-tells-of-a-second-life", replaced(doubts, "told", _whoever_says_it), WORD),
-    Planted("torn-tails-are-believed", replaced(Framing, "parse", _unchecked), TORN),
+    Planted("torn-tails-are-believed", replaced(Framing, "sound", _unchecked), TORN),
     Planted(
         "a-frame-is-whole-if-its-end-is-there",
         replaced(Framing, "_sealed", _whole_if_its_end_is_there),
