@@ -434,6 +434,9 @@ class LogStore:
         ]  # fmt: skip
         if not gone:
             return 0
+        # What lives is known from all records. Should the last ones be lost, so that messages stand
+        # there again, their bytes must be there, too.
+        self.sync()
         kept = [s for s in segments if s not in gone]
         try:
             pairs = [(s.base, s.end) for s in kept if s.end <= covered]

@@ -28,7 +28,6 @@ from onceq.core.chunk import REMOVED
 from onceq.core.holders import Holder
 from onceq.core.inputs import SendItem, SessionOpened
 from onceq.core.manager import Manager
-from onceq.errors import DamagedRecord
 from onceq.model.message import Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.decode import decode
@@ -95,10 +94,7 @@ class Siblings:
                 ):
                     if state == REMOVED or not length:
                         continue
-                    try:
-                        packet = store.read(address, length)
-                    except DamagedRecord:
-                        continue  # delivered: only the record of that is not durable in the image
+                    packet = store.read(address, length)
                     if packet[2] & INTERNAL:
                         continue
                     found = decode(packet)

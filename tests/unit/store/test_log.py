@@ -16,6 +16,7 @@ from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
 from onceq.store.scan import SEGMENT_HEADER
 from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 
 PATH = "/store"
 SEGMENT = 4096
@@ -158,6 +159,20 @@ def test_reading_a_reclaimed_or_unreadable_place_is_damage() -> None:
     disk.fail_read = lambda path: StorageFailure("reading failed: Input/output error")
     with pytest.raises(DamagedRecord, match="Input/output"):
         store.read(places[2] + FRAME_HEADER, 10)
+
+
+def test_what_lets_messages_go_is_durable_before_their_bytes_are_gone() -> None:
+    """Otherwise the messages stood there again after a power cut, and their bytes did not."""
+    disk = SimFiles()
+    store = _new(disk)
+    for n in range(3):
+        store.append([b"%d" % n * 3_000])
+    store.sync()
+    store.checkpoint([], store.position)
+    let_go = store.append([b"nothing of it is needed any more"])
+    assert store.reclaim(lambda base, end: False) > 0
+    store = _again(disk.image(Plan((), ())))
+    assert let_go in [position for position, _ in store.records()]
 
 
 def test_a_file_cut_short_while_it_runs_is_damage() -> None:
