@@ -92,7 +92,7 @@ def _no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
 CASES = "tests/conformance/test_untold.py::test_"
 
 PLANTED = (
-    Planted("ends-are-asked-for-by-nobody", _nobody_asks, SIM),
+    Planted("ends-are-asked-for-by-nobody", _nobody_asks, SIM, first=27),
     Planted(
         "ends-are-asked-for-when-a-session-opens-only",
         _no_ring,
@@ -126,6 +126,6 @@ PLANTED = (
     Planted("a-life-after-a-restore-gives-numbers-again", _same_numbers, SIM, first=13),
     Planted("a-restore-leaves-no-record", _not_recorded, SIM, first=27),
     Planted("a-hot-backup-lacks-its-last-segment", _one_segment_less, SIM, first=27),
-    Planted("what-has-arrived-moves-to-another-stream-too", _all_moved, SIM, first=40),
+    Planted("what-has-arrived-moves-to-another-stream-too", _all_moved, SIM, first=30),
     Planted("what-waits-in-a-left-stream-stays-there", _no_fence, SIM, first=27),
 )
