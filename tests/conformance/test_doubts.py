@@ -9,8 +9,10 @@ import pytest
 from onceq.client.results import Batch
 from onceq.core import inputs
 from onceq.core.records import Setup
+from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.settle import Inquiry, parse_settling
 from onceq.testing.relay import Passing, faithful
+from tests.conformance.policies import no_order_acks, without
 from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
@@ -191,10 +193,10 @@ def test_the_receiver_dies_between_its_note_and_its_answer(world: World) -> None
     assert dead(world["A"]) == {b"1": IN_DOUBT, b"2": NOT_DELIVERED, b"3": NOT_DELIVERED}
 
 
-@pytest.mark.parametrize("without", ["A", "B"])
-def test_peers_without_the_extension_never_see_it_and_doubt_stays(without: str) -> None:
+@pytest.mark.parametrize("old", ["A", "B"])
+def test_peers_without_the_extension_never_see_it_and_doubt_stays(old: str) -> None:
     world = World("A", "B")
-    node = world[without]
+    node = world[old]
     node.kill()
     node.settings = fast(settle_doubts=False)
     node.start()
@@ -240,13 +242,13 @@ def test_a_question_about_a_stream_that_was_left_does_not_lead_back_to_it(world:
     """It names a higher number than any of the stream that the receiver is in now: what is
     transmitted again in that one is a repetition all the same."""
     a, b, link = world["A"], world["B"], world.link("A", "B")
-    link.policy = lambda p: [] if p.kind in (1, 3) else faithful(p)
+    link.policy = without(ORDER_ACK, SETTLING)
     a.once(Q, *(b"%d" % n for n in range(1, 6)), time_to_reach_queue=60, journal=1)
     world.run(100)
     assert set(dead(a).values()) == {IN_DOUBT}
     a.once(Q, b"x", b"y")
     world.run(5)
-    link.policy = lambda p: [] if p.kind == 1 else faithful(p)
+    link.policy = no_order_acks
     world.run(4000)
     link.policy = faithful
     world.run(4000)

@@ -14,24 +14,13 @@ from onceq.model.message import Delivery, Journal
 from onceq.packet.acks import ORDER_QUEUE_NUMBER, parse_order_ack
 from onceq.testing import points
 from onceq.testing.relay import Passing, faithful
+from tests.conformance.policies import drop, no_order_acks, up_to
 from tests.conformance.world import World, Worlds, fast
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL = r"private$\q"
 DEAD = "SYSTEM$;DEADXACT"
 S = 1_000_000
-
-
-def drop(passing: Passing) -> list[tuple[int, Passing]]:
-    return []
-
-
-def keeping(kind: int) -> object:
-    return lambda p: [] if p.kind == kind else faithful(p)
-
-
-def no_order_acks(passing: Passing) -> list[tuple[int, Passing]]:
-    return [] if passing.kind == 1 else faithful(passing)
 
 
 @pytest.fixture
@@ -174,7 +163,7 @@ def test_case_048_expired_in_the_middle_is_relinked(world: World) -> None:
 
 def test_case_049_head_after_release_carries_zero(world: World) -> None:
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 0 and p.number > 3 else faithful(p)
+    link.policy = up_to(3)
     world["A"].once(Q, b"1", b"2", b"3", b"4", b"5")
     world.run(2)
     assert world["A"].look("outgoing")[0].first_unacked == 4
@@ -186,7 +175,7 @@ def test_case_049_head_after_release_carries_zero(world: World) -> None:
 
 def test_case_050_receiver_without_its_table_goes_on(world: World) -> None:
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 0 and p.number > 3 else faithful(p)
+    link.policy = up_to(3)
     world["A"].once(Q, b"1", b"2", b"3", b"4", b"5")
     world.run(2)
     world["B"].forget_streams()
@@ -197,7 +186,7 @@ def test_case_050_receiver_without_its_table_goes_on(world: World) -> None:
 
 def test_case_051_follower_waits_for_the_head(world: World) -> None:
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 0 and p.number > 3 else faithful(p)
+    link.policy = up_to(3)
     world["A"].once(Q, b"1", b"2", b"3", b"4", b"5")
     world.run(2)
     world["B"].forget_streams()

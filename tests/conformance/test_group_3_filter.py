@@ -8,16 +8,12 @@ from dataclasses import replace
 import pytest
 
 from onceq.core.filter import Judgment, Verdict, judge
-from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
+from tests.conformance.policies import no_order_acks
 from tests.conformance.world import World, Worlds
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL = r"private$\q"
-
-
-def no_order_acks(passing: Passing) -> list[tuple[int, Passing]]:
-    return [] if passing.kind == 1 else faithful(passing)
 
 
 @pytest.fixture

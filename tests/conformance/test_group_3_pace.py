@@ -12,20 +12,13 @@ from onceq.model.identity import guid_text
 from onceq.model.message import Journal
 from onceq.packet.acks import parse_order_ack
 from onceq.testing.relay import Passing, faithful
+from tests.conformance.policies import drop, messages_twice, no_order_acks, up_to
 from tests.conformance.world import Node, World, Worlds
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL = r"private$\q"
 DEAD = "SYSTEM$;DEADXACT"
 S = 1_000_000
-
-
-def drop(passing: Passing) -> list[tuple[int, Passing]]:
-    return []
-
-
-def no_order_acks(passing: Passing) -> list[tuple[int, Passing]]:
-    return [] if passing.kind == 1 else faithful(passing)
 
 
 @pytest.fixture
@@ -122,7 +115,7 @@ def test_case_061_acknowledgments_at_most_ten_seconds_apart(world: World) -> Non
 
 def test_case_064_send_information(world: World) -> None:
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 0 and p.number > 7 else faithful(p)
+    link.policy = up_to(7)
     world["A"].once(Q, *[b"%d" % n for n in range(10)])
     world.run(2)
     found = world["A"].look("outgoing")[0]
@@ -138,7 +131,7 @@ def test_case_064_send_information(world: World) -> None:
 def test_case_065_receive_information(worlds: Worlds) -> None:
     world = worlds("A", "B", "C")
     world["B"].create("q")
-    world.link("A", "B").policy = lambda p: [(0, p), (100, p)] if p.kind == 0 else faithful(p)
+    world.link("A", "B").policy = messages_twice
     world["A"].once(Q, b"1", b"2")
     world["C"].once(Q, b"3")
     world.run(0.3)

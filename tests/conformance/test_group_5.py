@@ -10,6 +10,7 @@ from onceq.core import inputs
 from onceq.errors import IllegalPropertyValue, ReceiveTimeout
 from onceq.model.classes import MessageClass as C
 from onceq.model.message import Acknowledge, Delivery, Journal
+from tests.conformance.policies import no_final_acks, no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast
 
 Q = r"DIRECT=OS:B\private$\q"
@@ -336,7 +337,7 @@ def test_case_094_a_deleted_queue(world: World, level: Acknowledge) -> None:
 
 
 def test_case_095_no_final_acknowledgment_comes(world: World) -> None:
-    world.link("A", "B").policy = lambda p: [] if p.kind == 2 else [(0, p)]
+    world.link("A", "B").policy = no_final_acks
     world["A"].once(Q, b"m", journal=Journal.DEADLETTER, time_to_be_received=60)
     world.run(3)
     world["B"].receive(LOCAL)
@@ -381,7 +382,7 @@ def test_nothing_negative_is_said_of_a_removed_message_that_may_have_arrived(
     world: World,
 ) -> None:
     """Found by the simulator: the acknowledgment said "removed", and the message was received."""
-    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p)]
+    world.link("A", "B").policy = no_order_acks
     world["A"].once(Q, b"m", **asking(EVERYTHING, journal=Journal.DEADLETTER))
     world.run(2)
     world["A"].ask(lambda o, r: inputs.PurgeQueue(o, r, Q))

@@ -24,6 +24,7 @@ from onceq.model.classes import SECOND_LETTER
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Delivery, Journal
+from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast
 
 Q = r"DIRECT=OS:B\private$\q"
@@ -372,7 +373,7 @@ def test_what_does_not_fit_on_its_own_computer(world: World) -> None:
 def test_purging_what_was_transmitted_is_told_to_nobody_as_not_delivered(world: World) -> None:
     a, b = world["A"], world["B"]
     asks = {"acknowledge": EVERYTHING, "admin_queue": ADMIN, "journal": Journal.DEADLETTER}
-    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p)]
+    world.link("A", "B").policy = no_order_acks
     a.once(Q, b"1", b"2", **asks)
     world.run(2)
     world.cut("A", "B")

@@ -12,6 +12,8 @@ from onceq.errors import ReceiveTimeout
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
+from onceq.testing.relay import faithful
+from tests.conformance.policies import no_final_acks, no_messages, no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast, item
 
 Q = r"DIRECT=OS:B\private$\q"
@@ -81,7 +83,7 @@ def test_case_120_a_message_of_a_transaction_expires_by_itself(world: World) -> 
     world.run(295)
     assert (b.bodies(LOCAL), a.bodies(DEAD)) == ([b"1", b"2"], []), "not before its time"
     world.run(65)
-    link.policy = lambda p: [(0, p)]
+    link.policy = faithful
     a.once(Q, b"next")
     world.run(1000)
     assert b.bodies(LOCAL) == [b"1", b"2", b"next"]
@@ -148,7 +150,7 @@ def test_a_time_to_reach_the_queue_of_0_is_one_attempt(world: World) -> None:
 def test_one_attempt_that_is_not_answered_is_in_doubt(worlds: Worlds) -> None:
     world = peopled(worlds("A", "B", settings=fast(settle_doubts=False)))
     a = world["A"]
-    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p)]
+    world.link("A", "B").policy = no_order_acks
     a.once(Q, b"m", time_to_reach_queue=0, **EVERYTHING)
     world.run(29)
     assert classes(a, DEAD) == []
@@ -159,10 +161,6 @@ def test_one_attempt_that_is_not_answered_is_in_doubt(worlds: Worlds) -> None:
 
 
 # ---- waiting for the news --------------------------------------------------------------------
-
-
-def no_final_acks(p: Any) -> list[tuple[int, Any]]:
-    return [] if p.kind == 2 else [(0, p)]
 
 
 @pytest.mark.parametrize(
@@ -191,10 +189,10 @@ def test_how_long_the_news_of_a_receive_is_waited_for(
 def test_a_doubt_that_is_settled_is_told(world: World) -> None:
     a, b = world["A"], world["B"]
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 0 else [(0, p)]
+    link.policy = no_messages
     a.once(Q, b"m", time_to_reach_queue=10, **EVERYTHING)
     world.run(15)
-    link.policy = lambda p: [(0, p)]
+    link.policy = faithful
     world.run(100)
     assert b.bodies(LOCAL) == []
     assert classes(a, DEAD) == classes(a, ADMIN) == [C.NACK_REACH_QUEUE_TIMEOUT]

@@ -16,6 +16,7 @@ from onceq.model.identity import guid_text
 from onceq.service.api import plain
 from onceq.testing.relay import faithful
 from onceq.testing.tap import ORDER_ACK_BYTES, body_of
+from tests.conformance.policies import messages_twice, no_order_acks, up_to
 from tests.conformance.world import Node, World, Worlds, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
@@ -45,7 +46,7 @@ def said(node: Node, name: str = Q) -> str:
 
 def test_case_064_send_information_item_by_item(world: World) -> None:
     a = world["A"]
-    world.link("A", "B").policy = lambda p: [] if p.kind == 0 and p.number > 7 else faithful(p)
+    world.link("A", "B").policy = up_to(7)
     a.once(Q, *[b"%d" % n for n in range(10)])
     world.run(2)
     info = a.look("eod-send", Q)
@@ -85,7 +86,7 @@ def test_case_065_receive_information_by_sender() -> None:
     b = world["B"]
     b.create("q")
     b.create("other")
-    world.link("A", "B").policy = lambda p: [(0, p), (100, p)] if p.kind == 0 else faithful(p)
+    world.link("A", "B").policy = messages_twice
     world["A"].once(Q, b"1", b"2")
     world["C"].once(Q, b"3")
     world["C"].once("DIRECT=OS:B\\private$\\other", b"4")
@@ -173,7 +174,7 @@ def test_case_132_an_order_acknowledgment_is_nowhere_stored(worlds: Worlds, ack:
     a, b = world["A"], world["B"]
     b.create("q")
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 1 else faithful(p)
+    link.policy = no_order_acks
     a.once(Q, b"1", label="to be found in the store")
     world.run(2 if ack == "lost" else 0.2)
     # Nothing of it is in the store: B holds the message, and no outgoing queue.
@@ -324,7 +325,7 @@ def test_disconnect_while_a_connection_is_being_made_and_while_a_resend_is_due(
     world: World,
 ) -> None:
     a, b = world["A"], world["B"]
-    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else faithful(p)
+    world.link("A", "B").policy = no_order_acks
     a.once(Q, b"1")
     a.steer("", "disconnect")
     world.run(5)

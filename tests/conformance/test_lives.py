@@ -10,10 +10,12 @@ import pytest
 from onceq.client.why import why
 from onceq.core.clashes import AHEAD
 from onceq.model.message import Journal
+from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
 from tests.conformance.copies import dead, image, put_back
+from tests.conformance.policies import no_order_acks, up_to
 from tests.conformance.test_taken_out import take_out
 from tests.conformance.world import Node, World, fast
 
@@ -21,10 +23,6 @@ Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
 PLAIN = "DIRECT=OS:B\\private$\\p"
 MESSAGE, SENT_TIME = 56, 52
-
-
-def no_order_acks(passing: Passing) -> list[tuple[int, Passing]]:
-    return [] if passing.kind == 1 else faithful(passing)
 
 
 @pytest.fixture
@@ -219,7 +217,7 @@ def test_what_two_copies_both_have_is_sent_by_one_of_them(world: World, wanted: 
     doubt is a dead letter, whatever else was asked for."""
     a, b = world["A"], world["B"]
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 0 and p.number > 1 else faithful(p)
+    link.policy = up_to(1)
     a.once(Q, b"1", b"2", b"3", journal=wanted)
     world.run(1)
     twin = twin_of(world, a, image(a))
@@ -262,7 +260,7 @@ def test_what_one_copy_was_given_is_not_known_to_the_other_as_never_accepted(
     by the other copy, so nobody may be told that it never came."""
     a, b = world["A"], world["B"]
     link = world.link("A", "B")
-    link.policy = only_first
+    link.policy = up_to(1)
     a.once(Q, b"1", b"2", time_to_reach_queue=300, journal=Journal.DEADLETTER)
     world.run(1)
     copy = image(a)
@@ -293,15 +291,10 @@ def newer(world: World, node: Node) -> None:
     world.run(0.5)
 
 
-def only_first(passing: Passing) -> list[tuple[int, Passing]]:
-    """Of each stream only the first message gets through."""
-    return [] if passing.kind == 0 and passing.number > 1 else faithful(passing)
-
-
 def stranded(world: World, *bodies: bytes) -> None:
     """A has messages in a stream of which B has taken the first, and which B has left."""
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind in (1, 3) else only_first(p)
+    link.policy = lambda p: [] if p.kind in (ORDER_ACK, SETTLING) else up_to(1)(p)
     world["A"].once(Q, *bodies)
     world.run(0.5)
     newer(world, world["A"])
@@ -375,7 +368,7 @@ def test_a_question_that_announces_no_stream_is_given_nothing(world: World) -> N
     a.once(Q, b"4")
     backup = image(a)
     link = world.link("A", "B")
-    link.policy = only_first
+    link.policy = up_to(1)
     world.mend("A", "B")
     world.run(5)
     assert take_out(a, b"2") == 1

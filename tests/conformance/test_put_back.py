@@ -16,6 +16,7 @@ from onceq.testing.comparing import differences
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from tests.conformance.copies import dead, image, put_back
+from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
@@ -188,7 +189,7 @@ def test_what_the_receiver_has_more_of_than_was_sent_here_does_not_wait_for_ever
 
 def test_the_marks_that_a_restore_makes_void_are_so_in_a_checkpoint_too(world: World) -> None:
     a = world["A"]
-    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else faithful(p)
+    world.link("A", "B").policy = no_order_acks
     a.once(Q, b"1")
     world.run(10)
     assert a.engine is not None

@@ -10,16 +10,13 @@ from collections import Counter
 
 from onceq.core.outgoing import PROBE_MESSAGES
 from onceq.testing.relay import Passing, faithful
+from tests.conformance.policies import no_messages, no_order_acks
 from tests.conformance.world import World, Worlds, fast
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL = r"private$\q"
 MANY = 2_000
 WINDOW = 200
-
-
-def no_order_acks(passing: Passing) -> list[tuple[int, Passing]]:
-    return [] if passing.kind == 1 else faithful(passing)
 
 
 def made(worlds: Worlds, **changes: int) -> World:
@@ -117,7 +114,7 @@ def test_after_a_broken_connection_what_was_not_acknowledged_goes_out_once_more(
 def test_expired_messages_do_not_hold_up_what_waits_behind_them(worlds: Worlds) -> None:
     world = made(worlds, unacknowledged_messages_max=10)
     link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind == 0 else faithful(p)
+    link.policy = no_messages
     world["A"].once(Q, *[b"old"] * 10, time_to_reach_queue=45)
     world["A"].once(Q, b"new")
     world.run(40)

@@ -8,6 +8,7 @@ from onceq.errors import QueueNotFound
 from onceq.model.identity import guid_text
 from onceq.packet.headers import headers
 from onceq.testing.relay import Passing, faithful
+from tests.conformance.policies import messages_twice
 from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
@@ -59,7 +60,7 @@ def test_the_source_and_the_target_report_a_traced_message() -> None:
 def test_a_repetition_is_not_reported_again_and_nor_after_a_crash() -> None:
     world = staged("A", "B")
     a, b = world["A"], world["B"]
-    twice = lambda p: [(0, p), (100, p)] if p.kind == 0 else faithful(p)  # noqa: E731
+    twice = messages_twice
     world.link("A", "B").policy = twice
     a.once(Q, b"1", trace=True)
     world.run(0.01)

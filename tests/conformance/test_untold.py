@@ -21,6 +21,7 @@ from onceq.model.message import Acknowledge, Journal
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from tests.conformance.copies import dead, image, put_back
+from tests.conformance.policies import no_final_acks
 from tests.conformance.reading import move
 from tests.conformance.world import Node, World, fast
 
@@ -170,7 +171,7 @@ def test_an_end_that_is_under_way_is_waited_for(world: World) -> None:
     a, b = world["A"], world["B"]
     a.once(Q, b"1", journal=Journal.DEADLETTER)
     world.run(30)
-    world.link("A", "B").policy = lambda p: [] if p.kind == 2 else faithful(p)
+    world.link("A", "B").policy = no_final_acks
     b.receive(LOCAL, count=1)
     for _ in range(3):
         world.cut("A", "B")

@@ -18,7 +18,9 @@ from onceq.model.message import Journal
 from onceq.packet.arrived import SETTLING
 from onceq.packet.decode import set_previous
 from onceq.testing import lies
+from onceq.testing.relay import faithful
 from tests.conformance.foreign import STRANGER, Foreign
+from tests.conformance.policies import drop
 from tests.conformance.world import START_S, World, Worlds, fast
 
 pytestmark = pytest.mark.inside("a stranger's packets are made in the test")
@@ -42,11 +44,11 @@ def now_s(world: World) -> int:
 
 def cut_off(world: World, *bodies: bytes, **more: Any) -> Any:
     """A has transmitted these to B, and then the line went; what it knows of them."""
-    world.link("A", "B").policy = lambda p: []
+    world.link("A", "B").policy = drop
     world["A"].once(Q, *bodies, **more)
     world.run(1)
     world.cut("A", "B")
-    world.link("A", "B").policy = lambda p: [(0, p)]
+    world.link("A", "B").policy = faithful
     world.run(1)
     (view,) = world["A"].look("outgoing")
     assert view.messages == len(bodies)
@@ -330,7 +332,7 @@ def test_a_stream_that_was_moved_is_set_back(world: World) -> None:
     )
     world["A"].ask(lambda o, r: inputs.SteerOutgoing(o, r, Q, inputs.Steer.RESEND))
     world.run(2)
-    world.link("A", "B").policy = lambda p: [(0, p)]
+    world.link("A", "B").policy = faithful
     world["A"].once(Q, b"4")
     world.run(60)
     assert world["B"].bodies(LOCAL) == [b"1", b"2", b"lie", b"3", b"4"]

@@ -24,7 +24,7 @@ from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.store.log import LogStore
 from onceq.testing.comparing import differences
 from onceq.testing.recovery import BY_THE_WAY, replayed
-from onceq.testing.relay import faithful
+from tests.conformance.policies import no_order_acks
 from tests.conformance.world import START_S, Node, World, fast, item
 
 FAR = r"DIRECT=OS:B\private$\far"
@@ -287,7 +287,7 @@ def busy() -> Node:
     # was paused; another of its names.
     a.once(FAR, b"awaits its end", journal=1)
     world.run(5)
-    world.link("A", "B").policy = lambda p: [] if p.kind == 1 else faithful(p)
+    world.link("A", "B").policy = no_order_acks
     a.once(FAR, b"in doubt", journal=1, time_to_reach_queue=5)
     world.run(2)
     world.cut("A", "B")

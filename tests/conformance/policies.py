@@ -1,0 +1,38 @@
+"""What a bad network does with packets: policies of a link, for ``World.link(...).policy``.
+
+A policy gives, for one packet on its way, each copy that gets through, with its delay in us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER
+from onceq.testing.relay import Passing, faithful
+
+Policy = Callable[[Passing], list[tuple[int, Passing]]]
+
+
+def drop(passing: Passing) -> list[tuple[int, Passing]]:
+    """Nothing gets through."""
+    return []
+
+
+def without(*kinds: int) -> Policy:
+    """Packets of these kinds are lost, such as USER or ORDER_ACK."""
+    return lambda p: [] if p.kind in kinds else faithful(p)
+
+
+def up_to(number: int) -> Policy:
+    """Of each stream the messages behind a number are lost."""
+    return lambda p: [] if p.kind == USER and p.number > number else faithful(p)
+
+
+def messages_twice(passing: Passing) -> list[tuple[int, Passing]]:
+    """Each message comes twice, 100 us apart."""
+    return [(0, passing), (100, passing)] if passing.kind == USER else faithful(passing)
+
+
+no_order_acks = without(ORDER_ACK)
+no_final_acks = without(FINAL_ACK)
+no_messages = without(USER)
