@@ -15,6 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 CASES = TESTS / "conformance" / "cases.txt"
+SHARED = TESTS / "conformance" / "one_queue.py"
+"""Fixtures that several modules of cases share."""
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 NAME = re.compile(r"test_case((?:_\d{3})+)_")
 INSIDE, PROCESSES, CLIENT = "inside", "processes", "client"
 
@@ -52,14 +55,20 @@ def tests() -> list[Test]:
     return [test for path in sorted(TESTS.rglob("test_*.py")) for test in _tests_of(path)]
 
 
-def _tests_of(path: Path) -> list[Test]:
-    functions = {
+def _functions(path: Path) -> dict[str, Function]:
+    """The functions of a module."""
+    return {
         node.name: node
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
+
+
+def _tests_of(path: Path) -> list[Test]:
+    own = _functions(path)
+    functions = (_functions(SHARED) if path.parent == SHARED.parent else {}) | own
     found = []
-    for name, node in functions.items():
+    for name, node in own.items():
         match = NAME.match(name)
         if match is None:
             continue
@@ -80,7 +89,7 @@ def _tests_of(path: Path) -> list[Test]:
     return found
 
 
-def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+def _marks(node: Function) -> dict[str, str]:
     """Marks of a test, and the first argument of each."""
     marks = {}
     for decorator in node.decorator_list:
@@ -92,10 +101,9 @@ def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
     return marks
 
 
-def _reaches(
-    name: str, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef], most: int = 5
-) -> bool:
-    """Whether a test gets its world from ``worlds``, itself or through fixtures of its file."""
+def _reaches(name: str, functions: dict[str, Function], most: int = 5) -> bool:
+    """Whether a test gets its world from ``worlds``, itself or through fixtures of its file, or
+    those of SHARED."""
     if name == "worlds":
         return True
     node = functions.get(name)

@@ -8,6 +8,18 @@ from onceq.core.inputs import Access, Receive, Share
 from onceq.core.places import Seek
 from onceq.errors import OperationCancelled, QueueDeleted, ReceiveTimeout
 from onceq.model.message import Acknowledge, Journal
+from tests.conformance.one_queue import (
+    DEAD,
+    HERE,
+    POISON,
+    REMOTE,
+    RETRY,
+    Q,
+    a,
+    in_queue,
+    three,
+    world,
+)
 from tests.conformance.reading import (
     body,
     code_of,
@@ -17,35 +29,9 @@ from tests.conformance.reading import (
     reject,
     seek,
 )
-from tests.conformance.world import Node, World, Worlds, lookups
+from tests.conformance.world import Node, World, lookups
 
-Q = r"private$\q"
-RETRY, POISON = Q + ";retry", Q + ";poison"
-HERE = r"DIRECT=OS:.\private$\q"
-REMOTE = r"DIRECT=OS:B\private$\q"
-DEAD = r"system$;deadxact"
-
-
-@pytest.fixture
-def world(worlds: Worlds) -> World:
-    world = worlds("A", "B")
-    world["A"].create("q")
-    return world
-
-
-@pytest.fixture
-def a(world: World) -> Node:
-    return world["A"]
-
-
-@pytest.fixture
-def three(a: Node) -> Node:
-    a.once(HERE, b"m1", b"m2", b"m3")
-    return a
-
-
-def in_queue(qm: Node, queue: str = Q) -> list[bytes]:
-    return qm.bodies(queue)
+__all__ = ["a", "three", "world"]
 
 
 def test_case_104_abort_restores_the_order(three: Node) -> None:

@@ -8,37 +8,23 @@ from onceq.client.whole import SenderTransaction
 from onceq.errors import OnceqError, ReceiveTimeout
 from onceq.packet.decode import glance
 from onceq.testing.relay import Passing
+from tests.conformance.one_queue import (
+    DEAD,
+    HERE,
+    POISON,
+    REMOTE,
+    RETRY,
+    Q,
+    a,
+    in_queue,
+    three,
+    world,
+)
 from tests.conformance.policies import no_order_acks
 from tests.conformance.reading import code_of, drive, move, set_queue, unit
-from tests.conformance.world import Node, World, Worlds
+from tests.conformance.world import Node, World
 
-Q = r"private$\q"
-RETRY, POISON = Q + ";retry", Q + ";poison"
-HERE = r"DIRECT=OS:.\private$\q"
-REMOTE = r"DIRECT=OS:B\private$\q"
-DEAD = r"system$;deadxact"
-
-
-@pytest.fixture
-def world(worlds: Worlds) -> World:
-    world = worlds("A", "B")
-    world["A"].create("q")
-    return world
-
-
-@pytest.fixture
-def a(world: World) -> Node:
-    return world["A"]
-
-
-@pytest.fixture
-def three(a: Node) -> Node:
-    a.once(HERE, b"m1", b"m2", b"m3")
-    return a
-
-
-def in_queue(qm: Node, queue: str = Q) -> list[bytes]:
-    return qm.bodies(queue)
+__all__ = ["a", "three", "world"]
 
 
 def dead(a: Node) -> list[tuple[bytes, int]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,78 +63,85 @@ def test_disconnect_connect_and_tidy(onceq_: Shell) -> None:
     assert done["action"] == "tidy"
 
 
+@pytest.fixture
+def delta(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[tuple[Shell, str]]:
+    """A queue manager that runs and hears others: its commands, and its address."""
+    home, address = tmp_path / "delta", f"127.0.0.1:{free_port()}"
+    onceq_ = Shell(home, home, capfd)
+    onceq_("qm", "init", str(home), "--name", "DELTA", "--listen", address)
+    with running(home):
+        onceq_("queue", "create", "private$/q", "--transactional")
+        yield onceq_, address
+
+
+@contextmanager
+def gamma(tmp_path: Path, address: str) -> Iterator[onceq.QueueManager]:
+    """Another one, which has never sent to DELTA."""
+    path, far = tmp_path / "gamma", {"DELTA": address}
+    with onceq.open(path, name="GAMMA", listen="", peers=far, create=True) as manager:
+        yield manager
+
+
+def until(true: Callable[[], bool], manager: onceq.QueueManager) -> None:
+    """Wait; the queue is empty meanwhile."""
+    while not true():
+        with pytest.raises(errors.ReceiveTimeout):
+            manager.receive(r"private$\none", timeout=0.05)
+
+
 @pytest.mark.slow
 def test_acknowledgments_for_a_stranger_are_given_up_after_a_question(
-    managers: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    delta: tuple[Shell, str], tmp_path: Path
 ) -> None:
     """GAMMA has just begun to send; where it wants its acknowledgments nobody answers."""
-    port = free_port()
-    home = tmp_path / "delta"
-    onceq_ = Shell(home, home, capfd)
-    onceq_("qm", "init", str(home), "--name", "DELTA", "--listen", f"127.0.0.1:{port}")
-    far = {"DELTA": f"127.0.0.1:{port}"}
-    with (
-        running(home),
-        onceq.open(tmp_path / "g", name="GAMMA", listen="", peers=far, create=True) as gamma,
-    ):
-        onceq_("queue", "create", "private$/q", "--transactional")
-        onceq_("queue", "create", "private$/none")
-        gamma.send(
+    onceq_, address = delta
+    onceq_("queue", "create", "private$/none")
+    with gamma(tmp_path, address) as sender, onceq.connect(str(onceq_.alpha)) as receiver:
+        sender.send(
             r"DIRECT=OS:DELTA\private$\q", b"1", transactional=True,
             acknowledge=onceq.Acknowledge.POSITIVE_ARRIVAL,
             admin_queue=r"DIRECT=TCP:127.0.0.1\private$\acks",
         )  # fmt: skip
-        with onceq.connect(str(home)) as delta:
-            while not any(view["unanswered"] for view in delta.outgoing()):
-                with pytest.raises(errors.ReceiveTimeout):
-                    delta.peek_many(r"private$\none", timeout=0.05)
-        onceq_("qm", "tidy", "--dry-run", code=2)
-        assert "goes with --unanswered" in onceq_.error
-        assert "0 outgoing queues forgotten" in onceq_("qm", "tidy")
-        said = onceq_("qm", "tidy", "--unanswered", "--dry-run")
-        assert "DIRECT=TCP:127.0.0.1\\private$\\acks: 1 message;" in said.replace("\n", "")
-        assert "1 acknowledgment message would be given up" in said
-        onceq_("qm", "tidy", "--unanswered", code=2)
-        assert "nothing was changed" in onceq_.error
-        assert onceq_.json("qm", "tidy", "--unanswered", "--yes") == {
-            "messages_given_up": 1, "dry_run": False,
-        }  # fmt: skip
-        assert onceq_.json("outgoing", "list") == []
-    assert "given up by an operator" in (home / "log.txt").read_text()
+        until(lambda: any(view["unanswered"] for view in receiver.outgoing()), receiver)
+    onceq_("qm", "tidy", "--dry-run", code=2)
+    assert "goes with --unanswered" in onceq_.error
+    assert "0 outgoing queues forgotten" in onceq_("qm", "tidy")
+    said = onceq_("qm", "tidy", "--unanswered", "--dry-run")
+    assert "DIRECT=TCP:127.0.0.1\\private$\\acks: 1 message;" in said.replace("\n", "")
+    assert "1 acknowledgment message would be given up" in said
+    onceq_("qm", "tidy", "--unanswered", code=2)
+    assert "nothing was changed" in onceq_.error
+    assert onceq_.json("qm", "tidy", "--unanswered", "--yes") == {
+        "messages_given_up": 1, "dry_run": False,
+    }  # fmt: skip
+    assert onceq_.json("outgoing", "list") == []
+    assert "given up by an operator" in (onceq_.alpha / "log.txt").read_text()
 
 
 @pytest.mark.slow
 def test_a_sender_whose_clock_was_ahead_is_taken_after_a_question(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    delta: tuple[Shell, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
-    home = tmp_path / "delta"
-    onceq_ = Shell(home, home, capfd)
-    onceq_("qm", "init", str(home), "--name", "DELTA", "--listen", f"127.0.0.1:{port}")
-    far = {"DELTA": f"127.0.0.1:{port}"}
-    with running(home):
-        onceq_("queue", "create", "private$/q", "--transactional")
-        onceq_("peer", "accept", "GAMMA", "--reason", "why", code=2)
-        assert "queue-not-found" in onceq_.error
-        true, year_ns = time.time_ns, 365 * 86_400 * 10**9
-        monkeypatch.setattr(time, "time_ns", lambda: true() + year_ns)
-        with onceq.open(tmp_path / "g", name="GAMMA", listen="", peers=far, create=True) as gamma:
-            monkeypatch.setattr(time, "time_ns", true)
-            queue = r"DIRECT=OS:DELTA\private$\q"
-            gamma.send(queue, b"1", transactional=True)
-            with onceq.connect(str(home)) as delta:
-                while "peer accept" not in gamma.outgoing_queue(queue)["turned_away"]:
-                    with pytest.raises(errors.ReceiveTimeout):
-                        delta.receive(r"private$\q", timeout=0.05)
-                who = ("peer", "accept", gamma.id[:8], "--reason", "an empty battery")
-                assert "would be done: take the streams of" in onceq_(*who, "--dry-run")
-                onceq_(*who, code=2)
-                assert "nothing was changed" in onceq_.error
-                said = onceq_.json(*who, "--yes")
-                assert isinstance(said, dict)
-                assert (said["id"], said["reason"]) == (gamma.id, "an empty battery")
-                gamma.resend(queue)
-                assert delta.receive(r"private$\q", timeout=30).body == b"1"
+    onceq_, address = delta
+    onceq_("queue", "create", "private$/none")
+    onceq_("peer", "accept", "GAMMA", "--reason", "why", code=2)
+    assert "queue-not-found" in onceq_.error
+    true, year_ns = time.time_ns, 365 * 86_400 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: true() + year_ns)
+    with gamma(tmp_path, address) as sender, onceq.connect(str(onceq_.alpha)) as receiver:
+        monkeypatch.setattr(time, "time_ns", true)
+        queue = r"DIRECT=OS:DELTA\private$\q"
+        sender.send(queue, b"1", transactional=True)
+        until(lambda: "peer accept" in sender.outgoing_queue(queue)["turned_away"], receiver)
+        who = ("peer", "accept", sender.id[:8], "--reason", "an empty battery")
+        assert "would be done: take the streams of" in onceq_(*who, "--dry-run")
+        onceq_(*who, code=2)
+        assert "nothing was changed" in onceq_.error
+        said = onceq_.json(*who, "--yes")
+        assert isinstance(said, dict)
+        assert (said["id"], said["reason"]) == (sender.id, "an empty battery")
+        sender.resend(queue)
+        assert receiver.receive(r"private$\q", timeout=30).body == b"1"
 
 
 @pytest.fixture
