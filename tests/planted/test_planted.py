@@ -33,6 +33,13 @@ def test_its_finder_exists(name: str) -> None:
         assert test in functions_of(ROOT / file), f"{file} has no {test}"
 
 
+@pytest.mark.parametrize("name", sorted(all_planted()))
+def test_it_can_be_planted(name: str) -> None:
+    """The code that it changes is still where the mistake looks for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        all_planted()[name].plant(patch)
+
+
 def test_no_two_have_one_name() -> None:
     """``all_planted`` sees to it among its own."""
     assert not set(all_planted()) & set(ALL)

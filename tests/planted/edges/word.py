@@ -58,13 +58,13 @@ def _the_new_one_may_tell_of_what_was(patch: pytest.MonkeyPatch) -> None:
 def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
     from onceq.core import arrival
 
-    patch.setattr(arrival, "from_the_future", lambda *_: False)
+    patch.setattr(arrival, "refused_as_future", lambda *_: False)
 
 
 def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
     from onceq.core import remembering
 
-    patch.setattr(remembering, "from_the_future", lambda *_: False)
+    patch.setattr(remembering, "refused_as_future", lambda *_: False)
 
 
 def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
