@@ -18,6 +18,7 @@ from onceq.core.others import Reset as Reset
 from onceq.core.space import Space
 from onceq.core.wants import NOBODY, Wants
 from onceq.model.connection import ConnectionStatus
+from onceq.model.fixed import fixed
 from onceq.model.limits import CONNECTION_HISTORY_MAX
 from onceq.model.names import FormatName, Kind
 from onceq.model.queue import QueueProperties
@@ -175,7 +176,7 @@ class Trouble:
     attempts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Stretch:
     """Positions of an outgoing queue that belong to one stream: those behind ``base``, up to
     ``end``. Their numbers follow: number = counter - base."""
@@ -188,7 +189,7 @@ class Stretch:
 _OPEN_END = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Attempt:
     """One attempt to connect (Q-10): seconds since 1970, and the reason in words."""
 

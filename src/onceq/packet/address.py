@@ -7,10 +7,10 @@ lists of names in layouts of their own. Here are both, and the way back to forma
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import UnsupportedFormatName
+from onceq.model.fixed import fixed
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.names import FormatName, Kind
 from onceq.packet import layout as at
@@ -24,7 +24,7 @@ MULTI_PUBLIC, MULTI_PRIVATE, MULTI_DIRECT, MULTI_LIST = 1, 2, 3, 6
 _COUNT = struct.Struct("<H")
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Address:
     """A queue as it stands in a UserHeader.
 
@@ -95,7 +95,7 @@ def response_name(response: Address, admin: Address, *, source: bytes, manager: 
 # ---- lists of names ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Element:
     """One name of a MultiQueueFormatHeader: type 1, 2, 3 or 6 of MS-MQMQ 2.2.18.1.4."""
 
@@ -136,7 +136,7 @@ class Element:
         return head + at.U32.pack(self.number) if self.kind == MULTI_PRIVATE else head
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class MultiNames:
     """All names of a send to several queues: a packet lists the others beside its own (FN-16).
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import struct
 from array import array
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
+from onceq.model.fixed import fixed
 from onceq.model.run import Buffer, Run, total_of
 from onceq.packet import layout as at
 from onceq.packet.acks import ack_class, is_order_queue
@@ -30,7 +30,7 @@ _TX_ASKS: Final = at.TX_FINAL_ACK | at.TX_CONNECTOR
 _USER_ASKS: Final = at.USER_DEADLETTER | at.USER_JOURNAL
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class ArrivedRun:
     """Consecutive packets that differ in nothing but body, message number and place.
 

@@ -10,10 +10,10 @@ Upholds: I24; I7 and I8 in so far as ``set_previous`` writes nothing but the pre
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
+from onceq.model.fixed import fixed
 from onceq.model.identity import MessageId
 from onceq.model.message import Acknowledge, Delivery, Journal, Message
 from onceq.model.returned import unmarked
@@ -121,7 +121,7 @@ def message_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class _Lists:
     sent_to: str = ""
     copies_to: str = ""
@@ -164,7 +164,7 @@ def _journal(flags: int) -> Journal:
 # ---- quick -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Glance:
     """The fields of a packet that do not need its names, label or body.
 

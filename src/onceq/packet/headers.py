@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
+from onceq.model.fixed import fixed
 from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
@@ -39,7 +40,7 @@ _SECTION = struct.Struct("<HHI")
 _COUNT = struct.Struct("<H")
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class BaseHeader:
     """(4.1) ``time_to_reach_queue`` in seconds."""
 
@@ -48,7 +49,7 @@ class BaseHeader:
     time_to_reach_queue: int
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class UserHeader:
     """(4.6) Times in seconds; ``sent_time`` since 1970 UTC."""
 
@@ -64,7 +65,7 @@ class UserHeader:
     connector: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class TransactionHeader:
     """(4.7)"""
 
@@ -75,7 +76,7 @@ class TransactionHeader:
     connector: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class SecurityHeader:
     """(4.8) A claim, never a proof: carried along and not evaluated."""
 
@@ -87,7 +88,7 @@ class SecurityHeader:
     provider: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class PropertiesHeader:
     """(4.9)
 
@@ -122,7 +123,7 @@ class DebugHeader:
     queue: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class PacketHeaders:
     """Every field of a user packet.
 

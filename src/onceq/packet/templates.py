@@ -8,10 +8,10 @@ every body.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import IllegalPropertyValue, LabelTooLong
+from onceq.model.fixed import fixed
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import LABEL_CHARS_MAX
 from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
@@ -31,7 +31,7 @@ _DEBUG = struct.Struct("<HH")
 _BASE = struct.Struct("<BBH4sII")
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Template:
     """The headers of every packet of one batch.
 

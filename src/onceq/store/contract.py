@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from onceq.damaged import DamagedPiece
+from onceq.model.fixed import fixed
 from onceq.model.run import Buffer
 
 
@@ -51,7 +52,7 @@ class Recovered:
     damaged: tuple[DamagedPiece, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class SegmentUse:
     """One segment file: where it begins in the log and how large it is on disk."""
 

@@ -40,6 +40,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from onceq.model.fixed import fixed
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import (
     BLOCK_BYTES,
@@ -78,7 +79,7 @@ less than carrying it along."""
 assert _HEADER.size == FRAME_HEADER
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Frame:
     """A frame.
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from onceq.core.inputs import Input
+from onceq.model.fixed import fixed
 from onceq.testing.options import MS
 
 if TYPE_CHECKING:
     from onceq.testing.node import Node
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Ask:
     """Ask the manager; gets the answer, an OnceqError included.
 

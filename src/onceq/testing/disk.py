@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
+from onceq.model.fixed import fixed
 from onceq.model.run import Buffer
 from onceq.testing.power import Plan, random_plan, systematic, tear
 
@@ -26,7 +27,7 @@ IMAGES = 2_000
 """Images after one crash, if nobody says how many."""
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class _Write:
     """Bytes on their way to a file; ``number`` orders all pending operations of the disk."""
 

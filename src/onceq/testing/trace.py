@@ -31,13 +31,14 @@ class Trace:
     def note(self, *what: object) -> None:
         """Something happened; only text and whole numbers may be in it."""
         self.events += 1
-        self._story.append(what)
-        self._block.append(what)
-        if len(self._block) == BLOCK_EVENTS:
+        block = self._block
+        block.append(what)
+        if len(block) == BLOCK_EVENTS:
             self._take_in()
 
     def _take_in(self) -> None:
         self._hash.update("".join(map(repr, self._block)).encode())
+        self._story.extend(self._block)
         self._block.clear()
 
     @property
@@ -48,6 +49,7 @@ class Trace:
 
     def story(self) -> list[str]:
         """The last events, one a line."""
+        self._take_in()
         lines = []
         for when, what, *more in self._story:
             assert isinstance(when, int)

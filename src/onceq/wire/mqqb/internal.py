@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
+from onceq.model.fixed import fixed
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
 
@@ -119,7 +120,7 @@ class Parameters:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class SessionHeader:
     """What one side has received, and how much it has sent; counts modulo 65536 (section 7)."""
 
