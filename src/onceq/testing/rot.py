@@ -12,6 +12,7 @@ Watches: I23.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 from onceq.core.chunk import REMOVED
@@ -106,7 +107,7 @@ class Rot:
         packet = node.disk.read(segment.file, segment.offset(address), length)
         try:
             message_class, body = body_of(packet)
-        except (AssertionError, LookupError, ValueError, ArithmeticError):
+        except (AssertionError, LookupError, ValueError, ArithmeticError, struct.error):
             return None
         uid = int.from_bytes(body[:UID_BYTES], "little")
         message = self.world.ledger.messages.get(uid) if len(body) >= UID_BYTES else None
