@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Result:
     events: int
     virtual_s: int
     marks: marks.Marks
-    ends: dict[str, int] = field(default_factory=dict)
+    ends: Counter[str] = field(default_factory=Counter)
     violation: str = ""
     story: tuple[str, ...] = ()
     processor_s: float = 0.0

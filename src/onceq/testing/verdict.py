@@ -8,6 +8,7 @@ Watches: I1, I2, I3, I6, I11, I12, I14, I19.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from onceq.model.classes import MessageClass, class_name
@@ -49,8 +50,7 @@ class Verdict:
         self.world = world
         self._most: dict[tuple[int, str], int] = {}
         self._leaks: dict[tuple[int, str], int] = {}
-        self.ends: dict[str, int] = {}
-        """How many copies met which end."""
+        self.ends: Counter[str] = Counter()  # how many copies met which end
 
     # ---- what is found in the end -------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Verdict:
                     end = self._ordered(message, place, copy)
                 else:
                     end = self._plain(message, place, copy)
-                self.ends[end] = self.ends.get(end, 0) + 1
+                self.ends[end] += 1
 
     def _rotten(self, message: Message, place: Place, copy: Copy) -> str:
         """Its bytes, or some beside them, were altered where it was stored: it may have been set
