@@ -74,7 +74,7 @@ def actions_before_sync(patch: pytest.MonkeyPatch) -> None:
     def settle(self: Engine, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
             for record in decision.records:
-                self.store.append(record.payload)
+                self.store.append(record.payload, record.head)
         for decision in decisions:
             for action in decision.actions:
                 self._perform[type(action)](action)
@@ -112,7 +112,7 @@ def message_and_progress_apart(patch: pytest.MonkeyPatch) -> None:
     def settle(self: Engine, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
             for made in decision.records:
-                self.store.append(made.payload)
+                self.store.append(made.payload, made.head)
                 if made.forced:
                     self.store.sync()
         for decision in decisions:
