@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Generator
@@ -21,6 +22,11 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import tiers
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and every process that a test starts would
+    # inherit it: a test of Ctrl-C would wait in vain.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 STUCK_S = 600
