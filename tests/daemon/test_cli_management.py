@@ -144,6 +144,28 @@ def test_a_sender_whose_clock_was_ahead_is_taken_after_a_question(
         assert receiver.receive(r"private$\q", timeout=30).body == b"1"
 
 
+@pytest.mark.slow
+def test_a_stream_is_set_back_and_a_name_forgotten_after_a_question(
+    delta: tuple[Shell, str], tmp_path: Path
+) -> None:
+    onceq_, address = delta
+    with gamma(tmp_path, address) as sender, onceq.connect(str(onceq_.alpha)) as receiver:
+        sender.send(r"DIRECT=OS:DELTA\private$\q", b"1", transactional=True)
+        assert receiver.receive(r"private$\q", timeout=30).body == b"1"
+        who = ("stream", "reset", "private$/q", "--source", sender.id[:8], "--reason", "a test")
+        assert "would be done: " in onceq_(*who, "--dry-run")
+        onceq_(*who, code=2)
+        assert "nothing was changed" in onceq_.error
+        assert receiver.streams()[0]["reset_at"] == 0
+        assert "done: " in onceq_(*who, "--yes")
+        (stream,) = receiver.streams()
+        assert (stream["reset_reason"], stream["reset_at"] > 0) == ("a test", True)
+        (peer,) = sender.peers()
+        assert sender.forget_peer(peer["name"], dry_run=True)["id"] == receiver.id
+    onceq_("peer", "forget", "nobody", "--yes", code=2)
+    assert "no name is known as nobody" in onceq_.error
+
+
 @pytest.fixture
 def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
     with onceq.open(tmp_path / "a", name="ALPHA", listen="", create=True) as manager:

@@ -11,7 +11,7 @@ from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, core_of, manager
 from onceq.client.tracking import Ending
 from onceq.client.why import stream_why
-from onceq.errors import QueueNotFound, UsageError
+from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
 
 stream_app = typer.Typer(
@@ -50,8 +50,7 @@ def forget_peer(
         found = connection.forget_peer(name, dry_run=True)
         text = f"{found['name']} is not bound to {found['id']} any more"
         if not dry_run:
-            if not yes and not _agreed(f"let whoever answers next be {found['name']}?"):
-                raise UsageError("nothing was changed; say --yes to do it without being asked")
+            agreed(f"let whoever answers next be {found['name']}?", yes=yes)
             found = connection.forget_peer(name)
     if as_json(json):
         out.dump({**found, "dry_run": dry_run})
@@ -219,8 +218,7 @@ def reset_stream(
     with manager(qm) as connection:
         said = connection.reset_stream(queue, source, reason=reason, whole=forget, dry_run=True)
         if not dry_run:
-            if not yes and not _agreed(f"{_reset_text(said)}; do it?"):
-                raise UsageError("nothing was changed; say --yes to do it without being asked")
+            agreed(f"{_reset_text(said)}; do it?", yes=yes)
             said = connection.reset_stream(queue, source, reason=reason, whole=forget)
     if as_json(json):
         out.dump(said)
@@ -237,14 +235,6 @@ def _reset_text(said: dict[str, Any]) -> str:
         "nothing: of what has arrived nothing is known any more, and what is sent again will be "
         "accepted again"
     )
-
-
-def _agreed(question: str) -> bool:
-    """Ask; nobody there to answer means no."""
-    try:
-        return typer.confirm(question, default=False)
-    except typer.Abort:
-        return False
 
 
 def register(app: typer.Typer) -> None:
