@@ -8,7 +8,7 @@ import pytest
 
 from onceq.client.why import why
 from onceq.core.clashes import MORE
-from onceq.core.restored import PutBack
+from onceq.core.holding import PutBack
 from onceq.core.snapshot import restore, snapshot
 from onceq.core.state import State
 from onceq.core.undone import CAME, SENT

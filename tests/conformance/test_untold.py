@@ -12,8 +12,8 @@ import pytest
 
 from onceq.client.letters import CAUSES
 from onceq.client.why import why
+from onceq.core.holding import PutBack
 from onceq.core.places import Claim
-from onceq.core.restored import PutBack
 from onceq.core.undone import CAME
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.limits import ENDS_ASKED_S

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.core import transaction
+from onceq.core import transaction, units
 from onceq.core.inputs import Abort, Begin, Commit, OwnerGone
 from onceq.errors import InsufficientResources, TransactionOver
 from tests.conformance.world import World, item
@@ -37,7 +37,7 @@ def test_the_reason_is_told_with_the_first_request(
 
 def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "OPEN_TRANSACTIONS_MAX", 1)
-    monkeypatch.setattr(transaction, "REFUSED_MAX", 3)
+    monkeypatch.setattr(units, "REFUSED_MAX", 3)
     a = World("A")["A"]
     a.create("q")
     assert a.engine is not None

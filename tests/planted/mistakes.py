@@ -23,6 +23,7 @@ from onceq.core import (
     branches,
     ending,
     graves,
+    manager,
     moving,
     outgoing,
     poison,
@@ -389,14 +390,14 @@ def forgotten_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 def promises_forgotten(patch: pytest.MonkeyPatch) -> None:
     """21: a prepared branch is rolled back at a restart."""
-    restart = Manager._restart
+    restart = manager.restart
 
-    def forgetful(self: Manager, desk: Desk, *more: Any) -> None:
+    def forgetful(desk: Desk, *more: Any) -> None:
         for branch in list(desk.state.branches):
             desk.state.branches.drop(branch)
-        restart(self, desk, *more)
+        restart(desk, *more)
 
-    patch.setattr(Manager, "_restart", forgetful)
+    patch.setattr(manager, "restart", forgetful)
 
 
 def promises_unlocked(patch: pytest.MonkeyPatch) -> None:

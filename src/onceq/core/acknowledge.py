@@ -23,9 +23,9 @@ from onceq.core.holders import Outgoing, Queue
 from onceq.core.inputs import Compose
 from onceq.core.records import PUT_EXPRESS, Move, Op
 from onceq.core.resolve import destinations
+from onceq.core.space import Live
 from onceq.core.state import ACKS_OWED
 from onceq.core.strangers import doubtful, known
-from onceq.core.views import Live
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES, PACKET_BYTES_MAX

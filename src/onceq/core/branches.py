@@ -39,7 +39,8 @@ from onceq.core.keeping import batches_of, messages_of, note_of
 from onceq.core.laying import lay
 from onceq.core.promised import carry_out, undo_promised
 from onceq.core.send import prepared_all
-from onceq.core.transaction import find, open_unit, release, undo
+from onceq.core.transaction import open_unit, release, undo
+from onceq.core.units import find
 from onceq.errors import (
     BranchState,
     CommittedByHand,

@@ -21,7 +21,7 @@ from onceq.core.receive import handed, lock
 from onceq.core.records import Change
 from onceq.core.resolve import find_queue
 from onceq.core.seeking import Place, ordered
-from onceq.core.transaction import find
+from onceq.core.units import find
 from onceq.errors import InvalidParameter, MessageNotFound, TransactionUsage
 from onceq.model.classes import MessageClass
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX

@@ -13,7 +13,8 @@ Upholds: I16, I20 (a promise is kept).
 from __future__ import annotations
 
 from onceq.core.desk import Desk, Timer, Transaction
-from onceq.core.transaction import refused_from_now_on, undo
+from onceq.core.transaction import undo
+from onceq.core.units import refused_from_now_on
 from onceq.errors import RolledBackByTime, TransactionOver
 from onceq.model.branch import Phase
 from onceq.model.time import SECOND_US

@@ -24,7 +24,7 @@ from onceq.core.decision import Grouped
 from onceq.core.desk import Desk, Transaction
 from onceq.core.group_table import Group
 from onceq.core.promised import carry_out, undo_promised
-from onceq.core.transaction import refused_from_now_on
+from onceq.core.units import refused_from_now_on
 from onceq.errors import (
     GroupIncomplete,
     GroupOfAnotherQuery,

@@ -8,8 +8,13 @@ from onceq.core.holders import Handle, Outgoing, Queue
 from onceq.core.inputs import Access, CloseQueue, OpenQueue, Receive, Share
 from onceq.core.resolve import destinations, find_source, one_name
 from onceq.core.subqueues import ensure
-from onceq.core.transaction import close_handle
-from onceq.errors import InvalidHandle, QueueDeleted, SharingViolation, UnsupportedAccessMode
+from onceq.errors import (
+    InvalidHandle,
+    OperationCancelled,
+    QueueDeleted,
+    SharingViolation,
+    UnsupportedAccessMode,
+)
 from onceq.model.names import may_receive, parse_any
 from onceq.model.sending import check_send
 
@@ -141,3 +146,18 @@ def check_sharing(queue: Queue, owner: int) -> None:
     for held in queue.handles.values():
         if held.share is Share.DENY_RECEIVE and held.owner != owner:
             raise denied(queue, held)
+
+
+def close_handle(desk: Desk, number: int) -> None:
+    """Give up a handle; receives that wait through it end (RCV-4)."""
+    handle = desk.handles.pop(number)
+    holder = desk.state.holders.get(handle.queue)
+    if isinstance(holder, Queue):
+        holder.handles.pop(number, None)
+        if holder.parent is not None:
+            desk.emptied[holder.number] = None
+    for cursor in [n for n, cursor in desk.cursors.items() if cursor.handle == number]:
+        del desk.cursors[cursor]
+    for key in [k for k, receive in desk.waiting.items() if receive.handle == number]:
+        desk.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
+        del desk.waiting[key]

@@ -1,4 +1,6 @@
-"""Holding the log for a backup: asked by an application, done by the engine.
+"""Backups: the log is held while one is made, and a store was put back from one.
+
+Holding is asked by an application and done by the engine.
 
 The core keeps nothing of it: what a backup copies is what is durable, and that is the engine's and
 the store's. Only the order is decided here: a cut is made after everything that was decided before.
@@ -30,3 +32,22 @@ class HoldLog:
     request: int
     grip: Grip
     number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """The store was put back from a backup; once, before anybody else is heard.
+
+    Attributes:
+        taken_s, position: Of the backup.
+        previous: GUID of the manager that it is of, if this one is another; empty if it is the
+            same.
+        instances: New identifiers for the public queues of another manager, one for each.
+    """
+
+    owner: int
+    request: int
+    taken_s: int
+    position: int
+    previous: bytes = b""
+    instances: tuple[bytes, ...] = ()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from onceq.core import branching, directory, holding, places, restored, settings, spoiling, standing
+from onceq.core import branching, directory, holding, places, settings, spoiling, standing
 from onceq.core.items import SendItem as SendItem
 from onceq.core.steering import Steer as Steer
 from onceq.core.steering import SteerOutgoing as SteerOutgoing
@@ -358,7 +358,7 @@ class Space:
 class Relocate:
     """Messages of an old segment, read by the engine, to be written again at the log's end.
 
-    ``holder`` and ``counters`` are those of ``core.views.Live``.
+    ``holder`` and ``counters`` are those of ``core.space.Live``.
     """
 
     holder: int
@@ -430,6 +430,6 @@ Input = (
     | Relocate
     | Compose
     | holding.HoldLog
-    | restored.PutBack
+    | holding.PutBack
     | settings.Reconfigure
 )

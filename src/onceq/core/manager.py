@@ -25,7 +25,6 @@ from onceq.core import (
     forgotten,
     groups,
     handles,
-    lives,
     moving,
     naming,
     operate,
@@ -39,6 +38,7 @@ from onceq.core import (
     sparse,
     stranded,
     subqueues,
+    taking_out,
     transaction,
     transmit,
     undecided,
@@ -60,14 +60,11 @@ from onceq.core.branching import (
     RollbackGroup,
     StartBranch,
 )
-from onceq.core.change_builder import ChangeBuilder
-from onceq.core.chunk import CHUNK, LOCKED, PURGING
 from onceq.core.decision import Decision
 from onceq.core.desk import Desk, Timer
 from onceq.core.directory import DirectoryChanged, EditDirectory
-from onceq.core.ending import ended
 from onceq.core.holders import Outgoing, Queue
-from onceq.core.holding import HoldLog
+from onceq.core.holding import HoldLog, PutBack
 from onceq.core.inputs import (
     Abort,
     Arrived,
@@ -100,22 +97,19 @@ from onceq.core.inputs import (
 )
 from onceq.core.places import Claim, CloseCursor, Fetch, MoveMessage, OpenCursor, Reject
 from onceq.core.reconfiguring import reconfigure
-from onceq.core.records import Change, Move, Moved, Op
+from onceq.core.records import Change, Moved
 from onceq.core.replay import replay
-from onceq.core.resolve import index_by_guid
-from onceq.core.restored import PutBack
+from onceq.core.resolve import find_source
+from onceq.core.restart import restart
 from onceq.core.settings import Reconfigure
+from onceq.core.space import Live
 from onceq.core.spoiling import Scrubbed, Spoiled
 from onceq.core.standing import AcceptClock, ForgetPeer, ResetStream
 from onceq.core.state import DOUBTS_KEPT, Identity, State
 from onceq.errors import OnceqError
-from onceq.model.classes import MessageClass
 from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
 from onceq.model.run import Buffer, Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
-
-COUNTERS_SKIPPED = 1 << 20
-"""Places of a queue passed over at a restart: more than can have been given since a sync."""
 
 
 class Manager:
@@ -183,53 +177,7 @@ class Manager:
         desk = self._desk
         replay(desk.state, checkpoint, records)
         desk.position = position
-        return self._wrapped(now, lambda desk: self._restart(desk, entropy, made_ns))
-
-    def _restart(self, desk: Desk, entropy: bytes, made_ns: int) -> None:
-        lives.begin(desk, entropy, made_ns)
-        build = ChangeBuilder(desk)
-        gone: set[tuple[int, int, int]] = set()
-        for holder, index, lane in desk.state.all_lanes():
-            for first, count in lane.express_ranges():
-                gone.update((holder.number, index, at) for at in range(first, first + count))
-                build.move(Move(Op.RELEASE, holder.number, index, first, count))
-        branches.restore(desk)
-        gone |= {
-            (held.holder, held.lane, at)
-            for tx in desk.branches.values()
-            for held in tx.receives
-            for at in range(held.first, held.first + held.count)
-        }
-        locked = [
-            (state, holder.number, index, at)
-            for holder, index, lane in desk.state.all_lanes()
-            for state in (LOCKED, PURGING)
-            for first, count in lane.ranges(state, 0)
-            for at in range(first, first + count)
-            if (holder.number, index, at) not in gone
-        ]
-        for state, number, index, at in locked:
-            if state == LOCKED:
-                build.move(Move(Op.UNLOCK, number, index, at, 1))
-            else:
-                # Purged while it was locked: now that it is undone, it ends (X-19).
-                move = Move(Op.END, number, index, at, 1)
-                ended(build, move, MessageClass.NACK_QUEUE_PURGED)
-        build.record()
-        _skip_unrecorded(desk)
-        groups.finish(desk)
-        putting_back.tell(desk)
-        desk.touched.clear()
-        index_by_guid(desk)
-        poison.sift_all(desk)
-        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
-        subqueues.tidy(desk)
-        for waiting in desk.state.outgoing.values():
-            outgoing.recall(desk, waiting)
-            outgoing.stir(desk, waiting)
-            doubts.inquire(desk, waiting)
-            outgoing.await_ends(desk, waiting)
-        arrival.meet_routers(desk)
+        return self._wrapped(now, lambda desk: restart(desk, entropy, made_ns))
 
     def snapshot(self) -> list[Buffer]:
         """The durable state, for a checkpoint that covers every record before ``position``."""
@@ -281,7 +229,7 @@ class Manager:
         sources = {source for source, _ in self._desk.state.progress}
         return sources.union(self._desk.by_guid)
 
-    def owed(self, bytes_max: int) -> views.Live | None:
+    def owed(self, bytes_max: int) -> Live | None:
         """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
         return acknowledge.owed(self._desk, bytes_max)
 
@@ -351,7 +299,7 @@ def _rules() -> dict[type[Any], Callable[[Desk, Any], None]]:
         Reconfigure: reconfigure,
         Reject: claims.reject,
         Relocate: _relocate,
-        Remove: receive.remove,
+        Remove: _remove,
         AcceptClock: amending.accept_clock,
         ForgetPeer: amending.forget_peer,
         ResetStream: amending.reset_stream,
@@ -372,17 +320,14 @@ def _rules() -> dict[type[Any], Callable[[Desk, Any], None]]:
     }
 
 
-def _skip_unrecorded(desk: Desk) -> None:
-    """Express messages may have been given places that no record tells of; they must not be given
-    again (I18)."""
-    state = desk.state
-    lanes = [
-        [holder.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
-        for holder, index, lane in state.all_lanes()
-        if isinstance(holder, Queue) and not holder.properties.transactional and lane.next > 1
-    ]
-    if lanes:
-        desk.setup("skip", lanes=lanes)
+def _remove(desk: Desk, item: Remove) -> None:
+    """Single messages are received without their bytes, or taken out of what waits to leave."""
+    holder = find_source(desk, item.queue)
+    if isinstance(holder, Outgoing):
+        taking_out.take_out(desk, item, holder)
+    else:
+        assert isinstance(holder, Queue)
+        receive.remove(desk, item, holder)
 
 
 def _tell_news(desk: Desk) -> None:

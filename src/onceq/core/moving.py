@@ -19,7 +19,7 @@ from onceq.core.receive import lock
 from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import find_queue
 from onceq.core.subqueues import ensure
-from onceq.core.transaction import find
+from onceq.core.units import find
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,

@@ -20,9 +20,9 @@ from onceq.core.decision import Notice
 from onceq.core.desk import Desk
 from onceq.core.graves import own_or_system
 from onceq.core.holders import TRANSACTIONAL_LANE, Outgoing
+from onceq.core.holding import PutBack
 from onceq.core.properties import dump_properties
 from onceq.core.records import Move, Op
-from onceq.core.restored import PutBack
 from onceq.core.state import ACKS_OWED, DEAD_LETTER, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text

@@ -31,8 +31,7 @@ from onceq.core.records import Change, Move, Op
 from onceq.core.resolve import find_source, is_local, one_name
 from onceq.core.seeking import Place, ordered, visible, with_shown
 from onceq.core.seeking import find as find_place
-from onceq.core.taking_out import take_out
-from onceq.core.transaction import find
+from onceq.core.units import find
 from onceq.errors import (
     InsufficientResources,
     InvalidParameter,
@@ -328,13 +327,8 @@ def _by_lookup(desk: Desk, item: Receive, holder: Holder) -> None:
     _hand_out(desk, item, holder, [(index, counter, 1)])
 
 
-def remove(desk: Desk, item: Remove) -> None:
+def remove(desk: Desk, item: Remove, holder: Queue) -> None:
     """Receive a range that was peeked before, without its bytes."""
-    holder = find_source(desk, item.queue)
-    if isinstance(holder, Outgoing):
-        take_out(desk, item, holder)
-        return
-    assert isinstance(holder, Queue)
     check_sharing(holder, item.owner)
     if item.transaction:
         find(desk, item.owner, item.transaction)

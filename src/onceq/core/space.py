@@ -7,10 +7,25 @@ begins at the position of a record, so that no message lies in two.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from onceq.model.run import Extent
 
 REGION_BYTES = 1 << 20
 """A new region begins with the first record after this many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Messages whose packets lie in one part of the log (for moving them elsewhere)."""
+
+    holder: int
+    lane: int
+    counters: tuple[int, ...]
+    extents: tuple[Extent, ...]
+    lengths: array[int]
 
 
 class Space:

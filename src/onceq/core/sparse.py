@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onceq.core.chunk import REMOVED, Chunk
+from onceq.core.space import Live
 from onceq.core.state import DAMAGED, State
-from onceq.core.views import Live
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
 

@@ -16,17 +16,18 @@ from onceq.core.chunk import PURGING
 from onceq.core.decision import Outcome, Sent
 from onceq.core.desk import Desk, Held, Prepared, Timer, Transaction
 from onceq.core.ending import ended, purged_meanwhile, refuse
+from onceq.core.handles import close_handle
 from onceq.core.holders import Queue
 from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
 from onceq.core.poison import given_back
 from onceq.core.records import PUT_EXPRESS, Move, Op
 from onceq.core.send import add_puts, prepare, prepared_all
 from onceq.core.tracing import trace_sent
+from onceq.core.units import find, refused_from_now_on
 from onceq.errors import (
     BranchState,
     InsufficientResources,
     OnceqError,
-    OperationCancelled,
     TransactionOver,
     UsageError,
 )
@@ -34,29 +35,6 @@ from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
 from onceq.model.time import SECOND_US
-from onceq.model.xid import Xid
-
-REFUSED_MAX = 1_024
-"""Transactions not begun, or over, of which it is remembered why; the oldest go first."""
-
-
-def find(desk: Desk, owner: int, number: int) -> Transaction:
-    """An open transaction; raises TransactionOver, or why it could not be begun."""
-    tx = desk.transactions.get((owner, number))
-    if tx is None:
-        refused = desk.refused.get((owner, number))
-        if refused is not None:
-            raise refused
-        raise TransactionOver("this transaction is over, or was never begun")
-    tx.used_us = desk.now.mono_us
-    return tx
-
-
-def refused_from_now_on(desk: Desk, what: tuple[int, int] | Xid | bytes, why: OnceqError) -> None:
-    """Say why to whatever is asked next of a transaction or branch that is not there."""
-    desk.refused[what] = why
-    if len(desk.refused) > REFUSED_MAX:
-        del desk.refused[next(iter(desk.refused))]
 
 
 def begin(desk: Desk, item: Begin) -> None:
@@ -263,21 +241,6 @@ def owner_gone(desk: Desk, item: OwnerGone) -> None:
         desk.emptied.update(dict.fromkeys(desk.state.subqueues))
     for number in [n for n, handle in desk.handles.items() if handle.owner == owner]:
         close_handle(desk, number)
-
-
-def close_handle(desk: Desk, number: int) -> None:
-    """Give up a handle; receives that wait through it end (RCV-4)."""
-    handle = desk.handles.pop(number)
-    holder = desk.state.holders.get(handle.queue)
-    if isinstance(holder, Queue):
-        holder.handles.pop(number, None)
-        if holder.parent is not None:
-            desk.emptied[holder.number] = None
-    for cursor in [n for n, cursor in desk.cursors.items() if cursor.handle == number]:
-        del desk.cursors[cursor]
-    for key in [k for k, receive in desk.waiting.items() if receive.handle == number]:
-        desk.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
-        del desk.waiting[key]
 
 
 def outcome(desk: Desk, item: AskOutcome) -> None:

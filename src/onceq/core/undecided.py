@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from onceq.core.desk import Desk, Timer, Transaction
 from onceq.core.promised import undo_promised
-from onceq.core.transaction import refused_from_now_on
+from onceq.core.units import refused_from_now_on
 from onceq.errors import RolledBackByTime
 from onceq.model.branch import Phase
 from onceq.model.time import SECOND_US

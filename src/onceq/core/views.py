@@ -5,7 +5,6 @@ Views are plain values; times are seconds since 1970, 0 meaning never.
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass, replace
 
 from onceq.core import amending, branch_views, damage_views, management, naming, undone
@@ -20,18 +19,6 @@ from onceq.core.strangers import unanswered
 from onceq.core.stream_views import stream_view
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
-from onceq.model.run import Extent
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """Messages whose packets lie in one part of the log (for moving them elsewhere)."""
-
-    holder: int
-    lane: int
-    counters: tuple[int, ...]
-    extents: tuple[Extent, ...]
-    lengths: array[int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from onceq.core import inputs, snapshot
 from onceq.core.decision import Notice
 from onceq.core.holders import Progress
+from onceq.core.holding import PutBack
 from onceq.core.manager import Manager
-from onceq.core.restored import PutBack, Restored
+from onceq.core.restored import Restored
 from onceq.core.state import State
 from onceq.model.limits import Settings
 from onceq.model.message import PLAIN

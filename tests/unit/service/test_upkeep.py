@@ -13,8 +13,8 @@ from onceq.core import inputs, space
 from onceq.core.decision import Decision
 from onceq.core.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
+from onceq.core.space import Live
 from onceq.core.state import Identity
-from onceq.core.views import Live
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER, frame_size

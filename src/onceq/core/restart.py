@@ -1,0 +1,95 @@
+"""What follows from a restart, once the durable state is loaded.
+
+A crash undoes what was open: transactions that were not prepared are aborted, and what they had
+received stands in its place again (SND-8, RCV-12). Express messages are gone. Prepared branches
+wait for their decision, groups that had begun to commit go on, and what waits for other managers
+is sent again. The records of this are decided like those of any other step.
+
+Upholds: I2, I18, I22.
+"""
+
+from __future__ import annotations
+
+from onceq.core import (
+    arrival,
+    branches,
+    doubts,
+    groups,
+    lives,
+    outgoing,
+    poison,
+    putting_back,
+    subqueues,
+)
+from onceq.core.change_builder import ChangeBuilder
+from onceq.core.chunk import CHUNK, LOCKED, PURGING
+from onceq.core.desk import Desk
+from onceq.core.ending import ended
+from onceq.core.holders import Queue
+from onceq.core.records import Move, Op
+from onceq.core.resolve import index_by_guid
+from onceq.model.classes import MessageClass
+
+COUNTERS_SKIPPED = 1 << 20
+"""Places of a queue passed over at a restart: more than can have been given since a sync."""
+
+
+def restart(desk: Desk, entropy: bytes, made_ns: int) -> None:
+    """Begin a life: what the last one had not finished is undone, or goes on."""
+    lives.begin(desk, entropy, made_ns)
+    build = ChangeBuilder(desk)
+    gone: set[tuple[int, int, int]] = set()
+    for holder, index, lane in desk.state.all_lanes():
+        for first, count in lane.express_ranges():
+            gone.update((holder.number, index, at) for at in range(first, first + count))
+            build.move(Move(Op.RELEASE, holder.number, index, first, count))
+    branches.restore(desk)
+    gone |= {
+        (held.holder, held.lane, at)
+        for tx in desk.branches.values()
+        for held in tx.receives
+        for at in range(held.first, held.first + held.count)
+    }
+    locked = [
+        (state, holder.number, index, at)
+        for holder, index, lane in desk.state.all_lanes()
+        for state in (LOCKED, PURGING)
+        for first, count in lane.ranges(state, 0)
+        for at in range(first, first + count)
+        if (holder.number, index, at) not in gone
+    ]
+    for state, number, index, at in locked:
+        if state == LOCKED:
+            build.move(Move(Op.UNLOCK, number, index, at, 1))
+        else:
+            # Purged while it was locked: now that it is undone, it ends (X-19).
+            move = Move(Op.END, number, index, at, 1)
+            ended(build, move, MessageClass.NACK_QUEUE_PURGED)
+    build.record()
+    _skip_unrecorded(desk)
+    groups.finish(desk)
+    putting_back.tell(desk)
+    desk.touched.clear()
+    index_by_guid(desk)
+    poison.sift_all(desk)
+    desk.emptied.update(dict.fromkeys(desk.state.subqueues))
+    subqueues.tidy(desk)
+    for waiting in desk.state.outgoing.values():
+        outgoing.recall(desk, waiting)
+        outgoing.stir(desk, waiting)
+        doubts.inquire(desk, waiting)
+        outgoing.await_ends(desk, waiting)
+    arrival.meet_routers(desk)
+
+
+def _skip_unrecorded(desk: Desk) -> None:
+    """Express messages may have been given places that no record tells of; they must not be given
+    again (I18)."""
+    state = desk.state
+    lanes = [
+        [holder.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
+        for holder, index, lane in state.all_lanes()
+        if isinstance(holder, Queue) and not holder.properties.transactional and lane.next > 1
+    ]
+    if lanes:
+        desk.setup("skip", lanes=lanes)
