@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs dist fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -24,8 +24,8 @@ help:
 	@echo "make crash    crash points: IMAGES=n        make kill     SIGKILL two daemons: KILLS=n"
 	@echo "make bench    measure against the disk      make fuzz     more of tests/fuzz: TARGET=name"
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
-	@echo "make clean    remove what all this made     make two-phase  with databases: CASES=n"
-	@echo "make liar     daemons among lies: SECONDS=n"
+	@echo "make dist     packages, built and tried     make two-phase  with databases: CASES=n"
+	@echo "make liar     daemons among lies: SECONDS=n make clean    remove what all this made"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
@@ -101,6 +101,9 @@ two-phase: setup
 docs: setup
 	$(RUN) tools/docs.py --write
 
+dist: setup
+	$(RUN) tools/dist.py $(ARGS)
+
 clean:
-	rm -rf .venv .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report
+	rm -rf .venv dist .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,6 +31,7 @@ FOLDERS: Final = {
     "history": QUICK,
     "interop": QUICK,
     "model": QUICK,
+    "packages": REST,
     "partners": REST,
     "planted": REST,
     "property": QUICK,

@@ -23,7 +23,7 @@ from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Acknowledge",

@@ -16,7 +16,8 @@ import onceq
 from onceq import errors
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PAGES = sorted([*(ROOT / name for name in TOP), *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
@@ -67,7 +68,7 @@ def test_every_make_target_is_documented() -> None:
     hacking = (ROOT / "docs" / "hacking.md").read_text()
     assert set(re.findall(r"^\| `make ([\w-]+)", hacking, re.M)) == targets
     assert set(re.findall(r"^([\w-]+):", makefile, re.M)) == {*targets, "help"}
-    for page in (ROOT / "README.md", *PAGES):
+    for page in PAGES:
         for target in re.findall(r"`make ([\w-]+)", page.read_text()):
             assert target in targets, f"{page}: make {target} does not exist"
 

@@ -11,7 +11,10 @@ from tests.tidy.rules import BANS, faults, orphans
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "tests", "tools", "demo", "bench", "docs", "packaging")
-TOP = ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "requirements.lock", ".ci/run")
+TOP = (
+    ".ci/run", ".editorconfig", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md",
+    "Makefile", "README.md", "pyproject.toml", "requirements.lock",
+)  # fmt: skip
 KINDS = (".py", ".md", ".toml", ".txt", ".hex", ".service", ".cfg", ".sh")
 
 
