@@ -48,7 +48,7 @@ def install() -> None:
     subprocess.run(
         [*pip, "install", "--use-pep517", "-c", str(LOCK), "-e", f"{ROOT}[dev]"], check=True
     )
-    if not works("-c", "import onceq, pytest, hypothesis, pyspark, pyarrow, matplotlib"):
+    if not works("-c", "import onceq, pytest, hypothesis, pyspark, pyarrow, matplotlib, sphinx"):
         sys.exit(f"the environment does not work: remove {VENV.name} (make clean) and try again")
 
 
