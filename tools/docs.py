@@ -11,6 +11,7 @@ from pathlib import Path
 
 import docs_cases
 import docs_cli
+import docs_rules
 from onceq import errors
 from onceq.model import limits, resultcodes
 
@@ -27,8 +28,8 @@ def errors_page() -> str:
         hresult = f"`{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
         base = kind.__mro__[1].__name__
         rows.append(
-            f"| `{code}` | `{kind.__name__}` | `{base}` | {hresult} | {kind.exit_code} | {said} | "
-            f"{kind.cure} |"
+            f"| `{code}` | `{kind.__name__}` | `{base}` | {hresult} | {kind.exit_code} | "
+            f"{docs_rules.linked(said)} | {kind.cure} |"
         )
     never = [
         f"| `{code:#010X}` | {resultcodes.NAMES[code]} | {why} |".replace("0X", "0x")
@@ -39,7 +40,8 @@ def errors_page() -> str:
         "has a result code for the same thing, `hresult` carries it. The class says whose matter "
         "it is: `UsageError` the caller's, `Refused` a limit's or a rule's, `PeerError` the other "
         "side's, `InDoubt` nobody's yet, `StorageFailure` the machine's. The text of an error "
-        "says what happened, to what, and what to do.\n\n"
+        "says what happened, to what, and what to do; a number in it, such as RCV-11, is that of "
+        "a [rule](rules.md).\n\n"
         "| code | class | kind of | MSMQ | exit code | cause | cure |\n"
         "|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "## Result codes of MSMQ that cannot occur\n\n"
@@ -71,7 +73,7 @@ def _tree() -> ast.Module:
 def limits_page() -> str:
     """docs/reference/limits.md."""
     rows = [
-        f"| `{name}` | {getattr(limits, name):,} | {said} |"
+        f"| `{name}` | {getattr(limits, name):,} | {docs_rules.linked(said)} |"
         for name, _, said in _documented(_tree())
         if name.isupper() and isinstance(getattr(limits, name), int)
     ]
@@ -94,7 +96,7 @@ def settings_page() -> str:
     settings = limits.Settings()
     (node,) = (n for n in _tree().body if isinstance(n, ast.ClassDef) and n.name == "Settings")
     rows = [
-        f"| `{name}` | {_shown(getattr(settings, name))} | {said} |"
+        f"| `{name}` | {_shown(getattr(settings, name))} | {docs_rules.linked(said)} |"
         for name, _, said in _documented(node)
     ]
     return (

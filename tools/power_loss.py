@@ -1,4 +1,4 @@
-"""Power cuts on a real file system (testing P7): ext4 on a loop device, shut down under a store.
+"""Power cuts on a real file system (P7): ext4 on a loop device, shut down under a store.
 
 In each cycle a process appends, syncs, makes checkpoints and reclaims segments, and says on its
 standard output what has been promised. At some moment the file system is shut down without

@@ -22,7 +22,7 @@ class OnceqError(Exception):
         hresult: The MSMQ result code for the same situation, or 0 where MSMQ has none.
         exit_code: What a command line ends with when this error reaches it.
         cure: What to do about it, in a sentence.
-        xa: The return code of XA for the same situation (section 11.2), or 0.
+        xa: The return code of XA for the same situation (XTX-15), or 0.
     """
 
     code: ClassVar[str] = "error"

@@ -1,4 +1,4 @@
-"""Messages in doubt become certain between two onceq managers (product D6)."""
+"""Messages in doubt become certain between two onceq managers (CNF-22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conformance cases of group 1: send, commit, abort (semantics section 15)."""
+"""Conformance cases of group 1: send, commit, abort."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conformance cases of group 1 that a caller of the client library sees (semantics section 15)."""
+"""Conformance cases of group 1 that a caller of the client library sees."""
 
 from __future__ import annotations
 

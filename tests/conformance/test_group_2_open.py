@@ -1,4 +1,4 @@
-"""Conformance cases 36 to 39: what a queue may be opened for (semantics sections 1.8, 2.4)."""
+"""Conformance cases 36 to 39: what a queue may be opened for (Q-41, FN-3)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_case_038_sharing(a: Node) -> None:
 
 @pytest.mark.parametrize("who", ["the same application", "another"])
 def test_case_038_the_whole_table(a: Node, who: str) -> None:
-    """Existing handle by row, new one by column: whether it is refused (section 1.8)."""
+    """Existing handle by row, new one by column: whether it is refused (Q-41)."""
     opener = a.stranger() if who == "another" else a
     receive, peek, send = Access.RECEIVE, Access.PEEK, Access.SEND
     deny, none = Share.DENY_RECEIVE, Share.DENY_NONE
@@ -108,6 +108,7 @@ def test_case_038_the_whole_table(a: Node, who: str) -> None:
 
 
 def test_case_039_send_cannot_deny_receiving(a: Node) -> None:
+    """Q-26."""
     with pytest.raises(UnsupportedAccessMode) as caught:
         a.open(r"private$\q", Access.SEND, Share.DENY_RECEIVE)
     assert caught.value.hresult == 0xC00E0045

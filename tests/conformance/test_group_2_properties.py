@@ -1,4 +1,4 @@
-"""Queue properties and their change rules (sections 1.7 and 7.2), case 35."""
+"""Queue properties and their change rules (Q-42, PRP-7), case 35."""
 
 from __future__ import annotations
 

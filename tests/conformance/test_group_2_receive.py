@@ -1,4 +1,4 @@
-"""Conformance cases 26 to 30: where messages may be received (semantics sections 3.3 and 8.2)."""
+"""Conformance cases 26 to 30: where messages may be received (SND-26, RCV-11)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_case_027_transactional_receive_from_a_remote_queue(world: World, a: Nod
 def test_case_028_receive_from_a_remote_queue_is_asked_of_its_manager(
     world: World, a: Node
 ) -> None:
-    """Remote read over RPC is not done (product section 5): a reader connects to B, and is told."""
+    """Remote read over RPC is not done: a reader connects to B, and is told."""
     b = world["B"]
     b.once(r"DIRECT=OS:.\private$\q", b"m")
     with pytest.raises(QueueNotFound, match="connect to that queue manager"):

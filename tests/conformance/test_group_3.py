@@ -413,7 +413,7 @@ def test_dead_lettered_message_is_forgotten_after_its_final_acknowledgment(world
 def test_refused_messages_do_not_block_their_stream(
     world: World, destination: str, reason: MessageClass
 ) -> None:
-    """EOD-29: refused in order, once, with a final acknowledgment; D5 at the target."""
+    """EOD-29: refused in order, once, with a final acknowledgment; X-1 at the target."""
     world["B"].create("plain", transactional=False)
     a = world["A"]
     a.once(destination, b"1", journal=Journal.DEADLETTER)

@@ -181,7 +181,7 @@ def test_case_072_a_mix_of_kinds(world: World) -> None:
     assert world["B"].bodies(r"private$\n") == []
     refused = C.NACK_NOT_TRANSACTIONAL_QUEUE
     (here,) = world["B"].messages("SYSTEM$;DEADXACT")
-    assert (here.message_class, here.destination) == (refused, plain), "D5: the target keeps it"
+    assert (here.message_class, here.destination) == (refused, plain), "X-1: the target keeps it"
     (home,) = world["A"].messages("SYSTEM$;DEADXACT")
     assert (home.message_class, home.destination) == (refused, plain)
     told = [(m.message_class, m.response_queue) for m in world["A"].messages(r"private$\adm")]
@@ -344,7 +344,7 @@ def test_case_074_lists_that_overlap(shared: World) -> None:
     a.commit(tx)
     shared.run(5)
     assert shared["C"].bodies(LOCAL) == [b"1", b"2"]
-    assert sorted(shared["B"].bodies(LOCAL)) == [b"1", b"2"], "in any order (9.2)"
+    assert sorted(shared["B"].bodies(LOCAL)) == [b"1", b"2"], "in any order (DL-16)"
 
 
 def test_case_080_packets_carry_the_list_and_what_it_stands_for(shared: World) -> None:
@@ -493,7 +493,7 @@ def test_messages_for_a_public_queue_that_is_gone(shared: World) -> None:
 
 
 def test_a_directory_that_cannot_be_read(shared: World) -> None:
-    """Section 9.4: what needs it is refused, the rest goes on; what waits is validated later."""
+    """DL-14: what needs it is refused, the rest goes on; what waits is validated later."""
     a = shared["A"]
     shared["B"].create("orders", private=False)
     name = public_name(shared["B"], r".\orders")

@@ -1,7 +1,7 @@
 """Conformance cases of group 5: dead-letter queues of one's own, quotas of journals, and refusals.
 
-Case 133 has a message that is refused for its size where the semantics have one that is refused
-for lack of rights: managers have no rights to refuse for (product section 5), and what follows
+Case 133 has a message that is refused for its size where the published one is refused
+for lack of rights: managers have no rights to refuse for, and what follows
 from a refusal is the same for each reason.
 """
 

@@ -1,4 +1,4 @@
-"""Quotas (section 1.5): of a queue for good, of the whole manager for now; case 97."""
+"""Quotas (Q-19): of a queue for good, of the whole manager for now; case 97."""
 
 from __future__ import annotations
 

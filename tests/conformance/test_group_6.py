@@ -1,4 +1,4 @@
-"""Conformance cases 103 to 113: receiving and subqueues (section 8)."""
+"""Conformance cases 103 to 113: receiving and subqueues."""
 
 from __future__ import annotations
 
@@ -381,7 +381,7 @@ def test_case_113_nobody_who_waits_gets_what_has_expired(world: World) -> None:
         a.receive(Q, wait_s=5)
 
 
-# ---- rules of section 8 that have no case of their own ----------------------------------
+# ---- rules of receiving that have no case of their own ----------------------------------
 
 
 def test_only_what_this_transaction_has_received_can_be_rejected(three: Node) -> None:

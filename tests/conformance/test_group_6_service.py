@@ -20,7 +20,7 @@ def world(worlds: Worlds) -> World:
 
 
 def serve_one(a: Node) -> bool:
-    """One turn of a read-response service (section 8.3); False: there is nothing to give."""
+    """One turn of a read-response service (RCV-22); False: there is nothing to give."""
     tx = a.begin()
     (request,) = a.receive(REQUESTS, tx=tx)
     try:

@@ -1,4 +1,4 @@
-"""Conformance cases 121 to 123, 127 and 128: transactions of senders and readers (section 8)."""
+"""Conformance cases 121 to 123, 127 and 128: transactions of senders and readers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """External transactions: a queue manager as a resource manager, and as one that decides (XTX).
 
-Cases 115 and 116, and what stands beside them in section 11: every verb of XA in every state of a
+Cases 115 and 116, and what stands beside them: every verb of XA in every state of a
 branch, through crashes at every point.
 """
 
@@ -326,7 +326,7 @@ def test_decided_by_hand(world: World, commit: bool) -> None:
 
 
 def test_what_a_branch_holds_can_be_purged_and_deleted(world: World) -> None:
-    """As with any transaction (section 1.10); after a restart, too."""
+    """As with any transaction (Q-43); after a restart, too."""
     a = world["A"]
     work(a)
     a.prepare(XID)

@@ -1,4 +1,4 @@
-"""Messages over HTTP (SRMP): cases 117 and 118, and what stands beside them in section 10."""
+"""Messages over HTTP (SRMP): cases 117 and 118, and what stands beside them."""
 
 from __future__ import annotations
 

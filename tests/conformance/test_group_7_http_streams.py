@@ -116,7 +116,7 @@ def test_a_late_first_message_of_a_stream_that_was_left(world: World) -> None:
 
 
 def test_what_does_not_say_who_sent_it_is_never_a_repetition(world: World) -> None:
-    """Without an Msmq element an identifier means nothing (wire-srmp section 4)."""
+    """Without an Msmq element an identifier means nothing (MC-MQSRM 2.2.6)."""
     a, b = world["A"], world["B"]
     a.send(0, PLAIN, b"one")
     world.run(2)

@@ -1,4 +1,4 @@
-"""The management view (4.9), states (1.3), actions (EOD-47); cases 64, 65, 126, 132, 135."""
+"""The management view (EOD-48), states (Q-40), actions (EOD-47); cases 64, 65, 126, 132, 135."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where acknowledgments between managers are addressed to (EOD-35, wire page 5.2 and 5.3)."""
+"""Where acknowledgments between managers are addressed to (EOD-35)."""
 
 from __future__ import annotations
 

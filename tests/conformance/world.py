@@ -1,6 +1,6 @@
 """Queue managers with their real core, store, protocol and engine, on clocks and links in hand.
 
-As section 15 of the semantics wants it: several managers with separate stores and identities, an
+As the conformance cases want it: several managers with separate stores and identities, an
 injectable clock, a link controllable per direction and packet kind, kill at any moment, timers in
 milliseconds.
 """

@@ -1,4 +1,4 @@
-"""Crash points times disk images of the store (testing P5): every operation, every legal image.
+"""Crash points times disk images of the store (P5): every operation, every legal image.
 
 A scenario is a short life of a store. Four ways to end it are tried:
 

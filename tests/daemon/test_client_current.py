@@ -1,4 +1,4 @@
-"""The current transaction of a thread or task (MQ_MTS_TRANSACTION, section 3.1)."""
+"""The current transaction of a thread or task (MQ_MTS_TRANSACTION, SND-25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published SRMP messages decode, and are written again as they were (wire-srmp)."""
+"""The published SRMP messages decode, and are written again as they were (MC-MQSRM 4)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,22 @@
 """Mistakes that somebody could make, as patches of the running code (programme P15).
 
 Each takes pytest's ``monkeypatch`` and breaks one rule. The simulator must find each of them within
-a few seeds, and name an invariant that it breaks. Numbers are those of testing.md, section 3;
-what is missing here belongs to other programmes (6: ``edges/lives.py``; 16, 17: the store's own
-tests; 20: quotas; 22:
-``shared_mistakes.py``; 25 and 26: XML, rights; 27: ``group_mistakes.py``) or cannot be made any
-more (24: streams are numbered by a durable ordinal, not by a clock).
+a few seeds, and name an invariant that it breaks. The first ones have numbers of their own:
+
+1 an acknowledgment before its sync, 2 a sync left out, 3 no sync of the directory, 4 progress and
+message in two records, 5 a number given after sending, 6 a number used again after a restart,
+7 streams compared by inequality, 8 an acknowledgment not matched on its stream, 9 a link not
+renewed after an expiry, 10 a link to a message that was released, 11 "not delivered" after a
+transmission, 12 a dead letter twice, 13 a commit in several records, 14 the order of beginnings,
+15 what an abort gives back at the end of its queue, 16 the last record's checksum not looked at,
+17 damage taken for a torn end, 18 a failed sync tried again, 19 actions before earlier records,
+20 a quota not looked at on arrival, 21 a prepared branch undone at a restart, 22 a decision
+forgotten too early, 23 the wall clock for resends, 24 stream identifiers from a clock, 25 XML
+without its guard, 26 a refusal that tells what exists, 27 a Spark batch twice.
+
+What is missing here belongs to other programmes (6: ``edges/lives.py``; 16, 17: the store's own
+tests; 20: quotas; 22: ``shared_mistakes.py``; 25 and 26: XML, rights; 27: ``group_mistakes.py``)
+or cannot be made any more (24: streams are numbered by a durable ordinal, not by a clock).
 """
 
 from __future__ import annotations
@@ -57,7 +68,7 @@ class Mistake:
     """One of them.
 
     Attributes:
-        number: In testing.md, section 3; 0 if it is not in that list.
+        number: In the list above; 0 if it is not in it.
         expected: What the violation may be called (``named``): nothing else counts.
         first: Seed at which the search begins: shortly before the first that notices it, where that
             is far. After a change of the workload it is a place like any other.
@@ -368,7 +379,7 @@ UNTRUE = frozenset({"I1", "I1 or I12", "I3", "I3a", "I4", "I7", "I9", "I12", "I1
 
 
 def all_passed_over(patch: pytest.MonkeyPatch) -> None:
-    """Product D6: the receiver says of what it accepted that it passed it over."""
+    """CNF-22: the receiver says of what it accepted that it passed it over."""
     patch.setattr(Memory, "arrived", lambda self, number: False)
 
 

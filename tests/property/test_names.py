@@ -107,7 +107,7 @@ names = st.one_of(
 
 
 def alone(name: FormatName) -> bool:
-    """Whether it is refused as one of several elements; written anew here, from section 2.3."""
+    """Whether it is refused as one of several elements; written anew here, from FN-18."""
     return (
         name.suffix is not Suffix.NONE
         or bool(name.subqueue)

@@ -1,4 +1,4 @@
-"""Every result code that onceq gives can be provoked, and has cause and cure (Appendix A)."""
+"""Every result code that onceq gives can be provoked, and has cause and cure (MS-MQMQ 2.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ERRORS = """
 94 95 96 99 9A 9B 9C
 """
 OTHERS = """8004D00F 80070057 80004002 80004001 80040007 8007000E C000000D C0000008"""
-"""The codes of Appendix A, copied from there and from nowhere else."""
+"""The codes of MS-MQMQ 2.4, copied from there and from nowhere else."""
 
 T, N = "private$\\t", "private$\\n"
 FAR = "DIRECT=OS:FAR\\private$\\q"

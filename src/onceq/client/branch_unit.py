@@ -1,4 +1,4 @@
-"""A branch of an external transaction from the application's side (section 11).
+"""A branch of an external transaction from the application's side (XTX-3).
 
 It is a unit of work like any other until its end: then it is prepared, and its outcome comes from
 whoever coordinates. The last batches go along with prepare, in one frame where they fit.

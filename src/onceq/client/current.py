@@ -1,4 +1,4 @@
-"""The transaction that a thread or task is in: what MQ_MTS_TRANSACTION means here (section 3.1).
+"""The transaction that a thread or task is in: what MQ_MTS_TRANSACTION means here (SND-25).
 
 A ``with`` block of a transaction makes it the current one until the block ends; blocks may be
 nested. Threads and tasks started inside inherit what was current then, as context variables do.

@@ -183,7 +183,7 @@ class QueueManager(Consuming, Reading, Operating, Tracking, Branching, Recoverin
 
         Args:
             values: label, quota_kb, journal, journal_quota_kb, type (a GUID), base_priority,
-                authenticate, priv_level (section 7.2). ``transactional`` is settled for ever.
+                authenticate, priv_level (PRP-7). ``transactional`` is settled for ever.
 
         Returns:
             The queue as it is now.

@@ -42,7 +42,7 @@ def duration(seconds: float) -> str:
 
 
 def why(view: Mapping[str, Any]) -> str:
-    """The sentence; there is one for every state of section 1.3.
+    """The sentence; there is one for every state of an outgoing queue (Q-40).
 
     Args:
         view: An outgoing queue as ``outgoing_queue`` gives it, or a queue as ``queue`` gives it.

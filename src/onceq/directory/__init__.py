@@ -1,4 +1,4 @@
-"""Where directories are kept (D8): in a file that several queue managers share, or in memory.
+"""Where directories are kept (DL-14): in a file that several queue managers share, or in memory.
 
 ``create`` makes an empty file; ``onceq.open(..., directory=...)`` and the key ``directory`` of
 ``onceq.toml`` take its path. Anything with the methods of ``Directory`` can stand in its place.

@@ -1,4 +1,4 @@
-"""What a queue manager needs of a directory, wherever that is kept (D8, section 9.4).
+"""What a queue manager needs of a directory, wherever that is kept (DL-14).
 
 An LDAP directory has its place behind the same interface. Everything is asked in the thread that
 pumps, so that ``look`` has to be quick when nothing has changed.

@@ -1,4 +1,4 @@
-"""PEP 249's two-phase calls on a queue manager (section 11.3).
+"""PEP 249's two-phase calls on a queue manager (XTX-9).
 
     connection = onceq.foreign.tpc.Connection(qm)
     connection.tpc_begin(connection.xid(7, "transfer 17", "queues"))

@@ -1,6 +1,6 @@
 """What callers see of branches of external transactions, and the words of XA for them.
 
-A branch is what this manager does in a transaction that somebody else decides (section 11). Its
+A branch is what this manager does in a transaction that somebody else decides (XTX-3). Its
 identifier is an ``Xid`` (``model/xid.py``).
 """
 

@@ -1,4 +1,4 @@
-"""Message classes: what kind of message it is, or why a message ended (MS-MQMQ 2.2.18.1.6)."""
+"""Message classes: what kind of message it is, or why a message ended (ACK-16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory as a value: computers, public queues and distribution lists (section 9, D8).
+"""The directory as a value: computers, public queues and distribution lists (DL-14).
 
 Wherever a directory is kept, a queue manager decides with a snapshot of it that it was handed, so
 that the core reads nothing and the same snapshot always gives the same destinations (I27).

@@ -1,6 +1,6 @@
 """Addresses of queue managers that are reached over HTTP, and their translation at borders.
 
-Behind a gateway a queue manager has other names outside than inside (S1; wire-srmp section 8):
+Behind a gateway a queue manager has other names outside than inside (S1; MC-MQSRM 3.1.1.1.10):
 
 * What arrives under an outer name is *redirected*: to a queue here, or to one on another host, to
   which it is passed on (a border server).

@@ -1,7 +1,7 @@
 """Identifiers: of queue managers, messages, streams and transactions.
 
 A queue manager is known by a GUID, kept as the 16 bytes that stand in packets (first three
-fields little-endian, wire-mqqb section 2). A message is known by the manager that sent it and a
+fields little-endian, MS-MQMQ 2.2.18.1.1). A message is known by the manager that sent it and a
 number (PRP-3). A transaction of a client is known by the client's session and a number, so that
 its outcome can be asked for after a crash (I3a).
 """

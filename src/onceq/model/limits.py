@@ -77,7 +77,7 @@ BACKUP_HOLD_S: Final = 60.0
 keeps the log from being given back, and its maker may be gone."""
 
 HOPS_MAX: Final = 29
-"""The hop count field's largest legal value (MS-MQMQ 2.2.19.2)."""
+"""The hop count field's largest legal value (Q-44)."""
 
 MESSAGE_NUMBER_MAX: Final = 0x7FFF_FFFF
 """Numbers of stored messages begin again at 1 behind it; the upper half is for order
@@ -287,13 +287,13 @@ FENCES_MAX: Final = 20_000
 """Client sessions of which somebody was told that a commit had not happened; it is barred then."""
 
 TIME_TO_REACH_QUEUE_DEFAULT_S: Final = 345_600
-"""Four days, when the sender set none (section 6.1)."""
+"""Four days, when the sender set none (CNF-19)."""
 
 NOTICE_EVERY_S: Final = 3_600
 """A quota that is reached again and again is told of once in this time (PIT-11)."""
 
 DOUBTS_MAX: Final = 50_000
-"""Dead letters in doubt that a manager asks about; others stay in doubt (product D6)."""
+"""Dead letters in doubt that a manager asks about; others stay in doubt (CNF-22)."""
 
 ENDS_ASKED_S: Final = 14_400
 """Seconds after which a sender asks again of which acknowledged messages the end will be told; also
@@ -497,7 +497,7 @@ class Settings:
     permit_insecure_nacks: bool = True
     """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
     remote_transactional_receive: bool = True
-    """Applications are local to the manager they connect to (product D7); False: strict 2003."""
+    """Applications are local to the manager they connect to (RCV-11); False: strict 2003."""
 
     def resend_wait_s(self, timeouts: int) -> float:
         """Time to wait for an order acknowledgment after so many time-outs in a row (EOD-17)."""

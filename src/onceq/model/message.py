@@ -1,6 +1,6 @@
 """A message as an application sees it, and the properties that it may set.
 
-The bytes of a message are its packet (product D2); these objects appear only when an application
+The bytes of a message are its packet; these objects appear only when an application
 or an operator looks.
 """
 
@@ -25,7 +25,7 @@ class Delivery(IntEnum):
 
 
 class Acknowledge(IntFlag):
-    """Which acknowledgment messages are asked for (PROPID_M_ACKNOWLEDGE, section 5.2)."""
+    """Which acknowledgment messages are asked for (PROPID_M_ACKNOWLEDGE, ACK-15)."""
 
     NONE = 0
     POSITIVE_ARRIVAL = 1
@@ -35,7 +35,7 @@ class Acknowledge(IntFlag):
 
 
 class Journal(IntFlag):
-    """Source journaling (PROPID_M_JOURNAL, section 6.2)."""
+    """Source journaling (PROPID_M_JOURNAL, CNF-20)."""
 
     NONE = 0
     DEADLETTER = 1
@@ -49,7 +49,7 @@ class Properties:
     Times are whole seconds; ``NEVER_S`` means "not set". ``admin_queue`` and ``response_queue``
     are format names, or "" for none. ``priority`` None means the default (3; transactional
     messages are always 0, Q-23). ``dead_letter_queue`` is a transactional queue of the sending
-    manager that takes dead letters of these messages instead of the system's (section 6.4); it
+    manager that takes dead letters of these messages instead of the system's (CNF-14); it
     stays there, and is not part of the message.
     """
 

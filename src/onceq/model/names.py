@@ -1,4 +1,4 @@
-"""Names of queues: path names and format names, parsed, printed and compared (section 2).
+"""Names of queues: path names and format names, parsed, printed and compared (FN-19).
 
 A *format name* says how to reach a queue and is what stands in packets; a *path name* says where
 a queue is registered. Several format names, separated by commas, are a multiple-element format
@@ -420,7 +420,7 @@ _PREFIXES: dict[str, _Parser] = {
 }
 
 
-# ---- what names may be used for (section 2.3) --------------------------------------------
+# ---- what names may be used for (FN-18) --------------------------------------------------
 
 
 def may_send(name: FormatName) -> None:

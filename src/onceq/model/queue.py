@@ -1,4 +1,4 @@
-"""What a queue is: its properties, and which of them may change (section 7.2).
+"""What a queue is: its properties, and which of them may change (PRP-7).
 
 Properties arrive from configuration, from clients and from the store, so every value is checked
 for its type as well as its range: what is a ``QueueProperties`` can be stored and printed.
@@ -73,9 +73,9 @@ class QueueProperties:
         transactional: Chosen at creation for ever (Q-1).
         label: For people; at most QUEUE_LABEL_CHARS_MAX characters.
         journal: Whether received messages are copied to the queue's journal.
-        quota_kb, journal_quota_kb: In KiB; QUOTA_UNLIMITED_KB is none (section 1.5).
-        authenticate: Whether messages must be authenticated (section 1.7).
-        priv_level: 0 only clear bodies, 1 both, 2 only encrypted ones (section 1.7).
+        quota_kb, journal_quota_kb: In KiB; QUOTA_UNLIMITED_KB is none (Q-19).
+        authenticate: Whether messages must be authenticated (Q-42).
+        priv_level: 0 only clear bodies, 1 both, 2 only encrypted ones (Q-42).
         base_priority: For routing to public queues (Q-24); 0 for private ones. It never moves a
             message inside the queue.
         type: GUID that the application gives to queues of one kind; zeros for none.

@@ -1,6 +1,6 @@
 """All result codes of MSMQ: which of them onceq gives, and why it never gives the others.
 
-``NAMES`` is the whole of Appendix A of the semantics. A code is either the ``hresult`` of an error
+``NAMES`` has all codes of MS-MQMQ 2.4. A code is either the ``hresult`` of an error
 class, with cause and cure there, or it stands in ``REASONS``. ``docs/reference/errors.md`` is
 written from both, and a test holds them against each other.
 """

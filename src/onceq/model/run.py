@@ -1,4 +1,4 @@
-"""The run: consecutive messages as one piece of bytes and a table of lengths (product D12).
+"""The run: consecutive messages as one piece of bytes and a table of lengths.
 
 Nothing here looks inside a message. A run of packets and a run of bodies have the same form.
 

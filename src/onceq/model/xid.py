@@ -1,4 +1,4 @@
-"""Identifiers of transaction branches, as XA has them (section 11.2).
+"""Identifiers of transaction branches, as XA has them (XTX-15).
 
 A global transaction has one ``gtrid``; each of its branches, one for each partner, has a ``bqual``
 beside it. Those that onceq makes are printable, because databases keep them as text: ``gtrid`` is

@@ -1,1 +1,1 @@
-"""The one byte form of a message: at rest, on the wire and between the parts (product D2)."""
+"""The one byte form of a message: at rest, on the wire and between the parts."""

@@ -1,4 +1,6 @@
-"""Order acknowledgments and final acknowledgments: packets between queue managers (5.2, 5.3).
+"""Order acknowledgments and final acknowledgments: packets between queue managers.
+
+Their forms are those of MS-MQQB 2.2.4 and 2.2.5.
 
 Both are user messages to the sender's order queue with a body of 36 bytes. An order
 acknowledgment is express and may be lost (EOD-36, U6); a final one is recoverable (X-21).
@@ -65,7 +67,7 @@ def order_ack(
     number: int,
     queue: str = "",
 ) -> bytes:
-    """The packet of an order acknowledgment (5.2).
+    """The packet of an order acknowledgment (MS-MQQB 2.2.4).
 
     Args:
         own: GUID of the acknowledging manager.
@@ -97,7 +99,7 @@ def final_ack(
     address: str = "",
     queue: str = "",
 ) -> bytes:
-    """The packet of a final acknowledgment (5.3).
+    """The packet of a final acknowledgment (MS-MQQB 2.2.5).
 
     Args:
         message_class: ACK_RECEIVE or the reason why it was not received.
@@ -173,14 +175,14 @@ def _headers(
 
 
 def is_order_queue(destination: Address) -> bool:
-    """Whether a name means the queue that acknowledgments between managers go to (5.1)."""
+    """Whether a name means the queue that acknowledgments between managers go to (EOD-35)."""
     if destination.kind == DIRECT:
         return destination.direct.partition("\\")[2].casefold() == ORDER_QUEUE.casefold()
     return destination.kind == ON_DESTINATION and destination.number == ORDER_QUEUE_NUMBER
 
 
 def ack_class(parts: PacketHeaders) -> int:
-    """The class of an order or final acknowledgment; 0 if the packet is neither (5.1).
+    """The class of an order or final acknowledgment; 0 if the packet is neither.
 
     Queue, class and size decide; the label and the base flags are not asked.
     """

@@ -1,4 +1,4 @@
-"""Queue names as they stand in packets: packed, read and printed (wire-mqqb section 3).
+"""Queue names as they stand in packets: packed, read and printed (MS-MQMQ 2.2.18).
 
 A UserHeader carries three names, each in one of eight layouts; a MultiQueueFormatHeader carries
 lists of names in layouts of their own. Here are both, and the way back to format names.

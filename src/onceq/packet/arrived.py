@@ -1,4 +1,4 @@
-"""Runs out of what one read from the network brought: checked once, looked at once (D12).
+"""Runs out of what one read from the network brought: checked once, looked at once.
 
 Consecutive packets of one sender to one queue, in one stream and in order, become one
 ``ArrivedRun``, which the core judges and stores as a whole. Packets of one batch have the same
@@ -49,7 +49,7 @@ class ArrivedRun:
         trace: GUID of the public report queue if they are traced, empty if they name none; None if
             they are not traced.
         dead_letter: Whether a dead letter is wanted (JN).
-        encrypted: The bodies are not what the sender wrote; never deliver them (section 10).
+        encrypted: The bodies are not what the sender wrote; never deliver them.
         http: They came over HTTP, where each is answered by itself.
         receipts: Direct name of the queue to which receipts for their stream go; "" if it is not
             said now.

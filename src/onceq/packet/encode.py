@@ -1,7 +1,7 @@
 """From bodies to packets: the headers once for a batch, the changing fields once for a message.
 
 ``encode_run`` puts the headers of a batch (``templates.py``) before every body and fills in sizes,
-message numbers and sequence numbers (product D2, D12). This is the one place where each message
+message numbers and sequence numbers. This is the one place where each message
 costs Python time on its way out, so bodies are joined with their headers by C code, in blocks that
 stay in the processor's cache, and the numbers are then written column by column: byte k of all of
 them at once.
@@ -275,7 +275,7 @@ def _check_packets(packets: array[int], first: int) -> None:
 
 
 def _messages(first: int, count: int) -> Sequence[int]:
-    """Message numbers from ``first`` on; 0 means "not assigned" and is left out (section 13)."""
+    """Message numbers from ``first`` on; 0 means "not assigned" and is left out."""
     if first + count <= MESSAGE_NUMBERS:
         return range(first, first + count)
     return [(first + i - 1) % NUMBER_MAX + 1 for i in range(count)]

@@ -3,8 +3,7 @@
 Nothing from outside is believed: each length is held against what is there before anything is
 taken. Every field is kept as it stands, padding and reserved bytes too, so that
 ``encode_headers(headers(packet)) == packet`` for every well-formed packet. Bytes after the last
-announced header are kept and counted, never interpreted (wire-mqqb 4.13). Numbers in brackets are
-sections of wire-mqqb.
+announced header are kept and counted, never interpreted (U14).
 
 Upholds: I24.
 """
@@ -42,7 +41,7 @@ _COUNT = struct.Struct("<H")
 
 @fixed
 class BaseHeader:
-    """(4.1) ``time_to_reach_queue`` in seconds."""
+    """(MS-MQMQ 2.2.19.1) ``time_to_reach_queue`` in seconds."""
 
     reserved: int
     flags: int
@@ -51,7 +50,7 @@ class BaseHeader:
 
 @fixed
 class UserHeader:
-    """(4.6) Times in seconds; ``sent_time`` since 1970 UTC."""
+    """(MS-MQMQ 2.2.19.2) Times in seconds; ``sent_time`` since 1970 UTC."""
 
     source: bytes
     destination_manager: bytes
@@ -67,7 +66,7 @@ class UserHeader:
 
 @fixed
 class TransactionHeader:
-    """(4.7)"""
+    """(MS-MQMQ 2.2.20.5)"""
 
     flags: int
     stream: int
@@ -78,7 +77,7 @@ class TransactionHeader:
 
 @fixed
 class SecurityHeader:
-    """(4.8) A claim, never a proof: carried along and not evaluated."""
+    """(MS-MQMQ 2.2.20.6) A claim, never a proof: carried along and not evaluated."""
 
     flags: int
     sender: bytes
@@ -90,7 +89,7 @@ class SecurityHeader:
 
 @fixed
 class PropertiesHeader:
-    """(4.9)
+    """(MS-MQMQ 2.2.19.3)
 
     Attributes:
         label_chars: LabelLength as it stands: 0 for no label, else with its terminator.
@@ -116,7 +115,7 @@ class PropertiesHeader:
 
 @dataclass(frozen=True, slots=True)
 class DebugHeader:
-    """(4.10) ``queue`` is a GUID, or empty."""
+    """(MS-MQMQ 2.2.20.8) ``queue`` is a GUID, or empty."""
 
     flags: int
     reserved: int
@@ -128,7 +127,7 @@ class PacketHeaders:
     """Every field of a user packet.
 
     Attributes:
-        soap, multi: Bytes of these headers, checked for their sizes only (4.11, 4.12).
+        soap, multi: Bytes of these headers, checked for their sizes only.
         trailing: What follows the last announced header.
         paddings: Padding bytes as they came, in order; what is missing is zero.
         offsets: Of the TransactionHeader (0: none) and the MessagePropertiesHeader.
@@ -148,7 +147,7 @@ class PacketHeaders:
 
     @property
     def encrypted(self) -> bool:
-        """Whether the body must not be taken for what the sender wrote (section 10)."""
+        """Whether the body must not be taken for what the sender wrote."""
         return self.security is not None and bool(self.security.flags & at.SECURITY_ENCRYPTED)
 
 

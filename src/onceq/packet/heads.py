@@ -1,6 +1,6 @@
 """What a search or a survey needs of a packet: small records instead of whole messages.
 
-Read at fixed offsets, from packets that were checked when they arrived (section 4 of the format).
+Read at fixed offsets, from packets that were checked when they arrived (MS-MQMQ 2.2.19).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where things stand in a user packet: fixed offsets, flags and the few fields changed in place.
 
-Offsets are from the start of the packet; section numbers are those of ``wire-mqqb.md``. Pure
+Offsets are from the start of the packet; section numbers are those of MS-MQMQ. Pure
 arithmetic over bytes: parsing with its checks is in ``decode.py``, building in ``encode.py``.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-# BaseHeader, 16 bytes (4.1)
+# BaseHeader, 16 bytes (2.2.19.1)
 VERSION: Final = 0x10
 SIGNATURE: Final = b"LIOR"
 BASE_HEADER: Final = 16
@@ -24,7 +24,7 @@ BASE_SESSION: Final = 0x0010
 BASE_DEBUG: Final = 0x0020
 BASE_TRACE: Final = 0x0100
 
-# UserHeader, from offset 16 (4.6)
+# UserHeader, from offset 16 (2.2.19.2)
 OFF_SOURCE: Final = 16
 OFF_DESTINATION_MANAGER: Final = 32
 OFF_TIME_TO_BE_RECEIVED: Final = 48
@@ -49,7 +49,7 @@ USER_MULTIQUEUE: Final = 0x0080_0000
 USER_HTTP: Final = 0x0200_0000
 USER_SOAP: Final = 0x1000_0000
 
-# TransactionHeader, 20 bytes where there is one (4.7); offsets from its start
+# TransactionHeader, 20 bytes where there is one (2.2.20.5); offsets from its start
 TX_FLAGS: Final = 0
 TX_STREAM: Final = 4
 TX_NUMBER: Final = 12
@@ -64,7 +64,7 @@ TX_LAST: Final = 0x0000_0008
 TX_NUMBER_SHIFT: Final = 4
 TX_NUMBER_MASK: Final = 0x00FF_FFF0
 
-# MessagePropertiesHeader, 56 bytes and more (4.9); offsets from its start
+# MessagePropertiesHeader, 56 bytes and more (2.2.19.3); offsets from its start
 PROPERTIES_HEADER: Final = 56
 PROP_LABEL_CHARS: Final = 1
 PROP_CLASS: Final = 2
@@ -81,11 +81,11 @@ OWN_FIELDS: Final = (
 """Where a message's own properties stand (correlation, body type and number side by side), and
 their bytes."""
 
-# SecurityHeader, 16 bytes and more (4.8)
+# SecurityHeader, 16 bytes and more (2.2.20.6)
 SECURITY_HEADER: Final = 16
 SECURITY_ENCRYPTED: Final = 0x0020
 
-# MultiQueueFormatHeader (4.12)
+# MultiQueueFormatHeader (2.2.20.1)
 MULTI_DESTINATION: Final = 0x0064
 MULTI_ADMIN: Final = 0x00C8
 MULTI_RESPONSE: Final = 0x012C

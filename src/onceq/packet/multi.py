@@ -1,4 +1,4 @@
-"""The lists of names that a packet of a send to several queues carries (wire-mqqb 4.12, FN-16).
+"""The lists of names that a packet of a send to several queues carries (MS-MQMQ 2.2.20.1, FN-16).
 
 Nothing on the way of a message needs them: the queue that a copy goes to stands in its
 UserHeader. So they are stepped over on arrival, and read only when somebody looks.

@@ -1,4 +1,4 @@
-"""Packets that only onceq managers exchange: what became of messages in doubt (product D6).
+"""Packets that only onceq managers exchange: what became of messages in doubt (CNF-22).
 
 A sender asks (``Inquiry``) about streams in which messages expired after they were transmitted; the
 receiver answers (``Settlement``) with the numbers that it passed over. And a manager that meets two

@@ -1,7 +1,7 @@
 """The headers of a batch: what its packets have in common, made once.
 
 A batch shares destination and properties, so nearly all bytes of its headers are the same. A
-``Template`` holds them, with zeros where messages differ (product D2); ``encode.py`` puts it before
+``Template`` holds them, with zeros where messages differ; ``encode.py`` puts it before
 every body.
 """
 
@@ -20,7 +20,7 @@ from onceq.packet.address import NOWHERE, Address, MultiNames
 
 HASH_SHA1: Final = 0x8004
 CIPHER_RC4: Final = 0x6801
-"""What Windows writes into messages that are neither signed nor encrypted (wire-mqqb 4.9)."""
+"""What Windows writes into messages that are neither signed nor encrypted (MS-MQMQ 2.2.19.3)."""
 
 ORDER: Final = struct.Struct("<IQII")
 """The TransactionHeader: flags, stream, number and the number before."""

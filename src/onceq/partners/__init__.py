@@ -1,1 +1,1 @@
-"""Databases and other managers that commit together with a queue manager (section 11, D9)."""
+"""Databases and other managers that commit together with a queue manager (XTX-12)."""

@@ -1,5 +1,5 @@
 """The data directory of a queue manager: made once, opened by one process at a time; and what its
-configuration says of the directory of names (D8)."""
+configuration says of the directory of names (DL-14)."""
 
 from __future__ import annotations
 

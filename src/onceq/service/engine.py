@@ -3,7 +3,7 @@
 It is the loop of production and of the simulator alike, and knows no event loop and no threads:
 somebody calls ``pump`` when there is something in the inbox. Everything that arrived since the
 last pump shares one sync (group commit). Actions are performed in order after that sync, never
-before; if the sync fails nothing is performed, ever (house idea 2, planted mistakes 1, 18, 19).
+before; if the sync fails nothing is performed, ever. Mistakes planted there are found (P15).
 
 An engine that was left in the middle of a step, by a failing disk, by a mistake of ours or by an
 exception thrown into it from outside, does nothing more: what it has in memory is then ahead of

@@ -1,4 +1,4 @@
-"""HTTP of one queue manager: its addresses as others know them, and TLS (wire-srmp 1 and 8)."""
+"""HTTP of one queue manager: its addresses as others know them, and TLS (HTTP-6)."""
 
 from __future__ import annotations
 

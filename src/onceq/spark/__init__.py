@@ -1,4 +1,4 @@
-"""Queues as a source of Apache Spark, in Python only (product D10).
+"""Queues as a source of Apache Spark, in Python only.
 
 Nothing of Spark is imported before one of the names below is used.
 """

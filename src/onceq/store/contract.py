@@ -2,7 +2,7 @@
 
 A store is one log of records and the newest checkpoint. The engine appends records in the order
 of the core's decisions, syncs once for all that came together, and only then lets the core's
-actions be performed (house idea 2). After a crash the store gives back the newest checkpoint and
+actions be performed. After a crash the store gives back the newest checkpoint and
 every record after it, up to the end of what is whole.
 
 Promises:

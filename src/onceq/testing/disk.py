@@ -4,7 +4,7 @@
 process sees, and what is durable, together with every operation since the last sync that covers
 it. ``crash`` and ``images`` give the disk as it may be found after a power cut: any of the pending
 operations may have been done or not, in any order, a write may be torn, and changes of names that
-no directory sync covers may be undone one by one (testing P5, 1 to 6). What was synced is always
+no directory sync covers may be undone one by one (P5). What was synced is always
 intact. All choices come from a seed or a generator that is handed in.
 
 Faults can be planted: a disk that is full, an operation that fails at its n-th call, a stored bit

@@ -1,4 +1,4 @@
-"""Which pending operations of a disk have happened when the power goes: the plans of testing P5.
+"""Which pending operations of a disk have happened when the power goes: the plans of P5.
 
 All of them, none, any prefix, any subset, another order, the last one torn; names one by one. The
 plans are numbers only; ``onceq.testing.disk`` makes the disks that they describe.

@@ -159,7 +159,7 @@ class Told:
         ordered = message.unit is not None
         if value == MessageClass.ACK_RECEIVE and not copy.received and not place.leaks:
             self._wrong(message, ack, "nobody has received it")
-        # A transaction that holds a message when its queue is deleted commits in vain (1.10).
+        # A transaction that holds a message when its queue is deleted commits in vain.
         in_vain = value in (MessageClass.NACK_QUEUE_DELETED, IN_DOUBT)
         if negative and ordered and copy.received and not in_vain:
             self._wrong(message, ack, "it was received")

@@ -1,7 +1,7 @@
 """What must have become of every message when a world is quiet.
 
 For each copy of each committed message there must be exactly one end that the books can explain.
-This is the ledger equation of testing.md, written out copy by copy.
+Here the ledger is closed: each copy that was committed has one end, and is counted once.
 
 Watches: I1, I2, I3, I6, I11, I12, I14, I19.
 """
@@ -250,7 +250,7 @@ class Verdict:
     def _unheard(self, message: Message, place: Place) -> bool:
         """Whether what its receiver tells of a message's end may find nothing at its sender.
 
-        A receive that commits after its queue was deleted means nothing (section 1.10). What
+        A receive that commits after its queue was deleted means nothing (Q-43). What
         expired, or was purged here, is settled by its end, however late that comes. But a doubt
         that was one too many stays in doubt for ever; and a dead letter in doubt that went with the
         queue where it stood is not there to be settled (decision 0014).

@@ -262,7 +262,7 @@ class Workload:
             )
             if isinstance(answer, OnceqError):
                 if place.home.deleted_us >= 0:
-                    return  # with all that was held of it (section 1.10)
+                    return  # with all that was held of it
                 self.world.wrong(f"a message that was received cannot be rejected: {answer!r}")
             unit.rejects.add((place.key, lookup))
 

@@ -1,4 +1,4 @@
-"""Every form of a name (semantics section 2), and every fault with its place."""
+"""Every form of a name (FN-19), and every fault with its place."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ SEND_ONLY = (Kind.DL, Kind.MULTICAST)
 
 @pytest.mark.parametrize(("text", "name"), FORMS, ids=[text for text, _ in FORMS])
 def test_what_each_form_may_be_used_for(text: str, name: FormatName) -> None:
-    """The table of section 2.3, columns send and receive."""
+    """The table of FN-18, columns send and receive."""
     sendable = (
         name.suffix is Suffix.NONE
         and not name.subqueue

@@ -1,4 +1,4 @@
-"""Order and final acknowledgments: their layout and sizes (wire-mqqb 5.2, 5.3)."""
+"""Order and final acknowledgments: their layout and sizes (MS-MQQB 2.2.4, 2.2.5)."""
 
 from __future__ import annotations
 

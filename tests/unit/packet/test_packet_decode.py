@@ -157,7 +157,7 @@ LEGAL = {"destination": {0, 3, 5, 7}, "admin": {0, 2, 3, 5, 6, 7}, "response": s
 @pytest.mark.parametrize("kind", range(8))
 @pytest.mark.parametrize("which", LEGAL)
 def test_types_of_names(which: str, kind: int) -> None:
-    """The table of wire-mqqb section 3: who may have which type."""
+    """The table of MS-MQMQ 2.2.19.2: who may have which type."""
     direct = "OS:B\\q" if kind == DIRECT else ""
     guid = b"g" * 16 if kind in (5, 6) else bytes(16)
     number = 77 if kind in (2, 3, 4, 6) else 0

@@ -34,7 +34,7 @@ def made(properties: Properties = PLAIN, *, transactional: bool = True, **more: 
 
 
 def test_layout_of_a_transactional_message() -> None:
-    """The defaults for a message to Windows (wire-mqqb 14), byte for byte."""
+    """The defaults for a message to Windows, byte for byte."""
     run = encode_run(
         made(), Run.of([b"hello"]), first_message=17, stream=0x432B164300000006, first_number=1,
         transaction=5, first=True, last=True,

@@ -391,7 +391,7 @@ def test_counters_wrap(step: int) -> None:
 
 
 def test_no_base_is_ever_zero_at_the_wrap() -> None:
-    """Base 0 acknowledges nothing (section 7), so number 65536 is covered by a bit."""
+    """Base 0 acknowledges nothing (U11), so number 65536 is covered by a bit."""
     settings = replace(SETTINGS, session_window_messages=16_384)
     pair = Pair(settings, settings).open()
     bases = []

@@ -164,7 +164,7 @@ def acknowledgment_messages(frame: Any) -> Any:
     Columns: ``queue`` (the administration queue), ``messageClass``, ``responseQueue`` (the
     message's destination), and of the message, where it has them, ``correlationId`` (its
     ``messageId``), ``label``, ``appSpecific``, ``priority``, and the ``body`` of a negative one
-    that was not encrypted. Never transactional, never acknowledged (section 5.4).
+    that was not encrypted. Never transactional, never acknowledged (ACK-17).
     """
     from pyspark.sql import functions as sql
 

@@ -1,1 +1,1 @@
-"""MS-MQQB, the protocol between queue managers over TCP 1801 (product D1)."""
+"""MS-MQQB, the protocol between queue managers over TCP 1801."""

@@ -1,6 +1,7 @@
 """Packets that set up and steer a session: EstablishConnection, ConnectionParameters, SessionAck.
 
-Layouts: wire-mqqb sections 4.2 to 4.5. Parsing refuses what is not exactly one of them.
+Layouts: MS-MQQB 2.2.1 to 2.2.3, and MS-MQMQ 2.2.20.4. Parsing refuses what is not exactly one
+of them.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Parameters:
 
 @fixed
 class SessionHeader:
-    """What one side has received, and how much it has sent; counts modulo 65536 (section 7)."""
+    """What one side has received, and how much it has sent; counts modulo 65536 (U11)."""
 
     received: int
     base: int

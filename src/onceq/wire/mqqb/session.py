@@ -3,7 +3,7 @@
 It knows nothing of sockets and clocks: bytes and times go in, bytes and events come out, so that
 the same code runs over TCP and in the simulator. It sets the session up, keeps the windows and
 the counts of both directions, acknowledges what has arrived and, apart from that, what is safe on
-disk, and closes at the first sign of a peer that counts otherwise (wire-mqqb sections 6, 7, 11).
+disk (EOD-49), and closes at the first sign of a peer that counts otherwise (MS-MQQB 3.1.5.5).
 
 Counts are kept as ever-growing integers; on the wire they stand modulo 65536 (U11). All user
 packets count, acknowledgments between managers too (U3).
@@ -313,7 +313,7 @@ class Session:
     def _session_header(
         self, header: SessionHeader, events: list[Event], *, carrying: tuple[int, int] = (0, 0)
     ) -> None:
-        """What the peer has got, and whether it counts as we do (section 7, steps 1 to 6).
+        """What the peer has got, and whether it counts as we do (MS-MQQB 3.1.5.5).
 
         Args:
             carrying: How many messages, and recoverable ones, came in the packet of the header:

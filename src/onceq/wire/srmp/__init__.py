@@ -1,1 +1,1 @@
-"""SRMP: messages between queue managers over HTTP (product D1; MC-MQSRM)."""
+"""SRMP: messages between queue managers over HTTP (MC-MQSRM)."""

@@ -1,4 +1,4 @@
-"""Messages at rest are packets (product D2): here they become envelopes, and envelopes packets.
+"""Messages at rest are packets: here they become envelopes, and envelopes packets.
 
 What SRMP has no place for stays behind: the number of the transaction, the wish for negative
 acknowledgments of arrival (a refusal is the answer 400 there), the lists of several destinations,
@@ -129,7 +129,7 @@ def post_of(
 
 
 def _receipt(packet: bytes, url: str, own: bytes, sent: int) -> Envelope:
-    """An order acknowledgment as a stream receipt, a final one with its commitment (5.3)."""
+    """An order acknowledgment as a stream receipt, a final one with its commitment (HTTP-4)."""
     receipts: tuple[Receipt, ...] = ()
     if ack_class(headers(packet)) == MessageClass.ORDER_ACK:
         ack = parse_order_ack(packet)
@@ -156,14 +156,14 @@ def _envelope(m: Message, url: str, receipts: str, hash_algorithm: int) -> Envel
     Args:
         receipts: Where the receipts of its stream go, if it says so. The head of what is
             unacknowledged does, each time that it is sent: who has restarted, or never got the
-            first message, learns it so (5.1). What is passed on for others always does.
+            first message, learns it so (HTTP-5). What is passed on for others always does.
     """
     stream = None
     if m.stream:
         previous = None if m.previous == m.number - 1 else m.previous
         stream = StreamPart(m.id.source, m.stream, m.number, previous, receipts)
     # Windows writes so: what it never lets expire in its queue has the last date of all here, and
-    # a TTrq before it (5.3).
+    # a TTrq before it (MC-MQSRM 2.2.6.17).
     reach = min(m.sent_time + m.time_to_reach_queue, FOREVER_S)
     receive = min(m.sent_time + m.time_to_be_received, FOREVER_S)
     admin = _url_or_none(m.admin_queue)

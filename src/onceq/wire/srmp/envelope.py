@@ -1,8 +1,7 @@
 """The SRMP envelope: what stands in the XML of one message, as values and as bytes.
 
-Written as Windows writes it, one line without white space between elements (wire-srmp 2.2); read
-whatever its order, prefixes and indentation (section 4). Numbers in brackets are sections of
-wire-srmp.
+Written as Windows writes it, one line without white space between elements; read whatever
+its order, prefixes and indentation. Numbers in brackets are sections of MC-MQSRM.
 
 A label may have characters that XML cannot hold. Then it stands as UTF-16 in an element of ours
 beside those that are published, and readers that do not know it see U+FFFD in their place.
@@ -52,7 +51,7 @@ class StreamPart:
 
 @dataclass(frozen=True, slots=True)
 class StreamReceipt:
-    """Everything of a stream up to a number is accepted (5.3)."""
+    """Everything of a stream up to a number is accepted (2.2.5.6)."""
 
     source: bytes
     stream: int
@@ -77,7 +76,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Msmq:
-    """Properties that only MSMQ has (4.1)."""
+    """Properties that only MSMQ has (2.2.6)."""
 
     message_class: int = 0
     priority: int = 3
@@ -101,7 +100,7 @@ class Envelope:
     Attributes:
         to: URL of its queue.
         label: None if it has none.
-        number, source: Its identifier; without an ``Msmq`` element it means nothing (section 4).
+        number, source: Its identifier; without an ``Msmq`` element it means nothing (2.2.6).
         response: URL, or ``MSMQ:`` and a format name; "" for none.
         expires: Until when it may be received, or without ``Msmq`` reach its queue; seconds since
             1970.

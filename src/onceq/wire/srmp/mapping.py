@@ -1,4 +1,4 @@
-"""Mapping files of MSMQ (wire-srmp 8): what stands in one, and what is wrong with it.
+"""Mapping files of MSMQ (MC-MQSRM 3.1.1.1.10): what stands in one, and what is wrong with it.
 
 Four forms, told apart by their root element:
 

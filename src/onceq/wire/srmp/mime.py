@@ -1,6 +1,6 @@
 """The entity of an SRMP request: an envelope alone, or an envelope, a body and maybe an extension.
 
-Written without a line end before the delimiters, as Windows does (wire-srmp 2.1); read by the
+Written without a line end before the delimiters, as Windows does (MC-MQSRM 4.1); read by the
 declared lengths, or by the delimiter where there are none, with and without that line end.
 
 Upholds: I24.

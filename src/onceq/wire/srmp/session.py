@@ -1,9 +1,9 @@
 """A connection over which SRMP is spoken, with the face of a session of MS-MQQB.
 
 One side only posts, the other only takes: what is to be said in return (receipts) goes to an
-address of its own, over another connection (wire-srmp 1). ``Posting`` sends one message after
+address of its own, over another connection (HTTP-5). ``Posting`` sends one message after
 another and takes the answer 200 for a session acknowledgment, 400 for a refusal for good, and
-anything else for the end of the session (section 3). ``Taking`` answers when the queue manager has
+anything else for the end of the session (HTTP-9). ``Taking`` answers when the queue manager has
 decided. Neither knows sockets or clocks; HTTP itself is h11's matter.
 
 Upholds: I1 (200 only once it is durable), I24.
@@ -34,7 +34,7 @@ from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import Post, cut_one, post_of, runs_of
 
 ANSWER_S: Final = 20
-"""An answer that has not come by then is none (section 7)."""
+"""An answer that has not come by then is none (HTTP-9)."""
 REQUEST_S: Final = 60
 """A request whose end has not come by then is none (P14: slow senders)."""
 _OK, _BAD = 200, 400
