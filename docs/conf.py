@@ -65,6 +65,7 @@ html_show_sphinx = False
 copybutton_exclude = ".linenos, .gp, .go"
 
 SECTION = re.compile(r"^#{2,3} (.+)$")
+OUTSIDE = re.compile(r"\]\((?=(?:\.\./)+[A-Z]+\.md\))")
 ENTRY = re.compile(r"^\* \[[^\]]+\]\(([\w/.-]+)\.md\)")
 
 
@@ -90,6 +91,7 @@ def contents(index: str) -> str:
 def _read(app: Any, page: str, text: list[str]) -> None:
     if page == "index":
         text[0] += contents(text[0])
+    text[0] = OUTSIDE.sub("](path:", text[0])  # as a file: it is no page of the site
 
 
 def setup(app: Any) -> None:
