@@ -18,14 +18,15 @@ from onceq.core.records import Change
 from onceq.errors import InDoubt, OnceqError
 from onceq.model.branch import Decision, Vote
 from onceq.partners import deciding
-from onceq.partners.deciding import Step, Steps, What
+from onceq.partners.deciding import Step as Deciding
+from onceq.partners.deciding import Steps, What
 from onceq.partners.recovery import Recovery
 from tests.planted.mistakes import UNTRUE, Mistake
 
-DONE = Step(What.DONE)
+DONE = Deciding(What.DONE)
 
 
-def _changed(steps: Steps, change: Callable[[Step], Step]) -> Steps:
+def _changed(steps: Steps, change: Callable[[Deciding], Deciding]) -> Steps:
     step = next(steps)
     try:
         while True:
@@ -74,7 +75,7 @@ def committed_before_decision(patch: pytest.MonkeyPatch) -> None:
                 try:
                     result = yield step
                     if result is Vote.PREPARED:
-                        yield Step(What.COMMIT, step.partner)
+                        yield Deciding(What.COMMIT, step.partner)
                 except OnceqError as error:
                     step = steps.throw(error)
                 else:

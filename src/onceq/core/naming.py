@@ -36,7 +36,7 @@ from onceq.model.directory import (
     DistributionList,
     PublicQueue,
     Snapshot,
-    Step,
+    NameStep,
     member_of,
 )
 from onceq.model.identity import guid_text
@@ -208,7 +208,7 @@ def one_list(desk: Desk, name: str) -> ListView:
     return list_view(find_list(read_directory(desk, "a distribution list"), name))
 
 
-def resolved(desk: Desk, text: str) -> tuple[Step, ...]:
+def resolved(desk: Desk, text: str) -> tuple[NameStep, ...]:
     """What a name for sending becomes, step by step: a list's name may stand for it."""
     snapshot = desk.directory if desk.mode is Mode.ONLINE else None
     if snapshot is not None and snapshot.list_named(text) is not None:

@@ -247,8 +247,12 @@ class Change:
         add = parts.append
         for m in self.moves:
             heirs = m.heirs
-            add(_MOVE.pack(m.op, m.lane, m.to_lane, len(heirs), m.reason | m.note << 16, m.holder,
-                           m.first, m.count, m.to))  # fmt: skip
+            note = m.reason | m.note << 16
+            add(
+                _MOVE.pack(
+                    m.op, m.lane, m.to_lane, len(heirs), note, m.holder, m.first, m.count, m.to
+                )
+            )
             for heir in heirs:
                 add(_HEIR.pack(*heir))
         for a in self.advances:
@@ -315,13 +319,12 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     if number:
         change.outcome = TransactionId(session, number)
     for _ in range(moves):
-        op, lane, to_lane, more, reason, holder, first, count, to = reader.unpack(_MOVE)
+        op, lane, to_lane, more, both, holder, first, count, to = reader.unpack(_MOVE)
+        reason, note = both & 0xFFFF, both >> 16
         heirs = tuple(reader.unpack(_HEIR) for _ in range(more))
         change.moves.append(
-            Move(
-                op, holder, lane, first, count, reason & 0xFFFF, to, to_lane, heirs, reason >> 16
-            )
-        )  # fmt: skip
+            Move(op, holder, lane, first, count, reason, to, to_lane, heirs, note)
+        )
     for _ in range(advances):
         source, stream, last, first, size = reader.unpack(_ADVANCE)
         key, more = reader.named(size)

@@ -69,7 +69,7 @@ class DistributionList:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NameStep:
     """One line of an explanation: what a name became, ``depth`` lists deep."""
 
     depth: int
@@ -162,15 +162,15 @@ class Snapshot:
                 )
         return list(found.values())
 
-    def explain(self, names: Iterable[FormatName]) -> list[Step]:
+    def explain(self, names: Iterable[FormatName]) -> list[NameStep]:
         """The way of ``expand``, step by step; what would be refused is said, not raised."""
-        steps: list[Step] = []
+        steps: list[NameStep] = []
         seen: dict[str, str] = {}
         lists: set[bytes] = set()
         for name, depth in self._walk(names):
             missing = self._missing(name)
             if missing:
-                steps.append(Step(depth, str(name), f"{missing}: the whole send is refused"))
+                steps.append(NameStep(depth, str(name), f"{missing}: the whole send is refused"))
                 continue
             if name.kind is Kind.DL:
                 one = self.lists[name.guid]
@@ -178,15 +178,15 @@ class Snapshot:
                 lists.add(name.guid)
                 count = f"{len(one.members)} member{'' if len(one.members) == 1 else 's'}"
                 what = "was expanded before" if again else count
-                steps.append(Step(depth, str(one), what))
+                steps.append(NameStep(depth, str(one), what))
                 continue
             key = self.place_of(name) or name.key()
             if key in seen:
-                steps.append(Step(depth, str(name), f"the same queue as {seen[key]}: one copy"))
+                steps.append(NameStep(depth, str(name), f"the same queue as {seen[key]}: one copy"))
                 continue
             seen[key] = str(name)
             queue = self.queues.get(name.guid) if name.kind is Kind.PUBLIC else None
-            steps.append(Step(depth, str(name), "" if queue is None else queue.direct))
+            steps.append(NameStep(depth, str(name), "" if queue is None else queue.direct))
         return steps
 
     def _walk(self, names: Iterable[FormatName]) -> Iterator[tuple[FormatName, int]]:
