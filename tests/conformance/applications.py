@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from onceq.client.results import Batch
-from onceq.core import branching, inputs
 from onceq.core.decision import Grouped, Opened, Outcome, Sent
-from onceq.core.directory import EditDirectory
+from onceq.core.inputs import inputs, xa
+from onceq.core.inputs.directory import EditDirectory
 from onceq.errors import LinkLost, ReceiveTimeout
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.identity import TransactionId
@@ -115,27 +115,27 @@ class Applications:
     def start_branch(self, xid: Xid, how: Join = Join.NEW) -> int:
         """Work in a branch; the number under which it goes on."""
         number = next(self.numbers)
-        self.ask(lambda o, r: branching.StartBranch(o, r, number, xid, how))
+        self.ask(lambda o, r: xa.StartBranch(o, r, number, xid, how))
         return number
 
     def end_branch(self, number: int, xid: Xid, how: Leave = Leave.SUCCESS) -> None:
-        self.ask(lambda o, r: branching.EndBranch(o, r, number, xid, how))
+        self.ask(lambda o, r: xa.EndBranch(o, r, number, xid, how))
 
     def prepare(self, xid: Xid, tx: int = 0, *items: inputs.SendItem) -> Vote:
-        vote = self.ask(lambda o, r: branching.PrepareBranch(o, r, xid, tx, items))
+        vote = self.ask(lambda o, r: xa.PrepareBranch(o, r, xid, tx, items))
         assert isinstance(vote, Vote)
         return vote
 
     def commit_branch(self, xid: Xid, **more: bool) -> Sent:
-        result = self.ask(lambda o, r: branching.CommitBranch(o, r, xid, **more))
+        result = self.ask(lambda o, r: xa.CommitBranch(o, r, xid, **more))
         assert isinstance(result, Sent)
         return result
 
     def rollback(self, xid: Xid, **more: bool) -> None:
-        self.ask(lambda o, r: branching.RollbackBranch(o, r, xid, **more))
+        self.ask(lambda o, r: xa.RollbackBranch(o, r, xid, **more))
 
     def forget(self, xid: Xid) -> None:
-        self.ask(lambda o, r: branching.ForgetBranch(o, r, xid))
+        self.ask(lambda o, r: xa.ForgetBranch(o, r, xid))
 
     def promise(self, xid: Xid, *items: inputs.SendItem) -> Vote:
         """A whole branch, up to its promise."""
@@ -144,31 +144,29 @@ class Applications:
     def commit_group(
         self, app: str, version: int, prefix: bytes, *xids: Xid, query: str = ""
     ) -> Grouped:
-        result = self.ask(
-            lambda o, r: branching.CommitGroup(o, r, app, query, version, prefix, xids)
-        )
+        result = self.ask(lambda o, r: xa.CommitGroup(o, r, app, query, version, prefix, xids))
         assert isinstance(result, Grouped)
         return result
 
     def rollback_group(self, prefix: bytes, *, final: bool = False) -> int:
-        return int(self.ask(lambda o, r: branching.RollbackGroup(o, r, prefix, final)))
+        return int(self.ask(lambda o, r: xa.RollbackGroup(o, r, prefix, final)))
 
     def forget_group(self, app: str) -> None:
-        self.ask(lambda o, r: branching.ForgetGroup(o, r, app))
+        self.ask(lambda o, r: xa.ForgetGroup(o, r, app))
 
     def enlist(self, tx: int, gtrid: bytes, partner: str = "db") -> None:
-        self.ask(lambda o, r: branching.Enlist(o, r, tx, gtrid, partner))
+        self.ask(lambda o, r: xa.Enlist(o, r, tx, gtrid, partner))
 
     def decision(self, gtrid: bytes) -> Decision:
-        result = self.ask(lambda o, r: branching.AskDecision(o, r, gtrid))
+        result = self.ask(lambda o, r: xa.AskDecision(o, r, gtrid))
         assert isinstance(result, Decision)
         return result
 
     def leave_decision(self, gtrid: bytes) -> None:
-        self.ask(lambda o, r: branching.LeaveDecision(o, r, gtrid))
+        self.ask(lambda o, r: xa.LeaveDecision(o, r, gtrid))
 
     def decision_done(self, gtrid: bytes) -> None:
-        self.ask(lambda o, r: branching.DecisionDone(o, r, gtrid))
+        self.ask(lambda o, r: xa.DecisionDone(o, r, gtrid))
 
     def receive(self, queue: str, *, tx: int = 0, count: int = 1, wait_s: float = 0) -> Batch:
         until = self.world.now_us + int(wait_s * 1e6) if wait_s else 0

@@ -26,8 +26,8 @@ from typing import Any
 
 from onceq.client.opening import connect
 from onceq.client.sync import QueueManager
-from onceq.core import inputs
-from onceq.core.state import Identity
+from onceq.core.inputs import inputs
+from onceq.core.state.state import Identity
 from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
 from onceq.model.identity import guid_text

@@ -8,8 +8,8 @@ from onceq.client.link import Greeting
 from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.client.unit import Unit
-from onceq.core import inputs, places
-from onceq.core.places import Seek
+from onceq.core.inputs import inputs, single_messages
+from onceq.core.inputs.single_messages import Seek
 from onceq.errors import OnceqError
 from onceq.service.requests import to_input
 from tests.conformance.applications import Applications
@@ -48,16 +48,16 @@ def body(qm: Applications, queue: str, how: Seek, lookup: int = 0, **more: Any) 
 def move(
     qm: Applications, queue: str, lookup: int, to: str, *, tx: int = 0, handle: int = 0
 ) -> Any:
-    return qm.ask(lambda o, r: places.MoveMessage(o, r, queue, to, lookup, tx, handle))
+    return qm.ask(lambda o, r: single_messages.MoveMessage(o, r, queue, to, lookup, tx, handle))
 
 
 def reject(qm: Applications, queue: str, tx: int, *lookups: int, keep: bool = False) -> None:
-    qm.ask(lambda o, r: places.Reject(o, r, queue, tx, lookups, keep))
+    qm.ask(lambda o, r: single_messages.Reject(o, r, queue, tx, lookups, keep))
 
 
 def cursor(qm: Applications, queue: str, access: inputs.Access = inputs.Access.RECEIVE) -> int:
     handle = qm.open(queue, access).handle
-    result = qm.ask(lambda o, r: places.OpenCursor(o, r, handle))
+    result = qm.ask(lambda o, r: single_messages.OpenCursor(o, r, handle))
     assert isinstance(result, int)
     return result
 

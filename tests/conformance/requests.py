@@ -10,9 +10,9 @@ from typing import Any
 
 from onceq.client.link import result_of
 from onceq.client.results import Batch
-from onceq.core import branching, inputs, places
 from onceq.core.decision import Grouped, Opened, Outcome, Sent
-from onceq.core.directory import EditDirectory
+from onceq.core.inputs import inputs, single_messages, xa
+from onceq.core.inputs.directory import EditDirectory
 from onceq.errors import OnceqError
 from onceq.model.branch import Decision, Vote
 from onceq.model.run import Run
@@ -38,7 +38,7 @@ def request_frame(request: int, item: inputs.Input, now_us: int) -> bytes:
 
 def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
     runs: list[Run] = []
-    if isinstance(item, branching.PrepareBranch):
+    if isinstance(item, xa.PrepareBranch):
         xid = item.xid
         return Code.PREPARE, frames.PrepareHead(
             item.transaction, xid.format_id, xid.gtrid, xid.bqual, _heads(item.items)
@@ -86,15 +86,15 @@ def _plain(item: Any) -> tuple[int, object]:
         inputs.Abort: lambda i: (Code.ABORT, frames.Number(i.transaction)),
         inputs.Remove: lambda i: (
             Code.REMOVE, frames.RemoveHead(i.queue, i.transaction, i.first, i.last)),
-        places.OpenCursor: lambda i: (Code.CURSOR, frames.Number(i.handle)),
-        places.CloseCursor: lambda i: (Code.UNCURSOR, frames.Number(i.cursor)),
-        places.MoveMessage: lambda i: (
+        single_messages.OpenCursor: lambda i: (Code.CURSOR, frames.Number(i.handle)),
+        single_messages.CloseCursor: lambda i: (Code.UNCURSOR, frames.Number(i.cursor)),
+        single_messages.MoveMessage: lambda i: (
             Code.MOVE, frames.MoveHead(i.queue, i.to, i.lookup, i.transaction, i.handle)),
-        places.Reject: lambda i: (
+        single_messages.Reject: lambda i: (
             Code.REJECT, frames.RejectHead(i.queue, i.transaction, list(i.lookups), i.keep)),
-        places.Claim: lambda i: (
+        single_messages.Claim: lambda i: (
             Code.CLAIM, frames.ClaimHead(i.queue, i.transaction, list(i.ranges))),
-        places.Fetch: lambda i: (
+        single_messages.Fetch: lambda i: (
             Code.FETCH, frames.FetchHead(i.queue, i.transaction, i.first, i.last, i.bytes_max)),
         inputs.CancelReceive: lambda i: (Code.CANCEL, frames.Number(i.waiting)),
         inputs.AskOutcome: lambda i: (
@@ -124,22 +124,22 @@ def _verb(name: str, transaction: Any = None, how: Any = None) -> Any:
 
 
 _BRANCHES: dict[type, Any] = {
-    branching.StartBranch: _verb("start", lambda i: i.transaction, lambda i: i.how),
-    branching.EndBranch: _verb("end", lambda i: i.transaction, lambda i: i.how),
-    branching.CommitBranch: _verb("commit", None, lambda i: i.one_phase),
-    branching.RollbackBranch: _verb("rollback"),
-    branching.ForgetBranch: _verb("forget"),
-    branching.Enlist: lambda i: (
+    xa.StartBranch: _verb("start", lambda i: i.transaction, lambda i: i.how),
+    xa.EndBranch: _verb("end", lambda i: i.transaction, lambda i: i.how),
+    xa.CommitBranch: _verb("commit", None, lambda i: i.one_phase),
+    xa.RollbackBranch: _verb("rollback"),
+    xa.ForgetBranch: _verb("forget"),
+    xa.Enlist: lambda i: (
         Code.DECIDE, frames.DecideHead("enlist", i.transaction, i.gtrid, i.partner)),
-    branching.AskDecision: lambda i: (Code.DECIDE, frames.DecideHead("ask", 0, i.gtrid)),
-    branching.LeaveDecision: lambda i: (Code.DECIDE, frames.DecideHead("leave", 0, i.gtrid)),
-    branching.DecisionDone: lambda i: (Code.DECIDE, frames.DecideHead("done", 0, i.gtrid)),
-    branching.CommitGroup: lambda i: (Code.GROUP, frames.GroupHead(
+    xa.AskDecision: lambda i: (Code.DECIDE, frames.DecideHead("ask", 0, i.gtrid)),
+    xa.LeaveDecision: lambda i: (Code.DECIDE, frames.DecideHead("leave", 0, i.gtrid)),
+    xa.DecisionDone: lambda i: (Code.DECIDE, frames.DecideHead("done", 0, i.gtrid)),
+    xa.CommitGroup: lambda i: (Code.GROUP, frames.GroupHead(
         "commit", i.app, i.query, i.version, i.prefix, [(x.gtrid, x.bqual) for x in i.xids])),
-    branching.RollbackGroup: lambda i: (
+    xa.RollbackGroup: lambda i: (
         Code.GROUP,
         frames.GroupHead("close" if i.final else "rollback", "", "", 0, i.prefix, [])),
-    branching.ForgetGroup: lambda i: (
+    xa.ForgetGroup: lambda i: (
         Code.GROUP, frames.GroupHead("forget", i.app, "", 0, b"", [])),
 }  # fmt: skip
 

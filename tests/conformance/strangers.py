@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.errors import OnceqError
 from onceq.service.config import SOCKET
 from onceq.wire.app import frames

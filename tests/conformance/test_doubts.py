@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from onceq.client.results import Batch
-from onceq.core import inputs
-from onceq.core.records import Setup
+from onceq.core.inputs import inputs
+from onceq.core.state.records import Setup
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.settle import Inquiry, parse_settling
 from onceq.testing.relay import Passing, faithful

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.errors import ReceiveTimeout, RolledBackByTime, TransactionOver, UnknownBranch
 from onceq.model.branch import Leave, Vote
 from onceq.model.xid import Xid, make_gtrid

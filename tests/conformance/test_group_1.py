@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import inputs
 from onceq.core.decision import Outcome
-from onceq.core.places import Seek
+from onceq.core.inputs import inputs
+from onceq.core.inputs.single_messages import Seek
 from onceq.errors import (
     BodyTooLarge,
     IllegalPropertySize,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import Access, Remove, Share
+from onceq.core.inputs.inputs import Access, Remove, Share
 from onceq.errors import (
     IllegalPathName,
     QueueNotFound,

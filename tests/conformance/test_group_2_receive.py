@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.core.inputs import Receive
-from onceq.core.places import Seek
+from onceq.core.inputs.inputs import Receive
+from onceq.core.inputs.single_messages import Seek
 from onceq.errors import QueueNotFound, TransactionUsage
 from tests.conformance.reading import code_of, cursor, seek
 from tests.conformance.world import Node, World, Worlds

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.filter import Judgment, Verdict, judge
+from onceq.core.transfer.filter import Judgment, Verdict, judge
 from onceq.testing.tap import names_end
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import World, Worlds

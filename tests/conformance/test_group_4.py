@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.errors import (
     IllegalFormatName,
     InsufficientResources,

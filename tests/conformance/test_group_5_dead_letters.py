@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.errors import (
     BadDeadLetterQueue,
     BodyTooLarge,

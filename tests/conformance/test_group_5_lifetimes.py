@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.errors import ReceiveTimeout
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text

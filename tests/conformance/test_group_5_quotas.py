@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core import quota
+from onceq.core.send import quota
 from onceq.errors import InsufficientResources, SendFailed
 from tests.conformance.world import World, Worlds, fast
 

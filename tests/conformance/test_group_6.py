@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import Access, Receive, Share
-from onceq.core.places import Seek
+from onceq.core.inputs.inputs import Access, Receive, Share
+from onceq.core.inputs.single_messages import Seek
 from onceq.errors import OperationCancelled, QueueDeleted, ReceiveTimeout
 from onceq.model.message import Acknowledge, Journal
 from tests.conformance.one_queue import (

@@ -153,7 +153,7 @@ def test_strangers_cannot_use_up_the_outgoing_queues(
     a, b = world["A"], world["B"]
     a.once(Q, b"one", journal=Journal.DEADLETTER)
     world.run(3)
-    monkeypatch.setattr("onceq.core.resolve.OUTGOING_QUEUES_MAX", 1)
+    monkeypatch.setattr("onceq.core.names.resolve.OUTGOING_QUEUES_MAX", 1)
     kind, entity = requests(world, "A")[0]
     own, stranger = a.look("status").id.encode(), b"7" * 8 + a.look("status").id[8:].encode()
     other = entity.replace(own, stranger).replace(b"http://a/", b"http://c/")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onceq.client.why import why
-from onceq.core import inputs
-from onceq.core.management import STATES
+from onceq.core.inputs import inputs
+from onceq.core.management.msmq_names import STATES
 from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.service.api import plain

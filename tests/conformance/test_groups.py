@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import groups
+from onceq.core.transaction import groups
 from onceq.errors import (
     CommittedByHand,
     GroupIncomplete,

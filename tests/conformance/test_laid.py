@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import branches
+from onceq.core.transaction import xa_branch
 from onceq.model.branch import Vote
 from onceq.model.message import Journal
 from onceq.model.xid import Xid
@@ -198,7 +198,7 @@ def test_a_branch_of_an_older_store_is_committed_all_the_same(
 ) -> None:
     a = world["A"]
     with monkeypatch.context() as patch:
-        patch.setattr(branches, "lay", lambda desk, tx: ([], 0, 0))
+        patch.setattr(xa_branch, "lay", lambda desk, tx: ([], 0, 0))
         assert a.promise(ONE, item(OUT, b"1", b"2"), item(OTHER, b"3")) is Vote.PREPARED
     a.crash()
     a.start()

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from onceq.client.why import why
-from onceq.core.clashes import AHEAD
+from onceq.core.peers.duplicate_identity import AHEAD
 from onceq.model.message import Journal
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.testing.disk import SimFiles

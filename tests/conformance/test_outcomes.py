@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import outcomes
 from onceq.core.decision import Outcome
-from onceq.core.inputs import Commit
+from onceq.core.inputs.inputs import Commit
+from onceq.core.state import commit_outcomes
 from onceq.errors import InsufficientResources, TransactionOver
 from onceq.model.identity import TransactionId
 from tests.conformance.world import START_S, Worlds, item
@@ -22,7 +22,7 @@ def made_up(n: int, began_s: int = START_S) -> TransactionId:
 def test_outcomes_of_made_up_sessions_are_bounded_and_stay_true(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outcomes, "FENCES_MAX", 20)
+    monkeypatch.setattr(commit_outcomes, "FENCES_MAX", 20)
     a = worlds("A")["A"]
     a.create("q")
     for n in range(20):

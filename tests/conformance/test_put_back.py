@@ -7,11 +7,11 @@ from dataclasses import asdict
 import pytest
 
 from onceq.client.why import why
-from onceq.core.clashes import MORE
-from onceq.core.holding import PutBack
-from onceq.core.snapshot import restore, snapshot
-from onceq.core.state import State
-from onceq.core.undone import CAME, SENT
+from onceq.core.inputs.backup import PutBack
+from onceq.core.peers.duplicate_identity import MORE
+from onceq.core.peers.undone_restores import CAME, SENT
+from onceq.core.state.snapshot import restore, snapshot
+from onceq.core.state.state import State
 from onceq.testing.comparing import differences
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceq.core import inputs, resolve, strangers
+from onceq.core.inputs import inputs
+from onceq.core.names import resolve
+from onceq.core.peers import strangers
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
 from onceq.model.message import Acknowledge, Journal

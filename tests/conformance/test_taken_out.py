@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.errors import TransactionUsage
 from onceq.model.message import Journal
 from tests.conformance.test_what_left import (

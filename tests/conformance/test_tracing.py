@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.client.results import Batch
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.errors import QueueNotFound
 from onceq.model.identity import guid_text
 from onceq.packet.headers import headers

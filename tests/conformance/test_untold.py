@@ -12,9 +12,9 @@ import pytest
 
 from onceq.client.letters import CAUSES
 from onceq.client.why import why
-from onceq.core.holding import PutBack
-from onceq.core.places import Claim
-from onceq.core.undone import CAME
+from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.single_messages import Claim
+from onceq.core.peers.undone_restores import CAME
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Journal

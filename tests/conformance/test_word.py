@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from onceq.client.why import stream_why, why
-from onceq.core import amending, inputs
-from onceq.core.standing import AcceptClock, ForgetPeer, ResetStream
+from onceq.core.inputs import inputs
+from onceq.core.inputs.peers import AcceptClock, ForgetPeer, ResetStream
+from onceq.core.management import peer_operations
 from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
@@ -495,7 +496,7 @@ def test_which_clocks_can_be_accepted(world: World, monkeypatch: pytest.MonkeyPa
         accept(world, guid_text(b"stranger%08d" % 1)[:8])
     with pytest.raises(InvalidParameter, match="say why"):
         accept(world, guid_text(b"stranger%08d" % 299), reason=" ")
-    monkeypatch.setattr(amending, "CLOCKS_AHEAD_MAX", 1)
+    monkeypatch.setattr(peer_operations, "CLOCKS_AHEAD_MAX", 1)
     accept(world, guid_text(b"stranger%08d" % 299))
     with pytest.raises(InsufficientResources):
         accept(world, guid_text(b"stranger%08d" % 298))

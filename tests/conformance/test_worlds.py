@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.core.state import Identity
+from onceq.core.state.state import Identity
 from onceq.errors import InDoubt, ServiceNotAvailable, StorageFailure
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore

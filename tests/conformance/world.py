@@ -16,9 +16,9 @@ from random import Random
 from typing import Any
 
 from onceq.client.results import Batch
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
+from onceq.core.state.state import Identity
 from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames

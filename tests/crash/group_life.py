@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from onceq.client.results import Batch
-from onceq.core import branching, inputs
 from onceq.core.decision import Grouped
+from onceq.core.inputs import inputs, xa
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
+from onceq.core.state.state import Identity
 from onceq.errors import OnceqError
 from onceq.model.limits import Settings
 from onceq.model.message import Properties
@@ -114,17 +114,15 @@ class GroupLife:
     def _task(self, version: int, task: int, token: bytes) -> Xid:
         xid = group_xid(_prefix(version), token, str(task))
         number = next(self.numbers)
-        self.ask(lambda o, r: branching.StartBranch(o, r, number, xid))
+        self.ask(lambda o, r: xa.StartBranch(o, r, number, xid))
         item = inputs.SendItem(QUEUE, Properties(), Run.of(bodies_of(version, task)))
-        self.ask(lambda o, r: branching.PrepareBranch(o, r, xid, number, (item,)))
+        self.ask(lambda o, r: xa.PrepareBranch(o, r, xid, number, (item,)))
         return xid
 
     def commit(self, version: int, xids: list[Xid]) -> Grouped:
         self.asked = max(self.asked, version)
         result = self.ask(
-            lambda o, r: branching.CommitGroup(
-                o, r, APP, "query", version, _prefix(version), tuple(xids)
-            )
+            lambda o, r: xa.CommitGroup(o, r, APP, "query", version, _prefix(version), tuple(xids))
         )
         assert isinstance(result, Grouped)
         self.told = max(self.told, version)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core import groups
-from onceq.core.branching import CommitGroup
-from onceq.core.desk import Desk
-from onceq.core.group_table import Groups
+from onceq.core.inputs.xa import CommitGroup
+from onceq.core.state.group_table import Groups
+from onceq.core.step.step import Desk
+from onceq.core.transaction import groups
 from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan, Torn
 from tests.crash.group_life import GroupLife, images

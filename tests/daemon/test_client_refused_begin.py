@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.core import transaction, units
-from onceq.core.inputs import Abort, Begin, Commit, OwnerGone
+from onceq.core.inputs.inputs import Abort, Begin, Commit, OwnerGone
+from onceq.core.step import open_units
+from onceq.core.transaction import unit_of_work
 from onceq.errors import InsufficientResources, TransactionOver
 from tests.conformance.world import World, item
 
@@ -18,7 +19,7 @@ T = r"private$\orders"
 def test_the_reason_is_told_with_the_first_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "OPEN_TRANSACTIONS_MAX", 1)
+    monkeypatch.setattr(unit_of_work, "OPEN_TRANSACTIONS_MAX", 1)
     with onceq.open(tmp_path / "a", name="ALPHA", create=True) as qm:
         qm.create_queue(T, transactional=True)
         qm.send_many(T, [b"1", b"2"], transactional=True)
@@ -36,8 +37,8 @@ def test_the_reason_is_told_with_the_first_request(
 
 
 def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction, "OPEN_TRANSACTIONS_MAX", 1)
-    monkeypatch.setattr(units, "REFUSED_MAX", 3)
+    monkeypatch.setattr(unit_of_work, "OPEN_TRANSACTIONS_MAX", 1)
+    monkeypatch.setattr(open_units, "REFUSED_MAX", 3)
     a = World("A")["A"]
     a.create("q")
     assert a.engine is not None

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onceq.client.link import result_of
-from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
+from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.state import Identity
 from onceq.errors import MalformedPacket
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run

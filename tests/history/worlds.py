@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onceq.core.state import Identity
+from onceq.core.state.state import Identity
 from onceq.history.columns import FOLDER, META, Span, span_of
 from onceq.history.keeper import Keeper
 from onceq.model.limits import Settings

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from onceq.core import groups
-from onceq.core.desk import Desk, Transaction
-from onceq.core.group_table import Groups
-from onceq.core.promised import undo_promised
+from onceq.core.state.group_table import Groups
+from onceq.core.step.step import Desk, Transaction
+from onceq.core.transaction import groups
+from onceq.core.transaction.second_phase import undo_promised
 from tests.planted.mistakes import Mistake
 
 

@@ -28,26 +28,19 @@ from typing import Any
 
 import pytest
 
-from onceq.core import (
-    acknowledge,
-    arrival,
-    branches,
-    ending,
-    graves,
-    manager,
-    moving,
-    outgoing,
-    poison,
-    transaction,
-)
-from onceq.core.change_builder import ChangeBuilder
+from onceq.core import manager
 from onceq.core.decision import Decision
-from onceq.core.desk import Desk, Timer
-from onceq.core.filter import Judgment, Verdict, judge
+from onceq.core.ending import acknowledgments, dead_letters, ending
+from onceq.core.inputs.single_messages import MoveMessage, Reject
 from onceq.core.manager import _RINGS, Manager
-from onceq.core.places import MoveMessage, Reject
-from onceq.core.records import Change, Move, Op
-from onceq.core.state import ACKS_OWED, DEAD_XACT, State
+from onceq.core.receive import move_message, poison
+from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.state import ACKS_OWED, DEAD_XACT, State
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Timer
+from onceq.core.transaction import unit_of_work, xa_branch
+from onceq.core.transfer import arrival, outgoing_queue
+from onceq.core.transfer.filter import Judgment, Verdict, judge
 from onceq.errors import StorageFailure
 from onceq.model.classes import MessageClass
 from onceq.model.directory import Snapshot
@@ -159,7 +152,7 @@ def acks_by_number(patch: pytest.MonkeyPatch) -> None:
         current = getattr(holder, "stream", ack.stream)
         original(desk, replace(ack, stream=current))
 
-    original = outgoing.order_acked
+    original = outgoing_queue.order_acked
     patch.setattr(arrival, "order_acked", order_acked)
 
 
@@ -182,7 +175,7 @@ def always_not_delivered(patch: pytest.MonkeyPatch) -> None:
         waiting.transmitted = sent
 
     original = ending.gave_up
-    patch.setattr(outgoing, "gave_up", gave_up)
+    patch.setattr(outgoing_queue, "gave_up", gave_up)
 
 
 def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
@@ -203,8 +196,8 @@ def told_twice(patch: pytest.MonkeyPatch) -> None:
         original(mail, packet, reason)
         original(mail, packet, reason)
 
-    original = acknowledge._acknowledge
-    patch.setattr(acknowledge, "_acknowledge", twice)
+    original = acknowledgments._acknowledge
+    patch.setattr(acknowledgments, "_acknowledge", twice)
 
 
 def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
@@ -226,13 +219,13 @@ def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
     def copy(build: ChangeBuilder, queue: Any, move: Move) -> Any:
         return original(build, queue, move) if move.count == 1 else ()
 
-    original = graves.journal_copy
+    original = dead_letters.journal_copy
     patch.setattr(ending, "journal_copy", copy)
 
 
 def own_grave_ignored(patch: pytest.MonkeyPatch) -> None:
     """The dead-letter queue that a sender names is not looked at."""
-    patch.setattr(graves, "own_or_system", lambda desk, number, size, **more: DEAD_XACT)
+    patch.setattr(dead_letters, "own_or_system", lambda desk, number, size, **more: DEAD_XACT)
 
 
 def rejected_is_received(patch: pytest.MonkeyPatch) -> None:
@@ -259,7 +252,7 @@ def moved_for_nothing(patch: pytest.MonkeyPatch) -> None:
         else:
             original(desk, item)
 
-    original = moving.move
+    original = move_message.move
     made_before = Manager.__init__
 
     def made(self: Manager, *arguments: Any, **more: Any) -> None:
@@ -309,11 +302,11 @@ def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
 def backwards(patch: pytest.MonkeyPatch) -> None:
     """14: the messages of a transaction are numbered in the wrong order."""
 
-    def add_puts(build: ChangeBuilder, sends: list[Any], *, transaction: int) -> int:
-        return original(build, sends[::-1], transaction=transaction)
+    def add_puts(build: ChangeBuilder, sends: list[Any], *, unit_of_work: int) -> int:
+        return original(build, sends[::-1], transaction=unit_of_work)
 
-    original = transaction.add_puts
-    patch.setattr(transaction, "add_puts", add_puts)
+    original = unit_of_work.add_puts
+    patch.setattr(unit_of_work, "add_puts", add_puts)
 
 
 def given_back_uncounted(patch: pytest.MonkeyPatch) -> None:
@@ -335,8 +328,8 @@ def locks_forgotten(patch: pytest.MonkeyPatch) -> None:
             del tx.receives[1:]
         original(desk, item)
 
-    original = transaction.commit
-    patch.setattr(transaction, "commit", commit)
+    original = unit_of_work.commit
+    patch.setattr(unit_of_work, "commit", commit)
 
 
 def sync_tried_again(patch: pytest.MonkeyPatch) -> None:
@@ -413,14 +406,14 @@ def promises_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
     """21: what a prepared branch has received is free again after a restart."""
-    restore = branches.restore
+    restore = xa_branch.restore
 
     def loose(desk: Desk) -> None:
         restore(desk)
         for tx in desk.branches.values():
             tx.receives = []
 
-    patch.setattr(branches, "restore", loose)
+    patch.setattr(xa_branch, "restore", loose)
 
 
 MISTAKES: dict[str, Mistake] = {

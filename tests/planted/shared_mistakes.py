@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from onceq.core import transaction
-from onceq.core.branch_table import Branches
-from onceq.core.desk import Desk
-from onceq.core.records import Change
+from onceq.core.state.branch_table import Branches
+from onceq.core.state.records import Change
+from onceq.core.step.step import Desk
+from onceq.core.transaction import unit_of_work
 from onceq.errors import InDoubt, OnceqError
 from onceq.model.branch import Decision, Vote
 from onceq.partners import deciding
@@ -127,7 +127,7 @@ def open_taken_for_aborted(patch: pytest.MonkeyPatch) -> None:
 
 def decision_unrecorded(patch: pytest.MonkeyPatch) -> None:
     """The commit record does not say for whom it decides."""
-    patch.setattr(transaction, "Marks", lambda **given: None)
+    patch.setattr(unit_of_work, "Marks", lambda **given: None)
 
 
 def decisions_left_out(patch: pytest.MonkeyPatch) -> None:

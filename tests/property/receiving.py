@@ -8,10 +8,10 @@ from array import array
 from dataclasses import dataclass
 from typing import Any
 
-from onceq.core import inputs
 from onceq.core.decision import Transmit
-from onceq.core.lives import ENTROPY_BYTES
+from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
+from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from onceq.core import inputs, outgoing
-from onceq.core.chunk import AVAILABLE
 from onceq.core.decision import Handed
-from onceq.core.items import SendItem
-from onceq.core.lives import ENTROPY_BYTES
+from onceq.core.inputs import inputs
+from onceq.core.inputs.batch import SendItem
 from onceq.core.manager import Manager
-from onceq.core.records import Change, decode
-from onceq.core.state import DEAD_LETTER, DEAD_XACT, JOURNAL
+from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.records import Change, decode
+from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, JOURNAL
+from onceq.core.transfer import outgoing_queue
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
@@ -243,6 +244,6 @@ def _at_source(queue: str, journal: int, reason: int, quiet: bool) -> frozenset[
     state = core.manager.state
     (far,) = state.outgoing.values()
     ack = FinalAck(b"B" * 16, reason, far.stream, 1, 0, IDENTITY.guid, 1)
-    outgoing.final_acked(core.manager._desk, ack)
+    outgoing_queue.final_acked(core.manager._desk, ack)
     held = {"dead at source": DEAD_XACT, "journal at source": JOURNAL}
     return frozenset(what for what, number in held.items() if len(state.holders[number]))

@@ -15,8 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from onceq.core import inputs, places, snapshot
-from onceq.core.state import State
+from onceq.core.inputs import inputs, single_messages
+from onceq.core.state import snapshot
+from onceq.core.state.state import State
 from onceq.errors import OnceqError
 from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Journal
@@ -119,7 +120,7 @@ class Histories(RuleBasedStateMachine):
         found = self.ask(self.a, lambda o, r: inputs.Receive(o, r, queue, peek=True))
         if found is not None:
             at = found.lookup_ids[0]
-            self.ask(self.a, lambda o, r: places.MoveMessage(o, r, queue, to, at, 0))
+            self.ask(self.a, lambda o, r: single_messages.MoveMessage(o, r, queue, to, at, 0))
 
     @rule(back=st.integers(1, 3))
     def from_afar(self, back: int) -> None:
@@ -305,7 +306,7 @@ def busy() -> Node:
     # What was moved, given back, rejected, is held, is express.
     a.once(inside, *(b"%d" % n for n in range(5)))
     at = a.messages(inside).lookup_ids[0]
-    a.ask(lambda o, r: places.MoveMessage(o, r, inside, inside + ";aside", at, 0))
+    a.ask(lambda o, r: single_messages.MoveMessage(o, r, inside, inside + ";aside", at, 0))
     a.receive(inside, tx=(tx := a.begin()), count=2)
     a.abort(tx)
     a.receive(inside, tx=a.begin())

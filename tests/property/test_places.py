@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from onceq.core import inputs, places
 from onceq.core.decision import Handed, Opened
-from onceq.core.lives import ENTROPY_BYTES
+from onceq.core.inputs import inputs, single_messages
 from onceq.core.manager import Manager
+from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import OnceqError
 from onceq.model.limits import Settings
 from onceq.model.message import Properties
@@ -81,7 +81,7 @@ class Applications:
 
     def receive(self) -> None:
         tx, name, count = self.tx(), self.rng.choice(NAMES), self.rng.randrange(1, 5)
-        seek = self.rng.choice([places.Seek.CURRENT, *places.Seek])
+        seek = self.rng.choice([single_messages.Seek.CURRENT, *single_messages.Seek])
         lookup = self.lookup(name) if seek or self.rng.random() < 0.5 else 0
         show = bool(tx and lookup and self.rng.random() < 0.3)
         self.core.ask(
@@ -93,7 +93,7 @@ class Applications:
     def move(self) -> None:
         tx, name, to = self.tx(), self.rng.choice(NAMES), self.rng.choice(NAMES)
         lookup = self.lookup(name)
-        self.core.ask(lambda o, r: places.MoveMessage(o, r, name, to, lookup, tx))
+        self.core.ask(lambda o, r: single_messages.MoveMessage(o, r, name, to, lookup, tx))
 
     def reject(self) -> None:
         tx = self.tx()
@@ -101,14 +101,16 @@ class Applications:
         if isinstance(held, Handed):
             chosen = tuple(held.lookups[:1])
             keep = self.rng.random() < 0.5
-            self.core.ask(lambda o, r: places.Reject(o, r, Q, tx, chosen, keep))
+            self.core.ask(lambda o, r: single_messages.Reject(o, r, Q, tx, chosen, keep))
 
     def claim(self) -> None:
         tx = self.tx()
         first = self.lookup(Q)
-        claimed = self.core.ask(lambda o, r: places.Claim(o, r, Q, tx, ((first, first + 1),)))
+        claimed = self.core.ask(
+            lambda o, r: single_messages.Claim(o, r, Q, tx, ((first, first + 1),))
+        )
         if not isinstance(claimed, OnceqError) and tx:
-            got = self.core.ask(lambda o, r: places.Fetch(o, r, Q, tx, first, first + 1))
+            got = self.core.ask(lambda o, r: single_messages.Fetch(o, r, Q, tx, first, first + 1))
             assert isinstance(got, Handed)
             assert list(got.lookups) == [first, first + 1]
 
@@ -121,14 +123,14 @@ class Applications:
         opened = self.core.ask(lambda o, r: inputs.OpenQueue(o, r, name, inputs.Access(access)))
         assert isinstance(opened, Opened)
         self.handles.append(opened.handle)
-        made = self.core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+        made = self.core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
         if isinstance(made, int):
             self.cursors.append((name, made))
 
     def cursor(self) -> None:
         if self.cursors:
             name, number = self.rng.choice(self.cursors)
-            seek, peek = self.rng.choice(list(places.Seek)), self.rng.random() < 0.7
+            seek, peek = self.rng.choice(list(single_messages.Seek)), self.rng.random() < 0.7
             self.core.ask(
                 lambda o, r: inputs.Receive(o, r, name, peek=peek, seek=seek, cursor=number)
             )

@@ -11,10 +11,10 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 
 import pyarrow as pa
 
-from onceq.core import inputs
-from onceq.core.directory import DirectoryChanged
-from onceq.core.items import SendItem
-from onceq.core.records import Change, decode
+from onceq.core.inputs import inputs
+from onceq.core.inputs.batch import SendItem
+from onceq.core.inputs.directory import DirectoryChanged
+from onceq.core.state.records import Change, decode
 from onceq.errors import OnceqError
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
 from onceq.model.identity import guid_text

@@ -16,10 +16,11 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import numpy as np
 import pyarrow as pa
 
-from onceq.core import inputs, outgoing
-from onceq.core.holders import TRANSACTIONAL_LANE
-from onceq.core.items import SendItem
-from onceq.core.records import Change, decode
+from onceq.core.inputs import inputs
+from onceq.core.inputs.batch import SendItem
+from onceq.core.state.queues import TRANSACTIONAL_LANE
+from onceq.core.state.records import Change, decode
+from onceq.core.transfer import outgoing_queue
 from onceq.model.message import PLAIN
 from onceq.model.names import parse_format_name
 from onceq.model.run import Run
@@ -97,7 +98,7 @@ class Sender:
                 rank = self.rng.choice((*range(len(streams)), len(streams) - 1))
                 number = self.rng.choice((last, last, last + 1, self.rng.randint(1, last)))
                 ack = OrderAck(b"B" * 16, streams[rank], number)
-                outgoing.order_acked(self.core.manager._desk, ack)
+                outgoing_queue.order_acked(self.core.manager._desk, ack)
                 told.append((queue, rank, number))
         return told
 

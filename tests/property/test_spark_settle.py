@@ -14,8 +14,8 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import numpy as np
 import pyarrow as pa
 
-from onceq.core.acknowledge import INSECURE
-from onceq.core.wishes import SYSTEM_NAMES
+from onceq.core.ending.acknowledgments import INSECURE
+from onceq.core.ending.report_flags import SYSTEM_NAMES
 from onceq.model.limits import Settings
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.time import NEVER_S

@@ -52,7 +52,7 @@ class Ban:
 
 BANS = (
     Ban(("pickle", "pickle.", "marshal", "marshal.", "shelve", "shelve."),
-        "it runs what it reads; use the codecs of wire/ and core/records.py"),
+        "it runs what it reads; use the codecs of wire/ and core/state/records.py"),
     Ban(("eval",), "eval runs text; parse it"),
     Ban(("exec",), "exec runs text"),
     Ban(("yaml.load", "yaml.unsafe_load"), "use tomllib"),

@@ -69,7 +69,7 @@ def init(
     Raises:
         StoreExists, ConfigurationError: The directory or an option cannot be used.
     """
-    from onceq.core.state import Identity
+    from onceq.core.state.state import Identity
     from onceq.service import config, directory
 
     path = os.path.abspath(path)
@@ -140,7 +140,7 @@ def backup_of_cut(target: str, cut: Mapping[str, Any], id: str) -> Backup:
         cut: As it has answered.
         id: GUID of the queue manager that is talked to.
     """
-    from onceq.core.state import Identity
+    from onceq.core.state.state import Identity
     from onceq.service.config import FILE
     from onceq.store.backup import Backup
     from onceq.store.contract import Cut
@@ -178,7 +178,7 @@ def backup(path: str, target: str, *, progress: Progress | None = None) -> Backu
         NotAStore, DamagedRecord: It cannot be read.
         ConfigurationError, NoSpace: The target cannot be used.
     """
-    from onceq.core.state import Identity
+    from onceq.core.state.state import Identity
     from onceq.service.clock import SystemClock
     from onceq.service.config import FILE
     from onceq.store.backup import Backup, cut_of_stopped

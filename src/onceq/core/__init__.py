@@ -1,1 +1,22 @@
-"""The queue manager as a pure state machine: no clock, no randomness, no I/O."""
+"""The queue manager as a pure state machine: no clock, no randomness, no I/O.
+
+``core/manager.py`` hands each input to the rule for it. The rules stand in rooms, from the ground
+up; a module imports from its own room and from rooms below, which a check holds:
+
+=============  ====================================================================================
+``inputs``     everything that can happen to a queue manager, as values
+``decision``   what a step decides: records first, only then actions
+``state``      what is durable: tables that records alone change, records and checkpoints as bytes
+``step``       one step at work: the state, what is running, the change under construction
+``names``      from names to queues, and names as packets have them
+``peers``      who another manager is, whose word counts, and what it is told besides messages
+``ending``     how a message ends: dead letters, journals, acknowledgments, trace reports
+``send``       a send: checked, resolved, turned into packets
+``receive``    taking messages out of queues, looking at them, moving them between subqueues
+``transaction``  units of work, branches of XA transactions, groups of branches
+``transfer``   exactly-once delivery: outgoing queues, sessions, arrival, doubts
+``management`` what operators see and do
+``restart``    what follows from a restart
+``manager``    the table of rules
+=============  ====================================================================================
+"""

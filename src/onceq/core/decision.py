@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from onceq.core.places import Pick
+from onceq.core.inputs.single_messages import Pick
 from onceq.model.directory import Computer, DistributionList, PublicQueue
 from onceq.model.run import Buffer, Extent
 
@@ -184,7 +184,7 @@ class Transmit:
             the number before it (EOD-6, EOD-7).
         renumber: (byte offset of the first, how many packets, stream, number and previous number
             to write into that; each further one has the next): what has moved to another stream
-            (``core/stranded.py``).
+            (``core/transfer/stranded.py``).
         more: Whether the core has more for this session when there is more room.
         before: (outgoing queue, lane, counter): up to where each had been transmitted before.
     """

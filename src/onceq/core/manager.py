@@ -12,60 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop
 from typing import Any
 
-from onceq.core import (
-    acknowledge,
-    amending,
-    arrival,
-    branches,
-    claims,
-    cursors,
-    damage,
-    damage_views,
-    doubts,
-    forgotten,
-    groups,
-    handles,
-    moving,
-    naming,
-    operate,
-    order_acks,
-    outgoing,
-    peers,
-    poison,
-    putting_back,
-    receive,
-    snapshot,
-    sparse,
-    stranded,
-    subqueues,
-    taking_out,
-    transaction,
-    transmit,
-    undecided,
-    untold,
-    views,
-)
-from onceq.core.branching import (
-    AskDecision,
-    CommitBranch,
-    CommitGroup,
-    DecisionDone,
-    EndBranch,
-    Enlist,
-    ForgetBranch,
-    ForgetGroup,
-    LeaveDecision,
-    PrepareBranch,
-    RollbackBranch,
-    RollbackGroup,
-    StartBranch,
-)
 from onceq.core.decision import Decision
-from onceq.core.desk import Desk, Timer
-from onceq.core.directory import DirectoryChanged, EditDirectory
-from onceq.core.holders import Outgoing, Queue
-from onceq.core.holding import HoldLog, PutBack
-from onceq.core.inputs import (
+from onceq.core.ending import acknowledgments
+from onceq.core.inputs.backup import HoldLog, PutBack
+from onceq.core.inputs.damage import Scrubbed, Spoiled
+from onceq.core.inputs.directory import DirectoryChanged, EditDirectory
+from onceq.core.inputs.inputs import (
     Abort,
     Arrived,
     AskOutcome,
@@ -95,17 +47,72 @@ from onceq.core.inputs import (
     SteerOutgoing,
     Tick,
 )
-from onceq.core.places import Claim, CloseCursor, Fetch, MoveMessage, OpenCursor, Reject
-from onceq.core.reconfiguring import reconfigure
-from onceq.core.records import Change, Moved
-from onceq.core.replay import replay
-from onceq.core.resolve import find_source
+from onceq.core.inputs.peers import AcceptClock, ForgetPeer, ResetStream
+from onceq.core.inputs.settings import Reconfigure
+from onceq.core.inputs.single_messages import (
+    Claim,
+    CloseCursor,
+    Fetch,
+    MoveMessage,
+    OpenCursor,
+    Reject,
+)
+from onceq.core.inputs.xa import (
+    AskDecision,
+    CommitBranch,
+    CommitGroup,
+    DecisionDone,
+    EndBranch,
+    Enlist,
+    ForgetBranch,
+    ForgetGroup,
+    LeaveDecision,
+    PrepareBranch,
+    RollbackBranch,
+    RollbackGroup,
+    StartBranch,
+)
+from onceq.core.management import (
+    damage,
+    damage_views,
+    directory_rules,
+    operations,
+    peer_operations,
+    restore,
+    sparse_segments,
+    views,
+)
+from onceq.core.management.change_settings import reconfigure
+from onceq.core.names.resolve import find_source
+from onceq.core.receive import (
+    cursors,
+    handles,
+    move_message,
+    poison,
+    receive,
+    receive_exact,
+    subqueues,
+)
 from onceq.core.restart import restart
-from onceq.core.settings import Reconfigure
-from onceq.core.space import Live
-from onceq.core.spoiling import Scrubbed, Spoiled
-from onceq.core.standing import AcceptClock, ForgetPeer, ResetStream
-from onceq.core.state import DOUBTS_KEPT, Identity, State
+from onceq.core.state import snapshot
+from onceq.core.state.live_bytes import Live
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.records import Change, Moved
+from onceq.core.state.replay import replay
+from onceq.core.state.state import DOUBTS_KEPT, Identity, State
+from onceq.core.step.step import Desk, Timer
+from onceq.core.transaction import abandoned_branches, groups, idle_timeout, unit_of_work, xa_branch
+from onceq.core.transfer import (
+    arrival,
+    in_doubt,
+    order_acknowledgments,
+    outgoing_queue,
+    remove_outgoing,
+    sessions,
+    stranded,
+    transmit,
+    untold,
+)
 from onceq.errors import OnceqError
 from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
 from onceq.model.run import Buffer, Extent
@@ -164,7 +171,8 @@ class Manager:
             checkpoint: What ``snapshot`` gave, or None for a new store.
             records: Position and payload of every record after it, in order.
             position: Where the next record will go.
-            entropy: ENTROPY_BYTES random bytes, which no other start has had (``core/lives.py``).
+            entropy: ENTROPY_BYTES random bytes, which no other start has had
+                (``core/peers/lives.py``).
             made_ns: When the directory of the store was made, which is another time for a copy.
 
         Returns:
@@ -231,7 +239,7 @@ class Manager:
 
     def owed(self, bytes_max: int) -> Live | None:
         """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
-        return acknowledge.owed(self._desk, bytes_max)
+        return acknowledgments.owed(self._desk, bytes_max)
 
     def foresee(self, item: Receive) -> tuple[Extent, ...]:
         """Where the messages lie that a receive would get now; changes nothing."""
@@ -248,12 +256,12 @@ class Manager:
         return self.live_bytes(base, end) > 0
 
     def sparse(
-        self, base: int, end: int, bytes_max: int, *, after: sparse.Cursor | None = None,
+        self, base: int, end: int, bytes_max: int, *, after: sparse_segments.Cursor | None = None,
         positions_max: int = SPARSE_POSITIONS_MAX,
-    ) -> sparse.Sparse:  # fmt: skip
+    ) -> sparse_segments.Sparse:  # fmt: skip
         """Messages to be moved so that this part of the log can go; a bounded search for them,
         which goes on at ``after``."""
-        return sparse.search(
+        return sparse_segments.search(
             self._desk.state, base, end, bytes_max, after=after, positions_max=positions_max
         )
 
@@ -261,61 +269,61 @@ class Manager:
 def _rules() -> dict[type[Any], Callable[[Desk, Any], None]]:
     """The rule for each input."""
     return {
-        Abort: transaction.abort,
+        Abort: unit_of_work.abort,
         Arrived: arrival.arrived,
-        AskDecision: branches.decision,
-        AskOutcome: transaction.outcome,
-        Begin: transaction.begin,
+        AskDecision: xa_branch.decision,
+        AskOutcome: unit_of_work.outcome,
+        Begin: unit_of_work.begin,
         CancelReceive: receive.cancel,
-        Claim: claims.claim,
+        Claim: receive_exact.claim,
         CloseCursor: cursors.close_cursor,
         CloseQueue: handles.close_queue,
-        Commit: transaction.commit,
-        CommitBranch: branches.commit,
+        Commit: unit_of_work.commit,
+        CommitBranch: xa_branch.commit,
         CommitGroup: groups.commit,
-        Compose: acknowledge.pay,
-        ConnectFailed: peers.connect_failed,
-        CreateQueue: operate.create,
-        DecisionDone: branches.done,
-        DeleteQueue: operate.delete,
-        DirectoryChanged: naming.changed,
-        EditDirectory: naming.edit,
-        EndBranch: branches.end,
-        Enlist: branches.enlist,
-        Fetch: claims.fetch,
-        HoldLog: operate.hold,
-        ForgetBranch: branches.forget,
+        Compose: acknowledgments.pay,
+        ConnectFailed: sessions.connect_failed,
+        CreateQueue: operations.create,
+        DecisionDone: xa_branch.done,
+        DeleteQueue: operations.delete,
+        DirectoryChanged: directory_rules.changed,
+        EditDirectory: directory_rules.edit,
+        EndBranch: xa_branch.end,
+        Enlist: xa_branch.enlist,
+        Fetch: receive_exact.fetch,
+        HoldLog: operations.hold,
+        ForgetBranch: xa_branch.forget,
         ForgetGroup: groups.forget,
-        LeaveDecision: branches.leave,
+        LeaveDecision: xa_branch.leave,
         Look: views.look,
-        MoveMessage: moving.move,
+        MoveMessage: move_message.move,
         OpenCursor: cursors.open_cursor,
         OpenQueue: handles.open_queue,
-        OwnerGone: transaction.owner_gone,
-        PrepareBranch: branches.prepare,
-        PurgeQueue: operate.purge,
-        PutBack: putting_back.put_back,
+        OwnerGone: unit_of_work.owner_gone,
+        PrepareBranch: xa_branch.prepare,
+        PurgeQueue: operations.purge,
+        PutBack: restore.put_back,
         Receive: receive.receive,
         Reconfigure: reconfigure,
-        Reject: claims.reject,
+        Reject: receive_exact.reject,
         Relocate: _relocate,
         Remove: _remove,
-        AcceptClock: amending.accept_clock,
-        ForgetPeer: amending.forget_peer,
-        ResetStream: amending.reset_stream,
-        RollbackBranch: branches.rollback,
+        AcceptClock: peer_operations.accept_clock,
+        ForgetPeer: peer_operations.forget_peer,
+        ResetStream: peer_operations.reset_stream,
+        RollbackBranch: xa_branch.rollback,
         RollbackGroup: groups.rollback,
         Room: transmit.room,
         Scrubbed: damage_views.scrubbed,
-        Send: transaction.send,
-        SetQueue: operate.set_queue,
-        SessionAcked: peers.acked,
-        SessionClosed: peers.closed,
-        SessionOpened: peers.opened,
+        Send: unit_of_work.send,
+        SetQueue: operations.set_queue,
+        SessionAcked: sessions.acked,
+        SessionClosed: sessions.closed,
+        SessionOpened: sessions.opened,
         Space: _space,
-        StartBranch: branches.start,
+        StartBranch: xa_branch.start,
         Spoiled: damage.spoiled,
-        SteerOutgoing: operate.steer,
+        SteerOutgoing: operations.steer,
         Tick: _tick,
     }
 
@@ -324,7 +332,7 @@ def _remove(desk: Desk, item: Remove) -> None:
     """Single messages are received without their bytes, or taken out of what waits to leave."""
     holder = find_source(desk, item.queue)
     if isinstance(holder, Outgoing):
-        taking_out.take_out(desk, item, holder)
+        remove_outgoing.take_out(desk, item, holder)
     else:
         assert isinstance(holder, Queue)
         receive.remove(desk, item, holder)
@@ -336,7 +344,7 @@ def _tell_news(desk: Desk) -> None:
         number, _ = desk.touched.popitem()
         holder = desk.state.holders.get(number)
         if isinstance(holder, Outgoing):
-            outgoing.stir(desk, holder)
+            outgoing_queue.stir(desk, holder)
         elif isinstance(holder, Queue):
             receive.serve_waiting(desk, holder)
 
@@ -358,10 +366,10 @@ def _expire(desk: Desk) -> None:
     for holder in list(desk.state.holders.values()):
         if any(lane.next_expiry <= desk.now.wall_s for lane in holder.lanes.values()):
             if isinstance(holder, Outgoing):
-                outgoing.expire(desk, holder)
-                doubts.inquire(desk, holder)
+                outgoing_queue.expire(desk, holder)
+                in_doubt.inquire(desk, holder)
             elif holder.number == DOUBTS_KEPT:
-                doubts.give_up(desk)
+                in_doubt.give_up(desk)
             elif isinstance(holder, Queue):
                 receive.expire(desk, holder)
     desk.state.next_expiry = min(
@@ -371,13 +379,13 @@ def _expire(desk: Desk) -> None:
 
 _RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
     Timer.RECEIVE: receive.timed_out,
-    Timer.ORDER_ACK: order_acks.ack_due,
+    Timer.ORDER_ACK: order_acknowledgments.ack_due,
     Timer.RESEND: stranded.ring,
-    Timer.CONNECT: outgoing.retry,
-    Timer.INQUIRE: doubts.ring,
+    Timer.CONNECT: outgoing_queue.retry,
+    Timer.INQUIRE: in_doubt.ring,
     Timer.RETRY: poison.ring,
-    Timer.IDLE: forgotten.look,
-    Timer.UNDECIDED: undecided.look,
+    Timer.IDLE: idle_timeout.look,
+    Timer.UNDECIDED: abandoned_branches.look,
     Timer.ENDS: untold.ring,
 }
 

@@ -10,24 +10,18 @@ Upholds: I2, I18, I22.
 
 from __future__ import annotations
 
-from onceq.core import (
-    arrival,
-    branches,
-    doubts,
-    groups,
-    lives,
-    outgoing,
-    poison,
-    putting_back,
-    subqueues,
-)
-from onceq.core.change_builder import ChangeBuilder
-from onceq.core.chunk import CHUNK, LOCKED, PURGING
-from onceq.core.desk import Desk
-from onceq.core.ending import ended
-from onceq.core.holders import Queue
-from onceq.core.records import Move, Op
-from onceq.core.resolve import index_by_guid
+from onceq.core.ending.ending import ended
+from onceq.core.management import restore
+from onceq.core.names.resolve import index_by_guid
+from onceq.core.peers import lives
+from onceq.core.receive import poison, subqueues
+from onceq.core.state.position_block import CHUNK, LOCKED, PURGING
+from onceq.core.state.queues import Queue
+from onceq.core.state.records import Move, Op
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transaction import groups, xa_branch
+from onceq.core.transfer import arrival, in_doubt, outgoing_queue
 from onceq.model.classes import MessageClass
 
 COUNTERS_SKIPPED = 1 << 20
@@ -43,7 +37,7 @@ def restart(desk: Desk, entropy: bytes, made_ns: int) -> None:
         for first, count in lane.express_ranges():
             gone.update((holder.number, index, at) for at in range(first, first + count))
             build.move(Move(Op.RELEASE, holder.number, index, first, count))
-    branches.restore(desk)
+    xa_branch.restore(desk)
     gone |= {
         (held.holder, held.lane, at)
         for tx in desk.branches.values()
@@ -68,17 +62,17 @@ def restart(desk: Desk, entropy: bytes, made_ns: int) -> None:
     build.record()
     _skip_unrecorded(desk)
     groups.finish(desk)
-    putting_back.tell(desk)
+    restore.tell(desk)
     desk.touched.clear()
     index_by_guid(desk)
     poison.sift_all(desk)
     desk.emptied.update(dict.fromkeys(desk.state.subqueues))
     subqueues.tidy(desk)
     for waiting in desk.state.outgoing.values():
-        outgoing.recall(desk, waiting)
-        outgoing.stir(desk, waiting)
-        doubts.inquire(desk, waiting)
-        outgoing.await_ends(desk, waiting)
+        outgoing_queue.recall(desk, waiting)
+        outgoing_queue.stir(desk, waiting)
+        in_doubt.inquire(desk, waiting)
+        outgoing_queue.await_ends(desk, waiting)
     arrival.meet_routers(desk)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from onceq.core.holders import lookup_id
+from onceq.core.state.queues import lookup_id
 from onceq.history.columns import COLUMNS
 from onceq.history.heads import Array, Cut, Heads, nothing, together
 from onceq.model.classes import class_name

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onceq.core.decision import Observed
-from onceq.core.identity import Identity
+from onceq.core.state.identity import Identity
 from onceq.errors import StorageFailure
 from onceq.history.columns import FOLDER, META, VERSION, Span, span_of
 from onceq.history.events import Event, Place, Rows

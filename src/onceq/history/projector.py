@@ -17,13 +17,13 @@ from typing import Final
 
 import numpy as np
 
-from onceq.core import snapshot
-from onceq.core.branch_table import Branch
-from onceq.core.chunk import AVAILABLE, AWAITING
-from onceq.core.holders import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
-from onceq.core.identity import Identity
-from onceq.core.lane import Lane
-from onceq.core.records import (
+from onceq.core.state import snapshot
+from onceq.core.state.branch_table import Branch
+from onceq.core.state.identity import Identity
+from onceq.core.state.position_block import AVAILABLE, AWAITING
+from onceq.core.state.positions import Lane
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
+from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_JOURNAL,
     Change,
@@ -33,7 +33,7 @@ from onceq.core.records import (
     Setup,
     decode,
 )
-from onceq.core.state import (
+from onceq.core.state.state import (
     ACKS_OWED,
     DAMAGED,
     DEAD_LETTER,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onceq.core.records import Put
+from onceq.core.state.records import Put
 from onceq.errors import DamagedRecord
 from onceq.history.heads import FEW, Cut, Heads, cut, heads_of, nothing, together
 from onceq.model.run import Buffer, Run, starts_of, total_of

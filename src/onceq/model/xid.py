@@ -5,10 +5,10 @@ beside it. Those that onceq makes are printable, because databases keep them as 
 ``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number; ``bqual`` is a
 short name of the partner.
 
-Branches that are committed as one *group* (``core/groups.py``) carry the identity of the manager on
-which they are, and ``group.`` at the front of their ``bqual``. The number in their ``gtrid`` is 12
-hexadecimal digits that all attempts at one batch have in common, and 12 that one attempt has for
-itself.
+Branches that are committed as one *group* (``core/transaction/groups.py``) carry the identity of
+the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in their
+``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 12 that one
+attempt has for itself.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from onceq.core.decision import Handed, Opened, Sent
-from onceq.core.inputs import CancelReceive, Receive
+from onceq.core.inputs.inputs import CancelReceive, Receive
 from onceq.errors import (
     InsufficientResources,
     MalformedPacket,

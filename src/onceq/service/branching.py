@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from onceq.core import branching, inputs
+from onceq.core.inputs import inputs, xa
 from onceq.errors import InvalidParameter
 from onceq.model.branch import Join, Leave
 from onceq.model.limits import (
@@ -29,17 +29,17 @@ def branch_input(owner: int, request: int, head: frames.BranchHead) -> inputs.In
     verb, number = head.verb, head.transaction
     try:
         if verb == "start":
-            return branching.StartBranch(owner, request, number, xid, Join(head.how))
+            return xa.StartBranch(owner, request, number, xid, Join(head.how))
         if verb == "end":
-            return branching.EndBranch(owner, request, number, xid, Leave(head.how))
+            return xa.EndBranch(owner, request, number, xid, Leave(head.how))
     except ValueError as error:
         raise InvalidParameter(str(error)) from None
     if verb == "commit":
-        return branching.CommitBranch(owner, request, xid, bool(head.how), head.by_hand)
+        return xa.CommitBranch(owner, request, xid, bool(head.how), head.by_hand)
     if verb == "rollback":
-        return branching.RollbackBranch(owner, request, xid, head.by_hand)
+        return xa.RollbackBranch(owner, request, xid, head.by_hand)
     if verb == "forget":
-        return branching.ForgetBranch(owner, request, xid)
+        return xa.ForgetBranch(owner, request, xid)
     raise InvalidParameter(f"there is no verb {verb[:20]!r} of branches")
 
 
@@ -56,23 +56,23 @@ def decide_input(owner: int, request: int, head: frames.DecideHead) -> inputs.In
             raise InvalidParameter(
                 f"a partner's name has 1 to {PARTNER_CHARS_MAX} printable characters"
             )
-        return branching.Enlist(owner, request, head.transaction, gtrid, partner)
+        return xa.Enlist(owner, request, head.transaction, gtrid, partner)
     if head.verb == "ask":
-        return branching.AskDecision(owner, request, gtrid)
+        return xa.AskDecision(owner, request, gtrid)
     if head.verb == "leave":
-        return branching.LeaveDecision(owner, request, gtrid)
+        return xa.LeaveDecision(owner, request, gtrid)
     if head.verb == "done":
-        return branching.DecisionDone(owner, request, gtrid)
+        return xa.DecisionDone(owner, request, gtrid)
     raise InvalidParameter(f"there is no verb {head.verb[:20]!r} of decisions")
 
 
 def group_input(owner: int, request: int, head: frames.GroupHead) -> inputs.Input:
     """A group of branches; raises InvalidParameter."""
     if head.verb in ("rollback", "close"):
-        return branching.RollbackGroup(owner, request, head.prefix, head.verb == "close")
+        return xa.RollbackGroup(owner, request, head.prefix, head.verb == "close")
     _check_name(head.app, "an application", least=1)
     if head.verb == "forget":
-        return branching.ForgetGroup(owner, request, head.app)
+        return xa.ForgetGroup(owner, request, head.app)
     if head.verb != "commit":
         raise InvalidParameter(f"there is no verb {head.verb[:20]!r} of groups")
     _check_name(head.query, "a query", least=0)
@@ -80,7 +80,7 @@ def group_input(owner: int, request: int, head: frames.GroupHead) -> inputs.Inpu
         raise InvalidParameter(f"a version is 0 to {VERSION_MAX}, not {head.version}")
     if len(head.branches) > PREPARED_MAX:
         raise InvalidParameter(f"{len(head.branches)} branches; a group has at most {PREPARED_MAX}")
-    return branching.CommitGroup(
+    return xa.CommitGroup(
         owner, request, head.app, head.query, head.version, head.prefix,
         tuple([Xid(ONCEQ_FORMAT, gtrid, bqual) for gtrid, bqual in head.branches]),
     )  # fmt: skip

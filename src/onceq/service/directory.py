@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
+from onceq.core.state.state import Identity
 from onceq.directory.file import FileDirectory
 from onceq.errors import ConfigurationError, StorageFailure, StoreExists
 from onceq.model.identity import guid_bytes

@@ -42,10 +42,10 @@ from onceq.core.decision import (
     Scrub,
     Transmit,
 )
-from onceq.core.inputs import Compose, Input, OwnerGone, Tick
-from onceq.core.lives import ENTROPY_BYTES
+from onceq.core.inputs.damage import Spoiled
+from onceq.core.inputs.inputs import Compose, Input, OwnerGone, Tick
 from onceq.core.manager import Manager
-from onceq.core.spoiling import Spoiled
+from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.directory.contract import Directory
 from onceq.errors import (
     ConfigurationError,

@@ -10,7 +10,7 @@ import importlib
 from typing import Protocol, cast
 
 from onceq.core.decision import Observed
-from onceq.core.identity import Identity
+from onceq.core.state.identity import Identity
 from onceq.errors import ConfigurationError
 from onceq.model.limits import Settings
 from onceq.store.files import Files

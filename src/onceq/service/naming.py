@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Register, Rewrite
-from onceq.core.directory import DirectoryChanged, EditDirectory
-from onceq.core.inputs import Input, Look
-from onceq.core.naming import list_view
+from onceq.core.inputs.directory import DirectoryChanged, EditDirectory
+from onceq.core.inputs.inputs import Input, Look
+from onceq.core.management.directory_rules import list_view
 from onceq.directory.contract import Directory, Seen
 from onceq.errors import DirectoryError
 from onceq.model.directory import Snapshot

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from onceq.core.settings import Reconfigure
+from onceq.core.inputs.settings import Reconfigure
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import Settings

@@ -13,11 +13,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from onceq.core import inputs, places
-from onceq.core.branching import PrepareBranch
-from onceq.core.directory import EditDirectory
-from onceq.core.holding import Grip, HoldLog
-from onceq.core.standing import AcceptClock, ForgetPeer, ResetStream
+from onceq.core.inputs import inputs, single_messages
+from onceq.core.inputs.backup import Grip, HoldLog
+from onceq.core.inputs.directory import EditDirectory
+from onceq.core.inputs.peers import AcceptClock, ForgetPeer, ResetStream
+from onceq.core.inputs.xa import PrepareBranch
 from onceq.errors import (
     IllegalPropertyId,
     IllegalPropertyType,
@@ -47,10 +47,10 @@ _TOP_BYTES: Final = 4
 
 MESSAGE_ID_BYTES: Final = GUID_BYTES + 4
 _VALUE_BYTES: Final = {
-    places.PickBy.HEADS: 0,
-    places.PickBy.CORRELATION: CORRELATION_BYTES,
-    places.PickBy.MESSAGE: MESSAGE_ID_BYTES,
-    places.PickBy.TOPS: _TOP_BYTES,
+    single_messages.PickBy.HEADS: 0,
+    single_messages.PickBy.CORRELATION: CORRELATION_BYTES,
+    single_messages.PickBy.MESSAGE: MESSAGE_ID_BYTES,
+    single_messages.PickBy.TOPS: _TOP_BYTES,
 }
 """What a pick has to say, by its kind."""
 _OF_PLACES: Final = frozenset(
@@ -212,20 +212,22 @@ def to_input(
 def _of_place(owner: int, request: int, code: int, head: Any) -> inputs.Input:
     """What concerns single messages in queues."""
     if code == Code.CURSOR:
-        return places.OpenCursor(owner, request, head.number)
+        return single_messages.OpenCursor(owner, request, head.number)
     if code == Code.UNCURSOR:
-        return places.CloseCursor(owner, request, head.number)
+        return single_messages.CloseCursor(owner, request, head.number)
     if code == Code.MOVE:
-        return places.MoveMessage(
+        return single_messages.MoveMessage(
             owner, request, head.queue, head.to, _place(head.lookup), head.transaction, head.handle
         )
     if code == Code.REJECT:
         lookups = tuple(_place(lookup) for lookup in head.lookups)
-        return places.Reject(owner, request, head.queue, head.transaction, lookups, head.keep)
+        return single_messages.Reject(
+            owner, request, head.queue, head.transaction, lookups, head.keep
+        )
     if code == Code.CLAIM:
         ranges = tuple((_place(first), _place(last)) for first, last in head.ranges)
-        return places.Claim(owner, request, head.queue, head.transaction, ranges)
-    return places.Fetch(
+        return single_messages.Claim(owner, request, head.queue, head.transaction, ranges)
+    return single_messages.Fetch(
         owner, request, head.queue, head.transaction, _place(head.first), _place(head.last),
         head.bytes_max,
     )  # fmt: skip
@@ -245,11 +247,17 @@ def _unusual(head: frames.ReceiveHead) -> bool:
     return bool(head.cursor or head.seek or head.allow_peek or head.pick or head.hold)
 
 
-def _more(head: frames.ReceiveHead) -> tuple[places.Seek, int, bool, places.Pick | None, bool]:
+def _more(
+    head: frames.ReceiveHead,
+) -> tuple[single_messages.Seek, int, bool, single_messages.Pick | None, bool]:
     """What few receives ask for; raises InvalidParameter."""
     try:
-        seek = places.Seek(head.seek)
-        pick = places.Pick(places.PickBy(head.pick), head.value) if head.pick else None
+        seek = single_messages.Seek(head.seek)
+        pick = (
+            single_messages.Pick(single_messages.PickBy(head.pick), head.value)
+            if head.pick
+            else None
+        )
     except ValueError as error:
         raise InvalidParameter(str(error)) from None
     if pick is not None and not head.peek:

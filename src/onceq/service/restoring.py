@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from onceq.core.holding import PutBack
-from onceq.core.identity import Identity
+from onceq.core.inputs.backup import PutBack
+from onceq.core.state.identity import Identity
 from onceq.errors import OnceqError
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.service.clock import Clock, SystemClock

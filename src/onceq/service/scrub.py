@@ -3,8 +3,8 @@
 What nobody reads for months may be damaged for months. A scrub walks the whole log that is kept,
 from the oldest segment on, a piece at a time: in another thread where the host has one, and never
 more than so many bytes in a second, so that commits do not wait for it. What is damaged is set
-aside by the core as if somebody had read it (``core/damage.py``). It ends with the log as it was
-when it began; what was written since was verified a moment ago.
+aside by the core as if somebody had read it (``core/management/damage.py``). It ends with the log
+as it was when it began; what was written since was verified a moment ago.
 
 Upholds: I23.
 """
@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from onceq.core.decision import Scrub
-from onceq.core.spoiling import Scrubbed, ScrubView
+from onceq.core.inputs.damage import Scrubbed, ScrubView
 from onceq.errors import DamagedPiece
 from onceq.model.time import SECOND_US, Now
 from onceq.service.logs import event

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 from onceq.core.decision import CloseSession, Connect, Declined, Persisted, Ready, Transmit
-from onceq.core.inputs import (
+from onceq.core.inputs.inputs import (
     Arrived,
     ConnectFailed,
     Room,

@@ -16,9 +16,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from onceq.core.decision import Decision
-from onceq.core.inputs import Relocate, Space
-from onceq.core.sparse import Cursor
-from onceq.core.spoiling import Spoiled
+from onceq.core.inputs.damage import Spoiled
+from onceq.core.inputs.inputs import Relocate, Space
+from onceq.core.management.sparse_segments import Cursor
 from onceq.errors import DamagedRecord, NoSpace
 from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX
 from onceq.model.run import Buffer, Run

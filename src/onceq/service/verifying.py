@@ -2,7 +2,8 @@
 
 What was written last is in memory. Anything older is read from the disk when a decision wants to
 hand it out or transmit it, after its records were appended and before they are synced. If bytes are
-not what was written, the core sets the messages in them aside (``core/damage.py``), and that stands
+not what was written, the core sets the messages in them aside (``core/management/damage.py``), and
+that stands
 in the same sync: the others are handed out, and whoever asked for damaged ones only asks again by
 himself. A transmission is given up with its session: the next one begins behind what has ended.
 
@@ -20,8 +21,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
-from onceq.core.inputs import Input, Receive
-from onceq.core.spoiling import Spoiled
+from onceq.core.inputs.damage import Spoiled
+from onceq.core.inputs.inputs import Input, Receive
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.run import LENGTH_TYPE, Buffer, Extent
 from onceq.model.time import Now

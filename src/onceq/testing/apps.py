@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.inputs import Input
+from onceq.core.inputs.inputs import Input
 from onceq.model.fixed import fixed
 from onceq.testing.options import MS
 

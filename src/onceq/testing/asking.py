@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onceq.core.inputs import Receive, Send, SendItem
+from onceq.core.inputs.inputs import Receive, Send, SendItem
 
 
 def peek(name: str, after: int) -> Callable[[int, int], Receive]:

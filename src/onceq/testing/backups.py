@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from onceq.core.holding import Grip, HoldLog
+from onceq.core.inputs.backup import Grip, HoldLog
 from onceq.errors import OnceqError
 from onceq.model.identity import guid_text
 from onceq.model.run import Buffer

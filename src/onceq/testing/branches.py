@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.branching import (
+from onceq.core.decision import Outcome, Sent
+from onceq.core.inputs.inputs import Input, Send
+from onceq.core.inputs.xa import (
     CommitBranch,
     EndBranch,
     PrepareBranch,
     RollbackBranch,
     StartBranch,
 )
-from onceq.core.decision import Outcome, Sent
-from onceq.core.inputs import Input, Send
 from onceq.errors import OnceqError, RolledBack, UnknownBranch
 from onceq.model.branch import Leave, Vote
 from onceq.model.xid import Xid

@@ -18,7 +18,7 @@ from onceq.testing.apps import Ask, Lost, Sleep
 from onceq.testing.options import HOUR, MINUTE, MS, SECOND
 
 if TYPE_CHECKING:
-    from onceq.core.inputs import Input
+    from onceq.core.inputs.inputs import Input
     from onceq.testing.node import Node
 
 

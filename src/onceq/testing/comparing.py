@@ -18,12 +18,12 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, cast
 
-from onceq.core.chunk import Chunk
-from onceq.core.holders import Outgoing, Progress, Queue
-from onceq.core.lane import Lane
-from onceq.core.space import Space
-from onceq.core.state import State
-from onceq.core.wants import Wants
+from onceq.core.state.live_bytes import Space
+from onceq.core.state.position_block import Chunk
+from onceq.core.state.positions import Lane
+from onceq.core.state.queues import Outgoing, Progress, Queue
+from onceq.core.state.report_requests import Wants
+from onceq.core.state.state import State
 
 FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs import AskOutcome
+from onceq.core.inputs.inputs import AskOutcome
 from onceq.errors import OnceqError
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.deciding import Step, What

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs import Begin, Commit, Send
+from onceq.core.inputs.inputs import Begin, Commit, Send
 from onceq.errors import OnceqError, TransactionOver
 from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onceq.core.chunk import REMOVED
-from onceq.core.holders import Progress
 from onceq.core.manager import Manager
+from onceq.core.state.position_block import REMOVED
+from onceq.core.state.queues import Progress
 from onceq.testing import marks
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.branching import CommitGroup, PrepareBranch, RollbackGroup, StartBranch
 from onceq.core.decision import Grouped, Outcome
-from onceq.core.inputs import Input, Send
+from onceq.core.inputs.inputs import Input, Send
+from onceq.core.inputs.xa import CommitGroup, PrepareBranch, RollbackGroup, StartBranch
 from onceq.errors import GroupIncomplete, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.limits import Settings

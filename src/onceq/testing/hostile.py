@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Decision, Persisted
-from onceq.core.inputs import Arrived, Input, SessionOpened
+from onceq.core.inputs.inputs import Arrived, Input, SessionOpened
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun, cut
 from onceq.service.engine import Engine

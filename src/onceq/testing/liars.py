@@ -10,8 +10,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from onceq.core import trust
-from onceq.core.inputs import Arrived, SessionClosed, SessionOpened
+from onceq.core.inputs.inputs import Arrived, SessionClosed, SessionOpened
+from onceq.core.peers import trust
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import cut
 from onceq.service.engine import Engine

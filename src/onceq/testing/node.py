@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
+from onceq.core.state.state import Identity
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onceq.core.inputs import (
+from onceq.core.inputs.inputs import (
     Begin,
     Commit,
     CreateQueue,
@@ -21,7 +21,7 @@ from onceq.core.inputs import (
     Steer,
     SteerOutgoing,
 )
-from onceq.core.views import OutgoingView, QueueView
+from onceq.core.management.views import OutgoingView, QueueView
 from onceq.directory import MemoryDirectory
 from onceq.errors import OnceqError, QueueExists
 from onceq.model.identity import guid_text

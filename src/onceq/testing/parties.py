@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.branching import (
+from onceq.core.inputs.inputs import Input, Look, Send
+from onceq.core.inputs.xa import (
     AskDecision,
     CommitBranch,
     DecisionDone,
@@ -19,7 +20,6 @@ from onceq.core.branching import (
     RollbackBranch,
     StartBranch,
 )
-from onceq.core.inputs import Input, Look, Send
 from onceq.errors import LinkLost, OnceqError, PartnerLost, RolledBack, UnknownBranch
 from onceq.model.branch import Decision, Leave, Vote
 from onceq.model.identity import guid_text

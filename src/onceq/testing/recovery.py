@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Decision
-from onceq.core.identity import Identity
-from onceq.core.lives import ENTROPY_BYTES
 from onceq.core.manager import Manager
-from onceq.core.replay import replay
-from onceq.core.snapshot import restore, snapshot
-from onceq.core.state import State
+from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.identity import Identity
+from onceq.core.state.replay import replay
+from onceq.core.state.snapshot import restore, snapshot
+from onceq.core.state.state import State
 from onceq.store.log import LogStore
 from onceq.testing import marks
 from onceq.testing.comparing import differences

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from onceq.core.inputs import Steer, SteerOutgoing
+from onceq.core.inputs.inputs import Steer, SteerOutgoing
 from onceq.errors import OnceqError
 from onceq.service.config import Configuration
 from onceq.service.engine import Engine

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from onceq.core.chunk import REMOVED
 from onceq.core.manager import Manager
+from onceq.core.state.position_block import REMOVED
 from onceq.model.message import Delivery
 from onceq.store.contract import Store
 from onceq.testing.ledger import Copy, Message, Place, Status, Unit

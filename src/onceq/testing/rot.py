@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from onceq.core.chunk import REMOVED
+from onceq.core.state.position_block import REMOVED
 from onceq.model.log import BLOCK_BYTES
 from onceq.store.framing import block_place
 from onceq.store.log import LogStore

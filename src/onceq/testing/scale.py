@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from onceq.core.chunk import CHUNK_SHIFT
+from onceq.core.state.position_block import CHUNK_SHIFT
 from onceq.model import limits
 from onceq.testing import marks
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.branching import DecisionDone, Enlist, LeaveDecision
-from onceq.core.inputs import Abort, Begin, Commit, Send
+from onceq.core.inputs.inputs import Abort, Begin, Commit, Send
+from onceq.core.inputs.xa import DecisionDone, Enlist, LeaveDecision
 from onceq.errors import InDoubt, OnceqError, RolledBack, SendFailed, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.partners import deciding

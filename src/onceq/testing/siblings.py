@@ -24,10 +24,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from onceq.core.chunk import REMOVED
-from onceq.core.holders import Holder
-from onceq.core.inputs import SendItem, SessionOpened
+from onceq.core.inputs.inputs import SendItem, SessionOpened
 from onceq.core.manager import Manager
+from onceq.core.state.position_block import REMOVED
+from onceq.core.state.queues import Holder
 from onceq.model.message import Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.decode import decode

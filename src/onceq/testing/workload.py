@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs import Abort, AskOutcome, Begin, Commit, Receive, SendItem
-from onceq.core.places import MoveMessage, Reject
+from onceq.core.inputs.inputs import Abort, AskOutcome, Begin, Commit, Receive, SendItem
+from onceq.core.inputs.single_messages import MoveMessage, Reject
 from onceq.errors import (
     InsufficientResources,
     NoDirectory,

@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import NoReturn
 
-from onceq.core.holders import Queue
 from onceq.core.manager import Manager
+from onceq.core.state.queues import Queue
 from onceq.directory import MemoryDirectory
 from onceq.model.directory import DistributionList
 from onceq.model.identity import guid_text

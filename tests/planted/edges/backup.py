@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import putting_back, undone
 from onceq.core.decision import Hold
-from onceq.core.records import Setup
-from onceq.core.state import State
+from onceq.core.management import restore
+from onceq.core.peers import undone_restores
+from onceq.core.state.records import Setup
+from onceq.core.state.state import State
 from onceq.service.holding import Holding
 from onceq.store import backup, log, restoring
 from onceq.store.contract import Cut
@@ -96,7 +97,7 @@ def a_lost_hold_ends_well(patch: pytest.MonkeyPatch) -> None:
 
 def a_copy_sends_too(patch: pytest.MonkeyPatch) -> None:
     """Under a new identity what waited is sent beside the original."""
-    patch.setattr(putting_back, "_set_aside", lambda desk: 0)
+    patch.setattr(restore, "_set_aside", lambda desk: 0)
 
 
 def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
@@ -114,7 +115,7 @@ def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_is_named(patch: pytest.MonkeyPatch) -> None:
     """The operator is not told who knows of what a restore has undone."""
-    patch.setattr(undone, "note", lambda desk, guid, what: None)
+    patch.setattr(undone_restores, "note", lambda desk, guid, what: None)
 
 
 PLANTED = (

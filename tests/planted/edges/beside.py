@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core import arrival, clashes, lives, outgoing, peers, stranded, trust
-from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing, Peer
-from onceq.core.lives import gave
-from onceq.core.state import State
+from onceq.core.peers import duplicate_identity, lives, trust
+from onceq.core.peers.lives import gave
+from onceq.core.state.queues import Outgoing, Peer
+from onceq.core.state.state import State
+from onceq.core.step.step import Desk
+from onceq.core.transfer import arrival, outgoing_queue, sessions, stranded
 from onceq.packet.acks import OrderAck
 from onceq.testing import beside as worlds
 from tests.planted.planted import SIM, Planted
@@ -50,24 +51,24 @@ def _same_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("met", "heard"):
-        monkeypatch.setattr(peers, name, lambda *what: None)
+        monkeypatch.setattr(sessions, name, lambda *what: None)
 
 
 def _not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of a manager's own identity is not kept."""
-    note = clashes.note
+    note = duplicate_identity.note
 
     def of_others(desk: Desk, guid: bytes, what: str, **values: object) -> None:
         if guid != desk.identity.guid:
             note(desk, guid, what, **values)
 
-    for module in (clashes, stranded):
+    for module in (duplicate_identity, stranded):
         monkeypatch.setattr(module, "note", of_others)
 
 
 def _behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody begins a stream that is newer than the other copy's."""
-    monkeypatch.setattr(stranded, "_fence", lambda desk, outgoing, here: None)
+    monkeypatch.setattr(stranded, "_fence", lambda desk, outgoing_queue, here: None)
 
 
 def _impossible(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +94,7 @@ def _hearsay(monkeypatch: pytest.MonkeyPatch) -> None:
             served = desk.state.holders.get(number)
             if isinstance(served, Outgoing) and not gave(desk, ack.stream):
                 own = OrderAck(ack.acker, served.head.stream, ack.number)
-                outgoing.order_acked(desk, own)
+                outgoing_queue.order_acked(desk, own)
         return False
 
     monkeypatch.setattr(stranded, "strange", strange)

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
-from onceq.core import arrival, ending, handles, moving, outgoing, receive, send, transaction
-from onceq.core import desk as desk_module
-from onceq.core.holders import Queue
-from onceq.core.inputs import Access, OpenQueue, Receive, Share
+from onceq.core.ending import ending
+from onceq.core.inputs.inputs import Access, OpenQueue, Receive, Share
+from onceq.core.receive import handles, move_message, receive
+from onceq.core.send import send
+from onceq.core.state.queues import Queue
+from onceq.core.step import step as desk_module
+from onceq.core.transaction import unit_of_work
+from onceq.core.transfer import arrival, outgoing_queue
 from onceq.model.classes import MessageClass
 from onceq.model.time import NEVER_S
 from onceq.wire.srmp import envelope
@@ -60,7 +64,7 @@ def _refused_sends_leave_their_lifetimes(patch: pytest.MonkeyPatch) -> None:
                 p = items[0].properties
                 tx.lifetimes = (p.time_to_reach_queue, p.time_to_be_received)
 
-    patch.setattr(transaction, "prepared_all", prepared_all)
+    patch.setattr(unit_of_work, "prepared_all", prepared_all)
 
 
 def _order_of_asked_priorities(patch: pytest.MonkeyPatch) -> None:
@@ -76,7 +80,7 @@ def _order_of_asked_priorities(patch: pytest.MonkeyPatch) -> None:
 
 def _progress_waits_as_before(patch: pytest.MonkeyPatch) -> None:
     """After an acknowledgment the table begins anew, and the wait that runs goes on."""
-    before = outgoing.order_acked
+    before = outgoing_queue.order_acked
 
     def order_acked(desk: Any, ack: Any) -> None:
         queue = desk.state.streams.get(ack.stream)
@@ -90,14 +94,14 @@ def _progress_waits_as_before(patch: pytest.MonkeyPatch) -> None:
 
 def _doomed_keeps_what_it_received(patch: pytest.MonkeyPatch) -> None:
     """A transaction of which a send was refused sends nothing, and gives nothing back."""
-    before = transaction.undo
+    before = unit_of_work.undo
 
     def undo(desk: Any, tx: Any) -> None:
         if tx.doomed is not None:
             tx.receives.clear()
         before(desk, tx)
 
-    patch.setattr(transaction, "undo", undo)
+    patch.setattr(unit_of_work, "undo", undo)
 
 
 def _rejections_are_not_told(patch: pytest.MonkeyPatch) -> None:
@@ -112,7 +116,7 @@ def _rejections_are_not_told(patch: pytest.MonkeyPatch) -> None:
 
 def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
     """An empty subqueue goes when the first of those who have it open closes it."""
-    before = transaction.close_handle
+    before = unit_of_work.close_handle
 
     def close_handle(desk: Any, number: int) -> None:
         queue = desk.state.holders.get(desk.handles[number].queue)
@@ -120,7 +124,7 @@ def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
         if isinstance(queue, Queue) and queue.parent is not None:
             queue.handles.clear()
 
-    patch.setattr(transaction, "close_handle", close_handle)
+    patch.setattr(unit_of_work, "close_handle", close_handle)
     patch.setattr(handles, "close_handle", close_handle)
 
 
@@ -155,7 +159,7 @@ def _quotas_lack_a_byte(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_pass_by_who_is_alone(patch: pytest.MonkeyPatch) -> None:
     """Who has a queue for himself keeps receivers out, and has its messages moved away."""
-    patch.setattr(moving, "check_sharing", lambda *args: None)
+    patch.setattr(move_message, "check_sharing", lambda *args: None)
 
 
 PLANTED = (

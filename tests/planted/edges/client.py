@@ -14,7 +14,8 @@ from onceq.client import consuming, task_unit, whole
 from onceq.client import unit as unit_module
 from onceq.client.async_link import AsyncLink
 from onceq.client.socket_link import SocketLink
-from onceq.core import send, transaction
+from onceq.core.send import send
+from onceq.core.transaction import unit_of_work
 from onceq.packet.heads import Head
 from tests.planted.planted import SIM, Planted
 
@@ -37,7 +38,7 @@ def _only_quotas_doom(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a commit brings along and is refused is left out, and the rest is committed."""
-    prepared_all = transaction.prepared_all
+    prepared_all = unit_of_work.prepared_all
 
     def last_sends(desk, item, tx):  # type: ignore[no-untyped-def]
         try:
@@ -45,7 +46,7 @@ def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
         except errors.Refused:
             return []
 
-    monkeypatch.setattr(transaction, "_last_sends", last_sends)
+    monkeypatch.setattr(unit_of_work, "_last_sends", last_sends)
 
 
 def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core import damage
+from onceq.core.management import damage
 from onceq.history import projector
 from onceq.service.engine import Engine
 from onceq.service.scrub import Scrubbing

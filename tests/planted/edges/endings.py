@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from onceq.client import letters
-from onceq.core import doubts, ending, graves, naming, operate, outgoing, stranded, transmit
-from onceq.core.change_builder import ChangeBuilder
-from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing
-from onceq.core.life_table import Lives
-from onceq.core.records import Move, Put
-from onceq.core.state import DOUBTS_KEPT
+from onceq.core.ending import dead_letters, ending
+from onceq.core.management import directory_rules, operations
+from onceq.core.state.life_table import Lives
+from onceq.core.state.queues import Outgoing
+from onceq.core.state.records import Move, Put
+from onceq.core.state.state import DOUBTS_KEPT
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transfer import in_doubt, outgoing_queue, stranded, transmit
 from onceq.model.limits import LEFT_AHEAD
 from tests.planted.planted import Planted
 
@@ -82,12 +84,12 @@ def never_transmitted(build: ChangeBuilder, waiting: Outgoing, *where: Any, **mo
 
 def purge_says_removed(patch: pytest.MonkeyPatch) -> None:
     """A purge calls removed what may have arrived."""
-    patch.setattr(operate, "gave_up", never_transmitted)
+    patch.setattr(operations, "gave_up", never_transmitted)
 
 
 def directory_says_nowhere(patch: pytest.MonkeyPatch) -> None:
     """What a queue had been sent that left the directory is called not delivered."""
-    patch.setattr(naming, "gave_up", never_transmitted)
+    patch.setattr(directory_rules, "gave_up", never_transmitted)
 
 
 def doubt_without_letter_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +99,7 @@ def doubt_without_letter_forgotten(patch: pytest.MonkeyPatch) -> None:
         found = original(*arguments, **more)
         return 0 if found == DOUBTS_KEPT else found
 
-    original = graves.taker
+    original = dead_letters.taker
     patch.setattr(ending, "taker", taker)
 
 
@@ -117,17 +119,17 @@ def restart_forgets_what_never_left(patch: pytest.MonkeyPatch) -> None:
     def recall(desk: Desk, waiting: Outgoing) -> None:
         waiting.transmitted = {index: lane.next - 1 for index, lane in waiting.lanes.items()}
 
-    patch.setattr(outgoing, "recall", recall)
+    patch.setattr(outgoing_queue, "recall", recall)
 
 
 def mark_stays_ahead(patch: pytest.MonkeyPatch) -> None:
     """What a mark allowed in vain is not taken back when the session ends."""
-    patch.setattr(outgoing, "nothing_leaves", lambda desk, waiting: None)
+    patch.setattr(outgoing_queue, "nothing_leaves", lambda desk, waiting: None)
 
 
 def received_late_without_a_copy(patch: pytest.MonkeyPatch) -> None:
     """A dead letter in doubt goes when its message was received, and leaves no journal copy."""
-    patch.setattr(doubts, "journal_takes", lambda build, move: False)
+    patch.setattr(in_doubt, "journal_takes", lambda build, move: False)
 
 
 def second_letter_not_marked(patch: pytest.MonkeyPatch) -> None:
@@ -147,8 +149,8 @@ def settled_and_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
         original(build, doubt, arrived=arrived)
         build.change.moves[-1].heirs = ()
 
-    original = doubts._certain
-    patch.setattr(doubts, "_certain", certain)
+    original = in_doubt._certain
+    patch.setattr(in_doubt, "_certain", certain)
 
 
 PLANTED = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from onceq.core import admitting, clashes, doubts, lives
-from onceq.core.desk import Desk
-from onceq.core.holders import Peer
+from onceq.core.peers import duplicate_identity, lives
+from onceq.core.state.queues import Peer
+from onceq.core.step.step import Desk
+from onceq.core.transfer import admission, in_doubt
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
@@ -45,11 +46,13 @@ def _whole_if_its_end_is_there(
 
 
 def _whoever_says_it(desk: Desk, peer: Peer, said: TwoLives) -> None:
-    clashes.note(desk, desk.identity.guid, clashes.LIVES, at=peer.address)
+    duplicate_identity.note(desk, desk.identity.guid, duplicate_identity.LIVES, at=peer.address)
 
 
 PLANTED = (
-    Planted("a-stranger-tells-of-a-second-life", replaced(doubts, "told", _whoever_says_it), WORD),
+    Planted(
+        "a-stranger-tells-of-a-second-life", replaced(in_doubt, "told", _whoever_says_it), WORD
+    ),
     Planted("torn-tails-are-believed", replaced(Framing, "sound", _unchecked), TORN),
     Planted(
         "a-frame-is-whole-if-its-end-is-there",
@@ -58,12 +61,12 @@ PLANTED = (
     ),
     Planted(
         "a-sender-whose-clock-is-ahead-is-punished",
-        replaced(admitting, "_too_late", _age_without_sign),
+        replaced(admission, "_too_late", _age_without_sign),
         CLOCKS + "a_sender_whose_clock_is_ahead_is_not_punished",
     ),
     Planted(
         "no-lifetime-is-over-on-arrival",
-        replaced(admitting, "_too_late", _never_late),
+        replaced(admission, "_too_late", _never_late),
         CLOCKS + "a_time_to_reach_the_queue_is_over_at_a_receiver_whose_clock_is_ahead",
     ),
     Planted(

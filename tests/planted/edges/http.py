@@ -6,8 +6,8 @@ from array import array
 
 import pytest
 
-from onceq.core import pass_on
-from onceq.core.receipt_table import Receipts
+from onceq.core.state.receipt_addresses import Receipts
+from onceq.core.transfer import http_forward
 from onceq.model import http
 from onceq.model.run import Run
 from onceq.service.mappings import MappingFolder
@@ -32,15 +32,15 @@ def _never_count_hops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_on, "_waits", lambda desk, run, outgoing: False)
+    monkeypatch.setattr(http_forward, "_waits", lambda desk, run, outgoing: False)
 
 
 def _forget_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_on, "_learn", lambda desk, run: None)
+    monkeypatch.setattr(http_forward, "_learn", lambda desk, run: None)
 
 
 def _pass_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_on, "hopped", lambda packets: Run(b"", array("I")))
+    monkeypatch.setattr(http_forward, "hopped", lambda packets: Run(b"", array("I")))
 
 
 def _ignore_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from onceq.core import arrival, lives, peers, remembering, stranded
-from onceq.core.accepted import Accepted
-from onceq.core.chunk import AVAILABLE
-from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing, Peer, Progress, Stretch
-from onceq.core.records import Advance, Change
-from onceq.core.state import State
+from onceq.core.peers import lives
+from onceq.core.state.last_accepted import Accepted
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import Outgoing, Peer, Progress, Stretch
+from onceq.core.state.records import Advance, Change
+from onceq.core.state.state import State
+from onceq.core.step.step import Desk
+from onceq.core.transfer import arrival, inquiry_answers, sessions, stranded
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import Inquiry, Memory
 from tests.planted.planted import Planted, replaced
@@ -76,7 +77,7 @@ def _known_to_both(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int)
     return _claimed(desk, peer, key, memory, fence) if fence else memory
 
 
-_claimed = remembering._claimed
+_claimed = inquiry_answers._claimed
 
 
 def _no_fence(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
@@ -117,20 +118,20 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
     ("only-the-last-message-of-a-stream-is-remembered", Accepted, "note", _forgetful,
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
-    ("an-earlier-life-that-answers-is-not-noticed", peers, "heard", _deaf,
+    ("an-earlier-life-that-answers-is-not-noticed", sessions, "heard", _deaf,
      CORE + "an_earlier_life_that_answers_what_was_sent_after_a_later_one_came"),
     ("streams-of-another-life-are-not-noticed", arrival, "acked_strangely", _deaf,
      CORE + "a_stream_of_another_life_is_noticed_and_ours_rise_above_it"),
-    ("two-copies-may-both-move-what-they-have", remembering, "_claimed", _unclaimed,
+    ("two-copies-may-both-move-what-they-have", inquiry_answers, "_claimed", _unclaimed,
      CASES + "what_two_copies_both_have_is_sent_by_one_of_them"),
     ("what-was-accepted-meanwhile-is-moved-too", stranded, "_fates", _all_moved,
      CASES + "what_comes_before_something_accepted_is_not_delivered_any_more"),
-    ("what-a-copy-was-given-is-said-not-to-have-come", remembering, "_claimed", _known_to_both,
+    ("what-a-copy-was-given-is-said-not-to-have-come", inquiry_answers, "_claimed", _known_to_both,
      CASES + "what_one_copy_was_given_is_not_known_to_the_other_as_never_accepted"),
-    ("an-old-question-leads-back", remembering, "_note_gone", _leads_back,
+    ("an-old-question-leads-back", inquiry_answers, "_note_gone", _leads_back,
      "tests/conformance/test_doubts.py::test_a_question_about_a_stream_that_was_left_does_not_lead"
      "_back_to_it"),
-    ("fence-of-one", remembering, "_fence", _fence_of_one,
+    ("fence-of-one", inquiry_answers, "_fence", _fence_of_one,
      CASES + "a_question_that_announces_no_stream_is_given_nothing"),
     ("what-waits-moves-without-a-fence", stranded, "_fence", _deaf,
      CASES + "two_copies_side_by_side_lose_nothing_and_repeat_nothing"),
@@ -139,7 +140,7 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      "for_ever"),
     ("a-start-goes-on-after-any-restore", lives, "begin", _same_life,
      ANY + "restores_and_copies_at_random_moments"),
-    ("what-is-moved-is-moved-to-the-receiver-only", remembering, "_fence", _no_fence,
+    ("what-is-moved-is-moved-to-the-receiver-only", inquiry_answers, "_fence", _no_fence,
      ANY + "restores_and_copies_at_random_moments"),
 )  # fmt: skip
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import remembering, stranded, undone
-from onceq.core.desk import Desk
-from onceq.core.holders import Outgoing, Peer
+from onceq.core.peers import undone_restores
+from onceq.core.state.queues import Outgoing, Peer
+from onceq.core.step.step import Desk
+from onceq.core.transfer import inquiry_answers, stranded
 from onceq.packet.settle import Memory
 from tests.planted.planted import Planted, replaced
 
@@ -20,7 +21,7 @@ def claims_not_told(patch: pytest.MonkeyPatch) -> None:
     def claimed(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
         return memory
 
-    patch.setattr(remembering, "_claimed", claimed)
+    patch.setattr(inquiry_answers, "_claimed", claimed)
 
 
 def first_fence_only(patch: pytest.MonkeyPatch) -> None:
@@ -46,7 +47,7 @@ PLANTED = (
         STRANDED + "test_what_is_stranded_twice_is_settled_twice",
     ),
     Planted(
-        "restore-not-why", replaced(undone, "of_outgoing", lambda desk, outgoing: None),
+        "restore-not-why", replaced(undone_restores, "of_outgoing", lambda desk, outgoing: None),
         PUT_BACK + "test_why_says_that_what_waits_was_put_back_and_for_how_long",
     ),
 )  # fmt: skip

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from onceq.core import receive, snapshot
-from onceq.core.doubt_table import Doubt, Doubts, Memories
-from onceq.core.holders import Progress
-from onceq.core.lane import Lane
-from onceq.core.outcomes import Outcomes
-from onceq.core.records import Seen
-from onceq.core.state import State
-from onceq.core.wants import Wants
+from onceq.core.receive import receive
+from onceq.core.state import snapshot
+from onceq.core.state.commit_outcomes import Outcomes
+from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
+from onceq.core.state.positions import Lane
+from onceq.core.state.queues import Progress
+from onceq.core.state.records import Seen
+from onceq.core.state.report_requests import Wants
+from onceq.core.state.state import State
 from onceq.model.identity import TransactionId
 from tests.planted.planted import SIM, Planted
 

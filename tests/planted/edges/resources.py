@@ -86,32 +86,33 @@ def _waits_are_plain_sleeps(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_limit_of_no_time_undoes_all(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import forgotten, manager
-    from onceq.core.desk import Timer
+    from onceq.core import manager
+    from onceq.core.step.step import Timer
+    from onceq.core.transaction import idle_timeout
 
     def look(desk: Any, nobody: object) -> None:
         for tx in list(desk.units()):
-            forgotten._undo(desk, tx)
+            idle_timeout._undo(desk, tx)
 
     patch.setitem(manager._RINGS, Timer.IDLE, look)
 
 
 def _what_was_not_watched_stays_so(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import forgotten
+    from onceq.core.transaction import idle_timeout
 
-    patch.setattr(forgotten, "watch", lambda desk: None)
+    patch.setattr(idle_timeout, "watch", lambda desk: None)
 
 
 def _taken_out_is_never_in_doubt(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import taking_out
-    from onceq.core.ending import gave_up
+    from onceq.core.ending.ending import gave_up
+    from onceq.core.transfer import remove_outgoing
 
     def certain(build: Any, outgoing: Any, lane: int, first: int, count: int, reason: Any) -> None:
         transmitted, outgoing.transmitted = outgoing.transmitted, {}
         gave_up(build, outgoing, lane, first, count, reason)
         outgoing.transmitted = transmitted
 
-    patch.setattr(taking_out, "gave_up", certain)
+    patch.setattr(remove_outgoing, "gave_up", certain)
 
 
 def _open_makes_what_is_mistyped(patch: pytest.MonkeyPatch) -> None:

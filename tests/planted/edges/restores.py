@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from onceq.core import lives, manager, peers, stranded, untold
-from onceq.core.change_builder import ChangeBuilder
-from onceq.core.chunk import AVAILABLE
-from onceq.core.desk import Desk, Timer
-from onceq.core.holders import Outgoing, Queue
-from onceq.core.records import Move
+from onceq.core import manager
+from onceq.core.peers import lives
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.records import Move
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Timer
+from onceq.core.transfer import sessions, stranded, untold
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.store import backup
 from onceq.store.backup import Part
@@ -60,7 +62,7 @@ def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (peers, untold):
+    for module in (sessions, untold):
         monkeypatch.setattr(module, "ask", lambda desk, outgoing: None)
 
 

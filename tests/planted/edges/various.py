@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from onceq.client import choosing, plans
-from onceq.core import forgotten
-from onceq.core.desk import Desk
+from onceq.core.step.step import Desk
+from onceq.core.transaction import idle_timeout
 from onceq.spark import ranges
 from onceq.spark.ranges import Offset, Range
 from onceq.store.framing import Framing
@@ -37,7 +37,7 @@ def waiting_is_doing_nothing(patch: pytest.MonkeyPatch) -> None:
         finally:
             desk.waiting = waiting
 
-    original = forgotten.look
+    original = idle_timeout.look
     patch.setattr("onceq.core.manager._RINGS", {
         what: look if ring is original else ring
         for what, ring in __import__("onceq.core.manager", fromlist=["_RINGS"])._RINGS.items()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.standing import AcceptClock
-from onceq.core.steering import Steer
+from onceq.core.inputs.peers import AcceptClock
+from onceq.core.inputs.steering import Steer
 from onceq.model.time import NEVER_S
 from tests.planted.planted import SIM, Planted
 
@@ -15,60 +15,60 @@ WORD = "tests/conformance/test_word.py::"
 
 
 def _anybody_acknowledges(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import trust
+    from onceq.core.peers import trust
 
     patch.setattr(trust, "serves", lambda *_: True)
 
 
 def _claims_are_believed(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import arrival
+    from onceq.core.transfer import arrival
 
     patch.setattr(arrival, "speaks_for", lambda *_: "")
 
 
 def _numbers_never_transmitted(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import trust
+    from onceq.core.peers import trust
 
     patch.setattr(trust, "_possible", lambda *_: True)
 
 
 def _bindings_forgotten(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.bindings import Bindings
+    from onceq.core.state.name_bindings import Bindings
 
     patch.setattr(Bindings, "dump", lambda self: [])
 
 
 def _the_one_before_may_tell_of_all(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import state
+    from onceq.core.state import state
 
     original = state.hand_over
 
-    def hand_over(outgoing: object, before: bytes, sent: int | None) -> None:
-        original(outgoing, before, (1 << 40))  # type: ignore[arg-type]
+    def hand_over(outgoing_queue: object, before: bytes, sent: int | None) -> None:
+        original(outgoing_queue, before, (1 << 40))  # type: ignore[arg-type]
 
     patch.setattr(state, "hand_over", hand_over)
 
 
 def _the_new_one_may_tell_of_what_was(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import state
+    from onceq.core.state import state
 
     patch.setattr(state, "hand_over", lambda *_: None)
 
 
 def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import arrival
+    from onceq.core.transfer import arrival
 
     patch.setattr(arrival, "refused_as_future", lambda *_: False)
 
 
 def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import remembering
+    from onceq.core.transfer import inquiry_answers
 
-    patch.setattr(remembering, "refused_as_future", lambda *_: False)
+    patch.setattr(inquiry_answers, "refused_as_future", lambda *_: False)
 
 
 def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.bindings import Bindings
+    from onceq.core.state.name_bindings import Bindings
 
     original = Bindings.guid_of
 
@@ -79,19 +79,19 @@ def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_is_told(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import arrival
+    from onceq.core.transfer import arrival
 
     patch.setattr(arrival, "turn_away", lambda *_, **__: None)
 
 
 def _a_reset_knows_nothing_of_the_stream_before(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.doubt_table import Memories
+    from onceq.core.state.in_doubt_table import Memories
 
     patch.setattr(Memories, "back", lambda *_: None)
 
 
 def _a_reset_is_certain_of_what_was(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import State
+    from onceq.core.state.state import State
 
     original = State._reset
 
@@ -104,72 +104,73 @@ def _a_reset_is_certain_of_what_was(patch: pytest.MonkeyPatch) -> None:
 
 
 def _everybody_is_known(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import strangers
+    from onceq.core.peers import strangers
 
     patch.setattr(strangers, "known", lambda *_: True)
 
 
 def _dead_letters_of_others_without_end(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import admitting
+    from onceq.core.transfer import admission
 
-    patch.setattr(admitting, "unasked_room", lambda *_: True)
+    patch.setattr(admission, "unasked_room", lambda *_: True)
 
 
 def _answers_without_end(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import admitting, ending
+    from onceq.core.ending import ending
+    from onceq.core.transfer import admission
 
-    patch.setattr(admitting, "answer_room", lambda *_: True)
+    patch.setattr(admission, "answer_room", lambda *_: True)
     patch.setattr(ending, "answer_room", lambda *_: True)
 
 
 def _answers_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.desk import Desk
+    from onceq.core.step.step import Desk
     from onceq.model.time import NEVER_S
 
     patch.setattr(Desk, "reach_by_s", lambda self: NEVER_S)
 
 
 def _strangers_are_tried_as_often_as_others(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import outgoing
+    from onceq.core.transfer import outgoing_queue
 
-    patch.setattr(outgoing, "retry_s", lambda desk, _: desk.settings.connect_retry_s)
+    patch.setattr(outgoing_queue, "retry_s", lambda desk, _: desk.settings.connect_retry_s)
 
 
 def _as_many_connections_as_strangers_want(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import outgoing
+    from onceq.core.transfer import outgoing_queue
 
-    patch.setattr(outgoing, "may_connect", lambda *_: True)
+    patch.setattr(outgoing_queue, "may_connect", lambda *_: True)
 
 
 def _tidy_gives_up_answers(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import operate
+    from onceq.core.management import operations
 
-    patch.setitem(operate._WHOLE, Steer.TIDY, operate._forget_unanswered)
+    patch.setitem(operations._WHOLE, Steer.TIDY, operations._forget_unanswered)
 
 
 def _answers_are_given_up_in_silence(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.desk import Desk
+    from onceq.core.step.step import Desk
 
     patch.setattr(Desk, "act_notice", lambda *_, **__: None)
 
 
 def _an_accepted_clock_has_no_end(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.others import ClocksAhead
+    from onceq.core.state.peer_table import ClocksAhead
 
     patch.setattr(ClocksAhead, "until_s", lambda self, guid: NEVER_S if len(self) else 0)
 
 
 def _an_accepted_clock_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.others import ClocksAhead
+    from onceq.core.state.peer_table import ClocksAhead
 
     patch.setattr(ClocksAhead, "load", lambda *_: None)
 
 
 def _a_dry_run_accepts(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import amending
+    from onceq.core.management import peer_operations
     from onceq.core.manager import Manager
 
-    accept = amending.accept_clock
+    accept = peer_operations.accept_clock
     original = Manager.__init__
 
     def init(self: Manager, *arguments: object, **more: object) -> None:
@@ -180,9 +181,9 @@ def _a_dry_run_accepts(patch: pytest.MonkeyPatch) -> None:
 
 
 def _names_are_not_pinned(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core import peers
+    from onceq.core.transfer import sessions
 
-    patch.setattr(peers, "pinned_to_another", lambda *_: "")
+    patch.setattr(sessions, "pinned_to_another", lambda *_: "")
 
 
 STRANGERS = "tests/conformance/test_strangers.py::"

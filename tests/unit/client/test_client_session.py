@@ -13,7 +13,7 @@ from onceq.client.link import Greeting
 from onceq.client.results import Batch
 from onceq.client.session import DESTINATIONS_MAX, Session
 from onceq.core.decision import Outcome
-from onceq.core.outcomes import Outcomes, began_s
+from onceq.core.state.commit_outcomes import Outcomes, began_s
 from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.run import Run

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from onceq.core import inputs
-from onceq.core.chunk import AVAILABLE, LOCKED
 from onceq.core.decision import Answer, Decision
-from onceq.core.lives import ENTROPY_BYTES
+from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
-from onceq.core.state import Identity
+from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.position_block import AVAILABLE, LOCKED
+from onceq.core.state.state import Identity
 from onceq.model.limits import Settings
 from onceq.model.time import Now
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from onceq.core import branching, inputs
-from onceq.core.holders import Queue
-from onceq.core.state import DEAD_XACT
+from onceq.core.inputs import inputs, xa
+from onceq.core.state.queues import Queue
+from onceq.core.state.state import DEAD_XACT
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
@@ -70,11 +70,11 @@ def test_refused_sends_of_a_transaction_stay_within_the_quota_of_their_dead_lett
 def test_refused_sends_of_a_prepared_branch_stay_within_the_quota() -> None:
     """Their packets are in the log already: the change has their lengths only."""
     core, xid = stage(), Xid(7, b"t", b"b")
-    core.ask(lambda o, r: branching.StartBranch(o, r, 7, xid))
+    core.ask(lambda o, r: xa.StartBranch(o, r, 7, xid))
     core.ask(lambda o, r: inputs.Send(o, r, 7, items(A, 300, 4)))
-    core.ask(lambda o, r: branching.PrepareBranch(o, r, xid, 7))
+    core.ask(lambda o, r: xa.PrepareBranch(o, r, xid, 7))
     delete(core, A)
-    core.ask(lambda o, r: branching.CommitBranch(o, r, xid))
+    core.ask(lambda o, r: xa.CommitBranch(o, r, xid))
     assert 0 < bytes_in(core, DEAD) <= 1_024
     assert len(core.manager.state.queues[DEAD]) + len(system_dead(core)) == 4
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from onceq.core import doubt_table
-from onceq.core.doubt_table import Doubt, Doubts, Memories
-from onceq.core.holders import Progress
+from onceq.core.state import in_doubt_table
+from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
+from onceq.core.state.queues import Progress
 
 
 def table() -> Doubts:
@@ -49,8 +49,8 @@ def test_a_checkpoint_holds_all_of_it() -> None:
 
 
 def test_both_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doubt_table, "DOUBTS_MAX", 6)
-    monkeypatch.setattr(doubt_table, "LEFT_STREAMS_MAX", 2)
+    monkeypatch.setattr(in_doubt_table, "DOUBTS_MAX", 6)
+    monkeypatch.setattr(in_doubt_table, "LEFT_STREAMS_MAX", 2)
     made = table()
     made.add(9, 1, Doubt(22, 1, 0, 300, False))
     assert made.find(9, 1) is None
@@ -61,7 +61,7 @@ def test_both_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gaps_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doubt_table, "PASSED_RANGES_MAX", 2)
+    monkeypatch.setattr(in_doubt_table, "PASSED_RANGES_MAX", 2)
     memories, progress = Memories(), Progress(b"S" * 16, "k")
     memories.advance(progress, 5, 3, 4, surely_new=True)
     memory = memories.current(progress)

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core import inputs, outgoing
-from onceq.core.holders import Outgoing
-from onceq.core.lives import ENTROPY_BYTES
+from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
-from onceq.core.records import Setup, decode
-from onceq.core.snapshot import restore, snapshot
-from onceq.core.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
+from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.queues import Outgoing
+from onceq.core.state.records import Setup, decode
+from onceq.core.state.snapshot import restore, snapshot
+from onceq.core.state.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
+from onceq.core.transfer import outgoing_queue
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
 from onceq.model.message import Acknowledge, Journal, Properties
@@ -170,7 +171,7 @@ def test_final_acknowledgments_of_any_class(journal: int, message_class: int) ->
     (far,) = state.outgoing.values()
     assert isinstance(far, Outgoing)
     ack = FinalAck(b"B" * 16, message_class, far.stream, 1, 0, IDENTITY.guid, 1)
-    outgoing.final_acked(core.manager._desk, ack)
+    outgoing_queue.final_acked(core.manager._desk, ack)
     assert not len(far)
     negative = bool(message_class & 0x8000)
     own = state.queues["private$\\own"]
@@ -179,5 +180,5 @@ def test_final_acknowledgments_of_any_class(journal: int, message_class: int) ->
     assert not len(state.holders[DEAD_XACT])
     assert list(own.lane(0).classes.values()) == [message_class] * len(own)
     assert not state.holders[JOURNAL].lane(0).classes, "a copy is what it was"
-    outgoing.final_acked(core.manager._desk, ack)
+    outgoing_queue.final_acked(core.manager._desk, ack)
     assert len(own) <= 1, "told again, it means nothing"

@@ -7,9 +7,9 @@ from array import array
 
 import pytest
 
-from onceq.core.chunk import AVAILABLE, CHUNK, LOCKED, REMOVED, Chunk, Range
-from onceq.core.lane import Lane
-from onceq.core.space import Space
+from onceq.core.state.live_bytes import Space
+from onceq.core.state.position_block import AVAILABLE, CHUNK, LOCKED, REMOVED, Chunk, Range
+from onceq.core.state.positions import Lane
 from onceq.model.run import Extent
 
 

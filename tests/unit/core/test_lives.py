@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from onceq.core import inputs
-from onceq.core.clashes import MORE
 from onceq.core.decision import Decision, Notice
-from onceq.core.holders import TRANSACTIONAL_LANE
-from onceq.core.life_table import Lives
-from onceq.core.lives import ORDINAL_MAX, next_stream
+from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
-from onceq.core.records import Change
+from onceq.core.peers.duplicate_identity import MORE
+from onceq.core.peers.lives import ORDINAL_MAX, next_stream
+from onceq.core.state.life_table import Lives
+from onceq.core.state.queues import TRANSACTIONAL_LANE
+from onceq.core.state.records import Change
 from onceq.model.limits import LIVES_MAX, STREAM_AHEAD_S_MAX, Settings
 from onceq.model.time import Now
 from onceq.packet.acks import order_ack

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onceq.core import inputs, snapshot
 from onceq.core.decision import Notice
-from onceq.core.holders import Progress
-from onceq.core.holding import PutBack
+from onceq.core.inputs import inputs
+from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
-from onceq.core.restored import Restored
-from onceq.core.state import State
+from onceq.core.state import snapshot
+from onceq.core.state.queues import Progress
+from onceq.core.state.restore_table import Restored
+from onceq.core.state.state import State
 from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties

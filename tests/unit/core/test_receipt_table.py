@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from onceq.core import receipt_table
-from onceq.core.receipt_table import Receipts
+from onceq.core.state import receipt_addresses
+from onceq.core.state.receipt_addresses import Receipts
 
 A, B = b"A" * 16, b"B" * 16
 
@@ -38,7 +38,7 @@ def test_the_address_learned_last_is_known_after_a_checkpoint() -> None:
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receipt_table, "STREAMS_MAX", 2)
+    monkeypatch.setattr(receipt_addresses, "STREAMS_MAX", 2)
     made = Receipts()
     for source, stream in ((A, 1), (B, 1), (B, 2), (B, 3)):
         made.learn(source, stream, str(stream))

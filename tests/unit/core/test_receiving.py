@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from onceq.core import inputs, places
 from onceq.core.decision import Handed, Opened
+from onceq.core.inputs import inputs, single_messages
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -101,8 +101,10 @@ def test_who_has_it_for_himself_keeps_others_out(core: Core) -> None:
     core.ask(lambda o, r: inputs.Begin(o, r, 1), owner=2)
     for refused in (
         core.ask(lambda o, r: inputs.Receive(o, r, Q), owner=2),
-        core.ask(lambda o, r: places.Claim(o, r, Q, 1, ranges), owner=2),
-        core.ask(lambda o, r: places.MoveMessage(o, r, Q, Q + ";x", ranges[0][0]), owner=2),
+        core.ask(lambda o, r: single_messages.Claim(o, r, Q, 1, ranges), owner=2),
+        core.ask(
+            lambda o, r: single_messages.MoveMessage(o, r, Q, Q + ";x", ranges[0][0]), owner=2
+        ),
         core.ask(lambda o, r: inputs.PurgeQueue(o, r, Q), owner=2),
     ):
         assert isinstance(refused, SharingViolation)
@@ -143,7 +145,7 @@ def test_turns_tell_whether_somebody_was_there_meanwhile(core: Core) -> None:
 def test_a_closed_handle_ends_waits_and_cursors(core: Core) -> None:
     opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE))
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+    cursor = core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
     assert isinstance(cursor, int)
     stands = core.ask(
         lambda o, r: inputs.Receive(
@@ -165,18 +167,18 @@ def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
     send(core, b"a")
     opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.PEEK))
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+    cursor = core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
     assert isinstance(cursor, int)
 
-    def look(seek: places.Seek) -> object:
+    def look(seek: single_messages.Seek) -> object:
         return core.ask(
             lambda o, r: inputs.Receive(
                 o, r, Q, peek=True, seek=seek, cursor=cursor, wait_until_us=LONG_US
             )
         )
 
-    assert isinstance(look(places.Seek.CURRENT), Handed)
-    assert look(places.Seek.NEXT) is WAITS
+    assert isinstance(look(single_messages.Seek.CURRENT), Handed)
+    assert look(single_messages.Seek.NEXT) is WAITS
     reader = core.asked
     send(core, b"b")
     assert got(core, reader) == 2
@@ -187,11 +189,11 @@ def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
 def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
     opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE))
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: places.OpenCursor(o, r, opened.handle))
+    cursor = core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
     assert isinstance(cursor, int)
     for make in (
-        lambda o, r: places.OpenCursor(o, r, opened.handle),
-        lambda o, r: places.CloseCursor(o, r, cursor),
+        lambda o, r: single_messages.OpenCursor(o, r, opened.handle),
+        lambda o, r: single_messages.CloseCursor(o, r, cursor),
         lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, peek=True),
     ):
         assert isinstance(core.ask(make, owner=2), InvalidHandle)
@@ -207,7 +209,7 @@ def test_a_wait_at_a_subqueue_keeps_it(core: Core) -> None:
     reader = core.asked
     assert len(core.manager.state.subqueues) == 1
     place = 1 + (7 << 56)
-    core.ask(lambda o, r: places.MoveMessage(o, r, Q, Q + ";x", place))
+    core.ask(lambda o, r: single_messages.MoveMessage(o, r, Q, Q + ";x", place))
     assert got(core, reader) == 1
     assert not core.manager.state.subqueues
     assert core.ask(lambda o, r: inputs.Receive(o, r, Q + ";x", wait_until_us=LONG_US)) is WAITS
@@ -229,7 +231,7 @@ def test_claims_of_nonsense(core: Core, ranges: tuple[tuple[int, int], ...]) -> 
     send(core, b"a", b"b", b"c")
     base = 7 << 56
     made = tuple((base + a, base + b) for a, b in ranges)
-    refused = core.ask(lambda o, r: places.Claim(o, r, Q, 1, made))
+    refused = core.ask(lambda o, r: single_messages.Claim(o, r, Q, 1, made))
     assert isinstance(refused, InvalidParameter)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onceq.core.inputs import Begin
-from onceq.core.settings import Reconfigure
+from onceq.core.inputs.inputs import Begin
+from onceq.core.inputs.settings import Reconfigure
 from onceq.model.limits import Settings
 from tests.unit.core.alone import Core
 

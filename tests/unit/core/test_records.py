@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.branch_table import Branch, Laid, Marks, decode_branch
-from onceq.core.records import (
+from onceq.core.state.branch_table import Branch, Laid, Marks, decode_branch
+from onceq.core.state.records import (
     Advance,
     Change,
     Move,
@@ -218,7 +218,7 @@ def test_the_worked_bytes_of_a_branch_and_of_marks() -> None:
 
 
 def test_every_verb_is_documented() -> None:
-    source = (PAGE.parents[3] / "src/onceq/core/state.py").read_text()
+    source = (PAGE.parents[3] / "src/onceq/core/state/state.py").read_text()
     verbs = set(re.findall(r'setup\.what == "([a-z-]+)"', source))
     page = PAGE.read_text()
     assert verbs

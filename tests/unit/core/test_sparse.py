@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from onceq.core import sparse
-from onceq.core.chunk import CHUNK, REMOVED
-from onceq.core.identity import Identity
-from onceq.core.sparse import Cursor, search
-from onceq.core.state import DEAD_LETTER, JOURNAL, State
+from onceq.core.management import sparse_segments
+from onceq.core.management.sparse_segments import Cursor, search
+from onceq.core.state.identity import Identity
+from onceq.core.state.position_block import CHUNK, REMOVED
+from onceq.core.state.state import DEAD_LETTER, JOURNAL, State
 from tests.unit.core.test_change_builder import lines
 
 SIZE = 100
@@ -72,7 +72,7 @@ def found_in_pieces(
 def test_everything_is_found_once_however_often_the_search_is_broken_off(
     shuffled: bool, positions_max: int, bytes_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sparse, "PIECE_BYTES", min(bytes_max, 40 * SIZE))
+    monkeypatch.setattr(sparse_segments, "PIECE_BYTES", min(bytes_max, 40 * SIZE))
     count = 2 * CHUNK + 500
     state = state_of(count, shuffled=shuffled)
     base, end = SIZE * 700, SIZE * (count + 900)

@@ -6,11 +6,11 @@ from array import array
 
 import pytest
 
-from onceq.core import doubt_table, state
-from onceq.core.doubt_table import Memories
-from onceq.core.holders import Progress
-from onceq.core.records import Change, Seen
-from onceq.core.state import State
+from onceq.core.state import in_doubt_table, state
+from onceq.core.state.in_doubt_table import Memories
+from onceq.core.state.queues import Progress
+from onceq.core.state.records import Change, Seen
+from onceq.core.state.state import State
 from tests.unit.core.alone import IDENTITY
 
 SOURCE, KEY = b"S" * 16, "os:a\\private$\\q"
@@ -28,7 +28,7 @@ def test_of_too_many_identifiers_the_oldest_go(monkeypatch: pytest.MonkeyPatch) 
 
 def test_of_too_many_ranges_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was passed over before the ranges that are remembered is unknown, not accepted."""
-    monkeypatch.setattr(doubt_table, "PASSED_RANGES_MAX", 2)
+    monkeypatch.setattr(in_doubt_table, "PASSED_RANGES_MAX", 2)
     memories, progress = Memories(), Progress(SOURCE, KEY)
     for number in (1, 3, 5, 7):
         memories.advance(progress, 9, number, number, surely_new=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.wants import COMPACT_AT, Wanting, Wants
+from onceq.core.state.report_requests import COMPACT_AT, Wanting, Wants
 from onceq.model.identity import NO_GUID
 
 HERE = Wanting(1, 1, NO_GUID, 0, 0, 0, 4, 99)

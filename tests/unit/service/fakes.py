@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from onceq.core.decision import Action, Decision, Record
-from onceq.core.inputs import Input
-from onceq.core.sparse import Sparse
-from onceq.core.state import Identity
+from onceq.core.inputs.inputs import Input
+from onceq.core.management.sparse_segments import Sparse
+from onceq.core.state.state import Identity
 from onceq.errors import StorageFailure
 from onceq.model.limits import Settings
 from onceq.model.log import frame_size

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from onceq.core import branching, inputs, places
-from onceq.core.identity import Identity
-from onceq.core.inputs import Input
+from onceq.core.inputs import inputs, single_messages, xa
+from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
+from onceq.core.state.identity import Identity
 from onceq.errors import DamagedRecord, OnceqError, ReceiveTimeout
 from onceq.model.limits import Settings
 from onceq.model.log import BLOCK_BYTES
@@ -187,10 +187,10 @@ def test_what_was_claimed_and_is_damaged_is_said_so() -> None:
     tx = house.begin()
     view = next(v for v in house.look("queues") if v.name == "q")
     first, last = view.first_lookup, view.last_lookup
-    house.ask(lambda owner, n: places.Claim(owner, n, QUEUE, tx, ((first, last),)))
+    house.ask(lambda owner, n: single_messages.Claim(owner, n, QUEUE, tx, ((first, last),)))
     with pytest.raises(DamagedRecord, match="set aside"):
-        house.ask(lambda owner, n: places.Fetch(owner, n, QUEUE, tx, first + 5, first + 5))
-    got = house.ask(lambda owner, n: places.Fetch(owner, n, QUEUE, tx, first, last))
+        house.ask(lambda owner, n: single_messages.Fetch(owner, n, QUEUE, tx, first + 5, first + 5))
+    got = house.ask(lambda owner, n: single_messages.Fetch(owner, n, QUEUE, tx, first, last))
     aside = sum(v.count for v in house.look("damages"))
     assert len(got.run) + aside == COUNT
     house.ask(lambda owner, n: inputs.Commit(owner, n, tx, ()))
@@ -220,15 +220,15 @@ def test_a_prepared_branch_with_a_damaged_message_is_committed(scrubbed: bool) -
     """Its packets lie in the record of the prepare; the outcome is not for us to change."""
     house, bodies, xid = House(), _bodies(), Xid(7, b"g", b"b")
     item = inputs.SendItem(QUEUE, Properties(), Run.of(bodies))
-    house.ask(lambda owner, n: branching.StartBranch(owner, n, 3, xid))
+    house.ask(lambda owner, n: xa.StartBranch(owner, n, 3, xid))
     house.ask(lambda owner, n: inputs.Send(owner, n, 3, (item,)))
-    house.ask(lambda owner, n: branching.PrepareBranch(owner, n, xid, 3))
+    house.ask(lambda owner, n: xa.PrepareBranch(owner, n, xid, 3))
     house.restart()
     house.flip(bodies[5])
     if scrubbed:
         house.scrub()
         assert house.look("scrub").damaged == 1
-    house.ask(lambda owner, n: branching.CommitBranch(owner, n, xid))
+    house.ask(lambda owner, n: xa.CommitBranch(owner, n, xid))
     got = house.take()
     missing = [body for body in bodies if body not in got]
     assert bodies[5] in missing
@@ -378,13 +378,13 @@ def test_a_prepared_branch_with_packets_that_a_start_finds_damaged_is_committed(
         inputs.SendItem(QUEUE, Properties(), Run.of(bodies[:12])),
         inputs.SendItem(QUEUE, Properties(label="mor"), Run.of(bodies[12:])),
     ]
-    house.ask(lambda owner, n: branching.StartBranch(owner, n, 3, xid))
+    house.ask(lambda owner, n: xa.StartBranch(owner, n, 3, xid))
     house.ask(lambda owner, n: inputs.Send(owner, n, 3, (items[0],)))
     house.ask(lambda owner, n: inputs.Send(owner, n, 3, (items[1],)))
-    house.ask(lambda owner, n: branching.PrepareBranch(owner, n, xid, 3))
+    house.ask(lambda owner, n: xa.PrepareBranch(owner, n, xid, 3))
     house.flip(bodies[1])
     house.restart()
-    house.ask(lambda owner, n: branching.CommitBranch(owner, n, xid))
+    house.ask(lambda owner, n: xa.CommitBranch(owner, n, xid))
     got = house.take()
     missing = [body for body in bodies if body not in got]
     assert bodies[1] in missing

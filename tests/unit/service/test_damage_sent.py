@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core import inputs
+from onceq.core.inputs import inputs
 from onceq.store.check import check
 from onceq.testing.relay import faithful
 from tests.conformance.world import Node, World

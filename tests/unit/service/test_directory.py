@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.core.state import Identity
+from onceq.core.state.state import Identity
 from onceq.errors import ConfigurationError, NotAStore, StoreExists, StoreLocked
 from onceq.service.config import FILE, Configuration
 from onceq.service.directory import check_name, default_name, init, manager_of, open_store

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import onceq
-from onceq.core.inputs import Tick
+from onceq.core.inputs.inputs import Tick
 from onceq.errors import (
     ConfigurationError,
     PortInUse,

@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from onceq.core.decision import Answer, Connect, Decision, Handed, Record
-from onceq.core.inputs import Abort, Input, Look, OwnerGone, Tick
+from onceq.core.inputs.inputs import Abort, Input, Look, OwnerGone, Tick
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Extent

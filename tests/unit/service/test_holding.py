@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Decision, Hold
-from onceq.core.holding import Grip, HoldLog
-from onceq.core.inputs import Input, Tick
+from onceq.core.inputs.backup import Grip, HoldLog
+from onceq.core.inputs.inputs import Input, Tick
 from onceq.errors import (
     BackupOver,
     InsufficientResources,

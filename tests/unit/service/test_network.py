@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from onceq.core.inputs import ConnectFailed, SessionOpened
+from onceq.core.inputs.inputs import ConnectFailed, SessionOpened
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.run import Buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.decision import CloseSession, Connect, Decision, Persisted, Ready, Transmit
-from onceq.core.inputs import (
+from onceq.core.inputs.inputs import (
     Arrived,
     ConnectFailed,
     Input,

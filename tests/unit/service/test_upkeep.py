@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from onceq.core import inputs, space
 from onceq.core.decision import Decision
-from onceq.core.inputs import Input, Relocate, Space, Tick
+from onceq.core.inputs import inputs
+from onceq.core.inputs.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
-from onceq.core.space import Live
-from onceq.core.state import Identity
+from onceq.core.state import live_bytes
+from onceq.core.state.live_bytes import Live
+from onceq.core.state.state import Identity
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER, frame_size
@@ -378,7 +379,7 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One old message must not keep every segment that was written since."""
-    monkeypatch.setattr(space, "REGION_BYTES", 1 << 13)
+    monkeypatch.setattr(live_bytes, "REGION_BYTES", 1 << 13)
     monkeypatch.setattr(upkeep, "SLACK_BYTES", 1 << 18)
     monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 1 << 17)
     monkeypatch.setattr(upkeep, "CHECK_BYTES", 1 << 16)

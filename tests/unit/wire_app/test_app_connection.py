@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from onceq.core import inputs
 from onceq.core.decision import Opened, Sent
+from onceq.core.inputs import inputs
 from onceq.errors import InsufficientResources, OperationCancelled, QueueNotFound, ReceiveTimeout
 from onceq.model import limits
 from onceq.model.run import LENGTH_TYPE, Buffer, Run

@@ -1,0 +1,240 @@
+"""Acknowledgment messages: an application is told of arrival and end (section 5).
+
+They are ordinary messages to the administration queues that the original names, made from its
+packet. Where an arrival is stored or refused the packet is at hand, and they stand in the record
+that decides it. Of an end that comes later only the place of the packet is known: the record of
+the end hands it to the hidden queue of acknowledgments that are owed (``ACKS_OWED``), the engine
+reads the bytes, and ``pay`` makes the messages and ends what was owed, again in one record. So
+each is made exactly once, also through crashes, and never before what it tells has happened.
+
+Upholds: I13 (true, and at most one of each kind).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from onceq.core.inputs.inputs import Compose
+from onceq.core.names.packet_names import address_of, answer_address
+from onceq.core.names.resolve import destinations
+from onceq.core.peers.strangers import doubtful, known
+from onceq.core.state.live_bytes import Live
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.records import PUT_EXPRESS, Move, Op
+from onceq.core.state.state import ACKS_OWED
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Target
+from onceq.errors import OnceqError
+from onceq.model.classes import MessageClass
+from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES, PACKET_BYTES_MAX
+from onceq.model.message import Acknowledge, Delivery, Message, Properties
+from onceq.model.run import Buffer, Run
+from onceq.model.time import NEVER_S
+from onceq.packet.address import NOWHERE, Address
+from onceq.packet.decode import message_of
+from onceq.packet.encode import encode_run
+from onceq.packet.headers import headers
+from onceq.packet.templates import template
+
+ON_ARRIVAL: Final = {
+    True: Acknowledge.NEGATIVE_ARRIVAL,
+    False: Acknowledge.POSITIVE_ARRIVAL,
+}
+INSECURE: Final = frozenset(
+    (
+        MessageClass.NACK_BAD_DESTINATION_QUEUE, MessageClass.NACK_ACCESS_DENIED,
+        MessageClass.NACK_BAD_SIGNATURE, MessageClass.NACK_BAD_ENCRYPTION,
+        MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    )
+)  # fmt: skip
+"""They tell a stranger what exists here, so that a setting suppresses them (ACK-7)."""
+
+
+class _Mail:
+    """Acknowledgments being made for one change, by the place that they go to.
+
+    One put for each place, however many there are.
+    """
+
+    __slots__ = ("_bytes", "_packets", "build")
+
+    def __init__(self, build: ChangeBuilder) -> None:
+        self.build = build
+        self._packets: dict[tuple[int, int, int], list[Buffer]] = {}
+        self._bytes: dict[int, int] = {}
+
+    def add(self, target: Target, lane: int, flags: int, packet: Buffer) -> None:
+        """Put one packet behind the others; dropped, with a notice, where there is no room."""
+        holder, build = target.holder, self.build
+        bytes_there = self._bytes.get(holder.number, 0) + len(packet)
+        if (
+            isinstance(holder, Queue)
+            and build.holding(holder) + bytes_there > holder.properties.quota_bytes
+        ):
+            build.desk.notice("administration queue full: acknowledgments dropped",
+                              target.text, queue=target.text)  # fmt: skip
+            return
+        if (
+            isinstance(holder, Outgoing) and doubtful(build.desk, holder)
+            and holder.bytes + bytes_there > ANSWERS_EACH_BYTES
+        ):  # fmt: skip
+            build.desk.notice("acknowledgments for strangers dropped: too many wait",
+                              target.text, queue=target.text)  # fmt: skip
+            return
+        self._bytes[holder.number] = bytes_there
+        self._packets.setdefault((holder.number, lane, flags), []).append(packet)
+
+    def post(self) -> None:
+        """Bring everything into the change."""
+        desk = self.build.desk
+        last_s = desk.reach_by_s()
+        for (number, lane, flags), packets in self._packets.items():
+            expires = NEVER_S if isinstance(desk.state.holders[number], Queue) else last_s
+            self.build.put_copy(number, Run.of(packets), lane=lane, expires=expires, flags=flags)
+
+
+def on_arrival(
+    build: ChangeBuilder, packets: Iterable[Buffer], level: int, refusal: int = 0
+) -> None:
+    """Messages are stored or refused by this change: acknowledge it, as far as was asked for.
+
+    Args:
+        level: Of all of them (``Acknowledge``); 0 where they name no administration queue.
+        refusal: Why they are refused; 0: they are stored.
+    """
+    if not level & ON_ARRIVAL[bool(refusal)] or (
+        refusal in INSECURE and not build.desk.settings.permit_insecure_nacks
+    ):
+        return
+    reason = MessageClass(refusal or MessageClass.ACK_REACH_QUEUE)
+    mail = _Mail(build)
+    for packet in packets:
+        _acknowledge(mail, packet, reason)
+    mail.post()
+
+
+# ---- what is owed ---------------------------------------------------------------------------
+
+
+def owed(desk: Desk, bytes_max: int) -> Live | None:
+    """The next messages whose acknowledgments are owed, a bounded number; None if none are."""
+    holder = desk.state.holders[ACKS_OWED]
+    lane = holder.lanes.get(0)
+    if lane is None or not lane.available:
+        return None
+    counters: list[int] = []
+    lengths = array("I")
+    extents = []
+    for first, count in lane.take(count_max=ACKS_AT_ONCE, bytes_max=bytes_max, start=lane.head):
+        counters += range(first, first + count)
+        lengths.extend(lane.lengths(first, count))
+        extents += lane.extents(first, count)
+    return Live(ACKS_OWED, 0, tuple(counters), tuple(extents), lengths)
+
+
+def pay(desk: Desk, item: Compose) -> None:
+    """Make the acknowledgments of messages that the engine has read."""
+    lane = desk.state.holders[ACKS_OWED].lane(0)
+    build = ChangeBuilder(desk)
+    mail = _Mail(build)
+    for counter, packet in zip(item.counters, item.packets, strict=True):
+        reason = lane.classes.get(counter, 0)
+        _acknowledge(mail, packet, MessageClass(reason))
+        build.move(Move(Op.END, ACKS_OWED, 0, counter, 1))
+    mail.post()
+    build.record(forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
+
+
+def asked_by(reason: MessageClass) -> Acknowledge:
+    """The bits of the level that ask for acknowledgments of a class (section 5.3)."""
+    if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
+        # That nothing is known matters to whoever asked for bad news of either kind.
+        return Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE
+    if reason.on_receive:
+        return Acknowledge.NEGATIVE_RECEIVE if reason.negative else Acknowledge.POSITIVE_RECEIVE
+    return ON_ARRIVAL[reason.negative]
+
+
+# ---- one acknowledgment -----------------------------------------------------------------------
+
+
+def _acknowledge(mail: _Mail, packet: Buffer, reason: MessageClass) -> None:
+    """Put an acknowledgment of a message into each of its administration queues (ACK-10).
+
+    Where that cannot be done it is given up silently, as published (ACK-8); the log has a notice.
+    """
+    parts = headers(packet)
+    original = message_of(parts)
+    if (
+        not original.admin_queue or parts.properties.message_class
+        or not original.acknowledge & asked_by(reason)
+    ):  # fmt: skip
+        return
+    body = b""
+    if reason.negative and not parts.encrypted and reason != MessageClass.NACK_MESSAGE_TOO_LARGE:
+        body = original.body
+    number = 0
+    desk = mail.build.desk
+    stranger = not known(desk, original.id.source)
+    for target in _targets(desk, original.admin_queue, stranger=stranger):
+        number = number or mail.build.take_numbers(1)
+        _put(mail, target, original, reason, body, number)
+
+
+def _targets(desk: Desk, text: str, *, stranger: bool) -> Iterator[Target]:
+    """The administration queues that can be sent to, each by itself (ACK-8, ACK-10).
+
+    One of this manager must not be transactional (case 90).
+    """
+    for name in text.split(",")[:ANSWER_QUEUES_MAX]:
+        try:
+            (target,) = destinations(desk, name, transactional=False, stranger=stranger)
+        except OnceqError as error:
+            desk.notice("no administration queue: acknowledgment dropped", name,
+                        queue=name, reason=error.text)  # fmt: skip
+            continue
+        holder = target.holder
+        if not isinstance(holder, Queue) or not holder.properties.transactional:
+            yield target
+            continue
+        desk.notice("an administration queue is transactional: acknowledgment dropped", name,
+                    queue=name)  # fmt: skip
+
+
+def _put(
+    mail: _Mail, target: Target, original: Message, reason: MessageClass, body: bytes, number: int
+) -> None:
+    desk = mail.build.desk
+    destination, manager = address_of(desk, target)
+    made = template(
+        source=desk.identity.guid,
+        destination=destination,
+        destination_manager=manager,
+        response=_response(desk, original.destination),
+        properties=Properties(
+            label=original.label,
+            priority=original.priority,
+            delivery=original.delivery,
+            app_specific=original.app_specific,
+            body_type=original.body_type if body else 0,
+            correlation_id=original.id.pack(),
+        ),
+        sent_time=desk.now.wall_s,
+        transactional=False,
+        message_class=reason,
+    )
+    if made.packet_bytes(len(body)) > PACKET_BYTES_MAX:
+        body = b""
+    (packet,) = encode_run(made, Run.of([body]), first_message=number)
+    flags = 0 if original.delivery is Delivery.RECOVERABLE else PUT_EXPRESS
+    mail.add(target, original.priority, flags, packet)
+
+
+def _response(desk: Desk, destination: str) -> Address:
+    """The original's destination, which tells the copies of one send apart (ACK-9)."""
+    try:
+        return answer_address(desk, destination)
+    except OnceqError:
+        return NOWHERE

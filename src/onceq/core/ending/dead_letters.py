@@ -1,0 +1,145 @@
+"""Which queue takes over the packet of a message that has ended: a dead-letter queue or a journal.
+
+A dead letter is never dropped: where the sender's own dead-letter queue cannot be used, the
+system's takes it (CNF-16). A journal copy is dropped silently where the journal is full (Q-14).
+
+Upholds: I12 (at most one dead letter here, and exactly one where it was asked for), I14.
+"""
+
+from __future__ import annotations
+
+from onceq.core.names.resolve import is_local, local_queue, one_name
+from onceq.core.state.queues import Queue
+from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_NACK_ARRIVAL, Move
+from onceq.core.state.report_requests import Wanting
+from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT, JOURNAL, NEGATIVE
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.errors import BadDeadLetterQueue, InsufficientProperties, InvalidParameter, OnceqError
+from onceq.model.classes import MessageClass
+from onceq.model.message import Journal, Properties
+from onceq.model.queue import QUOTA_UNLIMITED_KB
+
+Heir = tuple[int, int, int]
+
+
+def taker(build: ChangeBuilder, w: Wanting, part: Move, reason: int, *, transactional: bool) -> int:
+    """The queue that takes over a range which was sent here; 0 for none.
+
+    Args:
+        part: The range, not yet among the moves of the change.
+        reason: Class that says how it ends; other managers may tell of classes of their own.
+    """
+    if not reason & NEGATIVE:
+        return JOURNAL if w.flags & PUT_JOURNAL and journal_takes(build, part) else 0
+    if not w.flags & PUT_DEADLETTER:
+        asked = w.flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL)
+        return DOUBTS_KEPT if asked and transactional and reason == IN_DOUBT else 0
+    if not transactional:
+        return DEAD_LETTER
+    if not w.grave:
+        return DEAD_XACT
+    return own_or_system(build, w.grave, build.size(part), without=_going(build.desk, part, reason))
+
+
+def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int = 0) -> int:
+    """A sender's own dead-letter queue, or where it cannot be used the system's (CNF-16).
+
+    Args:
+        number: Of the own queue; 0: there is none.
+        size: Bytes that it is to take, beside what the change brings to it already.
+        without: Number of a queue that is being deleted.
+    """
+    if not number:
+        return DEAD_XACT
+    desk = build.desk
+    queue = desk.state.holders.get(number)
+    if not isinstance(queue, Queue) or number == without:
+        about, problem = str(number), "it was deleted"
+    elif build.holding(queue) + size > queue.properties.quota_bytes:
+        about, problem = queue.properties.name, "it is full"
+    else:
+        return number
+    desk.notice(
+        "a sender's own dead-letter queue cannot be used: the system's takes its messages",
+        about, queue=about, reason=problem,
+    )  # fmt: skip
+    return DEAD_XACT
+
+
+def _going(desk: Desk, part: Move, reason: int) -> int:
+    """The queue whose deletion ends a range, which may be the one that should take it; else 0."""
+    if reason != MessageClass.NACK_QUEUE_DELETED:
+        return 0
+    here = desk.state.holders[part.holder]
+    return here.parent.number if isinstance(here, Queue) and here.parent else here.number
+
+
+def own_grave(desk: Desk, properties: Properties, *, transactional: bool) -> int:
+    """Number of the dead-letter queue that a sender names for its messages; 0 if it names none.
+
+    Raises:
+        InvalidParameter: Outside a transaction (CNF-15).
+        InsufficientProperties: Without asking for dead letters.
+        BadDeadLetterQueue: It is no transactional queue of this manager.
+    """
+    text = properties.dead_letter_queue
+    if not text:
+        return 0
+    if not transactional:
+        raise InvalidParameter("dead_letter_queue is for messages of transactions only")
+    if not properties.journal & Journal.DEADLETTER:
+        raise InsufficientProperties(
+            "dead_letter_queue needs journal=DEADLETTER: without it there are no dead letters"
+        )
+    try:
+        (name,) = one_name(text)
+        queue = local_queue(desk, name) if is_local(desk, name) else None
+    except OnceqError as error:
+        raise BadDeadLetterQueue(f"dead_letter_queue {text}: {error.text}") from None
+    if queue is None or queue.system or queue.sub or not queue.properties.transactional:
+        raise BadDeadLetterQueue(
+            f"dead_letter_queue {text} is not a transactional queue of {desk.identity.name}"
+        )
+    return queue.number
+
+
+# ---- journals -------------------------------------------------------------------------------
+
+
+def journal_copy(build: ChangeBuilder, queue: Queue, move: Move) -> tuple[Heir, ...]:
+    """The queue's journal takes a copy of what is received from it (Q-11), if it has room (Q-14).
+
+    What belongs together here is copied together or not at all.
+    """
+    above = queue.parent or queue
+    journal = above.journal
+    if not queue.properties.journal or journal is None:
+        return ()
+    quota_kb = journal.properties.quota_kb
+    if quota_kb < QUOTA_UNLIMITED_KB and (
+        build.holding(journal) + build.size(move) > quota_kb << 10
+    ):
+        build.desk.notice("journal full: copies dropped", queue.properties.name,
+                          queue=queue.properties.name)  # fmt: skip
+        return ()
+    return ((journal.number, 0, 0),)
+
+
+def journal_takes(build: ChangeBuilder, part: Move) -> bool:
+    """Whether the journal of this computer has room for copies of a range (Q-12, Q-14)."""
+    return journal_room(build, build.size(part))
+
+
+def journal_room(build: ChangeBuilder, size: int) -> bool:
+    """Whether the journal of this computer has room for so many bytes more."""
+    desk = build.desk
+    quota_kb = desk.settings.computer_journal_quota_kb
+    if quota_kb >= QUOTA_UNLIMITED_KB:
+        return True
+    journal = desk.state.holders[JOURNAL]
+    if journal.bytes + build.coming(JOURNAL) + size <= quota_kb << 10:
+        return True
+    desk.notice("journal full: copies dropped", "the journal of this computer",
+                computer_journal_quota_kb=quota_kb)  # fmt: skip
+    return False

@@ -1,0 +1,115 @@
+"""What a send asks to be told, as flags of its puts; and what becomes of messages that do not fit.
+
+Upholds: I12, I13 (what was not asked for is not told), I14.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onceq.core.ending.dead_letters import own_or_system
+from onceq.core.ending.ending import ack_flags
+from onceq.core.names.resolve import one_name
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.records import (
+    PUT_DEADLETTER,
+    PUT_EXPRESS,
+    PUT_FINAL,
+    PUT_JOURNAL,
+    PUT_NACK_ARRIVAL,
+    PUT_ONCE,
+    PUT_WANTS,
+)
+from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Prepared, Target
+from onceq.model.classes import MessageClass
+from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Journal, Properties
+
+SYSTEM_NAMES = frozenset(("admin_queue$", "notify_queue$", "order_queue$"))
+"""Queues that managers use among themselves."""
+
+
+def lane_of(properties: Properties, *, transactional: bool) -> int:
+    """The lane of a queue: transactional messages have priority 0 (Q-23)."""
+    if transactional:
+        return 0
+    return PRIORITY_DEFAULT if properties.priority is None else properties.priority
+
+
+def quiet(desk: Desk, name: str) -> bool:
+    """Whether nothing is acknowledged or source-journaled that goes to a queue (Q-17).
+
+    Args:
+        name: Of the queue, without computer and ``private$``.
+    """
+    return desk.settings.quiet_system_queues and name.casefold() in SYSTEM_NAMES
+
+
+def heard(desk: Desk, target: Target, properties: Properties) -> Properties:
+    """The properties of messages for a target, without what it gives no answer to."""
+    if not desk.settings.quiet_system_queues or not quiet(desk, one_name(target.text)[0].queue):
+        return properties
+    return replace(properties, acknowledge=Acknowledge.NONE, journal=Journal.NONE)
+
+
+def flags_of(
+    properties: Properties, target: Target, *, transactional: bool, once: bool = False
+) -> int:
+    """The flags of a put of a batch for one of its targets."""
+    flags = 0
+    local = isinstance(target.holder, Queue)
+    if properties.acknowledge and properties.admin_queue:
+        flags |= ack_flags(properties.acknowledge, arrived=local)
+        if not local:
+            flags &= PUT_WANTS | PUT_NACK_ARRIVAL
+            flags = flags if flags & PUT_NACK_ARRIVAL else 0
+    if once and not local:
+        flags |= PUT_ONCE | PUT_WANTS
+    if not transactional and properties.delivery == Delivery.EXPRESS:
+        flags |= PUT_EXPRESS
+    if properties.journal & Journal.DEADLETTER:
+        flags |= PUT_WANTS | PUT_DEADLETTER
+    if properties.journal & Journal.JOURNAL and (transactional or not local):
+        flags |= PUT_WANTS | PUT_JOURNAL
+    # Over HTTP dead-lettering alone asks how a message ends (HTTP-4); a journal copy is made when
+    # the stream receipt comes (HTTP-13).
+    over_http = isinstance(target.holder, Outgoing) and target.holder.over_http
+    if transactional and properties.journal & (Journal.DEADLETTER if over_http else Journal(3)):
+        flags |= PUT_FINAL
+    return flags
+
+
+def refused(desk: Desk, queue: Queue, *, transactional: bool) -> MessageClass | None:
+    """Why a queue of this manager does not take a message when it takes effect; None if it does.
+
+    The queue may have been deleted since the send. A message of the wrong kind is refused here
+    as it would be on arrival elsewhere (Q-4).
+    """
+    if queue.number not in desk.state.holders:
+        return MessageClass.NACK_BAD_DESTINATION_QUEUE
+    if queue.properties.transactional == transactional:
+        return None
+    if transactional:
+        return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+    return MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
+
+
+def graves_of(
+    build: ChangeBuilder, p: Prepared, size: int, reason: MessageClass, *, transactional: bool
+) -> tuple[int, ...]:
+    """The dead-letter queues that take messages refused here.
+
+    This computer is both ends. As the target it keeps transactional messages for a queue of the
+    other kind, whatever they asked (S0); as the source it keeps what asked for it, in the
+    sender's own dead-letter queue if there is one (product D5, X-1).
+
+    Args:
+        size: Bytes of the packets that are refused.
+    """
+    wanted = bool(p.item.properties.journal & Journal.DEADLETTER)
+    if not transactional:
+        return (DEAD_LETTER,) if wanted else ()
+    source = own_or_system(build, p.grave, size) if wanted else 0
+    target = DEAD_XACT if reason == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE else 0
+    return tuple(sorted({source, target} - {0}))

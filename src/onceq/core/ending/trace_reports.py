@@ -1,0 +1,154 @@
+"""Message tracing: a report from every manager that a traced message passes (MS-MQQB 1.3.6).
+
+A message sent with ``trace`` carries the trace flag and a DebugHeader. Each manager on its way (the
+source when it takes effect, a router, the target when it is stored or refused) puts one REPORT
+message into the report queue: the public queue that the DebugHeader names where it can be found,
+else its own setting ``report_queue``. What stands in a report is not published: ours is described
+in ``docs/reference/tracing.md``. Reports are ordinary messages outside transactions, made in the
+same record as what they report; none of them is ever traced, acknowledged or waited for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from onceq.core.names.packet_names import address_of
+from onceq.core.names.resolve import destinations
+from onceq.core.state.queues import Queue
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Prepared, Target
+from onceq.errors import OnceqError
+from onceq.model.classes import MessageClass, class_name
+from onceq.model.identity import MessageId, guid_text
+from onceq.model.limits import REPORTS_MAX
+from onceq.model.message import PRIORITY_DEFAULT, Properties
+from onceq.model.run import LENGTH_TYPE, Run
+from onceq.packet import layout
+from onceq.packet.arrived import ArrivedRun
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
+
+SENT, FORWARDED, ARRIVED, REFUSED = "SENT", "FORWARDED", "ARRIVED", "REFUSED"
+
+
+def trace_queue(desk: Desk) -> bytes:
+    """GUID of the public report queue for DebugHeaders; empty if it has none."""
+    name = desk.settings.report_queue.upper()
+    if not name.startswith("PUBLIC="):
+        return b""
+    (target,) = destinations(desk, desk.settings.report_queue, transactional=False)
+    return target.holder.properties.instance if isinstance(target.holder, Queue) else b""
+
+
+def trace_arrival(
+    build: ChangeBuilder, run: ArrivedRun, places: Sequence[int], *, refusal: int = 0,
+    event: str = ARRIVED,
+) -> None:  # fmt: skip
+    """Report messages of a run, those at these places, that are stored, refused or passed on by
+    this change."""
+    if run.trace is None:
+        return
+    asked = f"PUBLIC={guid_text(run.trace)}" if run.trace else ""
+    lines = [f"queue: {run.destination.direct or run.destination.number}"]
+    if refusal:
+        event = REFUSED
+        lines.append(f"class: {refusal:#06x} {class_name(refusal)}")
+    if run.transactional:
+        lines.append(f"stream: {run.stream:#018x}")
+    ids = [MessageId(run.source, run.message_numbers[place]) for place in places]
+    mask, offset, packets = layout.USER_HOPS_MASK, layout.OFF_USER_FLAGS, list(run.packets)
+    hops = [packets[place][offset] & mask for place in places]
+    report(build, event, ids, hops, lines, asked=asked)
+
+
+def trace_sent(build: ChangeBuilder, sends: Sequence[Prepared], first: int) -> None:
+    """Report what this change sends, from message number ``first`` on."""
+    for p in sends:
+        count = len(p.item.bodies)
+        if p.item.properties.trace:
+            ids = [MessageId(build.desk.identity.guid, first + k) for k in range(count)]
+            for target in p.targets:
+                event = ARRIVED if isinstance(target.holder, Queue) else SENT
+                report(build, event, ids, [0] * count, [f"queue: {target.text}"])
+        first += count
+
+
+def report(
+    build: ChangeBuilder,
+    event: str,
+    ids: Sequence[MessageId],
+    hops: Sequence[int],
+    lines: Sequence[str],
+    *,
+    asked: str = "",
+) -> None:
+    """Put one report for each message into the report queue, as far as there is one.
+
+    Args:
+        lines: What is the same for all of them.
+        asked: Report queue that the message names.
+    """
+    desk = build.desk
+    target = _target(desk, asked)
+    if target is None:
+        return
+    if len(ids) > REPORTS_MAX:
+        desk.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
+    count = min(len(ids), REPORTS_MAX)
+    first = build.take_numbers(count)
+    data, lengths = bytearray(), array(LENGTH_TYPE)
+    for at in range(count):
+        packet = _packet(desk, target, event, ids[at], hops[at], lines, first + at)
+        data += packet.data
+        lengths.extend(packet.lengths)
+    holder = target.holder
+    if isinstance(holder, Queue) and (
+        build.holding(holder) + len(data) > holder.properties.quota_bytes
+    ):
+        desk.notice("report queue full: reports dropped", queue=holder.properties.name)
+        return
+    build.put_copy(holder.number, Run(bytes(data), lengths), lane=PRIORITY_DEFAULT)
+
+
+def _target(desk: Desk, asked: str) -> Target | None:
+    """Where reports go; None if nowhere. A report queue must not be transactional."""
+    for name in (asked, desk.settings.report_queue):
+        if not name:
+            continue
+        try:
+            (target,) = destinations(desk, name, transactional=False)
+        except (OnceqError, ValueError) as error:
+            desk.notice("no report queue: reports dropped", name, queue=name, reason=str(error))
+            continue
+        holder = target.holder
+        if not isinstance(holder, Queue) or not holder.properties.transactional:
+            return target
+        desk.notice("the report queue is transactional: reports dropped", name, queue=name)
+    return None
+
+
+def _packet(
+    desk: Desk, target: Target, event: str, id_: MessageId, hops: int, lines: Sequence[str],
+    number: int,
+) -> Run:  # fmt: skip
+    destination, manager = address_of(desk, target)
+    body = "\n".join(
+        (
+            f"event: {event}", f"message: {id_}", f"at: {desk.identity.name}",
+            f"manager: {guid_text(desk.identity.guid)}", f"hops: {hops}",
+            f"time: {desk.now.wall_s}", *lines, "",
+        )
+    )  # fmt: skip
+    made = template(
+        source=desk.identity.guid,
+        destination=destination,
+        destination_manager=manager,
+        properties=Properties(
+            label=f"{event} {id_} {hops}", correlation_id=id_.pack(), priority=PRIORITY_DEFAULT
+        ),
+        sent_time=desk.now.wall_s,
+        transactional=False,
+        message_class=MessageClass.REPORT,
+    )
+    return encode_run(made, Run.of([body.encode()]), first_message=number)

@@ -1,0 +1,53 @@
+"""What the engine tells the core of damaged bytes, and of its search for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.errors import DamagedPiece
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """Stored bytes turned out not to be what was written (``core/management/damage.py``).
+
+    Attributes:
+        taker: The application that was about to get messages that lie there; 0: nobody was.
+        unsent: (outgoing queue, lane, counter) of what was about to be transmitted: what lies
+            behind that counter never left.
+        gone: Messages among them that were received outside a transaction by the same step, and
+            are in no queue any more: (queue, lookup identifier, bytes, address) of each.
+    """
+
+    pieces: tuple[DamagedPiece, ...]
+    taker: int = 0
+    unsent: tuple[tuple[int, int, int], ...] = ()
+    gone: tuple[tuple[int, int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubView:
+    """A look at every stored byte: the one that works, or the last one.
+
+    Attributes:
+        running: Whether it still looks.
+        began, ended: Seconds since 1970; 0: not yet.
+        bytes: Looked at, of ``total``.
+        damaged: Damaged places found.
+        stopped: Ended before it had seen everything.
+    """
+
+    running: bool = False
+    began: int = 0
+    ended: int = 0
+    bytes: int = 0
+    total: int = 0
+    damaged: int = 0
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scrubbed:
+    """How far a scrub has come (``service/scrub.py``); what it found came as ``Spoiled``."""
+
+    view: ScrubView

@@ -1,0 +1,1 @@
+"""What operators see and do: views, queues made and deleted, the directory, damage, restores."""

@@ -1,0 +1,24 @@
+"""A running manager is given other settings.
+
+They hold for what is decided from now on; timers that are set look at them when they ring. What was
+not watched, because a setting switched that off, is watched from now on.
+
+Upholds: I26 (nothing waits for a timer that the old settings would have set).
+"""
+
+from __future__ import annotations
+
+from onceq.core.inputs.settings import Reconfigure
+from onceq.core.step.step import Desk
+from onceq.core.transaction import abandoned_branches, idle_timeout
+
+
+def reconfigure(desk: Desk, item: Reconfigure) -> None:
+    """Go on with other settings."""
+    desk.settings = item.settings
+    desk.routes_to = item.routes
+    desk.targets.clear()
+    desk.routes.clear()
+    idle_timeout.watch(desk)
+    for tx in list(desk.branches.values()):
+        abandoned_branches.watch(desk, tx)

@@ -1,0 +1,206 @@
+"""Damaged messages: named, set aside and told of; everything else goes on.
+
+The engine verifies what it reads before anything is said of it. Where stored bytes are not what was
+written, it hands in ``Spoiled``, and every message that lies in those bytes is set aside, wherever
+it is: in a queue, held by the transaction that was about to get it, in an outgoing queue, a dead
+letter, a copy in a journal. It ends there, durably, and stands in the hidden queue DAMAGED with an
+entry that says where it was (``core/state/damage_table.py``), until an operator drops it.
+
+In an outgoing queue it ends like any other end: not delivered if it never left, in doubt if it may
+have; the doubt can be settled later. The message behind it is linked anew when it is transmitted.
+To its sender a damaged message in a queue has been removed from there. Acknowledgment messages
+and dead letters are made of a message's own bytes, so there are none of a damaged one.
+
+Upholds: I23 (nothing that was not written is handed out, nothing is left out silently), I11.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from onceq.core.decision import Notice
+from onceq.core.ending.ending import tell_sender
+from onceq.core.inputs.damage import Spoiled
+from onceq.core.receive.receive_exact import held_by
+from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, Chunk
+from onceq.core.state.positions import Lane
+from onceq.core.state.queues import Holder, Outgoing, Queue, lookup_id
+from onceq.core.state.records import PUT_FINAL, PUT_HTTP, Move, Op
+from onceq.core.state.report_requests import Wanting
+from onceq.core.state.state import ACKS_OWED, DAMAGED, IN_DOUBT, title_of
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transfer.outgoing_queue import stir
+from onceq.errors import DamagedPiece
+from onceq.model.branch import Phase
+from onceq.model.classes import MessageClass
+from onceq.model.identity import NO_GUID
+
+NOTICES_AT_ONCE = 20
+"""Runs of damaged messages that are named one by one; the rest of them are counted."""
+
+Span = tuple[int, int]
+"""Begin and end of damaged bytes in the log."""
+
+
+def spoiled(desk: Desk, item: Spoiled) -> None:
+    """Set aside every message that lies in damaged bytes."""
+    for number, index, before in item.unsent:
+        leaving = desk.state.holders.get(number)
+        if isinstance(leaving, Outgoing):
+            leaving.transmitted[index] = min(leaving.transmitted.get(index, 0), before)
+    spans = _spans(item.pieces)
+    build = ChangeBuilder(desk)
+    told: list[tuple[str, int, int]] = []
+    for holder, index, lane in list(desk.state.all_lanes()):
+        if holder.number == DAMAGED:
+            continue
+        for state, first, count in _runs(lane, list(_inside(lane, spans))):
+            for start, size in _ours(desk, item, holder, index, state, first, count):
+                _aside(build, holder, index, state, start, size)
+                told.append((title_of(holder), lookup_id(index, start), size))
+    build.record()
+    for queue, lookup, size, address in item.gone:
+        was_in = desk.state.holders.get(queue)
+        title = title_of(was_in) if was_in is not None else str(queue)
+        desk.setup(
+            "damaged", queue=title, lookup=lookup, bytes=size, address=address,
+            at_s=desk.now.wall_s,
+        )  # fmt: skip
+        told.append((title, lookup, 1))
+    _tell(desk, item.pieces, told)
+    for outgoing in desk.state.outgoing.values():
+        stir(desk, outgoing)
+
+
+def _spans(pieces: Sequence[DamagedPiece]) -> list[Span]:
+    """The damaged parts of the log, in order, without overlaps."""
+    spans: list[Span] = []
+    for start, end in sorted((p.address, p.address + p.size) for p in pieces):
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _inside(lane: Lane, spans: Sequence[Span]) -> Iterator[int]:
+    """Counters of the messages of which any byte is damaged, rising."""
+    for chunk in lane.chunks():
+        if not chunk.live:
+            continue
+        found = set(_by_search(chunk, spans) if chunk.rising else _by_look(chunk, spans))
+        for at in sorted(found):
+            if chunk.states[at] != REMOVED:
+                yield chunk.base + at
+
+
+def _by_search(chunk: Chunk, spans: Sequence[Span]) -> Iterator[int]:
+    addresses, lengths = chunk.addresses, chunk.lengths
+    for start, end in spans:
+        at = max(bisect_right(addresses, start) - 1, 0)
+        while at < len(addresses) and addresses[at] < end:
+            if addresses[at] + lengths[at] > start:
+                yield at
+            at += 1
+
+
+def _by_look(chunk: Chunk, spans: Sequence[Span]) -> Iterator[int]:
+    for at, (address, length) in enumerate(zip(chunk.addresses, chunk.lengths, strict=True)):
+        if any(address < end and address + length > start for start, end in spans):
+            yield at
+
+
+def _runs(lane: Lane, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Neighbours in one state: (state, first, count)."""
+    at = 0
+    while at < len(counters):
+        first, state, count = counters[at], lane.state(counters[at]), 1
+        while (
+            at + count < len(counters)
+            and counters[at + count] == first + count
+            and lane.state(first + count) == state
+        ):
+            count += 1
+        yield state, first, count
+        at += count
+
+
+def _ours(
+    desk: Desk, item: Spoiled, holder: Holder, index: int, state: int, first: int, count: int
+) -> list[tuple[int, int]]:
+    """Those of a range that can be taken out now.
+
+    What a transaction holds stays with it: it has the bytes already, or comes back here when it
+    gives the message back or asks for it. But for the one that asks just now.
+    """
+    if state in (AVAILABLE, AWAITING):
+        return [(first, count)]
+    if state != LOCKED or not item.taker or not isinstance(holder, Queue):
+        return []
+    freed: list[tuple[int, int]] = []
+    for counter in range(first, first + count):
+        for tx in desk.units():
+            if tx.owner != item.taker or tx.phase is not Phase.ACTIVE:
+                continue
+            held = held_by(tx, holder, lookup_id(index, counter))
+            if held is not None:
+                tx.receives.remove(held)
+                tx.messages -= 1
+                freed.append((counter, 1))
+                break
+    return freed
+
+
+def _aside(
+    build: ChangeBuilder, holder: Holder, index: int, state: int, first: int, count: int
+) -> None:
+    """A range ends where it is, because its bytes are gone."""
+    if holder.number == ACKS_OWED:
+        # What was to be told is in those bytes; the message itself is found where it is.
+        build.move(Move(Op.END, holder.number, index, first, count))
+        return
+    if isinstance(holder, Outgoing):
+        left = holder.transmitted.get(index, 0) + 1 - first
+        left = count if state == AWAITING else min(max(left, 0), count)
+        removed = MessageClass.NACK_DELETED
+        for start, size, reason in (
+            (first, left, IN_DOUBT),
+            (first + left, count - left, removed),
+        ):
+            if size:
+                move = Move(Op.END, holder.number, index, start, size, int(reason), to=DAMAGED)
+                move.note = int(removed) if reason == IN_DOUBT else 0
+                build.move(move)
+        return
+    for w, start, size in holder.wants(index).parts(first, count):
+        if w is not None:
+            _tell_sender(build, w, start, size)
+        build.move(Move(Op.END, holder.number, index, start, size, to=DAMAGED))
+
+
+def _tell_sender(build: ChangeBuilder, w: Wanting, start: int, count: int) -> None:
+    """The manager that sent it hears that it was removed before it was received."""
+    if w.source == NO_GUID or not w.stream or not w.flags & PUT_FINAL:
+        return
+    offset = start - w.first
+    message = w.message + offset
+    tell_sender(
+        build, w.source, MessageClass.NACK_QUEUE_PURGED, stream=w.stream, number=w.number + offset,
+        messages=range(message, message + count), http=bool(w.flags & PUT_HTTP),
+    )  # fmt: skip
+
+
+def _tell(desk: Desk, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, int, int]]) -> None:
+    """The log names each run of messages, and each place of a file."""
+    for piece in pieces[:NOTICES_AT_ONCE]:
+        values = {"file": piece.path, "byte": piece.offset, "size": piece.size}
+        desk.act(Notice("stored bytes are damaged", values))
+    for queue, lookup, count in told[:NOTICES_AT_ONCE]:
+        values = {"queue": queue, "lookup": f"{lookup:#x}", "messages": count}
+        desk.act(Notice("damaged messages were set aside", values))
+    if len(pieces) > NOTICES_AT_ONCE or len(told) > NOTICES_AT_ONCE:
+        messages = sum(count for _, _, count in told)
+        values = {"places": len(pieces), "messages": messages}
+        desk.act(Notice("more is damaged than is named here", values))

@@ -1,0 +1,232 @@
+"""What the core does with a directory: modes, places, and what this computer tells of itself.
+
+The core is handed snapshots and never reads. While the directory cannot be read, whatever needs
+it is refused (FN-11, section 9.4); messages that are under way already go on to where it said
+last, and those of which it was not known wait (NEED VALIDATION) until it is read again.
+
+Upholds: I5 (one stream for each place), I27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from onceq.core.decision import Register, Rewrite
+from onceq.core.ending.ending import gave_up
+from onceq.core.inputs.directory import DirectoryChanged, EditDirectory
+from onceq.core.names.packet_names import address_of
+from onceq.core.names.resolve import destinations, index_places, read_directory
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Mode
+from onceq.core.transfer.in_doubt import inquire
+from onceq.core.transfer.outgoing_queue import stir
+from onceq.errors import (
+    DirectoryError,
+    IllegalFormatName,
+    InvalidParameter,
+    QueueExists,
+    QueueNotFound,
+)
+from onceq.model.classes import MessageClass
+from onceq.model.directory import (
+    Computer,
+    DistributionList,
+    NameStep,
+    PublicQueue,
+    Snapshot,
+    member_of,
+)
+from onceq.model.identity import guid_text
+from onceq.model.limits import DIRECTORY_LISTS_MAX, DIRECTORY_MEMBERS_MAX, LIST_NAME_CHARS_MAX
+from onceq.model.names import Kind, parse_any
+from onceq.packet.address import name_of
+
+
+@dataclass(frozen=True, slots=True)
+class ListView:
+    """A distribution list: send to ``format_name``."""
+
+    name: str
+    format_name: str
+    members: tuple[str, ...]
+
+
+def changed(desk: Desk, item: DirectoryChanged) -> None:
+    """The directory was read, or cannot be read any more."""
+    desk.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
+    desk.directory_trouble = item.trouble
+    if item.snapshot is not None:
+        desk.directory = item.snapshot
+        desk.computer_guids = frozenset(one.guid for one in item.snapshot.computers)
+    desk.targets.clear()
+    desk.routes.clear()
+    index_places(desk)
+    if item.trouble or item.snapshot is None:
+        return
+    for outgoing in list(desk.state.outgoing.values()):
+        if outgoing.name.kind is Kind.PUBLIC:
+            if outgoing.name.guid in item.snapshot.queues:
+                stir(desk, outgoing)
+            else:
+                _nowhere(desk, outgoing)
+    register(desk)
+
+
+def _nowhere(desk: Desk, outgoing: Outgoing) -> None:
+    """The directory has taken out a queue for which messages wait here (DL-15).
+
+    What has arrived there is not concerned: its end will be told by the queue's manager.
+    """
+    build = ChangeBuilder(desk)
+    reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
+    for index, lane in outgoing.lanes.items():
+        for first, count in lane.ranges(AVAILABLE, 0):
+            gave_up(build, outgoing, index, first, count, reason)
+    build.record()
+    inquire(desk, outgoing)
+
+
+def register(desk: Desk) -> None:
+    """Let the directory know of this computer what it does not say yet."""
+    snapshot = desk.directory
+    if desk.mode is not Mode.ONLINE or snapshot is None:
+        return
+    here = desk.identity
+    private: dict[int, str] = {}
+    public: list[PublicQueue] = []
+    for queue in _own(desk):
+        properties = queue.properties
+        if properties.private:
+            private[queue.number] = properties.name
+            continue
+        public.append(
+            PublicQueue(
+                properties.instance, here.name, properties.name,
+                properties.transactional, properties.label,
+            )
+        )  # fmt: skip
+    computer = Computer(here.name, here.guid, desk.addresses, private)
+    desk.act(Register(computer, tuple(public)))
+
+
+def _own(desk: Desk) -> Iterator[Queue]:
+    return (queue for queue in desk.state.queues.values() if not queue.system)
+
+
+# ---- distribution lists -----------------------------------------------------------------------
+
+
+def edit(desk: Desk, item: EditDirectory) -> None:
+    """Make, change or drop a list; it is the directory that is changed, not this manager."""
+    snapshot = read_directory(desk, "a distribution list")
+    if item.what == "create":
+        desk.act(Rewrite(item.owner, item.request, _new(snapshot, item), None))
+        return
+    before = find_list(snapshot, item.name)
+    desk.act(Rewrite(item.owner, item.request, _changed(before, item), before))
+
+
+def _new(snapshot: Snapshot, item: EditDirectory) -> DistributionList:
+    name = item.name
+    printable = name.isascii() and name.isprintable() and not set(name) & set(' ,;="\\/')
+    if not 0 < len(name) <= LIST_NAME_CHARS_MAX or not printable:
+        raise InvalidParameter(
+            f"{name!r} cannot be the name of a list: 1 to {LIST_NAME_CHARS_MAX} letters, digits, "
+            "- or ., and no blanks"
+        )
+    if snapshot.list_named(name) is not None:
+        raise QueueExists(f"there is a list {name} already; 'list add' adds to it")
+    if len(snapshot.lists) >= DIRECTORY_LISTS_MAX:
+        raise DirectoryError(f"the directory has {DIRECTORY_LISTS_MAX} lists already")
+    return DistributionList(item.guid, name, _members((), item.members))
+
+
+def _changed(before: DistributionList, item: EditDirectory) -> DistributionList | None:
+    if item.what == "drop":
+        return None
+    if item.what == "add":
+        members = _members(before.members, item.members)
+    elif item.what == "remove":
+        members = _without(before, item.members)
+    else:
+        raise InvalidParameter(f"a list cannot be {item.what!r}: create, add, remove or drop")
+    return DistributionList(before.guid, before.name, members)
+
+
+def _members(there: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    found = {member_of(text).key(): text for text in there}
+    for text in more:
+        name = member_of(text)
+        if name.host == "." or name.host.casefold() == "localhost":
+            raise IllegalFormatName(f"{text}: write the name of the computer; '.' is another there")
+        found.setdefault(name.key(), str(name))
+    if len(found) > DIRECTORY_MEMBERS_MAX:
+        raise DirectoryError(f"a list has at most {DIRECTORY_MEMBERS_MAX} members")
+    return tuple(found.values())
+
+
+def _without(before: DistributionList, less: tuple[str, ...]) -> tuple[str, ...]:
+    gone = {member_of(text).key() for text in less}
+    found = {member_of(text).key(): text for text in before.members}
+    for text in less:
+        if member_of(text).key() not in found:
+            raise QueueNotFound(f"{text} is not a member of {before.name}")
+    return tuple(text for key, text in found.items() if key not in gone)
+
+
+def find_list(snapshot: Snapshot, text: str) -> DistributionList:
+    """The list with a name, or with a format name; raises QueueNotFound."""
+    if text.upper().startswith("DL="):
+        (name,) = parse_any(text)
+        found = snapshot.lists.get(name.guid)
+    else:
+        found = snapshot.list_named(text)
+    if found is None:
+        raise QueueNotFound(f"there is no list {text}; 'list show' shows what there is")
+    return found
+
+
+# ---- looking ----------------------------------------------------------------------------------
+
+
+def list_view(one: DistributionList) -> ListView:
+    """A list as commands show it."""
+    return ListView(one.name, f"DL={guid_text(one.guid)}", one.members)
+
+
+def lists(desk: Desk) -> tuple[ListView, ...]:
+    """All lists of the directory, by name."""
+    snapshot = read_directory(desk, "distribution lists")
+    return tuple(map(list_view, sorted(snapshot.lists.values(), key=lambda one: one.name)))
+
+
+def one_list(desk: Desk, name: str) -> ListView:
+    """One list."""
+    return list_view(find_list(read_directory(desk, "a distribution list"), name))
+
+
+def resolved(desk: Desk, text: str) -> tuple[NameStep, ...]:
+    """What a name for sending becomes, step by step: a list's name may stand for it."""
+    snapshot = desk.directory if desk.mode is Mode.ONLINE else None
+    if snapshot is not None and snapshot.list_named(text) is not None:
+        text = list_view(find_list(snapshot, text)).format_name
+    names = parse_any(text)
+    if snapshot is None and any(name.kind in (Kind.PUBLIC, Kind.DL) for name in names):
+        read_directory(desk, text)
+    return tuple((snapshot or Snapshot()).explain(names))
+
+
+def copy_names(desk: Desk, text: str) -> tuple[str, ...]:
+    """The names under which the copies of a send go, as acknowledgments repeat them."""
+    found = []
+    for target in destinations(desk, text, transactional=False):
+        address, manager = address_of(desk, target)
+        name = name_of(address, source=desk.identity.guid, manager=manager)
+        (parsed,) = parse_any(name)
+        found.append(
+            str(replace(parsed, host=desk.identity.name) if parsed.host == "." else parsed)
+        )
+    return tuple(sorted(found, key=str.casefold))

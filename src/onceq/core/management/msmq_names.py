@@ -1,0 +1,290 @@
+"""The management view by MSMQ's own names: states, EodGetSendInfo, EodGetReceiveInfo, properties.
+
+Whoever has scripts for MSMQ finds here each item of section 4.9 and each PROPID_MGMT_* of section
+7.3 under its name; ``docs/reference/management.md`` says where each stands. Everything is read
+from the state and changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from onceq.core.names.packet_names import PUBLIC_KEY, public_key
+from onceq.core.names.resolve import computer_of, find_source
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import Outgoing, Progress, Queue
+from onceq.core.state.state import queue_key_of, stream_key_of_number
+from onceq.core.step.step import Desk
+from onceq.core.transfer.outgoing_queue import locked
+from onceq.errors import NoInterface, UninitializedObject
+from onceq.model.identity import guid_text
+from onceq.model.names import Kind
+
+LOCAL_CONNECTION = "LOCAL CONNECTION"
+STATES = {
+    LOCAL_CONNECTION: 0,
+    "DISCONNECTED": 1,
+    "WAITING": 2,
+    "NEED VALIDATION": 3,
+    "ONHOLD": 4,
+    "INACTIVE": 5,
+    "CONNECTED": 6,
+    "DISCONNECTING": 7,
+    "LOCKED": 8,
+}
+"""Strings of PROPID_MGMT_QUEUE_STATE with their numbers (section 1.3)."""
+
+
+def state_of(desk: Desk, outgoing: Outgoing) -> str:
+    """The state of an outgoing queue, in the words of section 1.3."""
+    if locked(desk, outgoing):
+        return "LOCKED"
+    if outgoing.paused_s:
+        return "ONHOLD"
+    if outgoing.closing:
+        return "DISCONNECTING"
+    if outgoing.session:
+        return "CONNECTED"
+    if outgoing.name.kind is Kind.PUBLIC and computer_of(desk, outgoing.name) is None:
+        return "NEED VALIDATION"
+    if desk.state.offline_s:
+        return "DISCONNECTED"
+    if outgoing.connecting:
+        return "WAITING"
+    return "DISCONNECTED" if outgoing.retry_us else "INACTIVE"
+
+
+def next_hops(desk: Desk, outgoing: Outgoing) -> tuple[str, ...]:
+    """Where its messages go next: an address while connected, or the name to be connected to."""
+    peer = desk.peers.get(outgoing.session)
+    if peer is not None:
+        return (peer.address,)
+    name = outgoing.name
+    if name.kind is Kind.DIRECT:
+        return (f"{name.protocol}:{name.host}",)
+    if name.kind is Kind.PUBLIC:
+        computer = computer_of(desk, name)
+        return () if computer is None else (f"OS:{computer.name}",)
+    return (desk.routes_to.get(name.guid) or desk.name_of(name.guid) or guid_text(name.guid),)
+
+
+# ---- EodGetSendInfo and EodGetReceiveInfo (4.9) ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInfo:
+    """SEQUENCE_INFO: all zero where there is no such message."""
+
+    seq_id: int = 0
+    seq_no: int = 0
+    prev_no: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SendInfo:
+    """EodGetSendInfo: its eleven items. Times are seconds since 1970, 0 meaning never."""
+
+    eod_last_ack: SequenceInfo
+    eod_last_ack_time: int
+    eod_last_ack_count: int
+    eod_first_non_ack: SequenceInfo
+    eod_last_non_ack: SequenceInfo
+    eod_next_seq: SequenceInfo
+    eod_no_ack_count: int
+    eod_no_read_count: int
+    eod_resend_time: int
+    eod_resend_interval: int
+    eod_resend_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveInfo:
+    """EodGetReceiveInfo: one sending manager. ``sender_name`` is ours: "" where not known."""
+
+    queue_format_name: str
+    sender_id: str
+    sender_name: str
+    seq_id: int
+    seq_no: int
+    last_access_time: int
+    reject_count: int
+
+
+def _named(name: str) -> str:
+    if not name:
+        raise UninitializedObject("name the queue that the management view is about")
+    return name
+
+
+def send_info(desk: Desk, name: str) -> SendInfo:
+    """EodGetSendInfo of an outgoing queue; NoInterface for a local one (EOD-44)."""
+    outgoing = find_source(desk, _named(name))
+    if not isinstance(outgoing, Outgoing):
+        raise NoInterface(f"{name} is a local queue: it has no outgoing view; see eod_receive_info")
+    return send_info_of(desk, outgoing)
+
+
+def send_info_of(desk: Desk, outgoing: Outgoing) -> SendInfo:
+    """The same for an outgoing queue in hand."""
+    lane, pace = outgoing.ordered_lane, outgoing.pace
+    end = min(outgoing.ever_sent, lane.next - 1) + 1
+    sent = list(lane.ranges(AVAILABLE, lane.head, end=end))
+    first = last = SequenceInfo()
+    if sent:
+        first = SequenceInfo(*outgoing.place_of(sent[0][0]), 0)
+        last = _sequence(outgoing, sum(sent[-1]) - 1)
+    stream, number = outgoing.last_ack
+    resend_us = pace.due_us - desk.now.mono_us if pace.due_us else 0
+    return SendInfo(
+        eod_last_ack=SequenceInfo(stream, number, max(number - 1, 0)),
+        eod_last_ack_time=outgoing.last_ack_s,
+        eod_last_ack_count=outgoing.last_ack_count,
+        eod_first_non_ack=first,
+        eod_last_non_ack=last,
+        eod_next_seq=_next(desk, outgoing),
+        eod_no_ack_count=sum(count for _, count in sent),
+        eod_no_read_count=lane.awaiting,
+        eod_resend_time=desk.now.wall_s + round(resend_us / 1e6) if pace.due_us else 0,
+        eod_resend_interval=round(desk.settings.resend_wait_s(pace.timeouts)),
+        eod_resend_count=pace.timeouts,
+    )
+
+
+def _sequence(outgoing: Outgoing, counter: int) -> SequenceInfo:
+    return SequenceInfo(*outgoing.place_of(counter), outgoing.previous_of(counter))
+
+
+def _next(desk: Desk, outgoing: Outgoing) -> SequenceInfo:
+    """What the next message will get: where all is acknowledged, or the stream is one of an earlier
+    life, a stream of its own (EOD-12, EOD-14)."""
+    if not outgoing.goes_on(desk.state.stamp):
+        return SequenceInfo(desk.state.stamp << 32 | desk.state.next_ordinal, 1, 0)
+    return _sequence(outgoing, outgoing.ordered_lane.next)
+
+
+def receive_info(desk: Desk, name: str) -> tuple[ReceiveInfo, ...]:
+    """EodGetReceiveInfo of a local queue; NoInterface for an outgoing one (EOD-44)."""
+    queue = find_source(desk, _named(name))
+    if not isinstance(queue, Queue):
+        raise NoInterface(f"{name} is an outgoing queue: see eod_send_info")
+    return tuple(
+        ReceiveInfo(
+            queue_format_name=format_name_of(desk, progress),
+            sender_id=guid_text(progress.source),
+            sender_name=desk.name_of(progress.source),
+            seq_id=progress.stream,
+            seq_no=progress.last,
+            last_access_time=progress.last_access_s,
+            reject_count=progress.rejects,
+        )
+        for progress in desk.state.progress.values()
+        if leads_to(progress, queue)
+    )
+
+
+def leads_to(progress: Progress, queue: Queue) -> bool:
+    """Whether an incoming stream leads to a queue, by whatever name its sender uses."""
+    if progress.leads_to == queue.number:
+        return True
+    key = progress.key
+    path = key.partition("\\")[2]
+    if key.startswith(("http:", "https:")):
+        path = key.partition("/msmq/")[2].replace("/", "\\")
+    by_number = stream_key_of_number(queue.number)
+    by_path = path == queue_key_of(queue.properties)
+    return by_path or key in (by_number, public_key(queue.properties.instance))
+
+
+def format_name_of(desk: Desk, progress: Progress) -> str:
+    """The name that the sender of a stream uses, as a format name."""
+    kind, mark, number = progress.key.partition("#")
+    if kind == "private" and mark:
+        return f"PRIVATE={guid_text(desk.identity.guid)}\\{number}"
+    if progress.key.startswith(PUBLIC_KEY):
+        return f"PUBLIC={guid_text(bytes.fromhex(progress.key.removeprefix(PUBLIC_KEY)))}"
+    return progress.key if mark and not kind else f"DIRECT={progress.key}"
+
+
+def format_name(desk: Desk, queue: Queue) -> str:
+    """The name by which a queue is known whatever becomes of its computer's name."""
+    properties = queue.properties
+    if not properties.private and not queue.system:
+        return f"PUBLIC={guid_text(properties.instance)}"
+    if queue.system or queue.sub:
+        return f"DIRECT=OS:{desk.identity.name}\\{queue_key_of(properties)}" if queue.system else ""
+    return f"PRIVATE={guid_text(desk.identity.guid)}\\{queue.number:08x}"
+
+
+# ---- PROPID_MGMT_* (7.3) -------------------------------------------------------------------
+
+
+def properties(desk: Desk, name: str) -> dict[str, object]:
+    """Management properties of a queue, an outgoing queue, or (no name) of this manager.
+
+    The keys are the names of section 7.3 in small letters, without PROPID_MGMT_QUEUE_ or
+    PROPID_MGMT_MSMQ_.
+    """
+    if not name:
+        return _machine(desk)
+    holder = find_source(desk, name)
+    return _outgoing(desk, holder) if isinstance(holder, Outgoing) else _queue(desk, holder)
+
+
+def _machine(desk: Desk) -> dict[str, object]:
+    state = desk.state
+    return {
+        "activequeues": [str(o.name) for o in state.outgoing.values() if len(o) or o.session],
+        "privateq": [q.properties.name for q in state.queues.values() if not q.system],
+        "dsserver": "",
+        "connected": "DISCONNECTED" if state.offline_s else "CONNECTED",
+        "type": f"onceq queue manager {desk.identity.name}",
+        "bytes_in_all_queues": state.space.total,
+    }
+
+
+def _queue(desk: Desk, queue: Queue) -> dict[str, object]:
+    properties = queue.properties
+    path = queue_key_of(properties)
+    if properties.private:
+        path = f"private$\\{properties.name}"
+    elif not queue.system:
+        path = properties.name
+    return {
+        "pathname": f"{desk.identity.name}\\{path}",
+        "formatname": f"DIRECT=OS:{desk.identity.name}\\{path}",
+        "type": "MACHINE" if queue.system else "PRIVATE" if properties.private else "PUBLIC",
+        "location": "LOCAL",
+        "xact": "YES" if properties.transactional else "NO",
+        "foreign": "NO",
+        "message_count": len(queue),
+        "bytes_in_queue": queue.bytes,
+        "state": LOCAL_CONNECTION,
+        "eod_source_info": receive_info(desk, f"DIRECT=OS:.\\{path}"),
+    }
+
+
+def _outgoing(desk: Desk, outgoing: Outgoing) -> dict[str, object]:
+    info = send_info_of(desk, outgoing)
+    types: dict[Kind, str] = {Kind.PUBLIC: "PUBLIC", Kind.MACHINE: "MACHINE"}
+    types |= {Kind.CONNECTOR: "CONNECTOR", Kind.MULTICAST: "MULTICAST"}
+    found: dict[str, object] = {
+        "pathname": "",
+        "formatname": str(outgoing.name),
+        "type": types.get(outgoing.name.kind, "PRIVATE" if _private(outgoing) else "PUBLIC"),
+        "location": "REMOTE",
+        "xact": "UNKNOWN",
+        "foreign": "NO",
+        "message_count": len(outgoing),
+        "bytes_in_queue": outgoing.bytes,
+        "state": state_of(desk, outgoing),
+        "nexthops": next_hops(desk, outgoing),
+    }
+    found |= {item.name: getattr(info, item.name) for item in fields(SendInfo)}
+    found["connection_history"] = [
+        [int(a.status), a.at_s, a.status.hresult, a.address] for a in outgoing.history
+    ]
+    return found
+
+
+def _private(outgoing: Outgoing) -> bool:
+    return outgoing.name.kind is Kind.PRIVATE or outgoing.name.private

@@ -1,0 +1,106 @@
+"""Which messages lie in a part of the log that is to be given back: they are written again.
+
+The search goes through the tables of positions, chunk by chunk, and leaves out each chunk whose
+packets lie elsewhere. It may be broken off after so many positions, and go on from there: a queue
+manager that holds tens of millions of messages does other work in between.
+
+Upholds: I24 (a bounded amount of work at a time).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onceq.core.state.live_bytes import Live
+from onceq.core.state.position_block import REMOVED, Chunk
+from onceq.core.state.state import DAMAGED, State
+from onceq.model.limits import SPARSE_POSITIONS_MAX
+from onceq.model.run import LENGTH_TYPE, Extent, total_of
+
+PIECE_BYTES = 1 << 22
+"""Messages of one chunk that are moved at once have no more bytes than that, if there is a
+choice."""
+
+Cursor = tuple[int, int, int]
+"""Queue, lane and base of the chunk at which a search goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """Messages found in a part of the log.
+
+    Attributes:
+        looked: How many positions were looked at for that.
+        cursor: Where the search was broken off; None: that is all.
+    """
+
+    parts: tuple[Live, ...]
+    looked: int
+    cursor: Cursor | None
+
+
+def search(
+    state: State, base: int, end: int, bytes_max: int, *, after: Cursor | None = None,
+    positions_max: int = SPARSE_POSITIONS_MAX,
+) -> Sparse:  # fmt: skip
+    """Messages whose packets lie between two positions of the log, up to so many bytes.
+
+    Args:
+        after: Where an earlier search was broken off.
+    """
+    found: list[Live] = []
+    left, looked = bytes_max, 0
+    for number, index, chunk in _chunks(state, after):
+        if left <= 0 or looked >= positions_max:
+            return Sparse(tuple(found), looked, (number, index, chunk.base))
+        first, stop = _span(chunk, base, end)
+        if first >= stop:
+            continue
+        looked += stop - first
+        picked = _picked(chunk, first, stop, base, end)
+        few = _fitting(chunk, picked, max(left, PIECE_BYTES))
+        if few:
+            lengths = array(LENGTH_TYPE, (chunk.lengths[i] for i in few))
+            left -= total_of(lengths)
+            extents = tuple(Extent(chunk.addresses[i], chunk.lengths[i]) for i in few)
+            found.append(Live(number, index, tuple(chunk.base + i for i in few), extents, lengths))
+        if len(few) < len(picked):
+            return Sparse(tuple(found), looked, (number, index, chunk.base))
+    return Sparse(tuple(found), looked, None)
+
+
+def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, Chunk]]:
+    """Every chunk of every lane, always in the same order."""
+    start = after or (0, 0, 0)
+    for number in sorted(state.holders):
+        if number < start[0] or number == DAMAGED:  # those bytes cannot be written anew
+            continue
+        for index, lane in sorted(state.holders[number].lanes.items()):
+            if (number, index) < start[:2]:
+                continue
+            for chunk in lane.chunks():
+                if (number, index, chunk.base) >= start:
+                    yield number, index, chunk
+
+
+def _span(chunk: Chunk, base: int, end: int) -> tuple[int, int]:
+    """The places in a chunk that may lie in that part of the log: first, and behind the last."""
+    if chunk.rising:
+        return bisect_left(chunk.addresses, base), bisect_left(chunk.addresses, end)
+    low, high = chunk.reach()
+    return (0, len(chunk.addresses)) if low < end and high >= base else (0, 0)
+
+
+def _picked(chunk: Chunk, first: int, stop: int, base: int, end: int) -> list[int]:
+    addresses, states = chunk.addresses, chunk.states
+    return [i for i in range(first, stop) if base <= addresses[i] < end and states[i] != REMOVED]
+
+
+def _fitting(chunk: Chunk, picked: list[int], bytes_max: int) -> list[int]:
+    """As many of them as fit, one at least."""
+    while len(picked) > 1 and sum(chunk.lengths[i] for i in picked) > bytes_max:
+        picked = picked[: len(picked) // 2]
+    return picked

@@ -1,0 +1,304 @@
+"""From names to queues: which queue of this manager, or which outgoing queue, a name means.
+
+A name that leads to this computer must name a queue that exists (FN-3); any other name
+gets an outgoing queue, without a round trip (FN-4). Lists are replaced by their members, and names
+that are known to mean one queue share one outgoing queue (EOD-3). Whatever needs a directory where
+there is none is refused, and with it the whole send (FN-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.state import (
+    DEAD_LETTER,
+    DEAD_XACT,
+    JOURNAL,
+)
+from onceq.core.step.step import Desk, Mode, Target
+from onceq.errors import (
+    InsufficientResources,
+    NoDirectory,
+    QueueNotFound,
+    UnsupportedFormatName,
+    UnsupportedOperation,
+)
+from onceq.model.directory import Computer, Snapshot
+from onceq.model.limits import (
+    OUTGOING_NAMES_MAX,
+    OUTGOING_QUEUES_MAX,
+    STRANGER_QUEUES_MAX,
+)
+from onceq.model.names import (
+    FormatName,
+    Kind,
+    Suffix,
+    may_receive,
+    parse_any,
+    queue_key,
+)
+from onceq.model.sending import check_send, elements_of, in_order
+
+TARGETS_MAX = 4_096
+
+_SYSTEM = {
+    Suffix.DEADXACT: DEAD_XACT,
+    Suffix.DEADLETTER: DEAD_LETTER,
+    Suffix.JOURNAL: JOURNAL,
+}
+
+
+def is_local(desk: Desk, name: FormatName) -> bool:
+    """Whether a name leads to this computer."""
+    if name.kind is Kind.DIRECT:
+        return name.protocol in ("OS", "TCP") and name.host.casefold() in desk.own_names
+    if name.kind in (Kind.PRIVATE, Kind.MACHINE):
+        return name.guid == desk.identity.guid
+    if name.kind is Kind.PUBLIC:
+        queue = None if desk.directory is None else desk.directory.queues.get(name.guid)
+        if queue is not None:
+            return queue.computer.casefold() == desk.identity.name.casefold()
+        return public_queue(desk, name.guid) is not None
+    return False
+
+
+def public_queue(desk: Desk, guid: bytes) -> Queue | None:
+    """The public queue of this manager that has a GUID."""
+    for queue in desk.state.queues.values():
+        properties = queue.properties
+        if properties.instance == guid and not properties.private and not queue.system:
+            return queue
+    return None
+
+
+def read_directory(desk: Desk, what: str) -> Snapshot:
+    """The directory, where it is needed.
+
+    Raises:
+        UnsupportedOperation: There is none.
+        NoDirectory: It cannot be read now.
+    """
+    if desk.mode is Mode.WORKGROUP:
+        raise UnsupportedOperation(
+            f"{what} needs a directory, and this queue manager runs without one; use direct or "
+            "private names, or name a directory in the configuration"
+        )
+    if desk.mode is Mode.OFFLINE or desk.directory is None:
+        raise NoDirectory(f"{what} needs the directory: {desk.directory_trouble or 'not read yet'}")
+    return desk.directory
+
+
+def local_queue(desk: Desk, name: FormatName) -> Queue:
+    """The queue of this manager that a local name means; raises QueueNotFound."""
+    state = desk.state
+    of_computer = name.kind is Kind.DIRECT and not name.queue
+    if name.kind is Kind.MACHINE or (of_computer and name.suffix in _SYSTEM):
+        holder = state.holders.get(_SYSTEM.get(name.suffix, 0))
+    elif name.kind is Kind.PUBLIC and name.suffix is Suffix.NONE:
+        holder = public_queue(desk, name.guid)
+    elif name.suffix is Suffix.JOURNAL:
+        holder = local_queue(desk, replace(name, suffix=Suffix.NONE)).journal
+    elif name.suffix is not Suffix.NONE:
+        raise QueueNotFound(f"{name}: this queue manager keeps no such queue")
+    elif name.subqueue:
+        holder = local_queue(desk, replace(name, subqueue="")).subs.get(name.subqueue.casefold())
+    elif name.kind is Kind.PRIVATE:
+        holder = state.holders.get(name.number)
+        if isinstance(holder, Queue) and holder.system:
+            holder = None
+    else:
+        holder = state.queues.get(queue_key(name.private, name.queue))
+    if not isinstance(holder, Queue):
+        raise QueueNotFound(
+            f"there is no queue {name.direct or name.text} on {desk.identity.name}; "
+            "'queue list' shows what there is, 'queue create' makes one"
+        )
+    return holder
+
+
+def destinations(
+    desk: Desk, text: str, *, transactional: bool, stranger: bool = False
+) -> tuple[Target, ...]:
+    """The destinations of a send, each once, in an order that depends on the names only (FN-13).
+
+    Args:
+        stranger: Only a stranger wants it, for acknowledgments.
+
+    Raises:
+        OnceqError: One element cannot be sent to; then nothing goes to the others either.
+    """
+    known = desk.targets.get(text)
+    if known is not None and (stranger or not any(map(_for_strangers, known))):
+        return known
+    elements = elements_of(text)
+    found: dict[int, Target] = {}
+    for element in in_order(members(desk, elements)):
+        check_send(element, transactional=transactional)
+        holder: Queue | Outgoing
+        if is_local(desk, element):
+            holder = local_queue(desk, element)
+        else:
+            holder = outgoing_for(desk, element, stranger=stranger)
+            element = holder.name
+        found.setdefault(holder.number, Target(holder, str(element)))
+    targets = tuple(found.values())
+    if len(desk.targets) >= TARGETS_MAX:
+        desk.targets.clear()
+    desk.targets[text] = targets
+    return targets
+
+
+def _for_strangers(target: Target) -> bool:
+    return isinstance(target.holder, Outgoing) and target.holder.for_strangers
+
+
+def members(desk: Desk, elements: tuple[FormatName, ...]) -> Sequence[FormatName]:
+    """Names of a send with what lists stand for in place of the lists (FN-13, DL-2).
+
+    Raises:
+        UnsupportedOperation, NoDirectory: One of them needs a directory (FN-11).
+        QueueNotFound: It has no such list or queue.
+    """
+    for name in elements:
+        if name.kind in (Kind.PUBLIC, Kind.DL) and (
+            name.kind is Kind.DL or not (desk.mode is Mode.WORKGROUP and is_local(desk, name))
+        ):
+            return read_directory(desk, str(name)).expand(elements)
+    return elements
+
+
+def outgoing_for(desk: Desk, name: FormatName, *, stranger: bool = False) -> Outgoing:
+    """The outgoing queue of a destination, opened now if there is none (FN-4).
+
+    Args:
+        stranger: Only a stranger wants it: of those there are fewer, and they are forgotten sooner.
+
+    Raises:
+        InsufficientResources: There are too many already.
+    """
+    state = desk.state
+    place = desk.directory.place_of(name) if desk.directory is not None else ""
+    # A name keeps the outgoing queue that it has, so that nothing overtakes what waits there; a new
+    # name of a place that is known joins the others.
+    outgoing = state.outgoing.get(name.key()) or _joined(desk, name, place)
+    if outgoing is None:
+        if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
+            raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")
+        if stranger and len(state.answering) >= STRANGER_QUEUES_MAX:
+            raise InsufficientResources(
+                f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
+            )
+        desk.setup("outgoing", forced=False, number=state.next_number, name=str(name), marked=True,
+                   **({"for_strangers": True} if stranger else {}))  # fmt: skip
+        outgoing = state.outgoing[name.key()]
+        if name.kind is Kind.PRIVATE:
+            desk.by_guid.setdefault(name.guid, []).append(outgoing)
+        if place:
+            desk.places[place] = outgoing
+    elif outgoing.for_strangers and not stranger:
+        desk.setup("wanted", forced=False, number=outgoing.number)
+    return outgoing
+
+
+def _joined(desk: Desk, name: FormatName, place: str) -> Outgoing | None:
+    """The outgoing queue of another name for the same place; it is durable that they share it.
+
+    What has been joined stays joined while no directory can be read, or a name would overtake
+    itself; it ends when a directory does not say any more that the two names are one place.
+    """
+    state = desk.state
+    outgoing = state.aliases.get(name.key())
+    if outgoing is not None:
+        known = desk.directory if desk.mode is Mode.ONLINE else None
+        if known is None or (place and place == known.place_of(outgoing.name)):
+            return outgoing
+    outgoing = desk.places.get(place)
+    if outgoing is not None:
+        if len(state.aliases) >= OUTGOING_NAMES_MAX:
+            raise InsufficientResources(f"outgoing queues have {OUTGOING_NAMES_MAX} more names")
+        desk.setup("alias", forced=False, number=outgoing.number, name=str(name))
+    return outgoing
+
+
+def index_by_guid(desk: Desk) -> None:
+    """Find again, after a restart, the outgoing queues whose manager is known by GUID."""
+    desk.by_guid.clear()
+    for outgoing in desk.state.outgoing.values():
+        if outgoing.name.kind is Kind.PRIVATE:
+            desk.by_guid.setdefault(outgoing.name.guid, []).append(outgoing)
+    index_places(desk)
+
+
+def index_places(desk: Desk) -> None:
+    """Find the outgoing queue of each place again; of several the one that was opened first, for
+    ever, so that its stream goes on."""
+    desk.places.clear()
+    if desk.directory is None:
+        return
+    for outgoing in sorted(desk.state.outgoing.values(), key=lambda one: one.number):
+        place = desk.directory.place_of(outgoing.name)
+        if place:
+            desk.places.setdefault(place, outgoing)
+
+
+def computer_of(desk: Desk, name: FormatName) -> Computer | None:
+    """Where the directory says that a public queue is; None if it is not known."""
+    if desk.directory is None:
+        return None
+    queue = desk.directory.queues.get(name.guid)
+    return (
+        None
+        if queue is None
+        else desk.directory.computer(queue.computer) or Computer(queue.computer)
+    )
+
+
+def find_outgoing(desk: Desk, text: str) -> Outgoing:
+    """The outgoing queue that a name means; raises QueueNotFound."""
+    (element,) = one_name(text)
+    outgoing = desk.state.outgoing_of(element.key())
+    if outgoing is None:
+        raise QueueNotFound(
+            f"there is no outgoing queue for {text}; 'outgoing list' shows what there is"
+        )
+    return outgoing
+
+
+def find_source(desk: Desk, text: str) -> Queue | Outgoing:
+    """What to receive or peek from: a local queue, or an outgoing queue to look into."""
+    known = desk.sources.get(text)
+    if known is not None and desk.state.holders.get(known.number) is known:
+        return known
+    (element,) = one_name(text)
+    may_receive(element)
+    if is_local(desk, element):
+        queue = local_queue(desk, element)
+        if len(desk.sources) >= TARGETS_MAX:
+            desk.sources.clear()
+        desk.sources[text] = queue
+        return queue
+    outgoing = desk.state.outgoing_of(element.key())
+    if outgoing is None:
+        raise QueueNotFound(
+            f"{text} is not a queue of {desk.identity.name}: messages are received where their "
+            "queue is; connect to that queue manager"
+        )
+    return outgoing
+
+
+def one_name(text: str) -> tuple[FormatName]:
+    """Parse a name that must have one element."""
+    elements = parse_any(text)
+    if len(elements) != 1:
+        raise UnsupportedFormatName(f"{text}: a name with several elements is for sending only")
+    return (elements[0],)
+
+
+def find_queue(desk: Desk, text: str) -> Queue:
+    """The local queue that a name means; raises QueueNotFound."""
+    holder = find_source(desk, text)
+    if not isinstance(holder, Queue):
+        raise QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")
+    return holder

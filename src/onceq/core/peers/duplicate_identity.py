@@ -1,0 +1,222 @@
+"""Two queue managers with one identity: noticed by whoever meets what both have said.
+
+A copied directory or machine image runs twice under one GUID, or a backup is put back while what
+came after it is still under way. Nothing is lost by that, because no life of a manager gives what
+another has given (``core/peers/lives.py``); but order and acknowledgments hold for each of them
+alone, and somebody has to end it. So it is told: in the log, in ``status``, with the streams
+concerned, and to the managers whose identity it is. What proves it:
+
+* two lives that open sessions are both at work: the one that began earlier has answered, on a
+  session, what was said after the later one was there;
+* a sequence number comes again with another message (``core/state/last_accepted.py``);
+* a manager acknowledges a stream in our name that no life in our records has given.
+
+Upholds: I25. Running tables; what goes on after a restart is noticed again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.core.decision import Ready
+from onceq.core.peers import undone_restores
+from onceq.core.peers.lives import rise_above
+from onceq.core.peers.strangers import known
+from onceq.core.peers.trust import HEARSAY, disbelieve
+from onceq.core.state.queues import Outgoing, Peer, Progress
+from onceq.core.step.identity_watch import Clash, Met
+from onceq.core.step.step import Desk
+from onceq.model.identity import guid_text
+from onceq.model.limits import CLASHES_MAX, LIVES_MET_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
+from onceq.packet.acks import OrderAck
+from onceq.packet.arrived import ArrivedRun
+from onceq.packet.settle import TwoLives, two_lives
+
+NUMBERS: Final = "a sequence number came again with another message"
+LIVES: Final = "two processes with this identity are at work, or an old one was put back"
+STREAM: Final = "streams were begun in its name that its store knows nothing of"
+AHEAD: Final = "messages were acknowledged that only another copy of it has sent"
+MORE: Final = "more was sent in its streams than its store knows of"
+
+
+def note(desk: Desk, guid: bytes, what: str, **values: object) -> None:
+    """Remember a clash, and tell the operator."""
+    clash = desk.watch.clashes.get(guid)
+    if clash is None:
+        if len(desk.watch.clashes) >= CLASHES_MAX:
+            del desk.watch.clashes[next(iter(desk.watch.clashes))]
+        clash = desk.watch.clashes[guid] = Clash(desk.now.wall_s)
+    clash.what, clash.last_s = what, desk.now.wall_s
+    clash.count += 1
+    desk.notice(
+        "identity-clash", guid.hex(), manager=guid_text(guid), name=desk.name_of(guid),
+        found=what, cure="end one of the two, or give the copy an identity of its own", **values,
+    )  # fmt: skip
+
+
+def twice(desk: Desk, progress: Progress, run: ArrivedRun) -> None:
+    """Messages came under numbers that others were accepted under."""
+    count = len(run.packets)
+    progress.conflicts += count
+    progress.rejects += count
+    note(
+        desk, run.source, NUMBERS, queue=progress.key, stream=f"{run.stream:#018x}",
+        number=run.first_number, message=run.first_message,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ClashView:
+    """One identity that two queue managers use: whose, what was found, and when."""
+
+    id: str
+    name: str
+    found: str
+    since: int
+    last: int
+    count: int
+
+
+def clash_views(desk: Desk) -> tuple[ClashView, ...]:
+    """All that were noticed since the start."""
+    return tuple(
+        ClashView(guid_text(guid), desk.name_of(guid), c.what, c.since_s, c.last_s, c.count)
+        for guid, c in desk.watch.clashes.items()
+    )
+
+
+def found_of(desk: Desk, guid: bytes) -> str:
+    """What was found of an identity that two use; "" if nothing was."""
+    clash = desk.watch.clashes.get(guid)
+    return clash.what if clash is not None else ""
+
+
+# ---- lives that are told when sessions open ---------------------------------------------------
+
+
+def met(desk: Desk, peer: Peer) -> None:
+    """A session with a manager that tells its life is open.
+
+    Session numbers rise as connections are made. So a life whose session began after one of a life
+    that is later was at work when that one was.
+    """
+    if not peer.life:
+        return
+    known = desk.watch.met.get(peer.peer)
+    if known is None or peer.stamp > known.stamp:
+        _later(desk, peer, known)
+    elif peer.life != known.life:
+        peer.superseded = 0
+        if peer.stamp == known.stamp or peer.session > known.session:
+            _both(desk, peer)
+
+
+def _later(desk: Desk, peer: Peer, known: Met | None) -> None:
+    met = desk.watch.met
+    if known is None and len(met) >= LIVES_MET_MAX:
+        del met[next(iter(met))]
+    met[peer.peer] = Met(peer.life, peer.stamp, peer.session)
+    for number in desk.sessions_of.get(peer.peer, ()):
+        other = desk.peers[number]
+        if other.life and other.life != peer.life:
+            other.superseded = other.messages
+
+
+def heard(desk: Desk, peer: Peer, messages: int) -> None:
+    """A session has acknowledged so many packets: a life that answers what was sent after a later
+    one was met is still at work."""
+    if 0 <= peer.superseded < messages:
+        peer.superseded = -1
+        _both(desk, peer)
+
+
+def _both(desk: Desk, peer: Peer) -> None:
+    """Two lives are at work: note it, and tell every life that is connected."""
+    note(desk, peer.peer, LIVES, address=peer.address)
+    for number in sorted(desk.sessions_of.get(peer.peer, ())):
+        one = desk.peers[number]
+        others = [p for n in desk.sessions_of[peer.peer] if (p := desk.peers[n]).life != one.life]
+        met = desk.watch.met[peer.peer]
+        life, stamp = (met.life, met.stamp) if met.life != one.life else (peer.life, peer.stamp)
+        if life == one.life and others:
+            life, stamp = others[0].life, others[0].stamp
+        if one.life and life != one.life and one.extended and len(one.notes) < NOTES_MAX:
+            one.notes.append(
+                two_lives(
+                    TwoLives(life, stamp), own=desk.identity.guid,
+                    own_message=desk.passing_number(), sent_time=desk.now.wall_s,
+                    destination_manager=peer.peer,
+                )
+            )  # fmt: skip
+            desk.act(Ready(number))
+
+
+def told(desk: Desk, peer: Peer, said: TwoLives) -> None:
+    """A manager says that it has met another life with our identity.
+
+    Only one that messages go to, or that is known otherwise, may say so: from anybody else it would
+    be a way to make this manager doubt itself.
+    """
+    if said.life == desk.state.lives.id:
+        return
+    if not peer.outgoing and not known(desk, peer.peer):
+        disbelieve(desk, peer, HEARSAY)
+    else:
+        note(desk, desk.identity.guid, LIVES, told_by=desk.name_of(peer.peer), at=peer.address)
+
+
+# ---- streams that nobody here has begun --------------------------------------------------------
+
+
+def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
+    """An order acknowledgment names a stream that no life in our records has given; whether that
+    may be believed.
+
+    Streams that begin from now on are newer; otherwise they would be stale where this one is. Only
+    a manager for which messages wait may say so, and only of a time that is near: else anybody
+    could make our streams end at the end of time.
+    """
+    if source != peer.peer or not _waits(desk, peer):
+        return False
+    if undone_restores.is_of(desk, ack.stream):
+        undone_restores.note(desk, source, undone_restores.SENT)
+    else:
+        note(
+            desk, desk.identity.guid, STREAM, told_by=desk.name_of(source), at=peer.address,
+            stream=f"{ack.stream:#018x}",
+        )  # fmt: skip
+    rise(desk, ack.stream)
+    return True
+
+
+def sent_more(desk: Desk, ack: OrderAck) -> None:
+    """Notice a receiver that has more of a stream than was transmitted here."""
+    outgoing = desk.state.streams.get(ack.stream)
+    if outgoing is None or ack.number <= 0:
+        return
+    counter = outgoing.reach(ack.number, desk.state.stamp)
+    if outgoing.head.stream != ack.stream or counter <= outgoing.ever_sent:
+        return
+    if undone_restores.is_of(desk, ack.stream):
+        undone_restores.note(desk, ack.acker, undone_restores.SENT)
+    else:
+        found = MORE if outgoing.of_earlier_life(desk.state.stamp) else AHEAD
+        note(
+            desk, desk.identity.guid, found, told_by=desk.name_of(ack.acker),
+            queue=str(outgoing.name), stream=f"{ack.stream:#018x}", number=ack.number,
+        )  # fmt: skip
+
+
+def rise(desk: Desk, stream: int) -> None:
+    """Let streams that begin from now on be newer than one of another life, if its time is near."""
+    state = desk.state
+    near = stream >> 32 <= desk.now.wall_s + STREAM_AHEAD_S_MAX
+    if near and stream >= state.stamp << 32 | state.next_ordinal:
+        rise_above(desk, stream)
+
+
+def _waits(desk: Desk, peer: Peer) -> bool:
+    holders = desk.state.holders
+    served = (holders.get(number) for number in peer.outgoing)
+    return any(isinstance(o, Outgoing) and o.unacknowledged for o in served)

@@ -1,0 +1,105 @@
+"""Acknowledgments between managers over HTTP: they go to an address of the sender's own choice.
+
+The head of a stream says where its receipts shall come (HTTP-5), each time that it comes: also a
+repetition may say it, when the sender has been given another address meanwhile (HTTP-6). Order
+acknowledgments are sent there as express messages of our own, final ones as recoverable ones: both
+are ordinary outgoing messages, and become stream receipts when they leave (``wire/srmp``). They
+wait as long as a message that says nothing of its time, no longer: the address is of a stranger's
+choice, and may never be reached.
+
+Upholds: I9, I24 (receipts for one that cannot be reached do not pile up).
+"""
+
+from __future__ import annotations
+
+from onceq.core.names.resolve import outgoing_for
+from onceq.core.peers.strangers import known
+from onceq.core.state.queues import Outgoing, Progress
+from onceq.core.state.records import PUT_EXPRESS
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.errors import InsufficientResources
+from onceq.model.limits import HTTP_RECEIPTS_MAX
+from onceq.model.names import parse_format_name
+from onceq.model.run import Run
+from onceq.packet.acks import order_ack
+
+RECEIPT_LANE = 7
+"""Receipts go before other messages that are not transactional."""
+
+
+def learn_address(
+    desk: Desk, source: bytes, stream: int, name: str, *, left: int, queue: str
+) -> bool:
+    """Remember where receipts of a stream go; it is durable with what is accepted now.
+
+    The outgoing queue for them is opened now, so that nobody makes us promise receipts that cannot
+    be sent: addresses are of strangers' choice, and there are so many outgoing queues, not more.
+
+    Args:
+        left: The stream in which the sender was until now for the same queue: that one's address
+            is forgotten.
+        queue: URL under which the sender knows the destination queue: receipts name it.
+
+    Returns:
+        Whether receipts can be sent there.
+    """
+    if desk.state.receipts.of_stream(source, stream) == name:
+        return True
+    if _way(desk, name, source) is None:
+        return False
+    desk.setup(
+        "receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left,
+        queue=queue,
+    )  # fmt: skip
+    return True
+
+
+def _way(desk: Desk, name: str, source: bytes) -> Outgoing | None:
+    try:
+        return outgoing_for(
+            desk, parse_format_name(f"DIRECT={name}")[0], stranger=not known(desk, source)
+        )
+    except InsufficientResources as error:
+        desk.notice("no outgoing queue for receipts", name, address=name, reason=error.text)
+        return None
+
+
+def address_for(desk: Desk, source: bytes, stream: int, *, http: bool) -> Outgoing | None:
+    """The outgoing queue for receipts of a stream; None if it did not come over HTTP.
+
+    Args:
+        http: Whether the message that is told of came over HTTP. Its stream may have been left
+            since: then the address counts that its sender has announced last.
+    """
+    receipts = desk.state.receipts
+    name = receipts.of_stream(source, stream)
+    if name is None and http:
+        name = receipts.of_source(source)
+    return None if name is None else _way(desk, name, source)
+
+
+def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
+    """Send an order acknowledgment; if many wait already, the sender will ask again (EOD-36)."""
+    outgoing = _way(desk, name, progress.source)
+    if outgoing is None:
+        return
+    lane = outgoing.lane(RECEIPT_LANE)
+    if lane.available >= HTTP_RECEIPTS_MAX:
+        return
+    build = ChangeBuilder(desk)
+    packet = order_ack(
+        own=desk.identity.guid,
+        own_message=build.take_numbers(1),
+        sent_time=desk.now.wall_s,
+        address="",
+        destination_manager=progress.source,
+        stream=progress.stream,
+        number=progress.last,
+        queue=desk.state.receipts.queue_of(progress.source, progress.stream),
+    )
+    build.put_copy(
+        outgoing.number, Run.of((packet,)), lane=RECEIPT_LANE, expires=desk.reach_by_s(),
+        flags=PUT_EXPRESS,
+    )  # fmt: skip
+    build.record(forced=False)

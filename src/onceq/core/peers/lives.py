@@ -1,0 +1,101 @@
+"""A life begins with each start: what it gives, no other life, copy or backup has given.
+
+What a store remembers of numbers is worth nothing once somebody has put an older copy of it back,
+or runs two copies: the numbers that were given meanwhile stand in messages that others have. So a
+life does not go on with the numbers of the last one. Its streams have a stamp of its own, from the
+wall clock and never below the last one, and ordinals that begin at random; so have its message
+numbers. Randomness is handed in with ``recover``.
+
+A store that lies in another directory than at its last start was copied, or put back without
+saying so, or moved. What it says about messages that never left is then not believed: the original
+may have transmitted them (``Outgoing.left_known``).
+
+New messages never continue a stream of an earlier life. What waits in one keeps its numbers and
+goes first (``Outgoing.stretch``); the new stream follows when nothing of it waits any more.
+
+Upholds: I7 (numbers for ever, also over copies and backups), I25.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from onceq.core.state.records import Change
+from onceq.core.state.state import State
+from onceq.core.step.step import Desk
+from onceq.model.limits import MESSAGE_NUMBER_MAX
+
+ENTROPY_BYTES: Final = 24
+ORDINAL_MAX: Final = 0xFFFF_FFFE
+"""Behind it the next stamp begins."""
+_HALF: Final = 0x7FFF_FFFF
+"""Ordinals begin in the lower half, so that two thousand million are left."""
+
+
+def begin(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
+    """The process has started: nothing that it says may be mistaken for what others have said.
+
+    Args:
+        entropy: ENTROPY_BYTES random bytes.
+        made_ns: When the directory of the store was made; 0: nobody knows.
+    """
+    assert len(entropy) == ENTROPY_BYTES, "a life needs its entropy"
+    state = desk.state
+    if state.lives.copied(made_ns):
+        desk.notice(
+            "this directory was copied or moved", "life",
+            cure="what waits may have been transmitted from the original, and counts so; never run "
+            "both",
+        )  # fmt: skip
+    desk.setup(
+        "life",
+        id=entropy[:16].hex(),
+        stamp=max(desk.now.wall_s, state.stamp + 1),
+        ordinal=_ordinal(entropy[16:20]),
+        message=_message(state, int.from_bytes(entropy[20:24], "little")),
+        made_ns=made_ns,
+    )
+
+
+def _ordinal(random: bytes) -> int:
+    return (int.from_bytes(random, "little") & _HALF) + 1
+
+
+def _message(state: State, random: int) -> int:
+    """Where message numbers begin: at random, but not inside what the last life may have given,
+    in records or unrecorded (express messages)."""
+    first = random % MESSAGE_NUMBER_MAX + 1
+    end = max(state.next_message, state.number_ceiling)
+    if state.lives.message <= first < end:
+        first = end if end <= MESSAGE_NUMBER_MAX else 1
+    return first
+
+
+def next_stream(desk: Desk, change: Change) -> int:
+    """The identifier of a new stream, which a change begins (EOD-12, EOD-14)."""
+    state = desk.state
+    ordinal = change.next_ordinal or state.next_ordinal
+    if ordinal > ORDINAL_MAX:
+        desk.setup("streams", stamp=state.stamp + 1, ordinal=1, end=ordinal)
+        ordinal = 1
+    change.next_ordinal = ordinal + 1
+    return state.stamp << 32 | ordinal
+
+
+def gave(desk: Desk, stream: int) -> bool:
+    """Whether this manager has given a stream identifier, in this life or in one that led to it."""
+    state = desk.state
+    return state.lives.gave(stream, state.stamp, state.next_ordinal)
+
+
+def rise_above(desk: Desk, stream: int) -> None:
+    """Streams that begin from now on are newer than one that another life of ours has given.
+
+    Its ordinals go on at random once more: that life, or a third one, may do the same.
+    """
+    state = desk.state
+    seed = state.lives.id + stream.to_bytes(8, "little") + state.next_ordinal.to_bytes(8, "little")
+    stamp = max(desk.now.wall_s, (stream >> 32) + 1, state.stamp + 1)
+    ordinal = _ordinal(sha256(seed).digest()[:4])
+    desk.setup("streams", stamp=stamp, ordinal=ordinal, end=state.next_ordinal)

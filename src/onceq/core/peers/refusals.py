@@ -1,0 +1,64 @@
+"""Messages that are turned away: their sender is told why, and says so to its operator.
+
+A receiver does not acknowledge messages of a stream that it has left, of one from the future, or of
+one for which it has no room; their sender would only see that nothing is acknowledged. Between two
+onceq managers the receiver says why (``packet/settle.py``), at most once in TOLD_EVERY_US for each
+queue and session; the sender shows it (``outgoing why``) until something is acknowledged.
+
+Upholds: I24 (a bounded number of such packets).
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import Ready
+from onceq.core.peers.trust import serves
+from onceq.core.state.queues import Peer
+from onceq.core.step.step import Desk
+from onceq.model.limits import NOTES_MAX
+from onceq.packet.arrived import ArrivedRun
+from onceq.packet.settle import FUTURE, NO_ROOM, STALE, TurnedAway, turned_away
+
+TOLD_EVERY_US = 5_000_000
+WORDS = {
+    STALE: "it is in a newer stream and takes these for old repetitions",
+    FUTURE: "this stream begins in its future: a clock is wrong by days, or was when this manager "
+    "started; 'onceq peer accept' over there takes what is honest",
+    NO_ROOM: "it has no room for what strangers leave behind",
+}
+
+
+def note(desk: Desk, peer: Peer, packet: bytes) -> None:
+    """Send a packet that is never stored on a session, if not too many wait there already."""
+    if len(peer.notes) < NOTES_MAX:
+        peer.notes.append(packet)
+        desk.act(Ready(peer.session))
+
+
+def turn_away(desk: Desk, peer: Peer, run: ArrivedRun, reason: int, *, here: int) -> None:
+    """Tell whoever sent a run that it is turned away, and why."""
+    key = (run.source, run.stream)
+    if not peer.extended or run.source != peer.peer or desk.now.mono_us < peer.turned.get(key, 0):
+        return
+    if len(peer.turned) >= NOTES_MAX:
+        peer.turned.clear()
+    peer.turned[key] = desk.now.mono_us + TOLD_EVERY_US
+    said = TurnedAway(run.stream, here, reason)
+    note(desk, peer, turned_away(
+        said, own=desk.identity.guid, own_message=desk.passing_number(),
+        sent_time=desk.now.wall_s, destination_manager=peer.peer,
+    ))  # fmt: skip
+
+
+def heard(desk: Desk, peer: Peer, said: TurnedAway) -> None:
+    """The receiver of a stream turns its messages away."""
+    outgoing = desk.state.streams.get(said.stream)
+    if outgoing is None or not outgoing.unacknowledged or outgoing.head.stream != said.stream:
+        return
+    if not serves(desk, peer, outgoing, peer.peer):
+        return
+    words = WORDS.get(said.reason, f"reason {said.reason}")
+    if outgoing.turned_away is None:
+        desk.notice("our messages are turned away by their receiver", str(outgoing.name),
+                    queue=str(outgoing.name), why=words, stream=f"{said.stream:#018x}",
+                    there=f"{said.there:#018x}")  # fmt: skip
+    outgoing.turned_away = (words, said.there, desk.now.wall_s)

@@ -1,0 +1,149 @@
+"""What strangers can make this manager keep: bounded in number, in bytes and in time.
+
+A stranger is a manager that nobody here sends to, that stands in no configuration or directory, and
+whose first message stream is younger than KNOWN_AFTER_S. It may send to every queue that there
+is. But it gets a share, no more, of what all have in common: of the computer's quota, of incoming
+streams, of outgoing queues, and of dead letters that nobody here asked for. What has no room in
+the share is not refused for good; it is turned away, and comes again. So whoever is known, and the
+applications here, keep the rest, whatever strangers do.
+
+Outgoing queues that exist only to answer strangers are so many, connect a few at a time and ever
+more slowly while nobody answers, and are forgotten when they are empty.
+
+Upholds: I24.
+"""
+
+from __future__ import annotations
+
+from onceq.core.names.resolve import index_by_guid
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.step.step import Desk
+from onceq.model.limits import (
+    ANSWER_CONNECTS_MAX,
+    ANSWER_RETRY_S_MAX,
+    ANSWERS_EACH_BYTES,
+    KNOWN_AFTER_S,
+    STRANGER_QUEUES_MAX,
+    STRANGERS_SHARE,
+    UNASKED_SHARE,
+)
+from onceq.model.names import Kind
+
+
+def known(desk: Desk, guid: bytes) -> bool:
+    """Whether a manager is no stranger."""
+    state = desk.state
+    heard_s = state.first_heard.get(guid)
+    if heard_s is not None and heard_s + KNOWN_AFTER_S <= desk.now.wall_s:
+        return True
+    if guid == desk.identity.guid or guid in desk.routes_to or state.bindings.known(guid):
+        return True
+    if any(not outgoing.for_strangers for outgoing in desk.by_guid.get(guid, ())):
+        return True
+    return guid in desk.computer_guids
+
+
+def quota_for(desk: Desk, guid: bytes) -> int:
+    """Bytes that all queues together may hold for a message of this manager to be taken."""
+    quota = desk.settings.computer_quota_bytes
+    return quota if known(desk, guid) else quota // STRANGERS_SHARE
+
+
+def unasked_room(desk: Desk, grave: int, size: int) -> bool:
+    """Whether a dead-letter queue here takes a message that came from elsewhere: nobody here has
+    asked for it."""
+    queue = desk.state.holders[grave]
+    if queue.bytes + size <= desk.settings.computer_quota_bytes // UNASKED_SHARE:
+        return True
+    assert isinstance(queue, Queue)
+    desk.notice(
+        "no room for dead letters of others: their messages are turned away",
+        queue.properties.name, queue=queue.properties.name, bytes=queue.bytes,
+    )  # fmt: skip
+    return False
+
+
+def answer_room(desk: Desk, name: str) -> bool:
+    """Whether a stranger can be told that its messages are refused: a place for the answer."""
+    state = desk.state
+    outgoing = state.outgoing.get(name)
+    if outgoing is None:
+        return len(state.answering) < STRANGER_QUEUES_MAX
+    return not outgoing.for_strangers or outgoing.bytes < ANSWERS_EACH_BYTES
+
+
+# ---- connecting for them ------------------------------------------------------------------------
+
+
+def doubtful(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether an outgoing queue is there for a stranger only, where nobody has answered yet."""
+    if not outgoing.for_strangers:
+        return False
+    if outgoing.name.kind is Kind.PRIVATE:
+        return not known(desk, outgoing.name.guid)
+    return not (outgoing.bound_name and desk.state.bindings.guid_of(outgoing.bound_name))
+
+
+def unanswered(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether only a stranger wants an outgoing queue, and trying to reach it has been in vain."""
+    return bool(
+        outgoing.trouble.reason and not outgoing.session and doubtful(desk, outgoing)
+    )  # fmt: skip
+
+
+def may_connect(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether it may connect now; those for strangers are few at a time."""
+    if not doubtful(desk, outgoing):
+        return True
+    under_way = 0
+    for number in desk.state.answering:
+        other = desk.state.holders[number]
+        assert isinstance(other, Outgoing)
+        under_way += other.connecting
+    return under_way < ANSWER_CONNECTS_MAX
+
+
+def retry_s(desk: Desk, outgoing: Outgoing) -> float:
+    """How long until the next attempt to connect."""
+    usual = desk.settings.connect_retry_s
+    if not doubtful(desk, outgoing):
+        return usual
+    slower = usual * (1 << min(max(outgoing.trouble.attempts - 1, 0), 20))
+    return max(min(slower, ANSWER_RETRY_S_MAX), usual)
+
+
+# ---- forgetting ----------------------------------------------------------------------------------
+
+
+def sweep(desk: Desk) -> None:
+    """Forget outgoing queues for strangers that are empty, when there are many; called where no
+    change is under construction."""
+    if len(desk.state.answering) * 4 >= STRANGER_QUEUES_MAX * 3:
+        forget(desk, [one for one in idle(desk) if one.for_strangers], forced=False)
+
+
+def idle(desk: Desk) -> list[Outgoing]:
+    """Outgoing queues that nothing is in and nobody uses."""
+    used = {
+        target.holder.number
+        for tx in desk.units()
+        for prepared in tx.sends
+        for target in prepared.targets
+    } | {handle.queue for handle in desk.handles.values()}
+    return [
+        outgoing
+        for outgoing in desk.state.outgoing.values()
+        if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
+        and not (outgoing.session or outgoing.connecting)
+        and not desk.state.doubts.concern(outgoing.number)
+    ]  # fmt: skip
+
+
+def forget(desk: Desk, found: list[Outgoing], *, forced: bool = True) -> None:
+    """Forget outgoing queues in which nothing is."""
+    for outgoing in found:
+        desk.setup("drop-outgoing", forced=forced, number=outgoing.number)
+    if found:
+        desk.targets.clear()
+        desk.routes.clear()
+        index_by_guid(desk)

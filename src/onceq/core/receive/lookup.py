@@ -1,0 +1,92 @@
+"""Finding single messages by their place: the first, the last, the one before or behind another.
+
+A lookup identifier is a place in a queue, and places are ordered (RCV-8). Locked messages are
+passed over, but for those whose transaction lets others peek at them (RCV-9).
+"""
+
+from __future__ import annotations
+
+from onceq.core.inputs.single_messages import Seek
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.positions import Lane
+from onceq.core.state.queues import Holder, Queue, lookup_id, place_of
+
+Place = tuple[int, int, int]
+"""Lane, first counter, count."""
+
+
+def ordered(holder: Holder) -> list[tuple[int, Lane]]:
+    """Lanes in the order of their lookup identifiers."""
+    if len(holder.lanes) == 1:
+        return list(holder.lanes.items())
+    return sorted(holder.lanes.items(), key=lambda pair: lookup_id(pair[0], 0))
+
+
+def visible(holder: Holder, *, peek: bool) -> set[tuple[int, int]]:
+    """Lane and counter of what is locked, and can be peeked at all the same."""
+    return holder.shown if peek and isinstance(holder, Queue) else set()
+
+
+def find(holder: Holder, seek: Seek, lookup: int, *, peek: bool) -> Place | None:
+    """The message that is meant from a lookup identifier on, which need not be there any more."""
+    if seek is Seek.FIRST:
+        return behind(holder, -1, peek=peek)
+    if seek is Seek.LAST:
+        return before(holder, 1 << 64, peek=peek)
+    return behind(holder, lookup, peek=peek) if seek is Seek.NEXT else before(
+        holder, lookup, peek=peek)  # fmt: skip
+
+
+def behind(holder: Holder, lookup: int, *, peek: bool) -> Place | None:
+    """The first message with a larger lookup identifier."""
+    found: list[int] = [
+        at
+        for lane, counter in visible(holder, peek=peek)
+        if (at := lookup_id(lane, counter)) > lookup
+    ]
+    for index, lane in ordered(holder):
+        base = lookup_id(index, 0)
+        start = max(lookup + 1 - base, 0)
+        if start >= lane.next:
+            continue
+        first = next(lane.ranges(AVAILABLE, max(start, lane.cursor), count_max=1), None)
+        if first is not None:
+            found.append(base | first[0])
+            break
+    return (*place_of(min(found)), 1) if found else None
+
+
+def before(holder: Holder, lookup: int, *, peek: bool) -> Place | None:
+    """The last message with a smaller lookup identifier."""
+    found: list[int] = [
+        at
+        for lane, counter in visible(holder, peek=peek)
+        if (at := lookup_id(lane, counter)) < lookup
+    ]
+    for index, lane in reversed(ordered(holder)):
+        base = lookup_id(index, 0)
+        stop = min(lookup - base, lane.next)
+        counter = lane.last_before(stop) if stop > 0 else 0
+        if counter:
+            found.append(base | counter)
+            break
+    return (*place_of(max(found)), 1) if found else None
+
+
+def with_shown(holder: Queue, places: list[Place], *, after: int, count_max: int) -> list[Place]:
+    """Places of a peek, and among them what is locked and may be peeked at."""
+    last = lookup_id(places[-1][0], sum(places[-1][1:]) - 1) if places else 1 << 64
+    full = sum(count for _, _, count in places) >= count_max
+    merged = list(places)
+    for lane, counter in holder.shown:
+        at = lookup_id(lane, counter)
+        if at > after and (at < last or not full):
+            merged.append((lane, counter, 1))
+    merged.sort(key=lambda place: lookup_id(place[0], place[1]))
+    found: list[Place] = []
+    for lane, first, count in merged:
+        size = min(count, count_max)
+        if size > 0:
+            found.append((lane, first, size))
+        count_max -= size
+    return found

@@ -1,0 +1,104 @@
+"""Moving messages between a queue and its subqueues (section 1.9).
+
+In a transaction a move is provisional: the message is locked in its place until the outcome. An
+abort leaves it there, a commit puts it behind what is in the target (Q-34).
+
+Upholds: I16, I17 (a move of an open transaction is undone in place).
+"""
+
+from __future__ import annotations
+
+from onceq.core.inputs.inputs import Access
+from onceq.core.inputs.single_messages import MoveMessage
+from onceq.core.names.resolve import find_queue
+from onceq.core.receive.handles import check_sharing
+from onceq.core.receive.receive import lock
+from onceq.core.receive.receive_exact import held_by
+from onceq.core.receive.subqueues import ensure
+from onceq.core.state.position_block import AVAILABLE, REMOVED
+from onceq.core.state.queues import Queue, lookup_id, place_of
+from onceq.core.state.records import Change, Move, Op
+from onceq.core.step.open_units import find
+from onceq.core.step.step import Desk, Held, Transaction
+from onceq.errors import (
+    InvalidHandle,
+    InvalidParameter,
+    MessageLocked,
+    MessageNotFound,
+    QueueDeleted,
+    QueueNotFound,
+    TransactionUsage,
+)
+
+
+def move(desk: Desk, item: MoveMessage) -> None:
+    """Move one message, at once or with a transaction; checks in the order of Q-33."""
+    target = _target(desk, item)
+    source = _source(desk, item.queue)
+    if target is source or (target.parent or target) is not (source.parent or source):
+        raise InvalidParameter(
+            f"{item.queue} and {target.title} are not parts of one queue: a message moves between "
+            "a queue and its subqueues only (Q-32)"
+        )
+    if item.transaction and not target.properties.transactional:
+        raise TransactionUsage(f"{target.title} is not transactional")
+    key = (item.owner, item.transaction)
+    tx = find(desk, *key) if key in desk.transactions else None
+    index, counter = place_of(item.lookup)
+    lane = source.lanes.get(index)
+    state = lane.state(counter) if lane is not None else REMOVED
+    if state == REMOVED:
+        raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
+    held = held_by(tx, source, item.lookup) if tx is not None else None
+    if state != AVAILABLE and held is None:
+        raise MessageLocked("another transaction holds that message")
+    if item.transaction and tx is None:
+        find(desk, *key)  # says why there is none
+    check_sharing(source, item.owner)
+    if tx is None:
+        change = Change(desk.now.wall_s)
+        change.moves.append(Move(Op.SHIFT, source.number, index, counter, 1, to=target.number))
+        place = target.lane(index).next
+        desk.record(change)
+        desk.answer(item.owner, item.request, lookup_id(index, place))
+        return
+    if held is None:
+        held = _hold(desk, tx, source, index, counter)
+    held.to, held.reason = target.number, 0
+    tx.targets.add(target.number)
+    desk.answer(item.owner, item.request, 0)
+
+
+def _hold(desk: Desk, tx: Transaction, source: Queue, index: int, counter: int) -> Held:
+    change = Change(desk.now.wall_s)
+    lock(desk, tx.owner, tx.number, source, [(index, counter, 1)], change)
+    desk.record(change, forced=False)
+    return tx.receives[-1]
+
+
+def _source(desk: Desk, text: str) -> Queue:
+    """Where a message is to be moved from; a subqueue that is not there holds no message."""
+    try:
+        return find_queue(desk, text)
+    except QueueNotFound:
+        made = ensure(desk, text)
+        if made is None:
+            raise
+        return made
+
+
+def _target(desk: Desk, item: MoveMessage) -> Queue:
+    if item.handle:
+        handle = desk.handles.get(item.handle)
+        if handle is None or handle.owner != item.owner or handle.access is not Access.MOVE:
+            raise InvalidHandle("the target is not open for move")
+        if handle.deleted:
+            raise QueueDeleted("the target was deleted meanwhile; close it")
+        holder = desk.state.holders[handle.queue]
+        assert isinstance(holder, Queue)
+        return holder
+    try:
+        found = ensure(desk, item.to)
+        return find_queue(desk, item.to) if found is None else found
+    except QueueNotFound as error:
+        raise InvalidHandle(f"there is nothing to move to: {error.text}") from None

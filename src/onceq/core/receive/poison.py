@@ -1,0 +1,178 @@
+"""What becomes of a message whose receive is undone again and again (Q-36, case 123).
+
+MSMQ never diverts a message by itself, and neither does a queue here unless its owner has said
+so (``poison_attempts``). Then a message that was given back that often moves to ``;retry`` for a
+while, as often as ``poison_retries`` says, and after that where ``poison_then`` says. The others
+keep their order. The count of moves, which a message keeps for life, tells how often it has
+been there and back.
+
+In a queue with a policy a message that was given back before is handed out alone, so that the
+others of a batch do not go down with it.
+
+Upholds: I11 (a diverted message ends once, or not at all), I17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceq.core.ending.ending import refuse
+from onceq.core.receive.lookup import Place
+from onceq.core.receive.subqueues import of
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.positions import Lane
+from onceq.core.state.queues import Queue
+from onceq.core.state.records import Change, Move, Op
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Timer
+from onceq.model.classes import MessageClass
+from onceq.model.queue import POISON_DEAD_LETTER, POISON_MOVE, POISON_REJECT
+
+RETRY = "retry"
+"""Subqueue in which messages wait for their next attempts."""
+
+
+def given_back(desk: Desk, back: Sequence[Move]) -> None:
+    """A transaction was aborted, and these messages are in their places again."""
+    found: dict[int, list[Place]] = {}
+    for held in back:
+        queue = desk.state.holders.get(held.holder)
+        if isinstance(queue, Queue) and queue.properties.poison_attempts and not queue.sub:
+            found.setdefault(queue.number, []).append((held.lane, held.first, held.count))
+    for number, places in found.items():
+        queue = desk.state.holders[number]
+        assert isinstance(queue, Queue)
+        _sift(desk, queue, places)
+
+
+def sift_all(desk: Desk) -> None:
+    """After a restart: a crash counts as an abort (SND-24), and waits go on."""
+    for queue in list(desk.state.queues.values()):
+        sift(desk, queue)
+
+
+def sift(desk: Desk, queue: Queue) -> None:
+    """Apply a queue's policy to what is in it: it may be new."""
+    if queue.properties.poison_attempts:
+        places = [(index, at, 1) for index, lane in queue.lanes.items() for at in lane.aborts]
+        _sift(desk, queue, places)
+    _set_timer(desk, queue)
+
+
+def _sift(desk: Desk, queue: Queue, places: Sequence[Place]) -> None:
+    """Divert those of some places that have failed too often."""
+    attempts = queue.properties.poison_attempts
+    worn = [
+        (index, counter)
+        for index, first, count in places
+        for counter in range(first, first + count)
+        if queue.lanes[index].aborts.get(counter, 0) >= attempts
+        and queue.lanes[index].state(counter) == AVAILABLE
+    ]
+    if not worn:
+        return
+    build = ChangeBuilder(desk)
+    for index, counter in worn:
+        _divert(build, queue, index, counter)
+    build.record()
+    desk.notice(
+        "messages moved aside: received too often in vain", queue.title, queue=queue.title,
+        messages=len(worn),
+    )  # fmt: skip
+    _set_timer(desk, queue)
+
+
+def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> None:
+    desk, rule = build.desk, queue.properties
+    rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
+    if rule.poison_retry_after and rounds < rule.poison_retries:
+        build.move(_shift(desk, queue, index, counter, RETRY))
+    elif rule.poison_then.startswith(POISON_MOVE):
+        sub = rule.poison_then.removeprefix(POISON_MOVE)
+        build.move(_shift(desk, queue, index, counter, sub))
+    else:
+        assert rule.poison_then in (POISON_DEAD_LETTER, POISON_REJECT)
+        refuse(
+            build, Move(Op.END, queue.number, index, counter, 1),
+            MessageClass.NACK_RECEIVE_REJECTED, keep=rule.poison_then == POISON_DEAD_LETTER,
+        )  # fmt: skip
+
+
+def _shift(desk: Desk, queue: Queue, index: int, counter: int, sub: str) -> Move:
+    return Move(Op.SHIFT, queue.number, index, counter, 1, to=of(desk, queue, sub).number)
+
+
+def alone(queue: Queue, places: list[Place]) -> list[Place]:
+    """What a transaction is given of a queue with a policy: no message that was given back
+    before together with others."""
+    found: list[Place] = []
+    for index, first, count in places:
+        lane = queue.lanes[index]
+        for counter in sorted(at for at in lane.aborts if first <= at < first + count):
+            if counter > first:
+                found.append((index, first, counter - first))
+            return found or [(index, counter, 1)]
+        found.append((index, first, count))
+    return found
+
+
+# ---- waiting for the next attempts -------------------------------------------------------
+
+
+def _due(lane: Lane, counter: int, after_s: int) -> int:
+    return lane.moved.get(counter, (0, 0))[1] + after_s
+
+
+def waits(queue: Queue) -> bool:
+    """Whether what is in ``;retry`` comes back by itself."""
+    return bool(queue.properties.poison_attempts and queue.properties.poison_retry_after)
+
+
+def _set_timer(desk: Desk, queue: Queue) -> None:
+    sub = queue.subs.get(RETRY)
+    if sub is None or not len(sub) or not waits(queue):
+        return
+    after_s = queue.properties.poison_retry_after
+    soonest = min(
+        (
+            _due(lane, counter, after_s)
+            for lane in sub.lanes.values()
+            for first, count in lane.ranges(AVAILABLE, 0)
+            for counter in range(first, first + count)
+        ),
+        default=None,
+    )
+    if soonest is not None:
+        at_us = desk.now.mono_us + max(soonest * 1_000_000 - desk.now.wall_us, 0)
+        running = desk.retries.get(queue.number)
+        if running is None or at_us < running:
+            desk.retries[queue.number] = at_us
+            desk.timer(at_us, Timer.RETRY, queue.number)
+
+
+def ring(desk: Desk, whom: object) -> None:
+    """Messages may have waited long enough: they go back, behind what is in the queue."""
+    assert isinstance(whom, int)
+    if desk.retries.get(whom, 0) > desk.now.mono_us:
+        return
+    desk.retries.pop(whom, None)
+    queue = desk.state.holders.get(whom)
+    if isinstance(queue, Queue) and waits(queue):
+        bring_back(desk, queue, before_s=desk.now.wall_s)
+        _set_timer(desk, queue)
+
+
+def bring_back(desk: Desk, queue: Queue, *, before_s: int) -> None:
+    """Move back what waits for its next attempts, and has waited long enough by that second."""
+    sub = queue.subs.get(RETRY)
+    if sub is None:
+        return
+    after_s, change = queue.properties.poison_retry_after, Change(desk.now.wall_s)
+    for index, lane in sub.lanes.items():
+        for first, count in lane.ranges(AVAILABLE, 0):
+            for counter in range(first, first + count):
+                if _due(lane, counter, after_s) <= before_s:
+                    move = Move(Op.SHIFT, sub.number, index, counter, 1, to=queue.number)
+                    change.moves.append(move)
+    if change.moves:
+        desk.record(change)

@@ -1,0 +1,427 @@
+"""Taking messages out of queues, looking at them, and waiting for them.
+
+A receive inside a transaction locks what it hands out: nobody else sees it until the outcome
+(I16). The lock stands in the log, lazily, only so that a crash counts as an abort (SND-24); what
+is handed out does not rest on it. A receive outside a transaction removes at once, and is
+answered when the removal is durable (RCV-14).
+
+Waiting readers are served in the order in which they came; a message goes to those that only look
+and then to the first that takes it (RCV-3).
+
+Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16, I18.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from onceq.core.decision import Handed, Piece
+from onceq.core.ending.ending import ended
+from onceq.core.inputs.inputs import CancelReceive, Receive, Remove
+from onceq.core.inputs.single_messages import Seek
+from onceq.core.names.resolve import find_source, is_local, one_name
+from onceq.core.receive import cursors, subqueues
+from onceq.core.receive.handles import check_alive, check_receive, check_sharing
+from onceq.core.receive.lookup import Place, ordered, visible, with_shown
+from onceq.core.receive.lookup import find as find_place
+from onceq.core.receive.poison import alone
+from onceq.core.state.position_block import AVAILABLE, REMOVED
+from onceq.core.state.queues import Holder, Outgoing, Queue, lookup_id, place_of
+from onceq.core.state.records import Change, Move, Op
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.open_units import find
+from onceq.core.step.step import Desk, Held, Timer
+from onceq.errors import (
+    InsufficientResources,
+    InvalidParameter,
+    MessageAlreadyReceived,
+    MessageNotFound,
+    OnceqError,
+    OperationCancelled,
+    QueueNotFound,
+    ReceiveTimeout,
+    TransactionUsage,
+    UnsupportedFormatName,
+)
+from onceq.model.classes import MessageClass
+from onceq.model.limits import (
+    RECEIVE_BYTES_MAX,
+    RECEIVE_MESSAGES_MAX,
+    TRANSACTION_MESSAGES_MAX,
+    WAITING_READERS_MAX,
+)
+from onceq.model.run import LENGTH_TYPE, Extent
+
+
+def receive(desk: Desk, item: Receive) -> None:
+    """Answer a receive or peek now, or let it wait."""
+    holder = _checked(desk, item)
+    if not item.cursor and (item.lookup or item.seek):
+        _by_lookup(desk, item, holder)
+        return
+    if isinstance(holder, Queue):
+        expire(desk, holder)
+    if _serve(desk, item, holder):
+        return
+    if (
+        not item.wait_until_us
+        or item.wait_until_us <= desk.now.mono_us
+        or isinstance(holder, Outgoing)
+    ):
+        raise ReceiveTimeout(f"no message in {item.queue}")
+    if len(desk.waiting) >= WAITING_READERS_MAX:
+        raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
+    assert isinstance(holder, Queue)
+    if holder.number not in desk.state.holders:
+        made = subqueues.ensure(desk, item.queue)
+        assert made is not None, "only a subqueue can be missing"
+        holder = made
+    desk.waiting[item.owner, item.request] = item
+    holder.waiting.append(item)
+    desk.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
+
+
+def _checked(desk: Desk, item: Receive) -> Holder:
+    if item.handle:
+        check_alive(desk, item)
+    holder = _source(desk, item)
+    if isinstance(holder, Outgoing) and not item.peek:
+        raise UnsupportedFormatName(
+            f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
+            "message out of it, which then never arrives"
+        )
+    if item.transaction:
+        if item.peek:
+            raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
+        tx = find(desk, item.owner, item.transaction)
+        assert isinstance(holder, Queue)
+        # A branch may be prepared, and a promise about express messages could not be kept.
+        if not holder.properties.transactional and not (item.hold and tx.xid is None):
+            raise TransactionUsage(
+                f"{item.queue} is not transactional: it cannot be received from in a transaction"
+            )
+    if isinstance(holder, Queue):
+        check_receive(desk, holder, item)
+    if item.cursor:
+        cursors.check(desk, item, holder)
+    if item.allow_peek and (item.peek or not item.transaction):
+        raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
+    return holder
+
+
+def _source(desk: Desk, item: Receive) -> Holder:
+    """Where to take from. In a transaction that is never another computer (RCV-11)."""
+    try:
+        return find_source(desk, item.queue)
+    except QueueNotFound:
+        (name,) = one_name(item.queue)
+        if not is_local(desk, name):
+            if item.transaction:
+                raise TransactionUsage(
+                    f"{item.queue} is not a queue of {desk.identity.name}: only a local queue can "
+                    "be received from in a transaction"
+                ) from None
+            raise
+        if not name.subqueue:
+            raise
+        # A subqueue that is not there is empty (Q-30); it is made if anybody waits at it.
+        parent = subqueues.parent_of(desk, name)
+        return Queue(0, desk.state.space, parent.properties, parent=parent, sub=name.subqueue)
+
+
+def foresee(desk: Desk, item: Receive) -> tuple[Extent, ...]:
+    """Where the messages lie that a receive would get now; nothing happens to them."""
+    try:
+        holder = _checked(desk, item)
+    except OnceqError:
+        return ()
+    places: list[Place] = []
+    if item.lookup and not item.cursor and item.seek is Seek.CURRENT:
+        index, counter = place_of(item.lookup)
+        lane = holder.lanes.get(index)
+        if lane is not None and lane.state(counter) == AVAILABLE:
+            places = [(index, counter, 1)]
+    elif not (item.lookup or item.cursor or item.seek):
+        places = _choose(item, holder)
+    return tuple(
+        extent
+        for index, first, count in places
+        for extent in holder.lanes[index].extents(first, count)
+    )
+
+
+def _serve(desk: Desk, item: Receive, holder: Holder) -> bool:
+    """Hand out what is there, if anything is."""
+    if item.cursor:
+        found = cursors.place(desk, item, holder)
+        if found is not None:
+            _hand_out(desk, item, holder, [found])
+            cursors.stand(desk, item, found)
+        return found is not None
+    places = _choose(item, holder)
+    if not places:
+        return False
+    _hand_out(desk, item, holder, places)
+    return True
+
+
+def _choose(item: Receive, holder: Holder) -> list[Place]:
+    """What a receive or peek without a cursor gets, in order."""
+    count_max = asked = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
+    bytes_max = min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
+    places: list[Place] = []
+    after_lane, after = place_of(item.after) if item.after else (-1, 0)
+    passed = bool(item.after)
+    for index, lane in ordered(holder):
+        start = 0
+        if passed:
+            if index != after_lane:
+                if lookup_id(index, 0) < item.after:
+                    continue
+            else:
+                start = after + 1
+        taken = lane.take(count_max=count_max, bytes_max=bytes_max, start=start)
+        if places and taken and lane.size(taken[0][0], 1) > bytes_max:
+            break
+        for first, count in taken:
+            places.append((index, first, count))
+            count_max -= count
+            if count_max > 0:
+                bytes_max -= lane.size(first, count)
+        if count_max <= 0 or (places and bytes_max <= 0):
+            break
+        # What comes next here does not fit: nothing of a later lane may come before it (Q-22), and
+        # a reader that goes on behind the last would pass it over.
+        if taken and any(lane.ranges(AVAILABLE, sum(taken[-1]), count_max=1)):
+            break
+    if isinstance(holder, Queue):
+        if item.peek and holder.shown:
+            places = with_shown(holder, places, after=item.after, count_max=asked)
+        elif item.transaction and asked > 1 and holder.properties.poison_attempts:
+            places = alone(holder, places)
+    return places
+
+
+def _hand_out(desk: Desk, item: Receive, holder: Holder, places: list[Place]) -> None:
+    answer = handed(holder, places)
+    answer.queue, answer.asked = holder.number, item
+    if item.pick is not None and item.peek:
+        answer.pick = item.pick
+    if not item.peek:
+        if item.transaction:
+            change = Change(desk.now.wall_s)
+            lock(desk, item.owner, item.transaction, holder, places, change)
+            if item.allow_peek and isinstance(holder, Queue):
+                holder.shown.update((index, first) for index, first, _ in places)
+            desk.record(change, forced=False)
+        else:
+            _take_out(desk, holder, places)
+    desk.answer(item.owner, item.request, answer)
+
+
+def handed(holder: Holder, places: list[Place]) -> Handed:
+    """Where the packets of some places lie, and what is known beside them."""
+    if len(places) == 1 and places[0][2] == 1:
+        return _handed_one(holder, places[0])
+    pieces: list[Piece] = []
+    lengths, lookups = array(LENGTH_TYPE), array("Q")
+    arrived, aborts = array("I"), array("I")
+    classes: list[tuple[int, int]] = []
+    moves: list[tuple[int, int, int]] = []
+    notes: list[tuple[int, int]] = []
+    for index, first, count in places:
+        lane = holder.lanes[index]
+        pieces += lane.extents(first, count)
+        lengths += lane.lengths(first, count)
+        arrived += lane.arrived(first, count)
+        base = lookup_id(index, first)
+        if lane.moved:
+            at = len(lookups)
+            marks = ((i, lane.moved.get(first + i)) for i in range(count))
+            moves += [(at + i, *moved) for i, moved in marks if moved is not None]
+        if lane.classes:
+            at = len(lookups)
+            for i in range(count):
+                reason = lane.classes.get(first + i)
+                if reason is not None:
+                    classes.append((at + i, reason))
+                if first + i in lane.notes:
+                    notes.append((at + i, lane.notes[first + i]))
+        lookups.extend(range(base, base + count))
+        if lane.aborts:
+            aborts.extend(lane.aborts.get(c, 0) for c in range(first, first + count))
+        else:
+            aborts.frombytes(bytes(count * aborts.itemsize))
+    return Handed(
+        tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves), tuple(notes)
+    )  # fmt: skip
+
+
+def _handed_one(holder: Holder, place: Place) -> Handed:
+    """The same for one message."""
+    index, counter, _ = place
+    lane = holder.lanes[index]
+    address, size, arrived = lane.place_in_log(counter)
+    reason = lane.classes.get(counter) if lane.classes else None
+    return Handed(
+        (Extent(address, size),),
+        array(LENGTH_TYPE, (size,)),
+        array("Q", (lookup_id(index, counter),)),
+        array("I", (arrived,)),
+        array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
+        ((0, reason),) if reason is not None else (),
+        ((0, *lane.moved[counter]),) if counter in lane.moved else (),
+        ((0, lane.notes[counter]),) if counter in lane.notes else (),
+    )
+
+
+def lock(
+    desk: Desk, owner: int, number: int, holder: Holder, places: list[Place], change: Change
+) -> None:
+    """Let a transaction hold what is at some places."""
+    tx = find(desk, owner, number)
+    count = sum(place[2] for place in places)
+    if tx.messages + count > TRANSACTION_MESSAGES_MAX:
+        raise InsufficientResources(
+            f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
+        )
+    tx.messages += count
+    for index, first, size in places:
+        move = Held(Op.LOCK, holder.number, index, first, size)
+        change.moves.append(move)
+        tx.receives.append(move)
+
+
+def _take_out(desk: Desk, holder: Holder, places: list[Place]) -> None:
+    build = ChangeBuilder(desk)
+    for index, first, count in places:
+        move = Move(Op.REMOVE, holder.number, index, first, count)
+        ended(build, move, MessageClass.ACK_RECEIVE)
+    build.record()
+
+
+def _by_lookup(desk: Desk, item: Receive, holder: Holder) -> None:
+    """The message that a lookup identifier leads to; never waits (RCV-8)."""
+    if isinstance(holder, Queue):
+        expire(desk, holder)
+    if item.seek is not Seek.CURRENT:
+        if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
+            raise InvalidParameter("0 is no lookup identifier")
+        found = find_place(holder, item.seek, item.lookup, peek=item.peek)
+        if found is None:
+            raise MessageNotFound(f"there is no such message in {item.queue}")
+        _hand_out(desk, item, holder, [found])
+        return
+    index, counter = place_of(item.lookup)
+    lane = holder.lanes.get(index)
+    state = lane.state(counter) if lane is not None else REMOVED
+    if state == REMOVED:
+        if desk.cursors and cursors.referenced(desk, holder, item.lookup):
+            raise MessageAlreadyReceived("somebody else has received that message")
+        raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
+    if state != AVAILABLE and (index, counter) not in visible(holder, peek=item.peek):
+        if item.peek:
+            raise TransactionUsage("that message is locked by a transaction")
+        raise MessageNotFound("that message is locked by a transaction")
+    _hand_out(desk, item, holder, [(index, counter, 1)])
+
+
+def remove(desk: Desk, item: Remove, holder: Queue) -> None:
+    """Receive a range that was peeked before, without its bytes."""
+    check_sharing(holder, item.owner)
+    if item.transaction:
+        find(desk, item.owner, item.transaction)
+        if not holder.properties.transactional:
+            raise TransactionUsage(f"{item.queue} is not transactional")
+    places: list[Place] = []
+    for index, lane in ordered(holder):
+        base = lookup_id(index, 0)
+        low, high = max(item.first - base, 0), item.last - base + 1
+        if high > 0:
+            places += [(index, a, b) for a, b in lane.ranges(AVAILABLE, low, end=high)]
+    if item.transaction:
+        change = Change(desk.now.wall_s)
+        lock(desk, item.owner, item.transaction, holder, places, change)
+        if change.moves:
+            desk.record(change, forced=False)
+    else:
+        _take_out(desk, holder, places)
+    desk.answer(item.owner, item.request, sum(place[2] for place in places))
+
+
+# ---- waiting -----------------------------------------------------------------------------
+
+
+def serve_waiting(desk: Desk, queue: Queue) -> None:
+    """Give what has become available to those who wait for it."""
+    if queue.waiting:
+        expire(desk, queue)
+        _serve_round(desk, queue, lambda item: item.peek)
+        _serve_round(desk, queue, lambda item: not item.peek)
+
+
+def _serve_round(desk: Desk, queue: Queue, chosen: Callable[[Receive], bool]) -> None:
+    still: list[Receive] = []
+    for item in list(queue.waiting):
+        key = (item.owner, item.request)
+        if desk.waiting.get(key) is not item:
+            continue
+        if not chosen(item) or not (queue.available or queue.shown):
+            still.append(item)
+            continue
+        try:
+            if not _serve(desk, item, queue):
+                still.append(item)
+                continue
+        except OnceqError as error:
+            desk.answer(item.owner, item.request, error)
+        del desk.waiting[key]
+    queue.waiting.clear()
+    queue.waiting.extend(still)
+
+
+def timed_out(desk: Desk, key: tuple[int, int]) -> None:
+    """The time of a waiting receive is over."""
+    item = desk.waiting.get(key)
+    if item is None or item.wait_until_us > desk.now.mono_us:
+        return
+    del desk.waiting[key]
+    _unused(desk, item)
+    desk.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
+
+
+def cancel(desk: Desk, item: CancelReceive) -> None:
+    """Stop waiting."""
+    waiting = desk.waiting.pop((item.owner, item.waiting), None)
+    if waiting is not None:
+        _unused(desk, waiting)
+        desk.answer(item.owner, item.waiting, OperationCancelled("the receive was cancelled"))
+    desk.answer(item.owner, item.request, None)
+
+
+def _unused(desk: Desk, item: Receive) -> None:
+    """Nobody waits here any more: a subqueue may go."""
+    if ";" in item.queue:
+        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
+
+
+# ---- expiry ------------------------------------------------------------------------------
+
+
+def expire(desk: Desk, queue: Queue) -> None:
+    """Take out what was not received in time (TTBR); locked messages wait for their outcome."""
+    now_s = desk.now.wall_s
+    for lane in queue.lanes.values():
+        if lane.next_expiry <= now_s:
+            break
+    else:
+        return
+    build = ChangeBuilder(desk)
+    for index, lane in queue.lanes.items():
+        for first, count in lane.expired(desk.now.wall_s, (AVAILABLE,)):
+            move = Move(
+                Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
+            )
+            ended(build, move, MessageClass.NACK_RECEIVE_TIMEOUT)
+    build.record()

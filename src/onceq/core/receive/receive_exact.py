@@ -1,0 +1,146 @@
+"""What a transaction does with messages beyond receiving them: exact claims, and rejections.
+
+A claim receives messages that were found by peeking: all of them or none. Their bytes are fetched
+afterwards, in pieces, so that a transaction of any size can be taken whole.
+
+Upholds: I16 (only what is free can be claimed), I11 (a rejected message ends once).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+
+from onceq.core.decision import Handed
+from onceq.core.inputs.single_messages import Claim, Fetch, Reject
+from onceq.core.names.resolve import find_queue
+from onceq.core.receive.handles import check_sharing
+from onceq.core.receive.lookup import Place, ordered
+from onceq.core.receive.receive import handed, lock
+from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING
+from onceq.core.state.queues import Queue, lookup_id, place_of
+from onceq.core.state.records import Change
+from onceq.core.step.open_units import find
+from onceq.core.step.step import Desk, Held, Transaction
+from onceq.errors import InvalidParameter, MessageNotFound, TransactionUsage
+from onceq.model.classes import MessageClass
+from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
+
+
+def held_by(tx: Transaction, queue: Queue, lookup: int) -> Held | None:
+    """The receive of a transaction that holds a message, cut down to this one message."""
+    index, counter = place_of(lookup)
+    for at in range(len(tx.receives) - 1, -1, -1):
+        held = tx.receives[at]
+        if held.holder != queue.number or held.lane != index:
+            continue
+        if held.first <= counter < held.first + held.count:
+            tx.receives[at : at + 1] = cut = _cut(held, [counter])
+            return next(part for part in cut if part.first == counter)
+    return None
+
+
+def _cut(held: Held, chosen: list[int]) -> list[Held]:
+    """The same, with each chosen position apart; they rise and lie inside."""
+    parts: list[Held] = []
+    at, end = held.first, held.first + held.count
+    for counter in chosen:
+        if counter > at:
+            parts.append(replace(held, first=at, count=counter - at))
+        parts.append(replace(held, first=counter, count=1))
+        at = counter + 1
+    if at < end:
+        parts.append(replace(held, first=at, count=end - at))
+    return parts
+
+
+def reject(desk: Desk, item: Reject) -> None:
+    """Mark messages: the commit ends them as refused by the receiver (RCV-15, case 103)."""
+    queue = find_queue(desk, item.queue)
+    if not item.transaction:
+        raise TransactionUsage("a message is rejected in the transaction that has received it")
+    tx = find(desk, item.owner, item.transaction)
+    wanted: dict[int, list[int]] = {}
+    for lookup in sorted(set(item.lookups)):
+        index, counter = place_of(lookup)
+        wanted.setdefault(index, []).append(counter)
+    after: list[Held] = []
+    marked: list[Held] = []
+    for held in tx.receives:
+        counters = wanted.get(held.lane, []) if held.holder == queue.number else []
+        low = bisect_left(counters, held.first)
+        inside = counters[low : bisect_left(counters, held.first + held.count)]
+        cut = _cut(held, inside) if inside else [held]
+        after += cut
+        chosen = set(inside)
+        marked += [part for part in cut if part.first in chosen]
+    if len(marked) != len(set(item.lookups)):
+        raise TransactionUsage(
+            "only a message that this transaction has received can be rejected in it"
+        )
+    tx.receives = after
+    for held in marked:
+        held.to = 0
+        held.reason = MessageClass.NACK_RECEIVE_REJECTED
+        held.keep = item.keep
+    desk.answer(item.owner, item.request, None)
+
+
+def claim(desk: Desk, item: Claim) -> None:
+    """Receive exactly these messages, or none of them."""
+    queue = find_queue(desk, item.queue)
+    find(desk, item.owner, item.transaction)
+    if not queue.properties.transactional:
+        raise TransactionUsage(f"{item.queue} is not transactional")
+    check_sharing(queue, item.owner)
+    places: list[Place] = []
+    reached = -1
+    for first, last in item.ranges:
+        index, counter = place_of(first)
+        if not reached < first <= last or last - first >= 1 << 32 or place_of(last)[0] != index:
+            raise InvalidParameter("ranges of lookup identifiers rise, each in one priority")
+        reached = last
+        count = last - first + 1
+        lane = queue.lanes.get(index)
+        free = 0
+        if lane is not None:
+            free = sum(n for _, n in lane.ranges(AVAILABLE, counter, end=counter + count))
+        if free != count:
+            raise MessageNotFound("somebody else has taken one of these messages")
+        places.append((index, counter, count))
+    change = Change(desk.now.wall_s)
+    lock(desk, item.owner, item.transaction, queue, places, change)
+    if change.moves:
+        desk.record(change, forced=False)
+    desk.answer(item.owner, item.request, sum(place[2] for place in places))
+
+
+def fetch(desk: Desk, item: Fetch) -> None:
+    """The bytes of what a transaction holds, as many as fit into one answer."""
+    queue = find_queue(desk, item.queue)
+    tx = find(desk, item.owner, item.transaction)
+    held = [m for m in tx.receives if m.holder == queue.number]
+    count_max, bytes_max = RECEIVE_MESSAGES_MAX, min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
+    places: list[Place] = []
+    for index, lane in ordered(queue):
+        base = lookup_id(index, 0)
+        low, high = item.first - base, item.last - base + 1
+        for move in sorted((m for m in held if m.lane == index), key=lambda m: m.first):
+            at, stop = max(low, move.first), min(high, move.first + move.count)
+            while at < stop and count_max > 0 and lane.state(at) in (LOCKED, PURGING):
+                size = lane.size(at, 1)
+                if size > bytes_max and places:
+                    count_max = 0
+                    break
+                if places and places[-1][0] == index and sum(places[-1][1:]) == at:
+                    places[-1] = (index, places[-1][1], places[-1][2] + 1)
+                else:
+                    places.append((index, at, 1))
+                bytes_max -= size
+                count_max -= 1
+                at += 1
+    if not places:
+        raise MessageNotFound("this transaction holds none of these messages")
+    answer: Handed = handed(queue, places)
+    answer.queue = queue.number
+    desk.answer(item.owner, item.request, answer)

@@ -1,0 +1,67 @@
+"""Subqueues: parts of a queue into which messages come only by a move (section 1.9).
+
+A subqueue is made when it is opened or first moved to, and goes when it is empty and nobody has
+it open, waits at it or is about to move something there. Everything else about it, its quota
+included, is its parent's. Moves are in ``core/receive/move_message.py``.
+
+Upholds: I24 (none is kept empty).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onceq.core.names.resolve import is_local, local_queue, one_name
+from onceq.core.state.queues import Queue
+from onceq.core.step.step import Desk
+from onceq.errors import InsufficientResources, InvalidParameter
+from onceq.model.limits import SUBQUEUES_MAX
+from onceq.model.names import FormatName
+
+
+def ensure(desk: Desk, text: str) -> Queue | None:
+    """The subqueue of that name, made now if there is none; None if it names no subqueue."""
+    if ";" not in text:
+        return None
+    (name,) = one_name(text)
+    if not name.subqueue or not is_local(desk, name):
+        return None
+    return of(desk, parent_of(desk, name), name.subqueue)
+
+
+def of(desk: Desk, parent: Queue, sub: str) -> Queue:
+    """That subqueue of a queue, made now if there is none."""
+    found = parent.subs.get(sub.casefold())
+    return make(desk, parent, sub) if found is None else found
+
+
+def parent_of(desk: Desk, name: FormatName) -> Queue:
+    """The queue of a subqueue's name; raises QueueNotFound."""
+    return local_queue(desk, replace(name, subqueue="", text=""))
+
+
+def make(desk: Desk, parent: Queue, name: str) -> Queue:
+    """Make a subqueue; a restart forgets it again if nothing was moved there."""
+    if parent.system or parent.parent is not None:
+        raise InvalidParameter("only queues of applications have subqueues (Q-29)")
+    if len(desk.state.subqueues) >= SUBQUEUES_MAX:
+        raise InsufficientResources(f"there are {SUBQUEUES_MAX} subqueues already")
+    number = desk.state.next_number
+    desk.setup("subqueue", forced=False, number=number, parent=parent.number, name=name)
+    desk.emptied[number] = None
+    return desk.state.subqueues[number]
+
+
+def tidy(desk: Desk) -> None:
+    """Let empty subqueues go that nobody uses."""
+    emptied = [desk.state.subqueues.get(number) for number in desk.emptied]
+    desk.emptied.clear()
+    for queue in emptied:
+        if queue is None or len(queue) or queue.handles:
+            continue
+        if any(desk.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
+            continue
+        if any(queue.number in tx.targets for tx in desk.units()):
+            continue
+        desk.sources.clear()
+        desk.setup("drop-subqueue", forced=False, number=queue.number)

@@ -1,0 +1,1 @@
+"""A send: checked against limits and quotas, resolved to destinations, turned into packets."""

@@ -1,0 +1,126 @@
+"""What may be sent: properties within their ranges, packets and transactions within limits.
+
+Upholds: I24.
+"""
+
+from __future__ import annotations
+
+from operator import add
+
+from onceq.core.inputs.inputs import SendItem
+from onceq.core.send.quota import computer_full
+from onceq.core.step.step import Desk, Transaction
+from onceq.errors import (
+    BodyTooLarge,
+    IllegalPropertySize,
+    IllegalPropertyValue,
+    InsufficientResources,
+    InvalidParameter,
+    LabelTooLong,
+)
+from onceq.model.limits import (
+    EXTENSION_BYTES_MAX,
+    LABEL_CHARS_MAX,
+    OPEN_SEND_BYTES_MAX,
+    PACKET_BYTES_MAX,
+    TRANSACTION_BYTES_MAX,
+    TRANSACTION_MESSAGES_MAX,
+)
+from onceq.model.message import CORRELATION_BYTES, OWN, PLAIN, Properties
+from onceq.model.run import largest_of, total_of
+from onceq.model.time import NEVER_S
+from onceq.packet.layout import PROPERTIES_HEADER
+from onceq.packet.own import check_own
+from onceq.packet.templates import Template
+
+ACKNOWLEDGE_MAX = 0x0F
+JOURNAL_MAX = 3
+
+
+def check(properties: Properties) -> None:
+    """Refuse properties that cannot be."""
+    if len(properties.label) > LABEL_CHARS_MAX:
+        raise LabelTooLong(
+            f"the label has {len(properties.label)} characters; at most {LABEL_CHARS_MAX} fit"
+        )
+    if len(properties.correlation_id) != CORRELATION_BYTES:
+        raise IllegalPropertySize(
+            f"a correlation identifier has {CORRELATION_BYTES} bytes, "
+            f"not {len(properties.correlation_id)}"
+        )
+    if properties.priority is not None and not 0 <= properties.priority <= 7:
+        raise IllegalPropertyValue(f"priority is 0 to 7, not {properties.priority}")
+    if not 0 <= properties.acknowledge <= ACKNOWLEDGE_MAX:
+        raise IllegalPropertyValue(
+            f"acknowledge is made of the bits of onceq.Acknowledge, not {properties.acknowledge:#x}"
+        )
+    if not 0 <= properties.journal <= JOURNAL_MAX:
+        raise IllegalPropertyValue(
+            f"journal is made of the bits of onceq.Journal, not {properties.journal:#x}"
+        )
+    if len(properties.extension) > EXTENSION_BYTES_MAX:
+        raise IllegalPropertySize(f"an extension has at most {EXTENSION_BYTES_MAX} bytes")
+    for name in ("app_specific", "body_type", "time_to_reach_queue", "time_to_be_received"):
+        if not 0 <= getattr(properties, name) <= NEVER_S:
+            raise IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
+
+
+def check_batch(item: SendItem) -> None:
+    """Refuse a batch whose properties, or those of a message of it, cannot be."""
+    if item.properties is not PLAIN:
+        check(item.properties)
+    if item.own is None:
+        return
+    if len(item.own) != len(item.bodies):
+        raise InvalidParameter(
+            f"{len(item.own)} messages have properties of their own, and there are "
+            f"{len(item.bodies)}"
+        )
+    for name in OWN:
+        if getattr(item.properties, name) != getattr(PLAIN, name):
+            raise InvalidParameter(f"{name} is given for each message and for all of them")
+    check_own(item.own)
+
+
+def checked_size(
+    desk: Desk, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
+) -> int:
+    """Bytes of all packets of the batch over all destinations, within every limit."""
+    lengths = item.bodies.lengths
+    count = len(lengths)
+    if item.own is not None:
+        # What is not their own of a properties header is counted with the template's.
+        headers = item.own.lengths
+        total = total_of(headers) + total_of(lengths) - count * PROPERTIES_HEADER
+        largest = max(map(add, headers, lengths), default=PROPERTIES_HEADER) - PROPERTIES_HEADER
+    elif count == 1:
+        largest = total = lengths[0]
+    else:
+        largest, total = largest_of(lengths), total_of(lengths)
+    size = 0
+    for made in templates:
+        if made.packet_bytes(largest) > PACKET_BYTES_MAX:
+            raise BodyTooLarge(
+                f"a body of {largest} bytes with {made.overhead} bytes of headers is larger than "
+                f"the {PACKET_BYTES_MAX} bytes of a packet; send it in parts"
+            )
+        size += total + count * (made.overhead + 3)
+    held, messages = (tx.bytes, tx.messages) if tx is not None else (0, 0)
+    if held + size > TRANSACTION_BYTES_MAX:
+        raise InsufficientResources(
+            f"one transaction may send {TRANSACTION_BYTES_MAX} bytes; this would make "
+            f"{held + size}; commit in smaller steps"
+        )
+    if messages + count > TRANSACTION_MESSAGES_MAX:
+        raise InsufficientResources(
+            f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
+        )
+    if desk.open_bytes + size > OPEN_SEND_BYTES_MAX:
+        raise InsufficientResources("open transactions hold all the memory they may; commit some")
+    if desk.state.space.total + size > desk.settings.computer_quota_bytes:
+        computer_full(desk)
+        raise InsufficientResources(
+            f"the queues of this manager hold their quota of {desk.settings.computer_quota_bytes} "
+            "bytes; receive or purge messages, or raise computer_quota_bytes"
+        )
+    return size

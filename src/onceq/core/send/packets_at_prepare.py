@@ -1,0 +1,63 @@
+"""Packets that are written when a branch is prepared, and not once more when it is committed.
+
+What a commit decides about a message is its place: the counter in a queue here, the number in a
+stream elsewhere. A packet for a queue of this manager holds neither. So where a branch sends to
+such queues only, its packets are made by the prepare, with message numbers of their own, and stand
+in its record; the commit puts into the queues what lies there already (``Put.address``), and costs
+some bytes for each message instead of all of it. Numbers that a branch has taken and then does not
+use never come again, which breaks nothing: they say who a message is, not where it stands.
+
+Packets in which something is looked up at the commit (for acknowledgments and traces) are made
+then, as those are that leave this manager.
+
+Upholds: I2, I3 (nobody sees them before the commit), I7, I20 (a promise needs less to be kept).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onceq.core.send.send import in_order
+from onceq.core.state.branch_table import Laid
+from onceq.core.state.queues import Queue
+from onceq.core.state.records import Change
+from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.step import Desk, Prepared, Transaction, Written
+from onceq.model.run import Run
+
+
+def lay(desk: Desk, tx: Transaction) -> tuple[list[Laid], int, int]:
+    """Make the packets of a branch that is about to be recorded, if all can be made now.
+
+    Returns:
+        The packets of each batch for each of its targets; and the next message number and the next
+        transaction number behind what they have taken. If they cannot be made: nothing, and zeros.
+    """
+    if not tx.sends or not all(map(_independent, tx.sends)):
+        return [], 0, 0
+    change = Change(desk.now.wall_s)
+    transaction = desk.state.next_transaction
+    message = take_numbers(desk, change, sum(len(p.item.bodies) for p in tx.sends))
+    laid: list[Laid] = []
+    for part in in_order(tx.sends, message):
+        packets = part.encode(transaction=transaction)
+        laid.append(Laid(packets.lengths, len(packets.data), data=packets.data))
+    runs = iter(laid)
+    for p in tx.sends:
+        bodies = p.item.bodies
+        p.written = Written(
+            message, transaction, len(bodies.data), tuple(next(runs) for _ in p.targets)
+        )
+        p.item = replace(p.item, bodies=Run(b"", bodies.lengths), own=None)
+        message += len(bodies)
+    # Their bytes are in the log from now on, and not in memory.
+    desk.open_bytes -= tx.bytes
+    tx.bytes = 0
+    return laid, change.next_message, transaction + 1
+
+
+def _independent(p: Prepared) -> bool:
+    """Whether nothing of its packets has to wait for the commit, or is read by it."""
+    properties = p.item.properties
+    here = all(isinstance(target.holder, Queue) for target in p.targets)
+    return here and not (properties.acknowledge or properties.trace)

@@ -1,0 +1,355 @@
+"""A send: checked, resolved to its destinations, and turned into packets when it takes effect.
+
+One batch to a multiple-element name becomes one run for each destination, all in one record, all or
+none (S0, S3). Packets are made once, here (product D2): for what was sent in a transaction at its
+commit, when its numbers are known, so that an aborted send uses up nothing (I3). What a prepared
+branch sends to queues of this manager is written before (``core/send/packets_at_prepare.py``).
+
+Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers for ever).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from onceq.core.ending.acknowledgments import on_arrival
+from onceq.core.ending.dead_letters import journal_room, own_grave
+from onceq.core.ending.report_flags import flags_of, graves_of, heard, lane_of, refused
+from onceq.core.ending.trace_reports import trace_queue
+from onceq.core.inputs.inputs import SendItem
+from onceq.core.names.packet_names import address_of, answer_address, check_answers, lists_of
+from onceq.core.names.resolve import destinations
+from onceq.core.peers.lives import next_stream
+from onceq.core.send.checks import check_batch, checked_size
+from onceq.core.send.quota import check_quota
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Queue
+from onceq.core.state.records import PUT_EXPRESS, Put
+from onceq.core.state.state import JOURNAL
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Prepared, Target, Transaction
+from onceq.errors import OnceqError, StorageReserve
+from onceq.model.classes import MessageClass
+from onceq.model.doom import dooms, send_failed
+from onceq.model.identity import NO_GUID
+from onceq.model.message import PLAIN, Delivery, Journal, Properties
+from onceq.model.run import Run, total_of
+from onceq.model.time import NEVER_S
+from onceq.packet.address import MultiNames
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import Template, template
+
+ROUTES_MAX = 1_024
+TRANSACTION_NUMBERS = 1 << 20
+
+
+def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional: bool) -> Prepared:
+    """Check one batch and find its destinations; nothing is stored yet.
+
+    Args:
+        tx: The transaction that it is added to; None: it is all that there is.
+
+    Raises:
+        OnceqError: Whatever is wrong with it; the whole batch is refused.
+    """
+    check_batch(item)
+    properties = item.properties
+    if transactional and desk.settings.xact_dead_letter_always:
+        properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
+        item = replace(item, properties=properties)
+    if desk.space_low:
+        raise StorageReserve(
+            "the disk is nearly full: sends are refused so that receiving and acknowledging can "
+            "go on; free some space or raise the quota, then send again"
+        )
+    if tx is not None:
+        if tx.lifetimes is None:
+            tx.lifetimes = (properties.time_to_reach_queue, properties.time_to_be_received)
+        reach, receive = tx.lifetimes
+        if (reach, receive) != (properties.time_to_reach_queue, properties.time_to_be_received):
+            properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
+            item = replace(item, properties=properties)
+    sent_s = desk.now.wall_s - item.age_s
+    targets, templates = _route(desk, item, sent_s, transactional)
+    if properties.admin_queue:
+        check_answers(desk, targets, properties.admin_queue)
+    size = checked_size(desk, item, templates, tx)
+    prepared = _timed(desk, Prepared(item, targets, templates, NEVER_S, NEVER_S, size, NEVER_S))
+    if properties.dead_letter_queue:
+        prepared.grave = own_grave(desk, properties, transactional=transactional)
+    if len(targets) == 1:
+        check_quota(desk, targets[0], size, transactional=transactional)
+        return prepared
+    for index, target in enumerate(targets):
+        check_quota(desk, target, prepared.size_at(index), transactional=transactional)
+    return prepared
+
+
+def _timed(desk: Desk, prepared: Prepared) -> Prepared:
+    """When these messages expire: all lifetimes count from the call of send (section 6.1).
+
+    A time to reach the queue of 0 gives one attempt, which is over at the latest when the stream
+    would be sent again (CNF-4).
+    """
+    item, settings = prepared.item, desk.settings
+    properties = item.properties
+    sent_s = desk.now.wall_s - item.age_s
+    reach_s, receive_s = properties.time_to_reach_queue, properties.time_to_be_received
+    if reach_s >= NEVER_S - 1:
+        reach_s = settings.time_to_reach_queue_s
+    elif not reach_s:
+        prepared.once = True
+        reach_s = math.ceil(settings.resend_first_s)
+    prepared.receive_by = _deadline(sent_s, receive_s)
+    prepared.expires = min(_deadline(sent_s, reach_s), prepared.receive_by)
+    delay_s = settings.xact_delay_receive_nack_s
+    if delay_s >= NEVER_S:
+        delay_s = min(receive_s, reach_s)
+    prepared.confirm_by = _deadline(prepared.receive_by, delay_s)
+    return prepared
+
+
+def _deadline(sent_s: int, lifetime_s: int) -> int:
+    if lifetime_s >= NEVER_S - 1 or sent_s >= NEVER_S:
+        return NEVER_S
+    return min(sent_s + lifetime_s, NEVER_S - 1)
+
+
+def _route(
+    desk: Desk, item: SendItem, sent_s: int, transactional: bool
+) -> tuple[tuple[Target, ...], tuple[Template, ...]]:
+    """Destinations and the headers for each; those of one second serve all its batches."""
+    properties = None if item.properties is PLAIN else item.properties
+    key = (item.destination, sent_s, transactional, properties)
+    known = desk.routes.get(key)
+    if known is None:
+        targets = destinations(desk, item.destination, transactional=transactional)
+        lists = lists_of(desk, item.destination, item.properties)
+        made = tuple(
+            _template(desk, target, item.properties, lists, sent_s, transactional=transactional)
+            for target in targets
+        )
+        if len(desk.routes) >= ROUTES_MAX:
+            desk.routes.clear()
+        known = desk.routes[key] = (targets, made)
+    return known
+
+
+def _template(
+    desk: Desk, target: Target, properties: Properties, lists: MultiNames | None, sent_s: int, *,
+    transactional: bool,
+) -> Template:  # fmt: skip
+    destination, manager = address_of(desk, target)
+    properties = heard(desk, target, properties)
+    return template(
+        source=desk.identity.guid,
+        destination=destination,
+        destination_manager=manager,
+        admin=answer_address(desk, properties.admin_queue),
+        response=answer_address(desk, properties.response_queue),
+        properties=properties,
+        sent_time=sent_s,
+        transactional=transactional,
+        multi=lists,
+        report_queue=trace_queue(desk) if properties.trace else b"",
+    )
+
+
+# ---- taking effect -----------------------------------------------------------------------
+
+
+def add_puts(build: ChangeBuilder, sends: list[Prepared], *, transaction: int) -> int:
+    """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
+
+    Returns:
+        The number of the first message.
+    """
+    numbering = _Numbering(build)
+    written = sends[0].written if sends else None
+    if written is not None:
+        for one in in_order(sends, written.message):
+            _add_put(numbering, one, transaction)
+        return written.message
+    if len(sends) == 1 and len(sends[0].targets) == 1:
+        first_message = build.take_numbers(len(sends[0].item.bodies.lengths))
+        _add_put(numbering, Part(sends[0], 0, first_message, True, True), transaction)
+        if numbering.acks:
+            numbering.acknowledge()
+        return first_message
+    first_message = build.take_numbers(sum(len(p.item.bodies) for p in sends))
+    for one in in_order(sends, first_message):
+        _add_put(numbering, one, transaction)
+    numbering.acknowledge()
+    return first_message
+
+
+@dataclass(slots=True)
+class Part:
+    """One batch of a transaction on its way to one of its targets.
+
+    Attributes:
+        index: Of the target.
+        message: Number of the first message.
+        first, last: Whether the first and the last of the transaction to this queue are in it.
+    """
+
+    prepared: Prepared
+    index: int
+    message: int
+    first: bool
+    last: bool
+
+    def encode(self, *, transaction: int, stream: int = 0, first_number: int = 0) -> Run:
+        """Its packets; ``transaction`` 0 means none."""
+        p = self.prepared
+        return encode_run(
+            p.templates[self.index], p.item.bodies, first_message=self.message, stream=stream,
+            first_number=first_number, transaction=transaction % TRANSACTION_NUMBERS,
+            first=self.first, last=self.last, own=p.item.own,
+        )  # fmt: skip
+
+
+def in_order(sends: Sequence[Prepared], message: int) -> list[Part]:
+    """Each batch for each of its targets, all in the order in which they take effect.
+
+    Args:
+        message: Number of the first message of all.
+    """
+    order = [(p, index, target.holder.number) for p in sends for index, target in
+             enumerate(p.targets)]  # fmt: skip
+    firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
+    for at, (_, _, number) in enumerate(order):
+        firsts.setdefault(number, at)
+        lasts[number] = at
+    parts: list[Part] = []
+    for at, (p, index, number) in enumerate(order):
+        if not index and at:
+            message += len(order[at - 1][0].item.bodies)
+        parts.append(Part(p, index, message, firsts[number] == at, lasts[number] == at))
+    return parts
+
+
+class _Numbering:
+    """Streams and numbers of several puts that stand in one change."""
+
+    __slots__ = ("acks", "build", "streams")
+
+    def __init__(self, build: ChangeBuilder) -> None:
+        self.build = build
+        self.streams: dict[int, tuple[int, int]] = {}
+        self.acks: list[tuple[Run, Properties, int]] = []
+        """What has arrived here, or was refused, and shall be acknowledged (behind all puts)."""
+
+    def acknowledge(self) -> None:
+        """Tell of arrivals and refusals on this computer (section 5)."""
+        for packets, properties, reason in self.acks:
+            if properties.admin_queue:
+                on_arrival(self.build, packets, properties.acknowledge, reason)
+
+    def stream(self, outgoing: Outgoing, counter: int) -> tuple[int, int]:
+        """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
+        known = self.streams.get(outgoing.number)
+        if known is None:
+            if outgoing.goes_on(self.build.desk.state.stamp):
+                known = (outgoing.stream, outgoing.base)
+            else:
+                known = (next_stream(self.build.desk, self.build.change), counter - 1)
+            self.streams[outgoing.number] = known
+        stream, base = known
+        return stream, counter - base
+
+
+def _add_put(numbering: _Numbering, part: Part, transaction: int) -> None:
+    p, message = part.prepared, part.message
+    target, properties = p.targets[part.index], p.item.properties
+    build, holder, transactional = numbering.build, target.holder, bool(transaction)
+    stream, number, expires = 0, 0, p.receive_by
+    lane, flags = lane_of(properties, transactional=transactional), 0
+    if properties is not PLAIN or p.once:
+        properties = heard(build.desk, target, properties)
+        flags = flags_of(properties, target, transactional=transactional, once=p.once)
+    if isinstance(holder, Queue):
+        reason = refused(build.desk, holder, transactional=transactional)
+        if reason:
+            packets, address = _packets(part, transaction)
+            _bury(numbering, p, properties, packets, address, reason, message, transaction)
+            return
+    else:
+        expires = p.expires
+        if transactional:
+            lane = TRANSACTIONAL_LANE
+    counter = build.next_counter(holder, lane)
+    if isinstance(holder, Outgoing) and transactional:
+        stream, number = numbering.stream(holder, counter)
+    packets, address = _packets(part, transaction, stream, number)
+    build.put(
+        Put(
+            holder.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
+            0, message, NO_GUID, p.grave, address,
+        )
+    )  # fmt: skip
+    if isinstance(holder, Queue) and properties is not PLAIN:
+        if properties.acknowledge:
+            numbering.acks.append((packets, properties, 0))
+        delivered = not transactional and properties.journal & Journal.JOURNAL
+        if delivered and journal_room(build, len(packets.data)):
+            build.put_copy(JOURNAL, packets, message=message)  # Q-12
+
+
+def _packets(part: Part, transaction: int, stream: int = 0, number: int = 0) -> tuple[Run, int]:
+    """The packets of a part; of what is written already the lengths, and the log address."""
+    written = part.prepared.written
+    if written is None:
+        return part.encode(transaction=transaction, stream=stream, first_number=number), 0
+    laid = written.runs[part.index]
+    return Run(b"", laid.lengths), laid.address
+
+
+def _bury(
+    numbering: _Numbering, p: Prepared, properties: Properties, packets: Run, address: int,
+    reason: MessageClass, message: int, transaction: int,
+) -> None:  # fmt: skip
+    """Messages that cannot enter a queue of this manager: dead letters, and whoever asked is
+    told, as if they had arrived from elsewhere (Q-4, D5)."""
+    plain_express = properties.delivery == Delivery.EXPRESS and not transaction
+    express = PUT_EXPRESS if plain_express else 0
+    build, size = numbering.build, total_of(packets.lengths)
+    for number in graves_of(build, p, size, reason, transactional=bool(transaction)):
+        build.put_copy(
+            number, packets, reason=reason, flags=express, message=message, address=address
+        )
+    if properties.acknowledge:
+        numbering.acks.append((packets, properties, reason))
+
+
+def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None) -> list[Prepared]:
+    """Prepare several batches, all or none; on an error everything is as before.
+
+    What they need in queues of this manager is promised until ``desk.promise`` takes it back.
+
+    A send that is refused because of the state of things (a quota, the disk, a directory that
+    cannot be read) dooms its transaction: whoever does not look at the answer must not commit the
+    rest (S0, FN-15). One that is wrong in itself adds nothing, and the transaction goes on.
+    """
+    if tx is not None and tx.doomed is not None:
+        raise tx.doomed
+    before = (tx.bytes, tx.messages, tx.lifetimes) if tx is not None else (0, 0, None)
+    made: list[Prepared] = []
+    try:
+        for item in items:
+            p = prepare(desk, item, tx, transactional=tx is not None)
+            if tx is not None:
+                tx.bytes += p.size
+                tx.messages += len(item.bodies)
+            made.append(p)
+            desk.promise((p,), 1)
+    except OnceqError as error:
+        desk.promise(made, -1)
+        if tx is not None:
+            tx.bytes, tx.messages, tx.lifetimes = before
+            if dooms(error):
+                tx.doomed = send_failed(items[len(made)].destination, error)
+        raise
+    return made

@@ -1,0 +1,82 @@
+"""What is durable of groups of branches: which version each application has committed last.
+
+A group is committed by one record (``group``), which names the branches in their order; the changes
+that follow it in the log carry that out. A log that ends between these records still has the
+decision: recovery carries out what is left (``core/transaction/groups.py``).
+
+Upholds: I2 (a group is all or nothing), I4 (a version once), I22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The last group that an application has committed.
+
+    Attributes:
+        query: Which life of the application it was; empty: it did not say.
+        version: Number of the batch.
+        prefix: What the branches of the batch begin with.
+        at_s: Second since 1970.
+    """
+
+    query: str
+    version: int
+    prefix: bytes
+    at_s: int
+
+
+class Groups:
+    """One entry for each application.
+
+    Attributes:
+        pending: Numbers of the branches of the last group, in order: those of them that are still
+            prepared are to be committed before anything else happens.
+    """
+
+    __slots__ = ("_last", "pending")
+
+    def __init__(self) -> None:
+        self._last: dict[str, Group] = {}
+        self.pending: list[int] = []
+
+    def __iter__(self) -> Iterator[tuple[str, Group]]:
+        return iter(self._last.items())
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def get(self, app: str) -> Group | None:
+        """What an application has committed last."""
+        return self._last.get(app)
+
+    def committed(self, values: dict[str, Any]) -> None:
+        """A record says that a group is committed."""
+        self._last.pop(values["app"], None)  # The one that is used last stands last.
+        self._last[values["app"]] = Group(
+            values["query"], values["version"], values["prefix"].encode(), values["at"]
+        )
+        self.pending = list(values["branches"])
+
+    def forget(self, app: str) -> None:
+        """A record says that an application is forgotten."""
+        self._last.pop(app, None)
+
+    def oldest(self) -> tuple[str, Group] | None:
+        """The application that has not committed for the longest time."""
+        return next(iter(self._last.items()), None)
+
+    def dump(self) -> list[list[Any]]:
+        """For a checkpoint, which is never made in the middle of a group."""
+        assert not self.pending, "a checkpoint in the middle of a group"
+        return [[app, g.query, g.version, g.prefix.decode(), g.at_s] for app, g in self]
+
+    def load(self, values: list[list[Any]]) -> None:
+        """From a checkpoint."""
+        for app, query, version, prefix, at_s in values:
+            self._last[app] = Group(query, version, prefix.encode(), at_s)

@@ -1,0 +1,424 @@
+"""What holds messages: a queue of this manager, or an outgoing queue for another.
+
+Both are lanes of positions with a number that records refer to. What stands in the first part of
+each class is durable and changed by ``State.apply`` only; the rest belongs to the running process
+and starts anew with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from onceq.core.inputs.inputs import Access, Receive, Share
+from onceq.core.state.live_bytes import Space
+from onceq.core.state.peer_table import Peer as Peer
+from onceq.core.state.peer_table import Progress as Progress
+from onceq.core.state.peer_table import Reset as Reset
+from onceq.core.state.positions import Lane
+from onceq.core.state.report_requests import NOBODY, Wants
+from onceq.model.connection import ConnectionStatus
+from onceq.model.fixed import fixed
+from onceq.model.limits import CONNECTION_HISTORY_MAX
+from onceq.model.names import FormatName, Kind
+from onceq.model.queue import QueueProperties
+from onceq.packet.settle import Memory
+
+TRANSACTIONAL_LANE = 8
+"""The lane of an outgoing queue's transactional messages; 0 to 7 are priorities of the others."""
+
+LOOKUP_SHIFT = 56
+COUNTER_MASK = (1 << LOOKUP_SHIFT) - 1
+
+
+def lookup_id(lane: int, counter: int) -> int:
+    """Lookup identifiers rise with position: 7 minus priority in the top byte (X-10)."""
+    return ((7 - lane) & 0xFF) << LOOKUP_SHIFT | counter
+
+
+def place_of(lookup: int) -> tuple[int, int]:
+    """Lane and counter of a lookup identifier."""
+    return (7 - (lookup >> LOOKUP_SHIFT)) & 0xFF, lookup & COUNTER_MASK
+
+
+@dataclass(slots=True)
+class Handle:
+    """A queue held open (MQOpenQueue)."""
+
+    owner: int
+    queue: int
+    access: Access
+    share: Share
+    deleted: bool = False
+    """The queue was deleted under it: it can only be closed (Q-37)."""
+    who: str = ""
+    """What its owner says of himself."""
+    since_s: int = 0
+
+
+class Holder:
+    """Something with lanes and a number."""
+
+    __slots__ = ("lanes", "number", "space", "wanting")
+
+    def __init__(self, number: int, space: Space) -> None:
+        self.number = number
+        self.space = space
+        self.lanes: dict[int, Lane] = {}
+        self.wanting: dict[int, Wants] = {}
+
+    def wants(self, index: int) -> Wants:
+        """Who wants to know how the messages of a lane end."""
+        return self.wanting.get(index, NOBODY)
+
+    def lane(self, index: int) -> Lane:
+        """The lane of that index, made when first used."""
+        lane = self.lanes.get(index)
+        if lane is None:
+            lane = self.lanes[index] = Lane(self.space)
+        return lane
+
+    def __len__(self) -> int:
+        return sum(map(len, self.lanes.values()))
+
+    def __bool__(self) -> bool:
+        """It is there, however empty."""
+        return True
+
+    @property
+    def bytes(self) -> int:
+        """Packets held, in bytes."""
+        return sum(lane.bytes for lane in self.lanes.values())
+
+
+class Queue(Holder):
+    """A queue of this manager: application queue or system queue."""
+
+    __slots__ = (
+        "handles", "journal", "parent", "properties", "shown", "sub", "subs", "system", "turns",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        space: Space,
+        properties: QueueProperties,
+        *,
+        system: bool = False,
+        parent: Queue | None = None,
+        sub: str = "",
+    ) -> None:
+        super().__init__(number, space)
+        self.parent = parent
+        self.sub = sub
+        """Name of a subqueue; its properties are those of its parent (Q-31)."""
+        self.subs: dict[str, Queue] = {}
+        self.properties = properties
+        self.journal: Queue | None = None
+        """Where copies of received messages go, if its property says so (Q-11)."""
+        self.system = system
+        self.waiting: deque[Receive] = deque()
+        self.handles: dict[int, Handle] = {}
+        self.turns = 0
+        """How many have denied others to receive from it."""
+        self.shown: set[tuple[int, int]] = set()
+        """Lane and counter of what is locked, and may be peeked at all the same (RCV-9)."""
+
+    @property
+    def title(self) -> str:
+        """Its name, with that of the subqueue."""
+        return f"{self.properties.name};{self.sub}" if self.sub else self.properties.name
+
+    @property
+    def available(self) -> int:
+        """Messages that a receive could take now."""
+        return sum(lane.available for lane in self.lanes.values())
+
+    def ordered(self) -> list[tuple[int, Lane]]:
+        """Lanes from the highest priority down (Q-22)."""
+        if len(self.lanes) <= 1:
+            return list(self.lanes.items())
+        return sorted(self.lanes.items(), reverse=True)
+
+
+@dataclass(slots=True)
+class Pace:
+    """When a stream is sent again (EOD-16 to EOD-18). Monotonic microseconds; 0: not running."""
+
+    due_us: int = 0
+    timeouts: int = 0
+    started_us: int = 0
+
+
+@dataclass(slots=True)
+class Ends:
+    """When to ask of which acknowledged messages the end will be told
+    (``core/transfer/untold.py``).
+
+    Attributes:
+        due_us: When; 0: no such timer runs.
+        asked: How often it was asked without an answer.
+        begin: By stream: the first number that the next question is about; all are if none is here.
+    """
+
+    due_us: int = 0
+    asked: int = 0
+    begin: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Why an outgoing queue cannot move, in times and words for ``why``."""
+
+    reason: str = ""
+    since_s: int = 0
+    last_s: int = 0
+    attempts: int = 0
+
+
+@fixed
+class Stretch:
+    """Positions of an outgoing queue that belong to one stream: those behind ``base``, up to
+    ``end``. Their numbers follow: number = counter - base."""
+
+    stream: int
+    base: int
+    end: int
+
+
+_OPEN_END = 1 << 62
+
+
+@fixed
+class Attempt:
+    """One attempt to connect (Q-10): seconds since 1970, and the reason in words."""
+
+    status: ConnectionStatus
+    at_s: int
+    address: str
+    reason: str = ""
+
+
+class Outgoing(Holder):
+    """Messages that wait for one destination queue of another manager.
+
+    In the transactional lane numbers follow counters: number = counter - base, within the stream
+    that was begun last. ``old`` keeps the base of each earlier stream of which messages are still
+    here: they await their end, or wait to be transmitted, in streams of earlier lives of this
+    manager. ``also`` are other names, by key, of which a directory said that they mean the same
+    queue (EOD-3).
+    """
+
+    __slots__ = (
+        "also",
+        "base",
+        "closing",
+        "connected_s",
+        "connecting",
+        "ends",
+        "fence",
+        "for_strangers",
+        "given_up",
+        "given_up_class",
+        "given_up_s",
+        "history",
+        "inquiries",
+        "inquiry_us",
+        "key",
+        "last_ack",
+        "last_ack_count",
+        "last_ack_s",
+        "left",
+        "left_known",
+        "moved_to",
+        "name",
+        "old",
+        "pace",
+        "paused_s",
+        "plain_sent",
+        "retry_us",
+        "sent",
+        "served_before",
+        "served_from",
+        "session",
+        "stranded_s",
+        "stream",
+        "told",
+        "transmitted",
+        "trouble",
+        "turned_away",
+    )
+
+    def __init__(self, number: int, space: Space, name: FormatName) -> None:
+        super().__init__(number, space)
+        self.name = name
+        self.key = name.key()
+        self.stream = 0
+        self.base = 0
+        self.old: dict[int, int] = {}
+        self.also: dict[str, str] = {}
+        self.paused_s = 0
+        self.for_strangers = False
+        """It exists only to answer strangers (``core/peers/strangers.py``)."""
+        self.served_from = 0
+        """Of what stands behind this counter the manager that answers now may tell."""
+        self.served_before: tuple[tuple[bytes, int, int], ...] = ()
+        """Managers that answered before: GUID, first counter, and the one behind the last."""
+        self.left: dict[int, int] = {}
+        """By lane: no message behind that counter has ever been transmitted, as far as
+        ``left_known``; those up to it may have been."""
+        self.left_known = True
+        self.fence = 0
+        """A stream that was announced because the receiver has left those in which messages wait
+        (``core/transfer/stranded.py``); 0: none."""
+        self.moved_to = 0
+        """Up to this counter packets in the log have the numbers of another stream."""
+        # of the running process
+        self.last_ack = (0, 0)
+        self.last_ack_s = 0
+        self.last_ack_count = 0
+        self.session = 0
+        self.told: dict[int, Memory] = {}
+        self.stranded_s = 0
+        """Since when it is known that the receiver has left the stream that is transmitted."""
+        self.connecting = False
+        self.inquiry_us = 0
+        self.inquiries = 0
+        self.closing = False
+        self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
+        self.sent = 0
+        self.plain_sent: dict[int, int] = {}
+        self.transmitted: dict[int, int] = {}
+        """By lane: the largest counter that this process has transmitted, or an earlier one may
+        have."""
+        self.retry_us = 0
+        self.pace = Pace()
+        self.ends = Ends()
+        self.trouble = Trouble()
+        self.connected_s = 0
+        self.given_up = 0
+        """Messages that ended here without an acknowledgment since the start; of the last one:"""
+        self.given_up_class = 0
+        self.given_up_s = 0
+        self.turned_away: tuple[str, int, int] | None = None
+        """Why its receiver turns its messages away, the stream that it is in, and since when."""
+
+    @property
+    def over_http(self) -> bool:
+        """Whether it is reached over HTTP."""
+        return self.name.protocol.startswith("HTTP")
+
+    @property
+    def bound_name(self) -> str:
+        """The name under which its manager is bound (``core/state/name_bindings.py``); "" where the
+        format name has the GUID of its manager, or nobody proves who he is."""
+        name = self.name
+        if name.kind is Kind.PUBLIC:
+            return f"public:{name.guid.hex()}"
+        if name.kind is not Kind.DIRECT or self.over_http:
+            return ""
+        return f"{name.protocol}:{name.host}".casefold()
+
+    @property
+    def ordered_lane(self) -> Lane:
+        """The lane of transactional messages."""
+        return self.lane(TRANSACTIONAL_LANE)
+
+    @property
+    def ever_sent(self) -> int:
+        """The largest counter of a transactional message that may have been transmitted."""
+        return self.transmitted.get(TRANSACTIONAL_LANE, 0)
+
+    @property
+    def unacknowledged(self) -> int:
+        """Transactional messages that no order acknowledgment covers."""
+        lane = self.lanes.get(TRANSACTIONAL_LANE)
+        return lane.available if lane is not None else 0
+
+    def goes_on(self, stamp: int) -> bool:
+        """Whether the next message continues the stream that was begun last: not if that is
+        drained (EOD-12), nor if another life has begun it (I7).
+
+        Args:
+            stamp: The present one, the high half of the streams that begin now.
+        """
+        return self.stream >> 32 == stamp and self.unacknowledged > 0
+
+    def of_earlier_life(self, stamp: int) -> bool:
+        """Whether what is transmitted now was begun by a life before the present one."""
+        return self.unacknowledged > 0 and self.head.stream >> 32 != stamp
+
+    def given(self, stamp: int) -> int:
+        """Numbers given in the stream that the next message continues; 0 if it begins another."""
+        lane = self.lanes.get(TRANSACTIONAL_LANE)
+        return lane.next - 1 - self.base if lane is not None and self.goes_on(stamp) else 0
+
+    def base_of(self, stream: int) -> int | None:
+        """The base of a stream of which messages are here."""
+        return self.base if stream == self.stream else self.old.get(stream)
+
+    def stretches(self) -> list[Stretch]:
+        """The streams of which messages may be here, in the order in which they are sent."""
+        bases = sorted((base, stream) for stream, base in self.old.items())
+        bases.append((self.base, self.stream))
+        ends = [base for base, _ in bases[1:]] + [_OPEN_END]
+        return [Stretch(s, b, end) for (b, s), end in zip(bases, ends, strict=True)]
+
+    def stretch(self, counter: int) -> Stretch:
+        """The stream that a position belongs to."""
+        if counter > self.base:
+            return Stretch(self.stream, self.base, _OPEN_END)
+        return next(s for s in self.stretches() if s.base < counter <= s.end)
+
+    def place_of(self, counter: int) -> tuple[int, int]:
+        """Stream and number of a position, which may belong to a stream left behind."""
+        if counter > self.base:
+            return self.stream, counter - self.base
+        stretch = self.stretch(counter)
+        return stretch.stream, counter - stretch.base
+
+    def number_of(self, counter: int) -> int:
+        """Sequence number of a position in its stream."""
+        return self.place_of(counter)[1]
+
+    def previous_of(self, counter: int) -> int:
+        """Previous number of a position: 0 where nothing of its stream waits before it."""
+        earlier = self.ordered_lane.last_before(counter)
+        stretch = self.stretch(counter)
+        return earlier - stretch.base if earlier > stretch.base else 0
+
+    @property
+    def head(self) -> Stretch:
+        """The stream that is transmitted now: everything of those before it has gone (EOD-12)."""
+        return self.stretch(self.ordered_lane.first_available())
+
+    def reach(self, number: int, stamp: int) -> int:
+        """The last position that an acknowledgment of that number covers, in the stream that is
+        transmitted now.
+
+        Nothing follows in a stream of an earlier life here. Where this store was copied, or put
+        back, more may have followed in that life, and be acknowledged.
+        """
+        head = self.head
+        last = min(head.base + number, head.end)
+        return last if head.stream >> 32 == stamp else min(last, self.ordered_lane.next - 1)
+
+    def pending(self) -> bool:
+        """Whether anything waits here that the peer has not acknowledged."""
+        return any(lane.available for lane in self.lanes.values())
+
+    def tried(self, status: ConnectionStatus, at_s: int, address: str, reason: str = "") -> None:
+        """Remember how an attempt to connect goes; its end takes the place of its beginning."""
+        history = self.history
+        if history and history[-1].status is ConnectionStatus.IN_PROGRESS:
+            begun = history.pop()
+            address = address or begun.address
+        elif not address and history:
+            address = history[-1].address
+        history.append(Attempt(status, at_s, address, reason))
+
+    def rewind(self) -> None:
+        """Everything unacknowledged is to be transmitted (again), from the head on."""
+        self.sent = 0
+        self.plain_sent.clear()

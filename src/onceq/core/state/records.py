@@ -1,0 +1,429 @@
+"""Records: every change of the durable state, as a value and as bytes.
+
+A ``Change`` is everything that one decision does to messages: ranges that move on, messages that
+come in, streams that progress, the outcome of a commit; one record, so that it happens entirely or
+not at all (I2). Where it ends or decides an external transaction it carries ``Marks``. A ``Branch``
+is what a prepared branch of such a transaction has promised (``core/state/branch_table.py``). A
+``Setup``
+is what operators do, rarely: queues made and deleted, outgoing queues opened and paused, restarts;
+it is JSON.
+
+The same ``State.apply`` takes these values while running and when a store is read again, so that
+recovery cannot differ from running (I22). The byte form is described with worked bytes in
+``docs/reference/formats/records.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import chain
+from typing import Any
+
+from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
+from onceq.core.state.record_reader import HAS_MORE, NAMED, Reader
+from onceq.errors import DamagedRecord, NewerFormat
+from onceq.model.identity import NO_GUID, TransactionId
+from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
+from onceq.model.time import NEVER_S
+
+VERSION = 1
+VERSION_LAID = 2
+"""Of changes that take over packets which a prepared branch has laid, and of such branches."""
+VERSION_NAMED = 3
+"""Of changes that say which messages were accepted last, or when those seen were sent."""
+VERSION_MAX = 4
+"""``VERSION_TABLES`` of prepared branches (``core/state/branch_table.py``)."""
+KIND_CHANGE = 1
+KIND_SETUP = 2
+KIND_MARKED = 4
+"""A change with marks before it."""
+
+
+class Op(IntEnum):
+    """What happens to a range of positions."""
+
+    REMOVE = 1
+    """Received for good."""
+    LOCK = 2
+    """Received by a transaction that is still open."""
+    UNLOCK = 3
+    """That transaction aborted: back to its place, abort count one higher (I17)."""
+    PURGE = 4
+    """Removed by an operator; a locked message follows when its transaction ends (section 1.10)."""
+    RELEASE = 5
+    """An order or session acknowledgment covers it: the outgoing queue forgets it."""
+    AWAIT = 6
+    """An order acknowledgment covers it, but its end is wanted (EOD-11)."""
+    END = 7
+    """It ended otherwise: expired or refused, with the class in ``reason``."""
+    RETURN = 8
+    """Unlocked without counting: the receive was never handed out."""
+    SHIFT = 30
+    """Moved between a queue and its subqueues, or between two of those; ``to`` is the target."""
+    SETTLE = 20
+    """A dead letter in doubt has become certain: its class is now ``reason``; 0xC003 again says
+    that it arrived, and only its end is not known."""
+
+
+@dataclass(slots=True)
+class Move:
+    """Something that happens to a range; ``to`` takes the packets over if it is not 0.
+
+    Attributes:
+        heirs: Further takers, each as (holder, lane, class): one message may leave a dead letter, a
+            journal copy and an acknowledgment that is owed, all in the record that ends it.
+        note: What ``to`` shall know beside the class (``Message.note``).
+    """
+
+    op: int
+    holder: int
+    lane: int
+    first: int
+    count: int
+    reason: int = 0
+    to: int = 0
+    to_lane: int = 0
+    heirs: tuple[tuple[int, int, int], ...] = ()
+    note: int = 0
+
+
+@dataclass(slots=True)
+class Put:
+    """Messages that come into a queue or an outgoing queue.
+
+    Attributes:
+        holder: Number of the queue; 0: the packets are kept by nobody (never used with bytes).
+        first: Counter of the first: recovery checks that it comes out the same.
+        stream, number: Of the first message, in outgoing queues and for arrivals; 0 if none.
+        expires: Second in which they expire; NEVER_S if never.
+        receive_by: In outgoing queues: second at which the wait for their end is over (EOD-42).
+        flags: The bits PUT_EXPRESS and following.
+        source: Sending manager of an arrival; zero for what was sent here.
+        grave: Number of the sender's own dead-letter queue (section 6.4); 0: the system's.
+        address: Log address at which the packets lie already, laid by a prepare: ``packets`` has
+            their lengths only then; 0: they come with the record.
+    """
+
+    holder: int
+    lane: int
+    first: int
+    packets: Run
+    stream: int = 0
+    number: int = 0
+    expires: int = NEVER_S
+    receive_by: int = NEVER_S
+    flags: int = 0
+    reason: int = 0
+    message: int = 0
+    source: bytes = NO_GUID
+    grave: int = 0
+    address: int = 0
+
+
+PUT_EXPRESS = 1
+"""Gone after a restart."""
+PUT_WANTS = 2
+"""Somebody wants to know how these messages end (JN, JP, FA)."""
+PUT_DEADLETTER = 4
+PUT_JOURNAL = 8
+PUT_FINAL = 16
+"""What they want to know: the journaling asked for, and a final acknowledgment."""
+PUT_ACK_RECEIVE = 32
+PUT_NACK_RECEIVE = 64
+PUT_NACK_ARRIVAL = 128
+"""Acknowledgment messages that are wanted of ends still to come (section 5.2)."""
+PUT_ACKS = PUT_ACK_RECEIVE | PUT_NACK_RECEIVE | PUT_NACK_ARRIVAL
+PUT_ONCE = 256
+"""One attempt to deliver them, no second (CNF-4)."""
+PUT_HTTP = 512
+"""They came over HTTP: how they end is told to the address that their sender has announced."""
+_PUT_LAID = 1 << 15
+"""In a record only: the address of the packets follows in place of the packets."""
+
+
+@dataclass(slots=True)
+class Advance:
+    """The receiver's memory of one stream: who sends, to which queue, up to where (EOD-21).
+
+    ``first`` is the number that it goes on with: those between the last one before and this one
+    were passed over. ``last`` one less than ``first`` accepts nothing
+    (``core/transfer/in_doubt.py``).
+    ``message`` is the message number of the last one, 0 where it is not known: what comes under
+    the same number and is another message is no repetition.
+    """
+
+    source: bytes
+    key: str
+    stream: int
+    last: int
+    first: int
+    message: int = 0
+
+
+@dataclass(slots=True)
+class Seen:
+    """Identifiers of non-transactional messages, to notice repetitions (EOD-27).
+
+    All copies of one send share a number (FN-14), so the destination is part of them; and a
+    repetition has the sent time of the first, which another life of the sender hardly gives to the
+    same number.
+
+    Attributes:
+        sent: Second at which they were sent, by their sender's clock; 0 in records that do not
+            say it.
+    """
+
+    source: bytes
+    key: str
+    numbers: array[int]
+    sent: int = 0
+
+
+@dataclass(slots=True)
+class Moved:
+    """New copies of old messages' packets, so that their segment can go."""
+
+    holder: int
+    lane: int
+    counters: array[int]
+    packets: Run
+
+
+@dataclass(slots=True)
+class Change:
+    """One decision about messages. Counters: 0 means unchanged."""
+
+    wall_s: int
+    outcome: TransactionId | None = None
+    next_message: int = 0
+    next_ordinal: int = 0
+    next_transaction: int = 0
+    moves: list[Move] = field(default_factory=list)
+    puts: list[Put] = field(default_factory=list)
+    advances: list[Advance] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
+    marks: Marks | None = None
+
+    def carriers(self) -> Iterator[Put | Moved]:
+        """Everything in it that brings packets, in the order of their bytes."""
+        return chain(self.puts, self.moved)
+
+    def _version(self) -> int:
+        if any(a.message for a in self.advances) or any(s.sent for s in self.seen):
+            return VERSION_NAMED
+        laid = self.marks is not None and any(p.address for p in self.puts)
+        return VERSION_LAID if laid else VERSION
+
+    def encode(self) -> tuple[list[Buffer], list[int]]:
+        """Bytes of the record.
+
+        Returns:
+            The payload (the store copies it no more), and for each put and then each moved the
+            offset of its packets in the payload (0: they are not in it).
+        """
+        outcome, version = self.outcome, self._version()
+        parts: list[Buffer] = [
+            *([] if self.marks is None else [_marked(self.marks, version)]),
+            _HEAD.pack(
+                KIND_CHANGE,
+                version,
+                len(self.advances),
+                self.wall_s,
+                self.next_message,
+                self.next_ordinal,
+                self.next_transaction,
+                len(self.moves),
+                len(self.puts),
+                len(self.seen),
+                len(self.moved),
+                outcome.number if outcome else 0,
+                outcome.session if outcome else NO_GUID,
+            ),
+        ]
+        add = parts.append
+        for m in self.moves:
+            heirs = m.heirs
+            note = m.reason | m.note << 16
+            add(
+                _MOVE.pack(
+                    m.op, m.lane, m.to_lane, len(heirs), note, m.holder, m.first, m.count, m.to
+                )
+            )
+            for heir in heirs:
+                add(_HEIR.pack(*heir))
+        for a in self.advances:
+            size, key = _named(a.key, a.message)
+            add(_ADVANCE.pack(a.source, a.stream, a.last, a.first, size) + key)
+        for s in self.seen:
+            size, key = _named(s.key, s.sent)
+            add(_SEEN.pack(s.source, len(s.numbers), size) + key)
+            add(s.numbers.tobytes())
+        for p in self.puts:
+            add(
+                _PUT.pack(
+                    p.lane, p.flags | _PUT_LAID if p.address else p.flags, p.reason, p.holder,
+                    p.first, p.stream, p.number, p.expires, p.receive_by, p.message, p.grave,
+                    len(p.packets.lengths), p.source,
+                )
+            )  # fmt: skip
+            add(p.packets.lengths.tobytes())
+            if p.address:
+                add(_ADDRESS.pack(p.address))
+        for v in self.moved:
+            add(_MOVED.pack(v.holder, v.lane, len(v.counters)))
+            add(v.counters.tobytes())
+            add(v.packets.lengths.tobytes())
+        if not (self.puts or self.moved):
+            return [b"".join(parts)], []
+        at = sum(map(len, parts))
+        offsets: list[int] = []
+        for item in self.carriers():
+            offsets.append(0 if isinstance(item, Put) and item.address else at)
+            at += len(item.packets.data)
+            add(item.packets.data)
+        return [b"".join(parts)], offsets
+
+
+def _named(key: str, value: int) -> tuple[int, bytes]:
+    """The length of a key, and the key with a value behind it, unless that is 0."""
+    raw = key.encode()
+    return (len(raw) | HAS_MORE, raw + NAMED.pack(value)) if value else (len(raw), raw)
+
+
+def _marked(marks: Marks, version: int) -> bytes:
+    raw = marks.encode()
+    return _MARKED.pack(KIND_MARKED, version, 0, len(raw)) + raw
+
+
+_HEAD = struct.Struct("<BBHIIIIIIIIQ16s")
+_MARKED = struct.Struct("<BBHI")
+_MOVE = struct.Struct("<BBBBIIQII")
+_HEIR = struct.Struct("<IBH")
+_ADVANCE = struct.Struct("<16sQIIH")
+_SEEN = struct.Struct("<16sIH")
+_PUT = struct.Struct("<BHHIQQIIIIII16s")
+_ADDRESS = struct.Struct("<Q")
+_MOVED = struct.Struct("<IBI")
+
+
+def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
+    reader = Reader(data)
+    head = reader.unpack(_HEAD)
+    _, _, advances, wall_s, message, ordinal, transaction, moves, puts, seen, moved = head[:11]
+    number, session = head[11:]
+    change = Change(wall_s, None, message, ordinal, transaction)
+    if number:
+        change.outcome = TransactionId(session, number)
+    for _ in range(moves):
+        op, lane, to_lane, more, both, holder, first, count, to = reader.unpack(_MOVE)
+        reason, note = both & 0xFFFF, both >> 16
+        heirs = tuple(reader.unpack(_HEIR) for _ in range(more))
+        change.moves.append(Move(op, holder, lane, first, count, reason, to, to_lane, heirs, note))
+    for _ in range(advances):
+        source, stream, last, first, size = reader.unpack(_ADVANCE)
+        key, more = reader.named(size)
+        change.advances.append(Advance(source, key, stream, last, first, more))
+    for _ in range(seen):
+        source, count, size = reader.unpack(_SEEN)
+        key, more = reader.named(size)
+        change.seen.append(Seen(source, key, reader.table("I", count), more))
+    none = Run(b"", array(LENGTH_TYPE))
+    for _ in range(puts):
+        (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, grave,
+         count, source) = reader.unpack(_PUT)  # fmt: skip
+        lengths = reader.table(LENGTH_TYPE, count)
+        address = 0
+        if flags & _PUT_LAID:
+            flags ^= _PUT_LAID
+            (address,) = reader.unpack(_ADDRESS)
+        change.puts.append(
+            Put(
+                holder, lane, first, Run(none.data, lengths), stream, number, expires, receive_by,
+                flags, reason, message, source, grave, address,
+            )
+        )  # fmt: skip
+    for _ in range(moved):
+        holder, lane, count = reader.unpack(_MOVED)
+        counters = reader.table("Q", count)
+        lengths = reader.table(LENGTH_TYPE, count)
+        change.moved.append(Moved(holder, lane, counters, Run(none.data, lengths)))
+    return change, _take_packets(reader, change)
+
+
+def _take_packets(reader: Reader, change: Change) -> list[int]:
+    offsets: list[int] = []
+    for item in change.carriers():
+        if isinstance(item, Put) and item.address:
+            offsets.append(0)
+            continue
+        offsets.append(reader.at)
+        lengths = item.packets.lengths
+        item.packets = Run(reader.take(total_of(lengths)), lengths)
+    if reader.at != len(reader.data):
+        raise DamagedRecord(f"{len(reader.data) - reader.at} bytes behind the end of a record")
+    return offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One thing that an operator or a start did: a verb and what it concerns, as JSON."""
+
+    what: str
+    values: dict[str, Any]
+
+    def encode(self) -> bytes:
+        """Bytes of the record."""
+        text = json.dumps([self.what, self.values], separators=(",", ":"), sort_keys=True)
+        return bytes((KIND_SETUP, VERSION)) + text.encode()
+
+
+def _decode_marked(payload: memoryview) -> tuple[Change, list[int]]:
+    reader = Reader(payload)
+    marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
+    change, offsets = _decode_change(payload[reader.at :])
+    change.marks = marks
+    return change, [reader.at + offset for offset in offsets]
+
+
+def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setup | Branch:
+    """Read a record back: a Change with the offsets of its packets, a Setup, or a Branch.
+
+    Args:
+        address: Log address at which the payload lies.
+
+    Raises:
+        NewerFormat: Written by a newer onceq.
+        DamagedRecord: Its bytes make no sense (its checksum was right: a defect of ours).
+    """
+    if len(payload) < 2:
+        raise DamagedRecord("a record of less than two bytes")
+    if payload[1] > VERSION_MAX:
+        raise NewerFormat(
+            f"a record has version {payload[1]}; this onceq knows up to {VERSION_MAX}"
+        )
+    if payload[0] == KIND_CHANGE:
+        return _decode_change(payload)
+    if payload[0] == KIND_SETUP:
+        return _decode_setup(bytes(payload[2:]))
+    if payload[0] == KIND_MARKED:
+        return _decode_marked(payload)
+    if payload[0] == KIND_PREPARE:
+        return decode_branch(payload, address)
+    raise DamagedRecord(f"a record of unknown kind {payload[0]}")
+
+
+def _decode_setup(raw: bytes) -> Setup:
+    try:
+        found = json.loads(raw)
+    except ValueError as error:
+        raise DamagedRecord(f"a setup record is not JSON: {error}") from None
+    match found:
+        case [str(what), dict(values)]:
+            return Setup(what, values)
+    raise DamagedRecord("a setup record without verb and values")

@@ -1,0 +1,259 @@
+"""The durable state as the bytes of a checkpoint, and back.
+
+A head in JSON holds everything that is rare; behind it stand the tables of all positions as they
+are in memory, so that a million messages take some milliseconds and not some seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from typing import Any
+
+from onceq.core.state import restore_table
+from onceq.core.state.position_block import Chunk
+from onceq.core.state.queue_properties import dump_properties, restore_properties
+from onceq.core.state.queues import Outgoing, Progress, Reset
+from onceq.core.state.report_requests import Wanting, Wants
+from onceq.core.state.state import State
+from onceq.errors import DamagedRecord
+from onceq.model.run import LENGTH_TYPE, Buffer
+from onceq.packet.settle import Memory
+
+CHECKPOINT_VERSION = 1
+
+
+def snapshot(state: State) -> list[Buffer]:
+    """The whole state as bytes that later changes do not touch."""
+    lanes: list[dict[str, Any]] = []
+    tables: list[Buffer] = []
+    for holder, index, lane in state.all_lanes():
+        chunks = lane.chunks()
+        lanes.append(
+            {
+                "holder": holder.number,
+                "lane": index,
+                "next": lane.next,
+                "aborts": list(lane.aborts.items()),
+                "classes": list(lane.classes.items()),
+                "notes": list(lane.notes.items()),
+                "moved": [[counter, *moves] for counter, moves in lane.moved.items()],
+                "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
+                "wanting": [_dump_wanting(w) for w in holder.wants(index)],
+            }
+        )
+        for c in chunks:
+            tables += (
+                c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
+                c.expires.tobytes(), bytes(c.states),
+            )  # fmt: skip
+    for branch in state.branches:
+        tables += branch.encode()
+    head = json.dumps(_head(state, lanes), separators=(",", ":")).encode()
+    return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *tables]
+
+
+def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "stamp": state.stamp,
+        "life": state.lives.dump(),
+        "ceiling": state.number_ceiling,
+        "offline": state.offline_s,
+        "next": [
+            state.next_number,
+            state.next_message,
+            state.next_ordinal,
+            state.next_transaction,
+        ],
+        "queues": [dump_properties(q.properties) for q in state.queues.values() if not q.system],
+        "subqueues": [
+            [q.number, q.parent.number, q.sub] for q in state.subqueues.values() if q.parent
+        ],
+        "outgoing": _outgoing(state),
+        "marks": [
+            [o.number, list(o.left.items())] for o in state.outgoing.values() if o.left_known
+        ],
+        "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
+        "bound": state.bindings.dump(),
+        "ahead": state.clocks_ahead.dump(),
+        "answering": list(state.answering),
+        "heard": [[guid.hex(), at_s] for guid, at_s in state.first_heard.items()],
+        "served": [
+            [o.number, o.served_from, [[g.hex(), a, b] for g, a, b in o.served_before]]
+            for o in state.outgoing.values()
+            if o.served_from or o.served_before
+        ],
+        "progress": _progress(state),
+        "resets": [
+            [p.source.hex(), p.key, p.reset.at_s, p.reset.reason, p.reset.stream, p.reset.number]
+            for p in state.progress.values()
+            if p.reset is not None
+        ],
+        "left": _left(state),
+        "forgotten": [[s.hex(), k, n] for (s, k), n in state.memories.forgotten.items()],
+        "doubts": state.doubts.dump(),
+        "branches": state.branches.dump(),
+        "groups": state.groups.dump(),
+        "damages": state.damages.dump(),
+        "receipts": state.receipts.dump(),
+        "outcomes": state.outcomes.dump(),
+        "restored": restore_table.dump(state.restored),
+        "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
+        "seen": [[s.hex(), k, n, at, sent] for (s, k, n, sent), at in state.seen.items()],
+        "regions": [base for base, _ in state.space.dump()],
+        "lanes": lanes,
+    }
+
+
+def _outgoing(state: State) -> list[list[Any]]:
+    return [
+        [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s, o.fence,
+         o.moved_to]
+        for o in state.outgoing.values()
+    ]  # fmt: skip
+
+
+def _progress(state: State) -> list[list[Any]]:
+    return [
+        [p.source.hex(), p.key, p.stream, p.last, p.last_access_s, p.since, p.passed, p.vague,
+         p.message]
+        for p in state.progress.values()
+    ]  # fmt: skip
+
+
+def _left(state: State) -> list[list[Any]]:
+    return [
+        [source.hex(), key, m.stream, m.since, m.last, m.passed,
+         state.memories.claimed(source, key, m.stream)]
+        for (source, key, _), m in state.memories
+    ]  # fmt: skip
+
+
+def restore(state: State, checkpoint: bytes) -> None:
+    """Load what ``snapshot`` gave; only into a new State."""
+    version, size = struct.unpack_from("<II", checkpoint)
+    if version != CHECKPOINT_VERSION:
+        raise DamagedRecord(f"a checkpoint of version {version}")
+    head = json.loads(checkpoint[8 : 8 + size])
+    state.stamp = head["stamp"]
+    if "life" in head:
+        state.lives.load(head["life"])
+    state.number_ceiling = head["ceiling"]
+    state.offline_s = head["offline"]
+    for properties in head["queues"]:
+        state.make_queue(restore_properties(properties))
+    for number, parent, name in head["subqueues"]:
+        state.make_subqueue(number, parent, name)
+    for number, name, stream, base, old, paused_s, *more in head["outgoing"]:
+        outgoing = state.make_outgoing(number, name)
+        outgoing.fence, outgoing.moved_to = more or (0, 0)
+        outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
+        outgoing.left_known = False
+        outgoing.old = dict(map(tuple, old))
+        for known in (*outgoing.old, *((stream,) if stream else ())):
+            state.streams[known] = outgoing
+    state.bindings.load(head.get("bound", ()))
+    state.clocks_ahead.load(head.get("ahead", ()))
+    for number in head.get("answering", ()):
+        answering = state.holders[number]
+        assert isinstance(answering, Outgoing)
+        state.answers_only(answering)
+    # Older stores do not tell: whoever has a stream there is no stranger.
+    heard = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
+    state.first_heard = {bytes.fromhex(source): at_s for source, at_s in heard}
+    for number, first, before in head.get("served", ()):
+        served = state.holders[number]
+        assert isinstance(served, Outgoing)
+        served.served_from = first
+        served.served_before = tuple((bytes.fromhex(g), a, b) for g, a, b in before)
+    for number, lanes in head.get("marks", ()):
+        marked = state.holders[number]
+        assert isinstance(marked, Outgoing)
+        marked.left, marked.left_known = dict(map(tuple, lanes)), True
+    for number, name in head.get("aliases", ()):
+        state.join_outgoing(number, name)
+    (state.next_number, state.next_message, state.next_ordinal,
+     state.next_transaction) = head["next"]  # fmt: skip
+    _restore_streams(state, head)
+    state.doubts.load(head["doubts"])
+    state.outcomes.load(head["outcomes"])
+    for source, key, number, at, *sent in head["seen"]:
+        state.seen[bytes.fromhex(source), key, number, sum(sent)] = at
+    for base in head["regions"]:
+        state.space.restore(base)
+    state.receipts.load(head.get("receipts", ()))
+    state.groups.load(head.get("groups", []))
+    state.damages.load(head.get("damages", {}))
+    state.restored = restore_table.load(head.get("restored"))
+    for guid, what, at in head.get("undone", ()):
+        state.undone[bytes.fromhex(guid), what] = at
+    if "branches" in head:
+        state.branches.load(head["branches"], memoryview(checkpoint))
+    _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])
+    state.space.prune()
+
+
+def _restore_streams(state: State, head: dict[str, Any]) -> None:
+    """What is known of incoming streams."""
+    for source, key, stream, last, access, since, passed, vague, *message in head["progress"]:
+        raw = bytes.fromhex(source)
+        state.progress[raw, key] = Progress(
+            raw, key, stream=stream, last=last, last_access_s=access, since=since,
+            passed=tuple(map(tuple, passed)), vague=vague, message=sum(message),
+        )  # fmt: skip
+    for source, key, *reset in head.get("resets", ()):
+        state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
+    for source, key, stream, since, last, passed, *claimed in head["left"]:
+        memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
+        state.memories.load(bytes.fromhex(source), key, memory, sum(claimed))
+    for source, key, stream in head.get("forgotten", ()):
+        state.memories.forgotten[bytes.fromhex(source), key] = stream
+
+
+def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview) -> None:
+    at = 0
+
+    def table(kind: str, count: int) -> array[int]:
+        nonlocal at
+        values = array(kind)
+        size = count * values.itemsize
+        values.frombytes(tables[at : at + size])
+        at += size
+        return values
+
+    for values in lanes:
+        holder = state.holders[values["holder"]]
+        index = values["lane"]
+        lane = holder.lane(index)
+        lane.next = values["next"]
+        lane.aborts = dict(map(tuple, values["aborts"]))
+        lane.classes = dict(map(tuple, values["classes"]))
+        lane.notes = dict(map(tuple, values.get("notes", ())))
+        lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
+        if values["wanting"]:
+            holder.wanting[index] = Wants(map(_load_wanting, values["wanting"]))
+        for base, count, express in values["chunks"]:
+            chunk = Chunk(base)
+            chunk.addresses = table("Q", count)
+            chunk.lengths = table(LENGTH_TYPE, count)
+            chunk.arrived = table("I", count)
+            chunk.expires = table("I", count)
+            chunk.states = bytearray(tables[at : at + count])
+            at += count
+            chunk.express = set(express) or None
+            lane.restore(chunk)
+        lane.find_head()
+        state.next_expiry = min(state.next_expiry, lane.next_expiry)
+
+
+def _dump_wanting(w: Wanting) -> list[Any]:
+    return [
+        w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.receive_by,
+        w.grave,
+    ]  # fmt: skip
+
+
+def _load_wanting(values: list[Any]) -> Wanting:
+    first, count, source, *rest = values
+    return Wanting(first, count, bytes.fromhex(source), *rest)

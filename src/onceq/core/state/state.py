@@ -1,0 +1,694 @@
+"""The durable state of a queue manager: what records say, and nothing else.
+
+``apply`` is the only way in which it changes, while running and at recovery. ``snapshot`` and
+``restore`` are its form in a checkpoint.
+
+LONG: what each record means stands beside what the others mean.
+
+Upholds: I2 (one record is applied whole), I7 (numbers come from durable counters), I22 (the same
+``apply`` always), I24 (one small entry a stream; tables, not objects, for messages).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from onceq.core.state.branch_table import Branch, Branches
+from onceq.core.state.commit_outcomes import Outcomes
+from onceq.core.state.damage_table import Damages
+from onceq.core.state.group_table import Groups
+from onceq.core.state.identity import Identity as Identity
+from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
+from onceq.core.state.life_table import Lives
+from onceq.core.state.live_bytes import Space
+from onceq.core.state.name_bindings import Binding, Bindings, hand_over
+from onceq.core.state.peer_table import ClocksAhead, Progress, Reset
+from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.positions import Lane
+from onceq.core.state.queue_properties import journal_of, restore_properties
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Holder, Outgoing, Queue, lookup_id
+from onceq.core.state.receipt_addresses import Receipts
+from onceq.core.state.records import (
+    PUT_EXPRESS,
+    PUT_WANTS,
+    Change,
+    Move,
+    Moved,
+    Op,
+    Put,
+    Seen,
+    Setup,
+)
+from onceq.core.state.report_requests import Wanting, Wants
+from onceq.core.state.restore_table import Restored
+from onceq.core.state.subqueue_moves import shift
+from onceq.errors import DamagedRecord
+from onceq.model.classes import MessageClass
+from onceq.model.limits import DOUBT_AGE_S, DUPLICATE_IDS_MAX
+from onceq.model.log import FRAME_HEADER
+from onceq.model.names import parse_format_name
+from onceq.model.queue import QueueProperties
+from onceq.model.time import NEVER_S
+from onceq.packet.settle import Memory
+
+IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+NEGATIVE = 0x8000
+"""Bit of the classes that say why a message was not received."""
+DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
+ACKS_OWED = 5
+"""Hidden queue of messages that have ended and whose acknowledgment messages are still to be made:
+the core has their bytes only after the engine has read them
+(``core/ending/acknowledgments.py``)."""
+DAMAGED = 7
+"""Hidden queue of messages whose stored bytes are damaged (``core/management/damage.py``)."""
+JOURNAL_BIT = 1 << 31
+"""The journal of a queue has the number of the queue, and this bit."""
+DOUBTS_KEPT = 6
+"""Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
+told how they end (``core/transfer/in_doubt.py``)."""
+SYSTEM_QUEUES = {
+    DEAD_XACT: ("system$;deadxact", True),
+    DEAD_LETTER: ("system$;deadletter", False),
+    JOURNAL: ("system$;journal", False),
+}
+ORDER_QUEUE_NUMBER = 4
+FIRST_NUMBER = 16
+"""Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
+
+
+class State:
+    """Queues, outgoing queues, streams, outcomes and counters of one manager."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.space = Space()
+        self.holders: dict[int, Holder] = {}
+        self.queues: dict[str, Queue] = {}
+        self.subqueues: dict[int, Queue] = {}
+        self.outgoing: dict[str, Outgoing] = {}
+        self.aliases: dict[str, Outgoing] = {}
+        """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
+        self.streams: dict[int, Outgoing] = {}
+        self.progress: dict[tuple[bytes, str], Progress] = {}
+        self.bindings, self.clocks_ahead = Bindings(), ClocksAhead()
+        self.first_heard: dict[bytes, int] = {}
+        """Second in which the first message stream of a manager was noted."""
+        self.answering: dict[int, None] = {}
+        """Numbers of the outgoing queues that exist only to answer strangers."""
+        self.outcomes = Outcomes()
+        self.doubts = Doubts()
+        self.memories = Memories()
+        self.branches = Branches(self.space)
+        self.groups = Groups()
+        self.receipts = Receipts()
+        """Where receipts of streams go that came over HTTP (HTTP-5)."""
+        self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()
+        """By source, key, message number and sent time (0 in old records): when it came."""
+        self.next_number = FIRST_NUMBER
+        self.next_message = 1
+        self.number_ceiling = 0
+        """Numbers below it may have been used, whether a record tells of it or not."""
+        self.next_ordinal = 1
+        self.next_transaction = 1
+        self.stamp = identity.installed_s
+        """High half of new stream identifiers (EOD-14)."""
+        self.lives = Lives()
+        self.undone: dict[tuple[bytes, str], int] = {}
+        """Who has shown that it knows of what the restore has undone, and what: since when."""
+        self.restored: Restored | None = None
+        """The last restore that this manager comes from; None: it comes from none."""
+        self.offline_s = 0
+        """Since when (seconds since 1970) an operator has disconnected this manager; 0: not."""
+        self.next_expiry = NEVER_S
+        """No message expires before this second; may be too early, never too late."""
+        for number, (key, transactional) in SYSTEM_QUEUES.items():
+            properties = QueueProperties(
+                name=key, private=False, number=number, transactional=transactional
+            )
+            queue = Queue(number, self.space, properties, system=True)
+            self.holders[number] = self.queues[key] = queue
+        owed = QueueProperties(name="system$;owed", private=False, number=ACKS_OWED)
+        self.holders[ACKS_OWED] = Queue(ACKS_OWED, self.space, owed, system=True)
+        kept = QueueProperties(name="system$;doubts", private=False, number=DOUBTS_KEPT)
+        self.holders[DOUBTS_KEPT] = Queue(DOUBTS_KEPT, self.space, kept, system=True)
+        damaged = QueueProperties(name="system$;damaged", private=False, number=DAMAGED)
+        self.holders[DAMAGED] = Queue(DAMAGED, self.space, damaged, system=True)
+        self.damages = Damages()
+
+    # ---- records ------------------------------------------------------------------------
+
+    def apply(self, change: Change, position: int, offsets: list[int]) -> None:
+        """Let a change happen; its record's frame lies at ``position`` in the log."""
+        if offsets:
+            self.space.record(position)
+        if change.next_message:
+            self.next_message = change.next_message
+        if change.next_ordinal:
+            self.next_ordinal = change.next_ordinal
+        if change.next_transaction:
+            self.next_transaction = change.next_transaction
+        payload = position + FRAME_HEADER
+        for put, offset in zip(change.puts, offsets, strict=False):
+            self._put(put, put.address or payload + offset, change.wall_s)
+        for move in change.moves:
+            if move.op == Op.SHIFT:
+                shift(self, move, change.wall_s)
+            else:
+                self._move(move, change.wall_s)
+        for advance in change.advances:
+            key = (advance.source, advance.key)
+            progress = self.progress.get(key)
+            if progress is None:
+                progress = self.progress[key] = Progress(advance.source, advance.key)
+                self.first_heard.setdefault(advance.source, change.wall_s)
+            self.memories.advance(
+                progress, advance.stream, advance.first, advance.last,
+                surely_new=self.restored is None,
+            )  # fmt: skip
+            progress.message = advance.message
+            progress.last_access_s = change.wall_s
+        for seen in change.seen:
+            self._see(seen, change.wall_s)
+        for moved, offset in zip(change.moved, offsets[len(change.puts) :], strict=True):
+            self._moved(moved, payload + offset)
+        if change.outcome is not None:
+            self.outcomes.committed(change.outcome, change.wall_s)
+        if change.marks is not None:
+            self.branches.mark(change.marks, change.wall_s)
+
+    def _put(self, put: Put, address: int, wall_s: int) -> None:
+        holder = self.holders[put.holder]
+        lane = holder.lane(put.lane)
+        first = lane.append(
+            address,
+            put.packets.lengths,
+            arrived=wall_s,
+            expires=put.expires,
+            express=bool(put.flags & PUT_EXPRESS),
+        )
+        if first != put.first:
+            raise DamagedRecord(f"queue {put.holder} is at {first}, its record at {put.first}")
+        if put.expires < self.next_expiry:
+            self.next_expiry = put.expires
+        count = len(put.packets.lengths)
+        if put.reason:
+            lane.classes.update(dict.fromkeys(range(first, first + count), put.reason))
+        if put.flags & PUT_WANTS:
+            wanting = Wanting(
+                first, count, put.source, put.stream, put.number, put.message, put.flags,
+                put.receive_by, put.grave,
+            )  # fmt: skip
+            holder.wanting.setdefault(put.lane, Wants()).add(wanting)
+        if isinstance(holder, Outgoing) and put.lane == TRANSACTIONAL_LANE:
+            self._number(holder, put, first)
+
+    def _number(self, outgoing: Outgoing, put: Put, first: int) -> None:
+        """Keep the relation of counters and numbers (EOD-4, EOD-12)."""
+        if put.stream != outgoing.stream:
+            if outgoing.stream:
+                outgoing.old[outgoing.stream] = outgoing.base
+            self._forget_streams(outgoing, first)
+            outgoing.stream = put.stream
+            outgoing.base = first - put.number
+            self.streams[put.stream] = outgoing
+        elif first - outgoing.base != put.number:
+            raise DamagedRecord(
+                f"stream {put.stream:#x} is at {first - outgoing.base}, its record at {put.number}"
+            )
+
+    def _forget_streams(self, outgoing: Outgoing, first: int) -> None:
+        """Forget the streams of which nothing is here any more; another begins at ``first``."""
+        head, end = outgoing.ordered_lane.head, first - 1
+        for base, stream in sorted(((b, s) for s, b in outgoing.old.items()), reverse=True):
+            if end < head or end <= base:
+                del outgoing.old[stream]
+                del self.streams[stream]
+            end = base
+
+    def _move_stream(self, outgoing: Outgoing, stream: int, first: int, last: int) -> None:
+        """What waits from ``first`` to ``last`` goes on in another stream, with its own numbers;
+        streams that were begun behind it stay as they are."""
+        for s in outgoing.stretches():
+            if first - 1 <= s.base < last:
+                self.streams.pop(s.stream, None)
+                outgoing.old.pop(s.stream, None)
+        self.streams[stream] = outgoing
+        outgoing.moved_to, outgoing.fence = last, 0
+        if outgoing.base >= last:
+            outgoing.old[stream] = first - 1
+            return
+        if outgoing.base < first - 1:
+            outgoing.old[outgoing.stream] = outgoing.base
+        outgoing.stream, outgoing.base = stream, first - 1
+
+    def _move(self, move: Move, wall_s: int) -> None:
+        holder = self.holders[move.holder]
+        lane = holder.lane(move.lane)
+        first, count = move.first, move.count
+        if move.op == Op.LOCK:
+            lane.set_state(first, count, AVAILABLE, LOCKED)
+        elif move.op in (Op.UNLOCK, Op.RETURN):
+            self._unlock(holder, move, lane)
+        elif move.op == Op.PURGE:
+            for part, size in list(lane.ranges(LOCKED, first, end=first + count)):
+                lane.set_state(part, size, LOCKED, PURGING)
+            for state in (AVAILABLE, AWAITING):
+                for part, size in list(lane.ranges(state, first, end=first + count)):
+                    self.take_out(holder, move.lane, part, size)
+        elif move.op == Op.AWAIT:
+            lane.set_state(first, count, AVAILABLE, AWAITING)
+            for w, start, size in holder.wants(move.lane).parts(first, count):
+                if w is not None:
+                    lane.set_expiry(start, size, w.receive_by)
+                    self.next_expiry = min(self.next_expiry, w.receive_by)
+        elif move.op == Op.SETTLE:
+            self._settle(lane, move, wall_s)
+        else:
+            if move.to == DAMAGED:
+                self._damaged(holder, lane, move, wall_s)
+            if move.to:
+                self._doubt(holder, lane, move)
+                # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
+                reason = move.reason if move.reason & NEGATIVE else 0
+                self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s, move.note)
+            for heir in move.heirs:
+                self._adopt(lane, move, heir, wall_s)
+            self.take_out(holder, move.lane, first, count)
+
+    def _unlock(self, holder: Holder, move: Move, lane: Lane) -> None:
+        end = move.first + move.count
+        counted = move.op == Op.UNLOCK
+        for first, count in list(lane.ranges(PURGING, move.first, end=end)):
+            self.take_out(holder, move.lane, first, count)
+        for first, count in list(lane.ranges(LOCKED, move.first, end=end)):
+            lane.set_state(first, count, LOCKED, AVAILABLE)
+            lane.expiry_due(first, count)
+            self.next_expiry = min(self.next_expiry, lane.next_expiry)
+            if counted:
+                for counter in range(first, first + count):
+                    lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
+
+    def take_out(self, holder: Holder, index: int, first: int, count: int) -> None:
+        holder.lanes[index].remove(first, count)
+        if self.doubts:
+            self.doubts.forget(holder.number, index, first, count)
+        wanting = holder.wanting.get(index)
+        if wanting is None:
+            return
+        wanting.forget_before(holder.lanes[index].head)
+        if not wanting:
+            del holder.wanting[index]
+
+    def _doubt(self, holder: Holder, lane: Lane, move: Move) -> None:
+        """Dead letters in doubt are remembered by stream and number."""
+        if move.reason != IN_DOUBT or move.lane != TRANSACTIONAL_LANE:
+            return
+        assert isinstance(holder, Outgoing)
+        place = self.holders[move.to].lane(move.to_lane).next
+        for at in range(move.count):
+            counter = move.first + at
+            arrived = lane.state(counter) == AWAITING
+            w = holder.wants(move.lane).at(counter)
+            flags = w.flags if w is not None else 0
+            doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived, flags)
+            self.doubts.add(*holder.place_of(counter), doubt)
+
+    def _damaged(self, holder: Holder, lane: Lane, move: Move, wall_s: int) -> None:
+        """Remember where messages were that are set aside now."""
+        self.damages.add(
+            title_of(holder), lookup_id(move.lane, move.first), move.count,
+            first=self.holders[DAMAGED].lane(0).next, bytes=lane.size(move.first, move.count),
+            address=lane.place_in_log(move.first)[0], at_s=wall_s, reason=move.reason,
+        )  # fmt: skip
+
+    def _settle(self, lane: Lane, move: Move, wall_s: int) -> None:
+        for counter in range(move.first, move.first + move.count):
+            doubt = self.doubts.at((move.holder, move.lane, counter))
+            if doubt is not None and move.reason == IN_DOUBT:
+                doubt.arrived = True
+            elif doubt is not None:
+                lane.classes[counter] = move.reason
+                lane.notes.pop(counter, None)
+                self.doubts.forget(move.holder, move.lane, counter, 1)
+                one = replace(move, first=counter, count=1)
+                for heir in move.heirs:
+                    self._adopt(lane, one, heir, wall_s)
+
+    def memory_of(self, source: bytes, key: str, stream: int) -> Memory | None:
+        """What is known of a stream to a queue here; None: nothing any more."""
+        progress = self.progress.get((source, key))
+        if progress is not None and progress.stream == stream:
+            return self.memories.current(progress)
+        return self.memories.left(source, key, stream)
+
+    def _adopt(
+        self, lane: Lane, move: Move, heir: tuple[int, int, int], wall_s: int, note: int = 0
+    ) -> None:
+        """Another queue takes packets over where they lie: a dead letter costs no copy.
+
+        It arrives there now, so that a dead letter says when its message ended.
+        """
+        number, index, reason = heir
+        target, expires = self.holders[number].lane(index), NEVER_S
+        if number == DOUBTS_KEPT:
+            expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
+            self.next_expiry = min(self.next_expiry, expires)
+        lengths = lane.lengths(move.first, move.count)
+        at = 0
+        for extent in lane.extents(move.first, move.count):
+            size = 0
+            start = at
+            while size < extent.size:
+                size += lengths[at]
+                at += 1
+            first = target.append(
+                extent.address, lengths[start:at], arrived=wall_s, expires=expires
+            )
+            if reason:
+                target.classes.update(dict.fromkeys(range(first, first + at - start), reason))
+            if note:
+                target.notes.update(dict.fromkeys(range(first, first + at - start), note))
+
+    def _see(self, seen: Seen, wall_s: int) -> None:
+        known, source, key = self.seen, seen.source, seen.key
+        for number in seen.numbers:
+            known[source, key, number, seen.sent] = wall_s
+            known.move_to_end((source, key, number, seen.sent))
+        while len(known) > DUPLICATE_IDS_MAX:
+            known.popitem(last=False)
+
+    def _moved(self, moved: Moved, address: int) -> None:
+        lane = self.holders[moved.holder].lane(moved.lane)
+        lane.relocate(list(moved.counters), address, moved.packets.lengths)
+
+    def apply_branch(self, branch: Branch, position: int) -> None:
+        """A branch of an external transaction is prepared; its record lies at ``position``."""
+        self.next_number = max(self.next_number, branch.number + 1)
+        if branch.laid:
+            self.space.record(position)
+            self.next_message = branch.next_message
+            self.next_transaction = branch.next_transaction
+        self.branches.add(branch)
+
+    def apply_setup(self, setup: Setup) -> None:
+        """Let a rare change happen."""
+        values = setup.values
+        if setup.what == "queue":
+            self.make_queue(restore_properties(values))
+        elif setup.what == "queue-set":
+            properties = restore_properties(values)
+            queue = self.queues[queue_key_of(properties)]
+            for holder in (queue, *queue.subs.values()):
+                holder.properties = properties
+            assert queue.journal is not None
+            queue.journal.properties = journal_of(properties)
+        elif setup.what == "drop-queue":
+            queue = self.queues.pop(values["key"])
+            for sub in list(queue.subs.values()):
+                self.drop_subqueue(sub.number)
+            assert queue.journal is not None
+            self._drop(queue.journal)
+            self._drop(queue)
+        elif setup.what == "subqueue":
+            self.make_subqueue(values["number"], values["parent"], values["name"])
+        elif setup.what == "drop-subqueue":
+            self.drop_subqueue(values["number"])
+        elif setup.what == "outgoing":
+            outgoing = self.make_outgoing(values["number"], values["name"])
+            # One that an earlier version has opened left no mark of what it transmitted.
+            outgoing.left_known = values.get("marked", False)
+            if values.get("for_strangers", False):
+                self.answers_only(outgoing)
+        elif setup.what == "left":
+            outgoing = self._outgoing(values["number"])
+            outgoing.left.update((int(lane), counter) for lane, counter in values["lanes"])
+            outgoing.left_known = True
+        elif setup.what == "alias":
+            self.join_outgoing(values["number"], values["name"])
+        elif setup.what == "drop-outgoing":
+            self.drop_outgoing(values["number"])
+        elif setup.what == "offline":
+            self.offline_s = values["since_s"]
+        elif setup.what == "pause":
+            self._outgoing(values["number"]).paused_s = values["since_s"]
+        elif setup.what == "skip":
+            for number, index, counter in values["lanes"]:
+                self.holders[number].lane(index).skip_to(counter)
+        elif setup.what == "branch-forget":
+            self.branches.drop(self.branches.numbered(values["number"]))
+        elif setup.what == "decision-done":
+            self.branches.decisions.pop(bytes.fromhex(values["gtrid"]), None)
+        elif setup.what == "group":
+            self.groups.committed(values)
+        elif setup.what == "group-forget":
+            self.groups.forget(values["app"])
+        elif setup.what == "undone":
+            self.undone[bytes.fromhex(values["manager"]), values["knows"]] = values["at_s"]
+        elif setup.what == "restored":
+            self.restored = Restored(**values)
+            if self.restored.told:
+                return
+            self.undone.clear()
+            self.memories.lost()
+            self.lives.made_ns = 0
+            if self.restored.previous:
+                self.doubts = Doubts()
+            for progress in self.progress.values():
+                progress.vague = True
+            self._doubt_marks()
+        elif not self._of_peers(setup):
+            raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
+
+    def _doubt_marks(self) -> None:
+        for outgoing in self.outgoing.values():
+            outgoing.left, outgoing.left_known = {}, False  # another life may have sent more
+
+    def _apply_numbers(self, setup: Setup) -> bool:
+        """Let a change of what numbers begin with happen; whether it is one."""
+        values = setup.values
+        if setup.what == "numbers":
+            self.number_ceiling = values["ceiling"]
+        elif setup.what == "life":
+            if self.lives.enter(values, self.stamp, self.next_ordinal):
+                self._doubt_marks()
+            self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
+            self.next_message, self.number_ceiling = values["message"], 0
+        elif setup.what == "streams":
+            self.lives.leave(self.stamp, values["end"], values["ordinal"])
+            self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
+        elif setup.what == "restart":
+            self.next_message = max(self.next_message, values["message"])
+        elif setup.what == "fence":
+            self._outgoing(values["number"]).fence = values["stream"]
+        elif setup.what == "moved-stream":
+            outgoing = self._outgoing(values["number"])
+            self._move_stream(outgoing, values["stream"], values["first"], values["last"])
+        elif setup.what == "claim":
+            key = (bytes.fromhex(values["source"]), values["key"], values["stream"])
+            self.memories.claim(key, values["by"])
+        else:
+            return False
+        return True
+
+    def _apply_damage(self, setup: Setup) -> bool:
+        """Let a change of what was set aside as damaged happen; whether it is one."""
+        values = setup.values
+        if setup.what == "damaged":
+            self.damages.add(
+                values["queue"], values["lookup"], 1, first=0, bytes=values["bytes"],
+                address=values["address"], at_s=values["at_s"],
+            )  # fmt: skip
+        elif setup.what == "damage-drop":
+            self._drop_damage(values["number"])
+        else:
+            return False
+        return True
+
+    def _drop_damage(self, number: int) -> None:
+        """Forget damaged messages; their part of the log is not needed any more."""
+        entry = self.damages.get(number)
+        if entry is not None and entry.first:
+            holder = self.holders[DAMAGED]
+            end = entry.first + entry.count
+            for first, count in list(holder.lane(0).ranges(AVAILABLE, entry.first, end=end)):
+                self.take_out(holder, 0, first, count)
+        if entry is not None:
+            self.damages.drop(number)
+
+    def make_queue(self, properties: QueueProperties) -> Queue:
+        """A queue as a record or a checkpoint describes it."""
+        queue = Queue(properties.number, self.space, properties)
+        self.holders[queue.number] = queue
+        self.queues[queue_key_of(properties)] = queue
+        self.next_number = max(self.next_number, queue.number + 1)
+        number = queue.number | JOURNAL_BIT
+        queue.journal = Queue(number, self.space, journal_of(properties), system=True)
+        self.holders[number] = queue.journal
+        return queue
+
+    def make_subqueue(self, number: int, parent: int, name: str) -> Queue:
+        """A subqueue as a record or a checkpoint describes it."""
+        above = self.holders[parent]
+        assert isinstance(above, Queue)
+        queue = Queue(number, self.space, above.properties, parent=above, sub=name)
+        self.holders[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
+        self.next_number = max(self.next_number, number + 1)
+        return queue
+
+    def drop_subqueue(self, number: int) -> None:
+        """Forget a subqueue, and what is in it."""
+        queue = self.subqueues.pop(number)
+        assert queue.parent is not None
+        del queue.parent.subs[queue.sub.casefold()]
+        self._drop(queue)
+
+    def make_outgoing(self, number: int, name: str) -> Outgoing:
+        """An outgoing queue as a record or a checkpoint describes it."""
+        (element,) = parse_format_name(name)
+        outgoing = Outgoing(number, self.space, element)
+        self.holders[number] = self.outgoing[outgoing.key] = outgoing
+        self.next_number = max(self.next_number, number + 1)
+        return outgoing
+
+    def _outgoing(self, number: int) -> Outgoing:
+        outgoing = self.holders[number]
+        assert isinstance(outgoing, Outgoing)
+        return outgoing
+
+    def answers_only(self, outgoing: Outgoing) -> None:
+        """An outgoing queue is there only to answer strangers."""
+        outgoing.for_strangers = True
+        self.answering[outgoing.number] = None
+
+    def _wanted(self, number: int) -> None:
+        """Somebody here sends to it as well."""
+        self._outgoing(number).for_strangers = False
+        self.answering.pop(number, None)
+
+    def join_outgoing(self, number: int, name: str) -> None:
+        """A name shares the outgoing queue of another from now on: nothing sent under either
+        overtakes the other, also when no directory can be asked any more."""
+        (element,) = parse_format_name(name)
+        outgoing = self._outgoing(number)
+        before = self.aliases.get(element.key())
+        if before is not None:
+            del before.also[element.key()]
+        self.aliases[element.key()] = outgoing
+        outgoing.also[element.key()] = name
+
+    def _of_peers(self, setup: Setup) -> bool:
+        """Let a change happen that concerns other managers, or a rarer one; whether it is one."""
+        values = setup.values
+        if setup.what == "bound":
+            self._bind(values)
+        elif setup.what == "unbound":
+            self._unbind(values["name"])
+        elif setup.what == "wanted":
+            self._wanted(values["number"])
+        elif setup.what == "stream-reset":
+            self._reset(values)
+        elif setup.what == "receipts":
+            self.receipts.apply(values)
+        elif setup.what == "clock-ahead":
+            self.clocks_ahead.apply(values)
+        else:
+            return self._apply_numbers(setup) or self._apply_damage(setup)
+        return True
+
+    def _reset(self, values: dict[str, Any]) -> None:
+        """An operator sets back what is known of one sender's messages to one queue."""
+        progress = self.progress[bytes.fromhex(values["source"]), values["key"]]
+        was = Reset(values["at_s"], values["reason"], progress.stream, progress.last)
+        found = self.memories.back(progress, values["stream"])
+        progress.stream = progress.last = progress.message = 0
+        progress.passed, progress.vague, progress.since = (), found is None, 1
+        if found is not None:
+            progress.stream, progress.last = found.stream, found.last
+            progress.since, progress.passed = found.since, found.passed
+        progress.reset = was
+
+    def _unbind(self, name: str) -> None:
+        """Whoever answers next is bound; who did may still tell of what it was given."""
+        before = self.bindings.guid_of(name)
+        self.bindings.forget(name)
+        for outgoing in self.outgoing.values():
+            if before and outgoing.bound_name == name:
+                hand_over(outgoing, before, None)
+
+    def _bind(self, values: dict[str, Any]) -> None:
+        """Somebody answers under a name from now on."""
+        name, guid = values["name"], bytes.fromhex(values["guid"])
+        by_hand = values.get("by_hand", False)
+        before = self.bindings.bind(name, Binding(guid, values["since_s"], by_hand))
+        sent = dict(values.get("sent", ()))
+        if before and before != guid:
+            for outgoing in self.outgoing.values():
+                if outgoing.bound_name == name:
+                    hand_over(outgoing, before, sent.get(outgoing.number))
+
+    def outgoing_of(self, key: str) -> Outgoing | None:
+        """The outgoing queue that messages under a name have gone to; None: none was sent."""
+        return self.outgoing.get(key) or self.aliases.get(key)
+
+    def drop_outgoing(self, number: int) -> None:
+        """Forget an outgoing queue in which nothing is; what is sent there next opens another."""
+        outgoing = self._outgoing(number)
+        assert not len(outgoing), "only an empty outgoing queue goes"
+        for stream in (*outgoing.old, outgoing.stream):
+            self.streams.pop(stream, None)
+        del self.outgoing[outgoing.key]
+        self.answering.pop(number, None)
+        for key in outgoing.also:
+            del self.aliases[key]
+        self._drop(outgoing)
+
+    def _drop(self, holder: Holder) -> None:
+        for lane in holder.lanes.values():
+            for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
+                for first, count in list(lane.ranges(state, 0)):
+                    lane.remove(first, count)
+        del self.holders[holder.number]
+
+    def all_lanes(self) -> Iterator[tuple[Holder, int, Lane]]:
+        """Every lane of every holder."""
+        for holder in self.holders.values():
+            for index, lane in holder.lanes.items():
+                yield holder, index, lane
+
+    def recount(self) -> dict[int, int]:
+        """Messages of each holder counted anew from the tables (I19)."""
+        states = (AVAILABLE, LOCKED, PURGING, AWAITING)
+        return {
+            holder.number: sum(
+                count
+                for lane in holder.lanes.values()
+                for state in states
+                for _, count in lane.ranges(state, 0)
+            )
+            for holder in self.holders.values()
+        }
+
+
+def title_of(holder: Holder) -> str:
+    """What people call a queue or an outgoing queue."""
+    if isinstance(holder, Outgoing):
+        return str(holder.name)
+    assert isinstance(holder, Queue)
+    if holder.number & JOURNAL_BIT:
+        return f"private$\\{holder.properties.name.removesuffix(';journal')};journal"
+    private = holder.properties.private and not holder.system
+    return f"private$\\{holder.title}" if private else holder.title
+
+
+def stream_key_of_number(number: int) -> str:
+    """Key of the streams to a private queue that is named by its number."""
+    return f"private#{number:08x}"
+
+
+def queue_key_of(properties: QueueProperties) -> str:
+    """How a manager finds a queue of its own: the case-folded path after the computer."""
+    name = properties.name.casefold()
+    return f"private$\\{name}" if properties.private else name

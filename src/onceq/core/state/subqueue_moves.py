@@ -1,0 +1,59 @@
+"""What a move between a queue and its subqueues does to the durable state.
+
+The message keeps its packet, the second of its arrival, its lifetime, and whoever wants to know
+how it ends. It gets a new place, a new lookup identifier, one more in its count of moves, and a
+fresh abort count (Q-35, SND-22).
+
+Upholds: I11 (its end is still told), I18 (no lookup identifier is used twice).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from onceq.core.state.queues import Holder
+from onceq.core.state.records import Move
+from onceq.core.state.report_requests import Wants
+from onceq.model.run import LENGTH_TYPE
+
+
+class Holders(Protocol):
+    """The part of the durable state that a move concerns."""
+
+    @property
+    def holders(self) -> Mapping[int, Holder]:
+        """Everything that holds messages, by number."""
+
+    def take_out(self, holder: Holder, index: int, first: int, count: int) -> None:
+        """Remove a range."""
+
+
+def shift(state: Holders, move: Move, wall_s: int) -> None:
+    """Take a range out of one queue and put it behind what is in another."""
+    holder, target = state.holders[move.holder], state.holders[move.to]
+    lane, into = holder.lane(move.lane), target.lane(move.lane)
+    begin = into.next
+    for counter in range(move.first, move.first + move.count):
+        address, length, arrived = lane.place_in_log(counter)
+        place = into.append(
+            address, array(LENGTH_TYPE, (length,)), arrived=arrived,
+            expires=lane.expires(counter), express=lane.is_express(counter),
+        )  # fmt: skip
+        into.moved[place] = (lane.moved.get(counter, (0, 0))[0] + 1, wall_s)
+        reason = lane.classes.get(counter)
+        if reason is not None:
+            into.classes[place] = reason
+        if counter in lane.notes:
+            into.notes[place] = lane.notes[counter]
+    for w, start, size in holder.wants(move.lane).parts(move.first, move.count):
+        if w is not None:
+            at = start - w.first
+            told = replace(
+                w, first=begin + start - move.first, count=size, number=w.number + at,
+                message=w.message + at,
+            )  # fmt: skip
+            target.wanting.setdefault(move.lane, Wants()).add(told)
+    state.take_out(holder, move.lane, move.first, move.count)

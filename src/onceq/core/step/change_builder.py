@@ -1,0 +1,118 @@
+"""A change under construction: what it does already to each queue, while it grows.
+
+Whoever adds to a change must know two things of it: the counter that the next message of a queue
+and lane will get, and how many bytes the change brings to a queue already, for its quota. Both
+are kept here as the change grows, so that neither is ever counted twice, or forgotten, and a
+change of many messages costs as much for each of them as one of few.
+
+``State.apply`` puts first and moves then. So a counter depends on what was put before it, and
+never on the packets that a move hands on.
+
+Upholds: I18 (counters rise by one), I19 (a quota counts what the same record brings), I24 (linear).
+"""
+
+from __future__ import annotations
+
+from onceq.core.state.queues import Holder, Queue
+from onceq.core.state.records import Change, Move, Put
+from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.step import Desk
+from onceq.model.identity import NO_GUID, TransactionId
+from onceq.model.run import Run, total_of
+from onceq.model.time import NEVER_S
+
+
+class ChangeBuilder:
+    """See the module. ``record`` ends it; nothing is in effect before."""
+
+    __slots__ = ("_coming", "_next", "change", "desk")
+
+    def __init__(self, desk: Desk, outcome: TransactionId | None = None) -> None:
+        self.desk = desk
+        self.change = Change(desk.now.wall_s, outcome)
+        self._next: dict[tuple[int, int], int] = {}
+        """Queue and lane to the counter behind what is put there."""
+        self._coming: dict[int, int] = {}
+        """Queue to the bytes that come there, put or handed on."""
+
+    # ---- what comes in ------------------------------------------------------------------------
+
+    def next_counter(self, holder: Holder, lane: int) -> int:
+        """The counter that the next message gets in a lane."""
+        return self._next.get((holder.number, lane)) or holder.lane(lane).next
+
+    def put(self, put: Put) -> None:
+        """Messages come into a queue; ``put.first`` is what ``next_counter`` said."""
+        packets, number = put.packets, put.holder
+        self.change.puts.append(put)
+        self._next[number, put.lane] = put.first + len(packets.lengths)
+        # Of packets that a prepare has written already only the lengths are here.
+        size = total_of(packets.lengths) if put.address else len(packets.data)
+        self._coming[number] = self._coming.get(number, 0) + size
+
+    def put_copy(
+        self, number: int, packets: Run, *, reason: int = 0, flags: int = 0, message: int = 0,
+        stream: int = 0, first_number: int = 0, address: int = 0, source: bytes = NO_GUID,
+        expires: int = NEVER_S, lane: int = 0,
+    ) -> None:  # fmt: skip
+        """Packets that are at hand come into a queue that nobody names: a dead-letter queue, a
+        journal, or the outgoing queue for an acknowledgment."""
+        first = self.next_counter(self.desk.state.holders[number], lane)
+        self.put(
+            Put(
+                number, lane, first, packets, stream, first_number, expires, NEVER_S, flags,
+                reason, message, source, 0, address,
+            )
+        )  # fmt: skip
+
+    def take_numbers(self, count: int) -> int:
+        """The first of ``count`` consecutive message numbers."""
+        return take_numbers(self.desk, self.change, count)
+
+    # ---- what moves on ------------------------------------------------------------------------
+
+    def move(self, move: Move) -> None:
+        """Something happens to a range; neighbours with the same fate are one."""
+        if move.to or move.heirs:
+            size = self.size(move)
+            takers = [heir[0] for heir in move.heirs]
+            for number in (*takers, move.to) if move.to else takers:
+                self._coming[number] = self._coming.get(number, 0) + size
+        moves = self.change.moves
+        last = moves[-1] if moves else None
+        if (
+            last is not None and last.first + last.count == move.first and last.op == move.op
+            and last.holder == move.holder and last.lane == move.lane
+            and last.reason == move.reason and last.to == move.to
+            and last.to_lane == move.to_lane and last.heirs == move.heirs
+            and last.note == move.note
+        ):  # fmt: skip
+            last.count += move.count
+        else:
+            moves.append(move)
+
+    def size(self, move: Move) -> int:
+        """Bytes of the packets of a range."""
+        lane = self.desk.state.holders[move.holder].lanes[move.lane]
+        return lane.size(move.first, move.count)
+
+    # ---- room ---------------------------------------------------------------------------------
+
+    def coming(self, number: int) -> int:
+        """Bytes that the change brings to a queue already."""
+        return self._coming.get(number, 0)
+
+    def holding(self, queue: Queue) -> int:
+        """Bytes in a queue, those promised to it, and those that the change brings."""
+        return self.desk.holding(queue) + self._coming.get(queue.number, 0)
+
+    # ---- the end ------------------------------------------------------------------------------
+
+    def record(self, *, forced: bool = True) -> None:
+        """Put the change on record and apply it, if there is anything in it."""
+        change = self.change
+        if (
+            change.moves or change.puts or change.seen or change.advances or change.marks
+            or change.outcome
+        ):  # fmt: skip
+            self.desk.record(change, forced=forced)

@@ -1,0 +1,46 @@
+"""What a manager watches to notice that two others, or another and itself, have one identity.
+
+Running tables; the rules are in ``core/peers/duplicate_identity.py``.
+
+Upholds: I24 (bounded), I25.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onceq.core.state.last_accepted import Accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The latest life that another manager has told of itself, and the first session with it."""
+
+    life: bytes
+    stamp: int
+    session: int
+
+
+@dataclass(slots=True)
+class Clash:
+    """One identity is used by two queue managers (``core/peers/duplicate_identity.py``)."""
+
+    since_s: int
+    last_s: int = 0
+    count: int = 0
+    what: str = ""
+
+
+@dataclass(slots=True)
+class Watch:
+    """See the module."""
+
+    accepted: Accepted = field(default_factory=Accepted)
+    """Message numbers of what was accepted last, by stream."""
+    met: dict[bytes, Met] = field(default_factory=dict)
+    """By GUID: the latest life of another manager."""
+    clashes: dict[bytes, Clash] = field(default_factory=dict)
+    """By GUID: identities that two managers use."""
+    refused_ahead: dict[bytes, int] = field(default_factory=dict)
+    """By GUID: its latest stream that was refused for being from the future
+    (``core/peers/trust.py``)."""

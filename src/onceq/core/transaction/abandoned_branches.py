@@ -1,0 +1,74 @@
+"""Prepared branches that this very manager has to decide, and that nobody asks it to decide.
+
+Their coordinator prepares branches here and dies, or abandons an attempt, before it asks for the
+commit. No other recovery will ever come: the manager that would be asked is this one, and it has no
+decision. So after a while they are undone (presumed abort). Whoever asks for the commit later hears
+that the branch is not there.
+
+The time is counted while this manager runs, and anew after a restart: a wall clock that is set
+would take promises for old ones.
+
+Branches that another manager, or any foreign coordinator, decides stay for ever (XTX-4).
+
+Upholds: I20, I21 (only where there is no decision, and none can come), I24.
+"""
+
+from __future__ import annotations
+
+from onceq.core.step.open_units import refused_from_now_on
+from onceq.core.step.step import Desk, Timer, Transaction
+from onceq.core.transaction.second_phase import undo_promised
+from onceq.errors import RolledBackByTime
+from onceq.model.branch import Phase
+from onceq.model.time import SECOND_US
+from onceq.model.xid import decider_of
+
+LOOKS = 8
+"""Times that all are looked at in the span that is allowed."""
+
+
+def watch(desk: Desk, tx: Transaction) -> None:
+    """A branch is prepared: see to it that it does not wait for ever, if it is ours to decide."""
+    set_already = Timer.UNDECIDED in desk.watching
+    if set_already or not desk.settings.undecided_s or not _ours(desk, tx):
+        return
+    desk.watching.add(Timer.UNDECIDED)
+    wait_us = desk.settings.undecided_s * SECOND_US // LOOKS
+    desk.timer(desk.now.mono_us + wait_us, Timer.UNDECIDED, None)
+
+
+def _ours(desk: Desk, tx: Transaction) -> bool:
+    if tx.phase is not Phase.PREPARED or tx.xid is None:
+        return False
+    decider = decider_of(tx.xid.gtrid)
+    return decider is not None and decider[0] == desk.identity.guid
+
+
+def look(desk: Desk, nobody: object) -> None:
+    """Undo those that were prepared too long ago, and that nothing decides."""
+    desk.watching.discard(Timer.UNDECIDED)
+    if not desk.settings.undecided_s:
+        return  # switched off meanwhile
+    for tx in [tx for tx in desk.branches.values() if _ours(desk, tx)]:
+        assert tx.xid is not None
+        gtrid = tx.xid.gtrid
+        decided = gtrid in desk.state.branches.decisions
+        at_work = gtrid in desk.deciding or gtrid in desk.telling
+        over_us = tx.used_us + desk.settings.undecided_s * SECOND_US
+        if decided or at_work or desk.now.mono_us < over_us:
+            watch(desk, tx)
+        else:
+            _undo(desk, tx)
+
+
+def _undo(desk: Desk, tx: Transaction) -> None:
+    text = (
+        f"nobody had asked to commit it within {desk.settings.undecided_s} s (setting undecided_s)"
+    )
+    assert tx.xid is not None
+    why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
+    refused_from_now_on(desk, tx.xid, why)
+    undo_promised(desk, tx)
+    desk.notice(
+        "a branch that nobody decided was rolled back", "", branch=str(tx.xid), sent=tx.messages
+    )

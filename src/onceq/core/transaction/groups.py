@@ -1,0 +1,147 @@
+"""Many prepared branches committed as one, and each version of an application once.
+
+A job with many tasks prepares a branch in each, and more than one where a task sends much; its
+driver then commits them together. The decision is one record: the application, the version, and the
+numbers of the branches in their order. It comes first; the changes that make the branches happen
+follow it in the same decision, so a log that is cut between them still says what is to be done, and
+``finish`` does it before anybody is answered. The version is remembered: whoever asks for it
+again, because an answer was lost or a batch is repeated after a crash, sends nothing twice.
+
+Attempts that failed, or ran beside the one that counts, leave prepared branches that nobody lists.
+All attempts at a batch share a prefix, so these are found and rolled back with it; an attempt that
+prepares even later goes with the next version, or by time
+(``core/transaction/abandoned_branches.py``).
+
+Upholds: I2 and I21 (one record decides for all branches), I4 (a version takes effect once), I5
+(branches take effect in the order of the list), I20, I24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceq.core.decision import Grouped
+from onceq.core.inputs.xa import CommitGroup, ForgetGroup, RollbackGroup
+from onceq.core.state.group_table import Group
+from onceq.core.step.open_units import refused_from_now_on
+from onceq.core.step.step import Desk, Transaction
+from onceq.core.transaction.second_phase import carry_out, undo_promised
+from onceq.errors import (
+    GroupIncomplete,
+    GroupOfAnotherQuery,
+    InsufficientResources,
+    InvalidParameter,
+    RolledBack,
+    UsageError,
+)
+from onceq.model.branch import Phase
+from onceq.model.limits import GROUP_AGE_S, GROUPS_MAX
+from onceq.model.xid import Xid, group_of, is_group_prefix
+
+
+def commit(desk: Desk, item: CommitGroup) -> None:
+    """Commit all branches of the list, unless that version was committed before."""
+    _check(desk, item.prefix, item.xids)
+    known = desk.state.groups.get(item.app)
+    if known is not None and known.query and item.query and known.query != item.query:
+        raise GroupOfAnotherQuery(
+            f"{item.app!r} has committed up to version {known.version} for query {known.query}, "
+            f"and now query {item.query} asks for version {item.version}: its versions begin "
+            "anew, so batches would be taken for those that were committed before"
+        )
+    if known is not None and item.version <= known.version:
+        rolled_back = _drop(desk, item.prefix)
+        desk.answer(item.owner, item.request, Grouped(True, 0, rolled_back))
+        return
+    promised = [_promised(desk, item, xid) for xid in item.xids]
+    if known is None:
+        _make_room(desk)
+    desk.setup(
+        "group", app=item.app, query=item.query or (known.query if known else ""),
+        version=item.version, prefix=item.prefix.decode(), at=desk.now.wall_s,
+        branches=[tx.branch for tx in promised],
+    )  # fmt: skip
+    messages = _carry_out(desk, promised)
+    rolled_back = _drop(desk, item.prefix)
+    if known is not None:
+        rolled_back += _drop(desk, known.prefix)
+    desk.answer(item.owner, item.request, Grouped(False, messages, rolled_back))
+
+
+def finish(desk: Desk) -> None:
+    """After a restart: what the last group record has decided, and no change has done yet."""
+    left = set(desk.state.groups.pending)
+    by_number = {tx.branch: tx for tx in desk.branches.values() if tx.branch in left}
+    numbers = [number for number in desk.state.groups.pending if number in by_number]
+    _carry_out(desk, [by_number[number] for number in numbers])
+
+
+def _carry_out(desk: Desk, promised: Sequence[Transaction]) -> int:
+    messages = sum(carry_out(desk, tx).messages for tx in promised)
+    desk.state.groups.pending = []
+    return messages
+
+
+def rollback(desk: Desk, item: RollbackGroup) -> None:
+    """Give a batch up: its prepared branches are undone, whoever has made them."""
+    _check(desk, item.prefix, ())
+    if item.final:
+        refused_from_now_on(desk, item.prefix, RolledBack("rolled back, because its group is over"))
+    desk.answer(item.owner, item.request, _drop(desk, item.prefix))
+
+
+def forget(desk: Desk, item: ForgetGroup) -> None:
+    """An operator says that an application is gone, or begins anew."""
+    if desk.state.groups.get(item.app) is None:
+        raise UsageError(f"no version is remembered of {item.app!r}")
+    desk.setup("group-forget", app=item.app)
+    desk.answer(item.owner, item.request, None)
+
+
+# ---- checks ------------------------------------------------------------------------------
+
+
+def _check(desk: Desk, prefix: bytes, xids: Sequence[Xid]) -> None:
+    """Only branches of one batch, each once, and only of this manager's own."""
+    if not is_group_prefix(prefix, desk.identity.guid):
+        raise InvalidParameter(f"not the prefix of a group that {desk.identity.name} decides")
+    if any(group_of(xid) != prefix for xid in xids):
+        raise InvalidParameter("a group has branches of one batch only")
+    if len(set(xids)) != len(xids):
+        raise InvalidParameter("a branch is in a group once")
+
+
+def _promised(desk: Desk, item: CommitGroup, xid: Xid) -> Transaction:
+    tx = desk.branches.get(xid)
+    if tx is not None and tx.phase is Phase.PREPARED:
+        return tx
+    why = desk.refused.get(xid)
+    said = why.text if why is not None else "rolled back, decided by hand, or never prepared"
+    raise GroupIncomplete(
+        f"version {item.version} of {item.app!r} cannot be committed: branch {xid} is not "
+        f"prepared here ({said}); nothing of it was sent"
+    )
+
+
+def _make_room(desk: Desk) -> None:
+    """Applications are remembered up to a number; very old ones make room for new ones."""
+    groups = desk.state.groups
+    if len(groups) < GROUPS_MAX:
+        return
+    oldest: tuple[str, Group] | None = groups.oldest()
+    assert oldest is not None
+    app, group = oldest
+    if desk.now.wall_s - group.at_s < GROUP_AGE_S:
+        raise InsufficientResources(
+            f"versions of {GROUPS_MAX} applications are remembered, and all have committed lately; "
+            "'onceq tx groups' shows them, 'onceq tx forget-group' forgets one that is gone"
+        )
+    desk.setup("group-forget", app=app)
+
+
+def _drop(desk: Desk, prefix: bytes) -> int:
+    """Roll back what is prepared of a batch; returns how many branches."""
+    left = desk.state.branches.of_group(prefix)
+    for branch in left:
+        undo_promised(desk, desk.branches[branch.xid])
+    return len(left)

@@ -1,0 +1,114 @@
+"""A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
+
+Nothing is checked or resolved a second time: what was promised stands in the record. A queue that
+was deleted meanwhile is a destination all the same; the commit finds it gone (section 1.10).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from operator import attrgetter
+from typing import Any
+
+from onceq.core.inputs.inputs import SendItem
+from onceq.core.state.branch_table import Branch
+from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.step.step import Desk, Prepared, Target, Written
+from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import Run
+from onceq.packet.own import joined, parted
+from onceq.packet.templates import Template
+
+_KINDS: dict[str, Any] = {
+    "delivery": Delivery,
+    "acknowledge": Acknowledge,
+    "journal": Journal,
+    "correlation_id": bytes.fromhex,
+    "extension": bytes.fromhex,
+}
+_NAMES = tuple(field.name for field in dataclasses.fields(Properties))
+_values_of = attrgetter(*_NAMES)
+_DEFAULTS = _values_of(Properties())
+
+
+def messages_of(p: Prepared) -> Run:
+    """What must be kept of its messages: their own headers, where they have some, and bodies."""
+    return joined(p.item.own, p.item.bodies)
+
+
+def note_of(p: Prepared) -> dict[str, Any]:
+    """What must be kept of a batch, without its messages."""
+    note = {
+        "to": p.item.destination,
+        "properties": _dump_properties(p.item.properties),
+        "targets": [[t.holder.number, t.text] for t in p.targets],
+        "templates": [
+            [m.head.hex(), m.transaction, m.properties, m.flags, m.tail.hex()] for m in p.templates
+        ],
+        "times": [p.expires, p.receive_by, p.confirm_by],
+        "size": p.size,
+        "grave": p.grave,
+        "once": p.once,
+        "own": p.item.own is not None,
+    }
+    if p.written is not None:
+        note["written"] = [p.written.message, p.written.transaction, p.written.bytes]
+    return note
+
+
+def batches_of(desk: Desk, branch: Branch) -> list[Prepared]:
+    """The batches of a branch again."""
+    if not branch.laid:
+        notes = zip(branch.sends, branch.bodies, strict=True)
+        return [_batch_of(desk, note, messages) for note, messages in notes]
+    laid = iter(branch.laid)
+    made: list[Prepared] = []
+    for note in branch.sends:
+        runs = tuple(next(laid) for _ in note["targets"])
+        p = _batch_of(desk, note, Run(b"", runs[0].lengths))
+        message, transaction, size = note["written"]
+        p.written = Written(message, transaction, size, runs)
+        made.append(p)
+    return made
+
+
+def _batch_of(desk: Desk, note: dict[str, Any], messages: Run) -> Prepared:
+    # A record that was written before messages could have headers of their own does not say it.
+    own, bodies = parted(messages) if note.get("own") else (None, messages)
+    item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)
+    targets = tuple(Target(_holder(desk, number), text) for number, text in note["targets"])
+    templates = tuple(
+        Template(bytes.fromhex(head), transaction, properties, flags, bytes.fromhex(tail))
+        for head, transaction, properties, flags, tail in note["templates"]
+    )
+    expires, receive_by, confirm_by = note["times"]
+    return Prepared(
+        item, targets, templates, expires, receive_by, note["size"], confirm_by, note["grave"],
+        note["once"],
+    )  # fmt: skip
+
+
+def _holder(desk: Desk, number: int) -> Queue | Outgoing:
+    holder = desk.state.holders.get(number)
+    if holder is None:
+        # Numbers never come again: nobody takes this one for another queue.
+        gone = QueueProperties(name="deleted", number=number, transactional=True)
+        return Queue(number, desk.state.space, gone)
+    assert isinstance(holder, (Queue, Outgoing))
+    return holder
+
+
+def _dump_properties(properties: Properties) -> dict[str, Any]:
+    values = _values_of(properties)
+    return {
+        name: value.hex() if isinstance(value, bytes) else value
+        for name, value, default in zip(_NAMES, values, _DEFAULTS, strict=True)
+        if value != default
+    }
+
+
+def _load_properties(values: dict[str, Any]) -> Properties:
+    return Properties(
+        **{name: _KINDS[name](v) if name in _KINDS else v for name, v in values.items()}
+    )

@@ -1,0 +1,252 @@
+"""The life of a unit of work: begin, commit or abort; and what became of it.
+
+Until its commit a transaction is only memory: nothing of it is visible to anybody, and a crash
+undoes it (SND-2, SND-8). The commit is one record: what it received is removed, what it sent
+stands in its queues with its numbers, and its outcome can be asked for (I2, I3a). The order of
+commits is the order of these records (SND-15).
+
+Upholds: I2, I3, I3a, I5, I16, I17.
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import Outcome, Sent
+from onceq.core.ending.ending import ended, purged_meanwhile, refuse
+from onceq.core.ending.trace_reports import trace_sent
+from onceq.core.inputs.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
+from onceq.core.receive.handles import close_handle
+from onceq.core.receive.poison import given_back
+from onceq.core.send.send import add_puts, prepare, prepared_all
+from onceq.core.state.branch_table import Marks
+from onceq.core.state.position_block import PURGING
+from onceq.core.state.queues import Queue
+from onceq.core.state.records import PUT_EXPRESS, Move, Op
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.open_units import find, refused_from_now_on
+from onceq.core.step.step import Desk, Held, Prepared, Timer, Transaction
+from onceq.errors import (
+    BranchState,
+    InsufficientResources,
+    OnceqError,
+    TransactionOver,
+    UsageError,
+)
+from onceq.model.branch import Phase
+from onceq.model.classes import MessageClass
+from onceq.model.limits import OPEN_TRANSACTIONS_MAX
+from onceq.model.time import SECOND_US
+
+
+def begin(desk: Desk, item: Begin) -> None:
+    """Open a transaction.
+
+    Clients do not wait for the answer; so why it was refused is said again to whatever they ask
+    of it next.
+    """
+    key = (item.owner, item.transaction)
+    try:
+        open_unit(desk, *key)
+    except InsufficientResources as error:
+        refused_from_now_on(desk, key, error)
+        raise
+    desk.answer(item.owner, item.request, None)
+
+
+def open_unit(desk: Desk, owner: int, number: int) -> Transaction:
+    """A new unit of work; raises UsageError or InsufficientResources."""
+    if number <= 0 or (owner, number) in desk.transactions:
+        raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
+    if len(desk.transactions) >= OPEN_TRANSACTIONS_MAX:
+        raise InsufficientResources(f"{OPEN_TRANSACTIONS_MAX} transactions are open already")
+    tx = Transaction(owner, number, desk.now.wall_s, used_us=desk.now.mono_us)
+    desk.transactions[owner, number] = tx
+    if desk.settings.transaction_idle_s and Timer.IDLE not in desk.watching:
+        desk.watching.add(Timer.IDLE)
+        idle_us = desk.settings.transaction_idle_s * SECOND_US
+        desk.timer(desk.now.mono_us + idle_us, Timer.IDLE, None)
+    return tx
+
+
+def send(desk: Desk, item: Send) -> None:
+    """Send inside a transaction, or at once (section 3.3)."""
+    if item.transaction:
+        tx = find(desk, item.owner, item.transaction)
+        before = tx.bytes
+        tx.sends += prepared_all(desk, item.items, tx)
+        desk.open_bytes += tx.bytes - before
+        desk.answer(item.owner, item.request, None)
+        return
+    sends = prepared_all(desk, item.items, None)
+    build = ChangeBuilder(desk)
+    desk.promise(sends, -1)
+    first = add_puts(build, sends, transaction=0)
+    trace_sent(build, sends, first)
+    express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
+    build.record(forced=not express)
+    count = sum(len(p.item.bodies) for p in sends)
+    desk.answer(item.owner, item.request, Sent(first, count))
+
+
+def commit(desk: Desk, item: Commit) -> None:
+    """Add the last sends and make the whole of it happen, in one record."""
+    if item.id is not None and desk.fences.bars(item.id, desk.state.outcomes):
+        late = desk.transactions.get((item.owner, item.transaction))
+        if late is not None:
+            undo(desk, late)
+        raise TransactionOver("this commit came after its outcome was told; it was aborted")
+    receives: list[Held] = []
+    build = ChangeBuilder(desk, item.id)
+    if item.transaction:
+        tx = find(desk, item.owner, item.transaction)
+        if tx.xid is not None:
+            raise BranchState("a branch of an external transaction is committed by who began that")
+        before = tx.bytes
+        sends = tx.sends + _last_sends(desk, item, tx)
+        desk.open_bytes -= before
+        if sends:
+            desk.promise(sends, -1)
+        del desk.transactions[item.owner, item.transaction]
+        receives = tx.receives
+        desk.emptied.update(dict.fromkeys(tx.targets))
+        if tx.gtrid:
+            del desk.deciding[tx.gtrid]
+            build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners)
+            desk.telling[tx.gtrid] = item.owner
+    elif len(item.items) == 1:
+        # Nothing is promised that takes effect here and now, and all of it.
+        sends = [prepare(desk, item.items[0], None, transactional=True)]
+    else:
+        sends = prepared_all(desk, item.items, Transaction(item.owner, 0, desk.now.wall_s))
+        desk.promise(sends, -1)
+    result = take_effect(build, sends, receives)
+    build.record()
+    desk.answer(item.owner, item.request, result)
+
+
+def _last_sends(desk: Desk, item: Commit, tx: Transaction) -> list[Prepared]:
+    """What a commit brings along, prepared. If a send was refused, now or before, and not because
+    it was wrong in itself, the transaction is undone instead.
+
+    Raises:
+        SendFailed: It was.
+    """
+    try:
+        made = prepared_all(desk, item.items, tx)
+    except OnceqError:
+        if tx.doomed is None:
+            raise
+        undo(desk, tx)
+        raise tx.doomed from None
+    return made
+
+
+def take_effect(build: ChangeBuilder, sends: list[Prepared], receives: list[Held]) -> Sent:
+    """Put into a change all that a unit of work does: what it sends, then what it has taken."""
+    result, state = Sent(), build.desk.state
+    if sends:
+        written = sends[0].written
+        if written is None:
+            number = state.next_transaction
+            build.change.next_transaction = number + 1
+        else:
+            number = written.transaction
+        first = add_puts(build, sends, transaction=number)
+        trace_sent(build, sends, first)
+        result = Sent(first, sum([len(p.item.bodies.lengths) for p in sends]), number)
+    for held in receives:
+        if held.holder in state.holders:
+            _done(build, held)
+    return result
+
+
+def _done(build: ChangeBuilder, held: Held) -> None:
+    """What a transaction held is received, or moved, or refused (RCV-15)."""
+    holder, index, first, count = held.holder, held.lane, held.first, held.count
+    queue = build.desk.state.holders[holder]
+    if held.to:
+        move = Move(Op.SHIFT, holder, index, first, count, to=held.to)
+        if queue.lane(index).state(first) == PURGING:
+            move = Move(Op.END, holder, index, first, count)
+            ended(build, move, MessageClass.NACK_QUEUE_PURGED)
+        else:
+            build.move(move)
+    elif held.reason:
+        refuse(build, held, MessageClass(held.reason), keep=held.keep)
+    else:
+        move = Move(Op.REMOVE, holder, index, first, count)
+        ended(build, move, MessageClass.ACK_RECEIVE)
+    if isinstance(queue, Queue) and queue.shown:
+        queue.shown.difference_update((index, at) for at in range(first, first + count))
+
+
+def abort(desk: Desk, item: Abort) -> None:
+    """Undo a transaction."""
+    if desk.refused.pop((item.owner, item.transaction), None) is None:
+        undo(desk, find(desk, item.owner, item.transaction))
+    desk.answer(item.owner, item.request, None)
+
+
+def undo(desk: Desk, tx: Transaction) -> None:
+    """Nothing was sent; what was received goes back to its place (SND-4, RCV-12)."""
+    release(desk, tx)
+    build = ChangeBuilder(desk)
+    back = put_back(build, tx.receives)
+    build.record(forced=False)
+    if back:
+        given_back(desk, back)
+
+
+def release(desk: Desk, tx: Transaction) -> None:
+    """It is in no table any more, and holds no room."""
+    if tx.phase is Phase.ACTIVE:
+        del desk.transactions[tx.owner, tx.number]
+    if tx.xid is not None:
+        del desk.branches[tx.xid]
+    if tx.gtrid:
+        del desk.deciding[tx.gtrid]
+    desk.open_bytes -= tx.bytes
+    desk.promise(tx.sends, -1)
+    desk.emptied.update(dict.fromkeys(tx.targets))
+
+
+def put_back(build: ChangeBuilder, receives: list[Held]) -> list[Held]:
+    """Unlock in a change what was received; returns what is in its place again."""
+    back: list[Held] = []
+    for held in receives:
+        queue = build.desk.state.holders.get(held.holder)
+        if isinstance(queue, Queue):
+            purged_meanwhile(build, held)
+            build.move(Move(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
+            back.append(held)
+            if queue.shown:
+                places = range(held.first, held.first + held.count)
+                queue.shown.difference_update((held.lane, at) for at in places)
+    return back
+
+
+def owner_gone(desk: Desk, item: OwnerGone) -> None:
+    """A client is lost: its open transactions abort, its waits and handles end."""
+    owner = item.owner
+    for key in [key for key in desk.transactions if key[0] == owner]:
+        undo(desk, desk.transactions[key])
+    for tx in [tx for tx in desk.branches.values() if tx.owner == owner]:
+        if tx.phase is not Phase.PREPARED:
+            undo(desk, tx)
+    for gtrid in [gtrid for gtrid, teller in desk.telling.items() if teller == owner]:
+        del desk.telling[gtrid]
+    for key in [key for key in desk.refused if isinstance(key, tuple) and key[0] == owner]:
+        del desk.refused[key]
+    for key in [key for key in desk.waiting if key[0] == owner]:
+        del desk.waiting[key]
+        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
+    for number in [n for n, handle in desk.handles.items() if handle.owner == owner]:
+        close_handle(desk, number)
+
+
+def outcome(desk: Desk, item: AskOutcome) -> None:
+    """Tell what became of a commit, and see to it that this stays true (``Fences``)."""
+    now, age_s = desk.now, desk.settings.outcome_age_s
+    answer = desk.state.outcomes.ask(item.id, now.wall_s, age_s)
+    if answer is not Outcome.COMMITTED:
+        desk.fences.told(item.id, desk.state.outcomes, now, age_s)
+    desk.answer(item.owner, item.request, answer)

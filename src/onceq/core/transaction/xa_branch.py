@@ -1,0 +1,324 @@
+"""Branches of external transactions: this manager as a resource manager, with XA's verbs.
+
+Work is done in a branch as in any transaction. What is different is its end: first it is prepared,
+which is one record with all that its commit needs, and from then on it is neither committed nor
+rolled back but on request, whoever dies meanwhile (XTX-3, XTX-4). Until then a lost application or
+a crash rolls it back (presumed abort). An operator may decide in place of a coordinator that never
+comes back; that is kept until it is forgotten on request, and told to whoever asks for the other
+outcome (XTX-8).
+
+The commit of an ordinary transaction may decide for partners (``enlist``): its record is then the
+decision, and can be asked for until all partners have carried it out (XTX-12).
+
+Upholds: I20 (a promise is kept), I21 (one outcome: a decision is a record, and no record is an
+abort), I2, I3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+from onceq.core.decision import Notice
+from onceq.core.inputs.xa import (
+    AskDecision,
+    CommitBranch,
+    DecisionDone,
+    EndBranch,
+    Enlist,
+    ForgetBranch,
+    LeaveDecision,
+    PrepareBranch,
+    RollbackBranch,
+    StartBranch,
+)
+from onceq.core.send.packets_at_prepare import lay
+from onceq.core.send.send import prepared_all
+from onceq.core.state.branch_table import Branch
+from onceq.core.step.open_units import find
+from onceq.core.step.step import Desk, Held, Transaction
+from onceq.core.transaction import abandoned_branches
+from onceq.core.transaction.prepared_codec import batches_of, messages_of, note_of
+from onceq.core.transaction.second_phase import carry_out, undo_promised
+from onceq.core.transaction.unit_of_work import open_unit, release, undo
+from onceq.errors import (
+    BranchState,
+    CommittedByHand,
+    DuplicateBranch,
+    EnlistRefused,
+    NoCoordinator,
+    OnceqError,
+    RolledBack,
+    RolledBackByHand,
+    UnknownBranch,
+    UsageError,
+)
+from onceq.model.branch import Decision, Join, Leave, Phase, Vote
+from onceq.model.limits import DECISIONS_MAX, PREPARED_MAX
+from onceq.model.xid import Xid, group_of
+
+_IDLE = (Phase.SUSPENDED, Phase.ENDED)
+
+
+# ---- work --------------------------------------------------------------------------------
+
+
+def start(desk: Desk, item: StartBranch) -> None:
+    """Associate a transaction number with a branch."""
+    _admitted(desk)
+    if item.how is Join.NEW:
+        if item.xid in desk.branches or desk.state.branches.get(item.xid) is not None:
+            raise DuplicateBranch(f"there is a branch {item.xid} already")
+        desk.refused.pop(item.xid, None)
+        tx = open_unit(desk, item.owner, item.transaction)
+        tx.xid = item.xid
+        desk.branches[item.xid] = tx
+    else:
+        tx = _known(desk, item.xid)
+        if tx.phase is not (Phase.SUSPENDED if item.how is Join.RESUME else Phase.ENDED):
+            raise BranchState(f"branch {item.xid} is {tx.phase.value}: it cannot be joined so")
+        key = (item.owner, item.transaction)
+        if item.transaction <= 0 or key in desk.transactions:
+            raise UsageError(f"transaction number {item.transaction} is in use")
+        tx.owner, tx.number, tx.used_us = *key, desk.now.mono_us
+        tx.phase = Phase.ACTIVE
+        desk.transactions[key] = tx
+    desk.answer(item.owner, item.request, None)
+
+
+def end(desk: Desk, item: EndBranch) -> None:
+    """Dissociate it; a suspended branch may be ended from where it was."""
+    tx = _known(desk, item.xid)
+    here = tx.phase is Phase.ACTIVE and (tx.owner, tx.number) == (item.owner, item.transaction)
+    resting = tx.phase is Phase.SUSPENDED and item.how is not Leave.SUSPEND
+    if not (here or resting):
+        raise BranchState(f"branch {item.xid} is {tx.phase.value}, and not by this work")
+    if here:
+        del desk.transactions[tx.owner, tx.number]
+    tx.used_us = desk.now.mono_us
+    tx.phase = Phase.SUSPENDED if item.how is Leave.SUSPEND else Phase.ENDED
+    tx.failed = tx.failed or item.how is Leave.FAIL
+    desk.answer(item.owner, item.request, None)
+
+
+def _admitted(desk: Desk) -> None:
+    if not desk.settings.external_transactions:
+        raise NoCoordinator(
+            f"{desk.identity.name} takes no part in external transactions: its setting "
+            "external_transactions is false"
+        )
+
+
+def _known(desk: Desk, xid: Xid) -> Transaction:
+    """A branch that is not prepared, or is; raises what XA says of others."""
+    tx = desk.branches.get(xid)
+    if tx is None:
+        raise _unknown(desk, xid)
+    return tx
+
+
+def _unknown(desk: Desk, xid: Xid) -> Exception:
+    branch = desk.state.branches.get(xid)
+    if branch is None:
+        return desk.refused.get(xid) or UnknownBranch(f"there is no branch {xid}")
+    at = f"branch {xid}, prepared at {branch.prepared_s} (seconds since 1970), was"
+    if branch.by_hand is Phase.COMMITTED:
+        return CommittedByHand(f"{at} committed by an operator")
+    return RolledBackByHand(f"{at} rolled back by an operator")
+
+
+# ---- the first phase ---------------------------------------------------------------------
+
+
+def prepare(desk: Desk, item: PrepareBranch) -> None:
+    """Promise both outcomes, in one record (XTX-3)."""
+    tx = _known(desk, item.xid)
+    at_work = tx.phase is Phase.ACTIVE and (tx.owner, tx.number) == (item.owner, item.transaction)
+    if not (at_work or tx.phase is Phase.ENDED) or (item.items and not at_work):
+        raise BranchState(f"branch {item.xid} is {tx.phase.value}: it cannot be prepared")
+    if item.items:
+        _last_sends(desk, item, tx)
+    if at_work:
+        del desk.transactions[tx.owner, tx.number]
+        tx.phase = Phase.ENDED
+    if tx.doomed is not None:
+        undo(desk, tx)
+        raise tx.doomed
+    if tx.failed:
+        undo(desk, tx)
+        raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
+    if not (tx.sends or tx.receives):
+        release(desk, tx)
+        desk.answer(item.owner, item.request, Vote.READ_ONLY)
+        return
+    over = desk.refused.get(group_of(item.xid))
+    if over is not None:
+        undo(desk, tx)
+        raise over
+    if len(desk.state.branches) >= PREPARED_MAX:
+        undo(desk, tx)
+        raise RolledBack(
+            f"{PREPARED_MAX} branches are prepared already and wait for their outcomes "
+            "(tx list); this one was rolled back"
+        )
+    laid, message, transaction = lay(desk, tx)
+    branch = Branch(
+        desk.state.next_number, item.xid, desk.now.wall_s, [note_of(p) for p in tx.sends],
+        [list(astuple(held)) for held in tx.receives],
+        [] if laid else [messages_of(p) for p in tx.sends], laid, message, transaction,
+    )  # fmt: skip
+    desk.prepared(branch)
+    tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, desk.now.mono_us
+    abandoned_branches.watch(desk, tx)
+    desk.answer(item.owner, item.request, Vote.PREPARED)
+
+
+def _last_sends(desk: Desk, item: PrepareBranch, tx: Transaction) -> None:
+    """What a prepare brings along; a refusal that dooms the branch is told by its vote."""
+    before = tx.bytes
+    try:
+        tx.sends += prepared_all(desk, item.items, tx)
+    except OnceqError:
+        if tx.doomed is None:
+            raise
+    desk.open_bytes += tx.bytes - before
+
+
+def restore(desk: Desk) -> None:
+    """After a restart: prepared branches are there as they were, with their locks."""
+    for branch in desk.state.branches:
+        if branch.by_hand is not None:
+            continue
+        tx = Transaction(0, -branch.number, branch.prepared_s, used_us=desk.now.mono_us)
+        tx.sends = batches_of(desk, branch)
+        tx.receives = [_held(values) for values in branch.receives]
+        tx.targets = {held.to for held in tx.receives if held.to}
+        tx.bytes = 0 if branch.laid else sum(p.size for p in tx.sends)
+        tx.messages = sum(len(p.item.bodies) for p in tx.sends)
+        tx.xid, tx.phase, tx.branch = branch.xid, Phase.PREPARED, branch.number
+        desk.branches[branch.xid] = tx
+        desk.open_bytes += tx.bytes
+        desk.promise(tx.sends, 1)
+        abandoned_branches.watch(desk, tx)
+
+
+def _held(values: list[Any]) -> Held:
+    # Between the heirs and the last, what later versions have added to a move.
+    op, holder, lane, first, count, reason, to, to_lane, heirs = values[:9]
+    return Held(
+        op, holder, lane, first, count, reason, to, to_lane, tuple(heirs), keep=values[-1]
+    )  # fmt: skip
+
+
+# ---- the second phase --------------------------------------------------------------------
+
+
+def commit(desk: Desk, item: CommitBranch) -> None:
+    """Make all of it happen, in one record with the end of the branch."""
+    tx = _to_be_ended(desk, item.xid)
+    if tx.phase is Phase.ENDED:
+        if not item.one_phase:
+            raise BranchState(f"branch {item.xid} is not prepared")
+        if tx.doomed is not None:
+            undo(desk, tx)
+            raise tx.doomed
+        if tx.failed:
+            undo(desk, tx)
+            raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
+    elif item.one_phase:
+        raise BranchState(f"branch {item.xid} is prepared: it is committed in two phases")
+    result = carry_out(desk, tx, by_hand=item.by_hand)
+    if item.by_hand:
+        _decided_by_hand(desk, item.xid, "committed")
+    desk.answer(item.owner, item.request, result)
+
+
+def rollback(desk: Desk, item: RollbackBranch) -> None:
+    """Undo it: nothing was sent, what it has received is back in its place."""
+    if item.xid not in desk.branches and desk.refused.pop(item.xid, None) is not None:
+        desk.answer(item.owner, item.request, None)  # time has done it
+        return
+    tx = _to_be_ended(desk, item.xid)
+    if not tx.branch:
+        undo(desk, tx)
+        desk.answer(item.owner, item.request, None)
+        return
+    undo_promised(desk, tx, by_hand=item.by_hand)
+    if item.by_hand:
+        _decided_by_hand(desk, item.xid, "rolled back")
+    desk.answer(item.owner, item.request, None)
+
+
+def _to_be_ended(desk: Desk, xid: Xid) -> Transaction:
+    tx = _known(desk, xid)
+    if tx.phase in (Phase.ACTIVE, Phase.SUSPENDED):
+        raise BranchState(f"branch {xid} is {tx.phase.value}: its work has to end first")
+    return tx
+
+
+def _decided_by_hand(desk: Desk, xid: Xid, how: str) -> None:
+    values = {"xid": str(xid), "outcome": how}
+    desk.act(Notice("a branch was decided by hand", values))
+
+
+def forget(desk: Desk, item: ForgetBranch) -> None:
+    """Whoever coordinates knows what an operator has done."""
+    branch = desk.state.branches.get(item.xid)
+    if branch is None:
+        raise UnknownBranch(f"there is no branch {item.xid}")
+    if branch.by_hand is None:
+        raise BranchState(f"branch {item.xid} is in doubt: only what was decided can be forgotten")
+    desk.setup("branch-forget", number=branch.number)
+    desk.answer(item.owner, item.request, None)
+
+
+# ---- deciding for others -----------------------------------------------------------------
+
+
+def enlist(desk: Desk, item: Enlist) -> None:
+    """The commit of this transaction will decide for a partner, too."""
+    _admitted(desk)
+    tx = find(desk, item.owner, item.transaction)
+    if tx.xid is not None:
+        raise EnlistRefused("a branch of an external transaction decides for nobody")
+    if not tx.gtrid:
+        if item.gtrid in desk.deciding or item.gtrid in desk.state.branches.decisions:
+            raise DuplicateBranch("that global transaction identifier was used before")
+        if len(desk.state.branches.decisions) >= DECISIONS_MAX:
+            raise EnlistRefused(
+                f"{DECISIONS_MAX} decisions wait for partners that have not carried them out "
+                "(tx list): recover these first"
+            )
+        desk.deciding[item.gtrid] = tx
+        tx.gtrid = item.gtrid
+    elif tx.gtrid != item.gtrid:
+        raise UsageError("a transaction has one global identifier")
+    if item.partner not in tx.partners:
+        tx.partners = (*tx.partners, item.partner)
+    desk.answer(item.owner, item.request, None)
+
+
+def decision(desk: Desk, item: AskDecision) -> None:
+    """Tell what was decided; what is not on record and not open never will be."""
+    at_work = item.gtrid in desk.deciding or item.gtrid in desk.telling
+    if at_work or desk.state.branches.in_group(item.gtrid):
+        answer = Decision.OPEN
+    elif item.gtrid in desk.state.branches.decisions:
+        answer = Decision.COMMITTED
+    else:
+        answer = Decision.ABORTED
+    desk.answer(item.owner, item.request, answer)
+
+
+def leave(desk: Desk, item: LeaveDecision) -> None:
+    """Its application could not tell all partners: others may."""
+    desk.telling.pop(item.gtrid, None)
+    desk.answer(item.owner, item.request, None)
+
+
+def done(desk: Desk, item: DecisionDone) -> None:
+    """Every partner has carried a decision out: nobody will ask again."""
+    desk.telling.pop(item.gtrid, None)
+    if item.gtrid in desk.state.branches.decisions:
+        desk.setup("decision-done", forced=False, gtrid=item.gtrid.hex())
+    desk.answer(item.owner, item.request, None)

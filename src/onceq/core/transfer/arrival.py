@@ -1,0 +1,408 @@
+"""A run of messages arrives from another manager: into its queue, or refused for a named reason.
+
+For transactional messages the filter comes first (EOD-29): what is next in order is either stored
+or refused, and in both cases the stream's progress and the message, or its recorded refusal, are
+one record. So successors are not blocked, and a repetition is not refused twice. Only a shortage
+of this whole computer leaves the progress as it was: the session is closed, and the sender comes
+again (EOD-29, Q-19).
+
+Upholds: I4, I5, I6, I9, I24.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
+from onceq.core.ending.acknowledgments import on_arrival
+from onceq.core.ending.ending import ack_flags, tell_sender
+from onceq.core.ending.report_flags import quiet
+from onceq.core.ending.trace_reports import trace_arrival
+from onceq.core.inputs.inputs import Arrived
+from onceq.core.names.packet_names import arrival_key
+from onceq.core.peers import undone_restores
+from onceq.core.peers.duplicate_identity import sent_more, twice
+from onceq.core.peers.http_receipts import learn_address
+from onceq.core.peers.lives import gave
+from onceq.core.peers.refusals import turn_away
+from onceq.core.peers.strangers import sweep, unasked_room
+from onceq.core.peers.trust import (
+    believes_final_ack,
+    believes_order_ack,
+    refused_as_future,
+    speaks_for,
+    unknown_routers,
+)
+from onceq.core.state.queues import Peer, Queue
+from onceq.core.state.records import (
+    PUT_DEADLETTER,
+    PUT_EXPRESS,
+    PUT_FINAL,
+    PUT_HTTP,
+    PUT_WANTS,
+    Advance,
+    Put,
+    Seen,
+)
+from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transfer.admission import refusal_of, refusal_room, room_for, stream_room, verdicts
+from onceq.core.transfer.duplicates import new_places
+from onceq.core.transfer.filter import Judgment, Verdict, judge
+from onceq.core.transfer.forward import forward
+from onceq.core.transfer.http_forward import pass_on
+from onceq.core.transfer.in_doubt import settled_by, settling
+from onceq.core.transfer.order_acknowledgments import schedule_ack
+from onceq.core.transfer.outgoing_queue import connect, final_acked, order_acked
+from onceq.core.transfer.stranded import acked_strangely
+from onceq.model.classes import MessageClass, class_name
+from onceq.model.identity import NO_GUID
+from onceq.model.run import Run
+from onceq.model.time import NEVER_S
+from onceq.packet import settle
+from onceq.packet.acks import parse_final_ack, parse_order_ack
+from onceq.packet.address import DIRECT
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun
+
+
+def arrived(desk: Desk, item: Arrived) -> None:
+    """Take one run in."""
+    peer = desk.peers.get(item.session)
+    if peer is None:
+        return
+    run = item.run
+    sweep(desk)
+    reason = speaks_for(desk, peer, run)
+    if reason:
+        meet_routers(desk)
+        desk.act(CloseSession(item.session, reason))
+        return
+    if run.onward:
+        if not pass_on(desk, item.session, run, room=room_for(desk, run)):
+            return
+    elif run.destination_manager not in (NO_GUID, desk.identity.guid):
+        if not forward(desk, run):
+            reason = "it sent a message for another queue manager, and none is passed on here"
+            desk.act(CloseSession(item.session, reason))
+            return
+    elif run.kind == ORDER_ACK:
+        for packet in run.packets:
+            told = parse_order_ack(packet)
+            if not gave(desk, told.stream):
+                acked_strangely(desk, peer, run.source, told)
+            elif believes_order_ack(desk, peer, told):
+                sent_more(desk, told)
+                order_acked(desk, told)
+    elif run.kind == FINAL_ACK:
+        for packet in run.packets:
+            ack = parse_final_ack(packet)
+            if believes_final_ack(desk, peer, ack) and not settled_by(desk, ack):
+                final_acked(desk, ack)
+    elif run.kind == SETTLING:
+        settling(desk, peer, run)
+    elif run.http and not _http_takes(desk, item.session, run):
+        return
+    elif not run.http and not room_for(desk, run):
+        desk.act(
+            CloseSession(item.session, "no room for more messages now; the sender will try again")
+        )
+        return
+    elif run.transactional:
+        if not _ordered(desk, peer, _unheard(desk, run)):
+            desk.act(CloseSession(item.session, "too many message streams, or outgoing queues"))
+            return
+    else:
+        if not _plain(desk, _unheard(desk, run)):
+            desk.act(CloseSession(item.session, "no room for dead letters of others now"))
+            return
+    if run.recoverable or peer.http:
+        desk.act(Persisted(item.session, len(run.packets)))
+
+
+def meet_routers(desk: Desk) -> None:
+    """Ask who the routers are that were never met: a message that was refused comes again."""
+    for outgoing in unknown_routers(desk):
+        if not (outgoing.session or outgoing.connecting or outgoing.retry_us):
+            connect(desk, outgoing)
+
+
+def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
+    """Whether a message that came over HTTP may be judged; if not it is answered here, and nothing
+    else is said or recorded (HTTP-9, HTTP-10).
+
+    A repetition needs no room and no queue: its sender must hear that it has arrived, whatever has
+    become of the queue since.
+    """
+    key, queue = _place(desk, run)
+    if _known(desk, run, key):
+        return True
+    if not room_for(desk, run):
+        desk.act(Declined(session, 500, "no room for more messages now"))
+        return False
+    refusal = refusal_of(desk, run, queue, len(run.packets.data))
+    if refusal == MessageClass.NACK_QUEUE_EXCEED_QUOTA:
+        desk.act(Declined(session, 500, "the queue is full"))
+        return False
+    if refusal and refusal != MessageClass.NACK_REACH_QUEUE_TIMEOUT:
+        desk.act(Declined(session, 400, class_name(refusal)))
+        return False
+    return True
+
+
+def _place(desk: Desk, run: ArrivedRun) -> tuple[str, Queue | None]:
+    """The key of the stream of a run, and its queue.
+
+    A sender numbers by the name that it uses. So two addresses of one queue are two streams, also
+    where a redirection makes one of the other.
+    """
+    key, queue = arrival_key(desk, run.destination)
+    return run.sent_to.casefold() or key, queue
+
+
+def _known(desk: Desk, run: ArrivedRun, key: str) -> bool:
+    """Whether everything in a run is a repetition of what was accepted before."""
+    if not run.transactional:
+        return not new_places(desk, run, key)
+    progress = desk.state.progress.get((run.source, key))
+    last = run.first_number + len(run.packets) - 1
+    return progress is not None and run.stream == progress.stream and last <= progress.last
+
+
+def _unheard(desk: Desk, run: ArrivedRun) -> ArrivedRun:
+    """Without what its destination gives no answer to (Q-17)."""
+    if not desk.settings.quiet_system_queues:
+        return run
+    _, queue = arrival_key(desk, run.destination)
+    if queue is None or not quiet(desk, queue.properties.name):
+        return run
+    return replace(run, acknowledge=0, wants=0, dead_letter=False)
+
+
+# ---- transactional messages --------------------------------------------------------------
+
+
+def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
+    """Judge a run of a stream and store or refuse what is next; False if there is no place."""
+    key, queue = _place(desk, run)
+    direct = run.destination.kind == DIRECT
+    desk.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
+    progress = desk.state.progress.get((run.source, key))
+    stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
+    count = len(run.packets)
+    if run.stream > stream and refused_as_future(desk, peer, run.source, run.stream):
+        turn_away(desk, peer, run, settle.FUTURE, here=stream)
+        return True
+    judgment = judge(
+        stream=stream, last=last, arrived=run.stream, number=run.first_number,
+        previous=run.first_previous, count=count,
+    )  # fmt: skip
+    if (
+        judgment.duplicates
+        and progress is not None
+        and desk.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
+    ):
+        judgment = Judgment(Verdict.CONFLICT)
+    if desk.settings.history:
+        _observe(desk, run, key, judgment)
+    if judgment.verdict is Verdict.ACCEPT:
+        if progress is None and not stream_room(desk, run.source):
+            return False
+        if not run.http and not refusal_room(desk, run, queue):
+            turn_away(desk, peer, run, settle.NO_ROOM, here=stream)
+            return True
+        if run.receipts and not learn_address(
+            desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
+        ):
+            return False
+        undone_restores.came(desk, run, progress, judgment.duplicates)
+        _accept(desk, run, key, queue, skip=judgment.duplicates)
+        progress = desk.state.progress[run.source, key]
+        new = run.message_numbers[judgment.duplicates :]
+        number = run.first_number + judgment.duplicates
+        desk.watch.accepted.note(run.source, key, run.stream, number, new)
+        progress.rejects = progress.stale_stream = 0
+        progress.duplicates += judgment.duplicates
+    elif progress is not None:
+        progress.rejects += count
+        if judgment.verdict is Verdict.DUPLICATE:
+            progress.duplicates += count
+            if run.receipts:
+                # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
+                learn_address(
+                    desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
+                )
+        elif judgment.verdict is Verdict.GAP:
+            progress.gaps += count
+        elif judgment.verdict is Verdict.CONFLICT:
+            # Never acknowledged: it is another message, and would be lost (I9).
+            twice(desk, progress, run)
+            return True
+        else:
+            progress.stale += count
+            progress.stale_stream, progress.stale_s = run.stream, desk.now.wall_s
+            turn_away(desk, peer, run, settle.STALE, here=stream)
+    if progress is not None:
+        progress.session = peer.session
+        progress.direct = direct
+        progress.leads_to = queue.number if queue is not None else 0
+        progress.last_access_s = desk.now.wall_s
+        progress.since_ack += count
+        schedule_ack(desk, progress)
+    return True
+
+
+def _url(run: ArrivedRun) -> str:
+    """The URL that the sender of a run over HTTP has used, before any redirection."""
+    return run.sent_to or run.destination.direct
+
+
+def _observe(desk: Desk, run: ArrivedRun, key: str, judgment: Judgment) -> None:
+    """What was not next leaves no record; the history shall know of it all the same."""
+    sight, count = _SIGHTS.get(judgment.verdict, Sight.DUPLICATE), len(run.packets)
+    if judgment.verdict is Verdict.ACCEPT:
+        count = judgment.duplicates
+    if count:
+        desk.act(Observed(sight, key, run.source, run.stream, run.first_number, count))
+
+
+_SIGHTS = {
+    Verdict.GAP: Sight.GAP,
+    Verdict.STALE_STREAM: Sight.STALE_STREAM,
+    Verdict.CONFLICT: Sight.CONFLICT,
+}
+
+
+def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
+    packets = run.packets.part(skip, len(run.packets) - skip)
+    for first, count, refusal in verdicts(desk, run, queue, packets):
+        _take(desk, run, key, queue, packets.part(first, count), skip + first, refusal)
+
+
+def _take(
+    desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, packets: Run, skip: int,
+    refusal: int,
+) -> None:  # fmt: skip
+    """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
+    number, count = run.first_number + skip, len(packets)
+    build = ChangeBuilder(desk)
+    build.change.advances.append(
+        Advance(
+            run.source, key, run.stream, number + count - 1, number,
+            run.message_numbers[skip + count - 1],
+        )
+    )  # fmt: skip
+    if refusal:
+        _refuse(build, run, packets, number, skip, refusal)
+    else:
+        assert queue is not None
+        _store(build, run, queue, packets, number, skip)
+    on_arrival(build, packets, run.acknowledge, refusal)
+    trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
+    build.record()
+
+
+def _refuse(
+    build: ChangeBuilder, run: ArrivedRun, packets: Run, number: int, skip: int, refusal: int
+) -> None:
+    """Record the refusal, tell the sender, and keep what belongs on this computer (D5)."""
+    if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
+        build.put_copy(DEAD_XACT, packets, stream=run.stream, first_number=number, reason=refusal)
+    tell_sender(
+        build, run.source, MessageClass(refusal), stream=run.stream, number=number,
+        messages=run.message_numbers[skip : skip + len(packets)], http=run.http,
+    )  # fmt: skip
+
+
+def _store(
+    build: ChangeBuilder, run: ArrivedRun, queue: Queue, packets: Run, number: int, skip: int
+) -> None:
+    expires = NEVER_S
+    if run.time_to_be_received < NEVER_S - 1:
+        expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+    at = 0
+    flags = PUT_WANTS | PUT_FINAL if run.wants else 0
+    flags |= PUT_HTTP if run.wants and run.http else 0
+    flags |= ack_flags(run.acknowledge, arrived=True)
+    mine = run.message_numbers[skip : skip + len(packets)]
+    for size in _wanted_parts(mine, wants=bool(run.wants)):
+        build.put(
+            Put(
+                queue.number, 0, build.next_counter(queue, 0), packets.part(at, size), run.stream,
+                number + at, expires, NEVER_S, flags, 0, run.message_numbers[skip + at],
+                run.source,
+            )
+        )  # fmt: skip
+        at += size
+
+
+def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
+    """Sizes of parts whose message numbers are consecutive, where anybody will ask for them."""
+    if not wants:
+        return [len(numbers)]
+    sizes = [1]
+    for before, number in pairwise(numbers):
+        if number == before + 1:
+            sizes[-1] += 1
+        else:
+            sizes.append(1)
+    return sizes
+
+
+# ---- other messages ----------------------------------------------------------------------
+
+
+def _plain(desk: Desk, run: ArrivedRun) -> bool:
+    """Messages that are not transactional: once, as far as the history reaches (EOD-27); False if
+    there is no room for their dead letters."""
+    key, queue = _place(desk, run)
+    new = new_places(desk, run, key)
+    if not new:
+        return True
+    packets = run.packets
+    size = len(packets.data)
+    if (
+        run.dead_letter and refusal_of(desk, run, queue, size)
+        and not unasked_room(desk, DEAD_LETTER, size)
+    ):  # fmt: skip
+        return False
+    if len(new) != len(packets):
+        every = list(packets)
+        packets = Run.of([every[i] for i in new])
+    for first, count, refusal in verdicts(desk, run, queue, packets):
+        part = new[first : first + count]
+        _take_plain(desk, run, key, queue, packets.part(first, count), part, refusal)
+    return True
+
+
+def _take_plain(
+    desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
+    places: Sequence[int], refusal: int,
+) -> None:  # fmt: skip
+    """Store or refuse messages of a run, those at these places."""
+    build = ChangeBuilder(desk)
+    numbers = array("I", (run.message_numbers[i] for i in places))
+    build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
+    flags = 0 if run.recoverable else PUT_EXPRESS
+    if refusal:
+        if run.dead_letter:
+            # A message that is not transactional has its dead letter where it died (Q-16).
+            build.put_copy(DEAD_LETTER, packets, flags=flags, reason=refusal)
+    else:
+        assert queue is not None
+        expires = NEVER_S
+        if run.time_to_be_received < NEVER_S - 1:
+            expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+        flags |= ack_flags(run.acknowledge, arrived=True)
+        if run.dead_letter:
+            flags |= PUT_WANTS | PUT_DEADLETTER
+        build.put_copy(
+            queue.number, packets, lane=run.priority, expires=expires, flags=flags,
+            source=run.source,
+        )  # fmt: skip
+    on_arrival(build, packets, run.acknowledge, refusal)
+    trace_arrival(build, run, places, refusal=refusal)
+    build.record(forced=run.recoverable)

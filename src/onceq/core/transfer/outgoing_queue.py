@@ -1,0 +1,404 @@
+"""Outgoing queues: what waits for one destination, when it leaves, when it may be forgotten.
+
+A message is transmitted when its session has room, and again, from the head on, after a new
+connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16). What goes into
+the packets of one session then is in ``core/transfer/transmit.py``.
+
+Upholds: I10 (release only on truth), I26 (liveness).
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import Connect, Ready
+from onceq.core.ending.dead_letters import journal_takes, taker
+from onceq.core.ending.ending import gave_up
+from onceq.core.names.resolve import computer_of
+from onceq.core.peers import undone_restores
+from onceq.core.peers.strangers import may_connect, retry_s
+from onceq.core.peers.trust import bind
+from onceq.core.state.position_block import AVAILABLE, AWAITING
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Peer
+from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Move, Op
+from onceq.core.state.state import JOURNAL
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk, Timer
+from onceq.model.classes import MessageClass
+from onceq.model.connection import ConnectionStatus
+from onceq.model.identity import guid_text
+from onceq.model.limits import ENDS_ASKED_S, LEFT_AHEAD
+from onceq.model.names import Kind, url_of
+from onceq.packet.acks import FinalAck, OrderAck
+
+TOO_LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+PROBE_MESSAGES = 64
+"""Sent at a time after a time-out, until anything is acknowledged (a window of MSMQ's)."""
+
+
+def held(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether nothing may leave: paused, disconnected by an operator, or locked (section 1.3)."""
+    return bool(outgoing.paused_s or desk.state.offline_s) or locked(desk, outgoing)
+
+
+def locked(desk: Desk, outgoing: Outgoing) -> bool:
+    """Whether this manager is hardened and the destination not reached over HTTP (Q-7)."""
+    return desk.settings.hardened and outgoing.name.protocol not in ("HTTP", "HTTPS")
+
+
+def stir(desk: Desk, outgoing: Outgoing) -> None:
+    """Let an outgoing queue move if it can: transmit, or connect."""
+    if held(desk, outgoing) or not outgoing.pending():
+        return
+    if outgoing.session:
+        desk.act(Ready(outgoing.session))
+    elif not outgoing.connecting and not outgoing.retry_us:
+        connect(desk, outgoing)
+
+
+def connect(desk: Desk, outgoing: Outgoing) -> None:
+    """Ask for a session, or use one that is there."""
+    if not may_connect(desk, outgoing):
+        outgoing.retry_us = desk.later_us(retry_s(desk, outgoing))
+        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        return
+    name = outgoing.name
+    where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
+    outgoing.tried(ConnectionStatus.IN_PROGRESS, desk.now.wall_s, where)
+    route = desk.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    if route is not None:
+        outgoing.connecting = True
+        desk.act(Connect(outgoing.number, "OS", route, bytes(16)))
+        return
+    if name.kind is Kind.PRIVATE:
+        for session in sorted(desk.sessions_of.get(name.guid, ())):
+            attach(desk, outgoing, desk.peers[session])
+            return
+        outgoing.connecting = True
+        desk.act(Connect(outgoing.number, "", "", name.guid))
+        return
+    if name.kind is Kind.PUBLIC:
+        _connect_public(desk, outgoing)
+        return
+    outgoing.connecting = True
+    url = url_of(name) if outgoing.over_http else ""
+    desk.act(Connect(outgoing.number, name.protocol, name.host, bytes(16), url))
+
+
+def _connect_public(desk: Desk, outgoing: Outgoing) -> None:
+    """To where the directory says that the queue is; nowhere before it says so (section 1.3)."""
+    computer = computer_of(desk, outgoing.name)
+    if computer is None:
+        return
+    for session in sorted(desk.sessions_of.get(computer.guid, ())):
+        bind(desk, outgoing, desk.peers[session])
+        attach(desk, outgoing, desk.peers[session])
+        return
+    outgoing.connecting = True
+    desk.act(Connect(outgoing.number, "OS", computer.name, bytes(16)))
+
+
+def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
+    """A session serves an outgoing queue from now on; what is unacknowledged goes out again.
+
+    Another session may have served it until now (both sides may connect at once): it does not any
+    more, so that one stream never goes over two sessions.
+    """
+    before = desk.peers.get(outgoing.session)
+    if before is not None:
+        before.outgoing.discard(outgoing.number)
+    outgoing.session = peer.session
+    outgoing.tried(ConnectionStatus.ESTABLISHED, desk.now.wall_s, peer.address)
+    if outgoing.name.protocol == "OS":
+        desk.names[peer.peer] = outgoing.name.host
+    outgoing.connecting = outgoing.closing = False
+    outgoing.retry_us = 0
+    outgoing.connected_s = desk.now.wall_s
+    outgoing.trouble.reason = ""
+    outgoing.trouble.attempts = 0
+    outgoing.rewind()
+    peer.outgoing.add(outgoing.number)
+    desk.act(Ready(peer.session))
+
+
+def lost(
+    desk: Desk,
+    outgoing: Outgoing,
+    reason: str,
+    *,
+    idle: bool = False,
+    status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
+) -> None:
+    """No session any more, or none came about: say why, and try again later (Q-9).
+
+    A session that was closed for idleness is no trouble: what waits for an order acknowledgment
+    goes on waiting until its time, and only then a new session is made (section 4.3).
+    """
+    outgoing.closing = False
+    nothing_leaves(desk, outgoing)
+    if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(desk, outgoing):
+        outgoing.session = 0
+        outgoing.connected_s = 0
+        outgoing.retry_us = outgoing.pace.due_us
+        # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
+        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        outgoing.rewind()
+        return
+    trouble = outgoing.trouble
+    if not trouble.reason:
+        trouble.since_s = desk.now.wall_s
+    trouble.reason, trouble.last_s = reason, desk.now.wall_s
+    trouble.attempts += 1
+    outgoing.tried(status, desk.now.wall_s, "", reason)
+    outgoing.session = 0
+    outgoing.connecting = False
+    outgoing.connected_s = 0
+    outgoing.pace.due_us = 0
+    outgoing.rewind()
+    if outgoing.wanting:
+        _attempt_over(desk, outgoing)
+    if outgoing.pending() and not held(desk, outgoing):
+        outgoing.retry_us = desk.later_us(retry_s(desk, outgoing))
+        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+
+
+def retry(desk: Desk, number: int) -> None:
+    """The connect timer of an outgoing queue rings."""
+    outgoing = desk.state.holders.get(number)
+    if not isinstance(outgoing, Outgoing) or not 0 < outgoing.retry_us <= desk.now.mono_us:
+        return
+    outgoing.retry_us = 0
+    if outgoing.pace.due_us:
+        outgoing.pace.due_us = 0
+        outgoing.pace.timeouts += 1
+    stir(desk, outgoing)
+
+
+def resend(desk: Desk, number: int) -> None:
+    """The resend timer of a stream rings: everything unacknowledged is to go out again (EOD-16).
+
+    How much of it the receiver has is not known; maybe all, and only acknowledgments were lost. So
+    the first few go alone, and what they are answered with says where to go on.
+    """
+    outgoing = desk.state.holders.get(number)
+    if not isinstance(outgoing, Outgoing):
+        return
+    pace = outgoing.pace
+    if not pace.due_us:
+        return
+    if not outgoing.session:
+        retry(desk, number)
+        return
+    if pace.due_us > desk.now.mono_us:
+        desk.timer(pace.due_us, Timer.RESEND, number)
+        return
+    pace.due_us = 0
+    if outgoing.unacknowledged == 0:
+        pace.timeouts = 0
+        return
+    pace.timeouts += 1
+    outgoing.sent = 0
+    start_clock(desk, outgoing)
+    stir(desk, outgoing)
+
+
+def start_clock(desk: Desk, outgoing: Outgoing) -> None:
+    """An order acknowledgment is due within the interval of the table (section 4.3)."""
+    pace = outgoing.pace
+    running = pace.due_us
+    pace.started_us = desk.now.mono_us
+    pace.due_us = desk.later_us(desk.settings.resend_wait_s(pace.timeouts))
+    if not running or pace.due_us < running:
+        desk.timer(pace.due_us, Timer.RESEND, outgoing.number)
+
+
+def await_ends(desk: Desk, outgoing: Outgoing, after_s: int = ENDS_ASKED_S) -> None:
+    """Ask in so many seconds of which acknowledged messages the end will be told, if not sooner."""
+    due, running = desk.later_us(after_s), outgoing.ends.due_us
+    if outgoing.ordered_lane.awaiting and not 0 < running <= due:
+        outgoing.ends.due_us = due
+        desk.timer(due, Timer.ENDS, outgoing.number)
+
+
+def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
+    """Up to where a stream may be transmitted before an order acknowledgment comes.
+
+    A receiver takes nothing behind a message that was lost, so whatever is sent meanwhile is sent
+    in vain; ``unacknowledged_messages_max`` says how much that may be.
+    """
+    lane = outgoing.ordered_lane
+    window = desk.settings.unacknowledged_messages_max
+    if outgoing.pace.timeouts:
+        window = min(window, PROBE_MESSAGES)
+    first = lane.first_available()
+    # The next stream makes the receiver leave this one (EOD-24): it waits until this has drained.
+    return min(first + window - 1, lane.next - 1, outgoing.stretch(first).end)
+
+
+def about_to_leave(desk: Desk, outgoing: Outgoing, lane: int, last: int) -> None:
+    """Messages up to a counter are about to be transmitted: see to it that this is known for ever.
+
+    The mark is durable before they leave. It runs ahead, so that few of them are needed, and what
+    it allowed in vain is taken back when the session ends. It does not run into a stream that waits
+    for this one to drain: of that, nothing leaves yet.
+    """
+    outgoing.transmitted[lane] = max(outgoing.transmitted.get(lane, 0), last)
+    if last > outgoing.left.get(lane, 0):
+        ahead = last + LEFT_AHEAD
+        if lane == TRANSACTIONAL_LANE:
+            ahead = min(ahead, outgoing.stretch(last).end)
+        desk.setup("left", number=outgoing.number, lanes=[[lane, ahead]])
+
+
+def nothing_leaves(desk: Desk, outgoing: Outgoing) -> None:
+    """Nothing is transmitted before ``about_to_leave`` says so: take back what was allowed in
+    vain. It is not waited for; lost, it makes doubts of some messages that never left."""
+    vain = [
+        [lane, min(outgoing.transmitted.get(lane, 0), counter)]
+        for lane, counter in outgoing.left.items()
+        if counter > outgoing.transmitted.get(lane, 0)
+    ]
+    if vain:
+        desk.setup("left", forced=False, number=outgoing.number, lanes=vain)
+
+
+def recall(desk: Desk, outgoing: Outgoing) -> None:
+    """After a restart: what earlier lives may have transmitted.
+
+    An outgoing queue of an earlier version has left no mark: all that it holds may have left.
+    """
+    for index, lane in outgoing.lanes.items():
+        left = outgoing.left.get(index, 0) if outgoing.left_known else lane.next - 1
+        outgoing.transmitted[index] = min(left, lane.next - 1)
+    if not outgoing.left_known:
+        lanes = [[index, lane.next - 1] for index, lane in outgoing.lanes.items()]
+        desk.setup("left", forced=False, number=outgoing.number, lanes=lanes)
+    nothing_leaves(desk, outgoing)
+
+
+# ---- acknowledgments ---------------------------------------------------------------------
+
+
+def delivered(build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int) -> None:
+    """A range that is not transactional has arrived: forget it, but for the copies that the
+    computer journal shall have (Q-12)."""
+    for w, start, size in outgoing.wants(lane).parts(first, count):
+        move = Move(Op.RELEASE, outgoing.number, lane, start, size)
+        if w is not None and w.flags & PUT_JOURNAL and journal_takes(build, move):
+            move.to = JOURNAL
+        build.move(move)
+
+
+def order_acked(desk: Desk, ack: OrderAck) -> None:
+    """The receiver says: everything of this stream up to this number is durable (EOD-10).
+
+    Stream and number must both match; an acknowledgment for a stream that was left, or for
+    messages that never were, changes nothing (D4, I9, I10). Another copy of this manager may have
+    sent more, of what waits here too or in a stream of an earlier life: then it counts as far as
+    this one has transmitted.
+    """
+    outgoing = desk.state.streams.get(ack.stream)
+    if outgoing is None or ack.number <= 0:
+        return
+    if outgoing.head.stream != ack.stream:
+        return
+    lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, desk.state.stamp) + 1
+    if end - 1 > outgoing.ever_sent:
+        if end > lane.next and not outgoing.of_earlier_life(desk.state.stamp):
+            return
+        end = outgoing.ever_sent + 1
+    head = outgoing.head
+    if head.base + ack.number > min(head.end, lane.next - 1):
+        undone_restores.note(desk, ack.acker, undone_restores.SENT)
+    if outgoing.last_ack == (ack.stream, ack.number):
+        outgoing.last_ack_count += 1
+        outgoing.last_ack_s = desk.now.wall_s
+    elif outgoing.last_ack < (ack.stream, ack.number):
+        outgoing.last_ack = (ack.stream, ack.number)
+        outgoing.last_ack_count = 1
+        outgoing.last_ack_s = desk.now.wall_s
+    build = ChangeBuilder(desk)
+    for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
+        release(build, outgoing, first, count)
+    if not build.change.moves:
+        return
+    build.record(forced=False)
+    await_ends(desk, outgoing)
+    outgoing.turned_away = None
+    pace = outgoing.pace
+    pace.timeouts = 0
+    outgoing.sent = max(outgoing.sent, end - 1)
+    if lane.available and outgoing.session:
+        start_clock(desk, outgoing)
+        if outgoing.sent < lane.next - 1:
+            stir(desk, outgoing)
+    else:
+        pace.due_us = 0
+
+
+def release(build: ChangeBuilder, outgoing: Outgoing, first: int, count: int) -> None:
+    """Forget a range, but for the messages whose end is wanted (EOD-11), and the copies that the
+    computer journal shall have where no end will be told (HTTP-13)."""
+    lane = TRANSACTIONAL_LANE
+    for w, start, size in outgoing.wants(lane).parts(first, count):
+        flags = w.flags if w is not None else 0
+        move = Move(
+            Op.AWAIT if flags & PUT_FINAL else Op.RELEASE, outgoing.number, lane, start, size
+        )
+        if move.op == Op.RELEASE and flags & PUT_JOURNAL and journal_takes(build, move):
+            move.to = JOURNAL
+        build.move(move)
+
+
+def final_acked(desk: Desk, ack: FinalAck) -> None:
+    """The receiver tells how one message ended (EOD-40)."""
+    outgoing = desk.state.streams.get(ack.stream)
+    if outgoing is None or ack.source != desk.identity.guid:
+        return
+    base = outgoing.base_of(ack.stream)
+    if base is None:
+        return
+    counter = base + ack.number
+    if outgoing.ordered_lane.state(counter) not in (AVAILABLE, AWAITING):
+        return
+    if outgoing.place_of(counter) != (ack.stream, ack.number):
+        return  # a number that another life has given in this stream
+    build = ChangeBuilder(desk)
+    move = Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class)
+    w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
+    if w is not None:
+        move.to = taker(build, w, move, ack.message_class, transactional=True)
+    build.move(move)
+    build.record()
+
+
+# ---- expiry ------------------------------------------------------------------------------
+
+
+def expire(desk: Desk, outgoing: Outgoing) -> None:
+    """Take out what has not reached its queue, or was not confirmed, in time (EOD-8, CNF-11)."""
+    build = ChangeBuilder(desk)
+    for index, lane in outgoing.lanes.items():
+        for first, count in lane.expired(desk.now.wall_s, (AVAILABLE, AWAITING)):
+            gave_up(build, outgoing, index, first, count, TOO_LATE)
+    build.record()
+    if build.change.moves:
+        settled_down(desk, outgoing)
+
+
+def settled_down(desk: Desk, outgoing: Outgoing) -> None:
+    """Some of its messages have ended here: see what there is left to wait for."""
+    if outgoing.unacknowledged == 0:
+        outgoing.pace.due_us = outgoing.pace.timeouts = 0
+    elif outgoing.session:
+        stir(desk, outgoing)
+
+
+def _attempt_over(desk: Desk, outgoing: Outgoing) -> None:
+    """The link is lost, or was not made: what was to be tried once has been tried (CNF-4)."""
+    build = ChangeBuilder(desk)
+    for index, wants in outgoing.wanting.items():
+        lane = outgoing.lanes[index]
+        for w in wants:
+            if w.flags & PUT_ONCE:
+                for first, count in lane.ranges(AVAILABLE, w.first, end=w.end):
+                    gave_up(build, outgoing, index, first, count, TOO_LATE)
+    build.record()

@@ -1,0 +1,47 @@
+"""Single messages are taken out of an outgoing queue by an operator.
+
+They end as those of a purge do (``core/ending/ending.py``): what never left is not delivered, what
+may have left is in doubt, and whoever asked to be told is told. The others go on; the next of the
+stream is linked to what went before.
+
+Upholds: I11, I12, I13.
+"""
+
+from __future__ import annotations
+
+from onceq.core.ending.ending import gave_up
+from onceq.core.inputs.inputs import Remove
+from onceq.core.receive.lookup import ordered
+from onceq.core.state.position_block import AVAILABLE, AWAITING
+from onceq.core.state.queues import Outgoing, lookup_id
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transfer.in_doubt import inquire
+from onceq.core.transfer.outgoing_queue import settled_down
+from onceq.errors import TransactionUsage
+from onceq.model.classes import MessageClass
+
+
+def take_out(desk: Desk, item: Remove, outgoing: Outgoing) -> None:
+    """End a range of what waits for another manager. Answer: how many messages that were."""
+    if item.transaction:
+        raise TransactionUsage(
+            f"{item.queue} is an outgoing queue: what is taken out of it is gone at once, in no "
+            "transaction"
+        )
+    build = ChangeBuilder(desk)
+    count = 0
+    for index, lane in ordered(outgoing):
+        base = lookup_id(index, 0)
+        low, high = max(item.first - base, 0), item.last - base + 1
+        if high <= 0:
+            continue
+        for state in (AVAILABLE, AWAITING):
+            for first, size in lane.ranges(state, low, end=high):
+                gave_up(build, outgoing, index, first, size, MessageClass.NACK_DELETED)
+                count += size
+    build.record()
+    if count:
+        settled_down(desk, outgoing)
+        inquire(desk, outgoing)
+    desk.answer(item.owner, item.request, count)

@@ -1,0 +1,150 @@
+"""Sessions with other managers, as far as the core cares: who is there, and what got across.
+
+The protocol of a session (windows, counts, timers) is ``wire/mqqb/session.py``; here it is only
+open, closed, or acknowledging. A session acknowledgment ends the wait of messages that are not
+transactional (express ones when received, recoverable ones when durable there); it never lets a
+transactional message be forgotten (section 4.1).
+
+Upholds: I10, I25 (two managers with one identity are noticed), I26.
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import CloseSession, Ready
+from onceq.core.ending.ending import gave_up
+from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
+from onceq.core.peers.duplicate_identity import heard, met
+from onceq.core.peers.trust import bind, pinned_to_another
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import Outgoing, Peer
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transfer.forward import FORWARD_LANE
+from onceq.core.transfer.in_doubt import inquire
+from onceq.core.transfer.outgoing_queue import attach, delivered, lost
+from onceq.core.transfer.stranded import question
+from onceq.core.transfer.untold import ask
+from onceq.model.classes import MessageClass
+
+
+def opened(desk: Desk, item: SessionOpened) -> None:
+    """A session is ready."""
+    outgoing = desk.state.holders.get(item.outgoing)
+    reason = _turned_away(desk, item)
+    if not reason and isinstance(outgoing, Outgoing):
+        reason = pinned_to_another(desk, outgoing, item.peer)
+    if reason:
+        desk.act(CloseSession(item.session, reason))
+        if isinstance(outgoing, Outgoing) and outgoing.connecting:
+            lost(desk, outgoing, reason)
+        return
+    peer = Peer(
+        item.session, item.peer, item.address, extended=item.extended, http=item.http,
+        life=item.life, stamp=item.stamp,
+    )  # fmt: skip
+    desk.peers[item.session] = peer
+    desk.sessions_of.setdefault(item.peer, set()).add(item.session)
+    met(desk, peer)
+    if isinstance(outgoing, Outgoing):
+        bind(desk, outgoing, peer)
+        attach(desk, outgoing, peer)
+    for waiting in desk.by_guid.get(item.peer, ()):
+        if not waiting.session and waiting is not outgoing:
+            attach(desk, waiting, peer)
+    for number in sorted(peer.outgoing):
+        served = desk.state.holders[number]
+        assert isinstance(served, Outgoing)
+        inquire(desk, served)
+        ask(desk, served)
+        if served.of_earlier_life(desk.state.stamp):
+            question(desk, served)
+    desk.act(Ready(item.session))
+
+
+def _turned_away(desk: Desk, item: SessionOpened) -> str:
+    """Why a session is closed as soon as it is there; "" if it is not."""
+    if item.peer == desk.identity.guid:
+        return "identity-clash: the peer claims our own identity"
+    if desk.state.offline_s:
+        return "this queue manager was disconnected by an operator"
+    if desk.settings.hardened and not item.http:
+        return "this queue manager is hardened: it talks over HTTP only"
+    return ""
+
+
+def closed(desk: Desk, item: SessionClosed) -> None:
+    """A session is over: what was under way on it goes out again on the next."""
+    peer = desk.peers.pop(item.session, None)
+    if peer is None:
+        return
+    sessions = desk.sessions_of[peer.peer]
+    sessions.discard(item.session)
+    if not sessions:
+        del desk.sessions_of[peer.peer]
+    for number in sorted(peer.outgoing):
+        outgoing = desk.state.holders.get(number)
+        if isinstance(outgoing, Outgoing) and outgoing.session == item.session:
+            lost(desk, outgoing, item.reason, idle=item.idle)
+            _ask_later(desk, outgoing)
+
+
+def connect_failed(desk: Desk, item: ConnectFailed) -> None:
+    """The destination cannot be reached now."""
+    outgoing = desk.state.holders.get(item.outgoing)
+    if isinstance(outgoing, Outgoing) and outgoing.connecting:
+        lost(desk, outgoing, item.reason, status=item.status)
+        _ask_later(desk, outgoing)
+
+
+def _ask_later(desk: Desk, outgoing: Outgoing) -> None:
+    """What was to be tried once has been tried, and may have arrived (CNF-4)."""
+    if not outgoing.inquiry_us:
+        inquire(desk, outgoing)
+
+
+def acked(desk: Desk, item: SessionAcked) -> None:
+    """The peer has got so many messages, and so many recoverable ones are durable there.
+
+    A refusal (over HTTP, 400) is the answer to the last of them alone: what was answered before it
+    has been delivered, whatever becomes of the others. It makes no acknowledgment message (Q-5,
+    HTTP-10).
+    """
+    peer = desk.peers.get(item.session)
+    if peer is None:
+        return
+    heard(desk, peer, item.messages)
+    build = ChangeBuilder(desk)
+    kept = []
+    released: dict[tuple[int, int], set[int]] = {}
+    for entry in peer.plain:
+        messages, recoverable, number, index, first, count = entry
+        by_messages = recoverable < 0
+        done = item.messages >= messages if by_messages else item.recoverable >= recoverable
+        if not done:
+            kept.append(entry)
+            continue
+        holder = desk.state.holders.get(number)
+        if not isinstance(holder, Outgoing):
+            continue
+        lane = holder.lane(index)
+        gone = released.setdefault((number, index), set())
+        for at, size in lane.ranges(AVAILABLE, first, end=first + count):
+            # What was transmitted twice on this session stands here twice (after a resume).
+            if item.refused and messages == item.messages:
+                reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
+                gave_up(build, holder, index, at, size, reason, answered=True)
+                if index == FORWARD_LANE:
+                    # Its sender hears nothing, and has it in doubt when its time is over.
+                    desk.notice("a message that was passed on was refused", holder.key,
+                                to=str(holder.name))  # fmt: skip
+            elif gone.isdisjoint(range(at, at + size)):
+                delivered(build, holder, index, at, size)
+            else:
+                for counter in range(at, at + size):
+                    if counter not in gone:
+                        delivered(build, holder, index, counter, 1)
+            gone.update(range(at, at + size))
+    if len(kept) != len(peer.plain):
+        peer.plain.clear()
+        peer.plain.extend(kept)
+    build.record(forced=False)

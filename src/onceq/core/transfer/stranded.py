@@ -1,0 +1,248 @@
+"""What waits in a stream that its receiver has left for a newer one of ours.
+
+It happens when another life of this manager went on with newer streams: in the time that a backup
+has taken back, or in a copy that runs beside this one. Nothing of the older stream is ever accepted
+any more; whether it was, the receiver knows. Between two onceq managers this is settled:
+
+1. The sender asks what became of the streams in which messages wait (an inquiry that says nothing
+   of what is gone, *live from* 0): when a session opens and the stream is of an earlier life, when
+   acknowledgments stay away, or when one names a stream that nobody here has begun.
+2. If the receiver has left them, the sender begins a new stream, the *fence*, durably, and asks
+   once more, announcing it. The receiver enters the fence: whatever is older is closed for ever.
+   And it gives what was never accepted of them to this fence, durably, so that two copies that both
+   have a message cannot both send it again: to another one it says that it does not know.
+3. What was accepted is released. What was not, goes on in the fence with new numbers, unless later
+   messages were accepted already: then it is not delivered, because order counts. What the receiver
+   has forgotten goes on too where the mark of this store says that it has never left; the rest is
+   in doubt. Dead letters of either kind are kept also where nobody asked for them: no application
+   could have foreseen this.
+
+Managers without the extension are not asked; their messages wait for their time.
+
+Upholds: I1, I4 (nothing is sent twice), I5, I7, I11, I25, I26.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from onceq.core.ending.dead_letters import taker
+from onceq.core.ending.ending import owes
+from onceq.core.peers import refusals, undone_restores
+from onceq.core.peers.duplicate_identity import STREAM, found_of, note, rise, strange
+from onceq.core.peers.lives import gave, next_stream
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Peer, Stretch
+from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transfer.outgoing_queue import await_ends, release, resend, stir
+from onceq.model.classes import MessageClass
+from onceq.model.identity import guid_text
+from onceq.model.limits import INQUIRY_STREAMS_MAX
+from onceq.model.names import Kind
+from onceq.packet.acks import OrderAck
+from onceq.packet.address import Address
+from onceq.packet.settle import STALE, Inquiry, Memory, TurnedAway, inquiry
+
+ASKED_MAX: Final = INQUIRY_STREAMS_MAX - 2
+"""Streams asked about at once: the fence and the stream that the receiver is in come beside."""
+
+NOT_DELIVERED = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+
+
+def address_of_queue(outgoing: Outgoing) -> Address:
+    """The queue as it stands in the packets of its streams."""
+    name = outgoing.name
+    if name.kind is Kind.DIRECT:
+        return Address(7, direct=name.direct)
+    return Address(3, number=name.number)
+
+
+def post(desk: Desk, peer: Peer, asked: Inquiry) -> None:
+    """Let an inquiry leave on a session."""
+    refusals.note(desk, peer, inquiry(
+        asked, own=desk.identity.guid, own_message=desk.passing_number(),
+        sent_time=desk.now.wall_s, destination_manager=peer.peer,
+    ))  # fmt: skip
+
+
+# ---- asking ---------------------------------------------------------------------------------
+
+
+def question(desk: Desk, outgoing: Outgoing) -> None:
+    """Ask the receiver about the streams in which messages wait, if it can be asked."""
+    peer = desk.peers.get(outgoing.session)
+    if peer is None or not peer.extended or not outgoing.unacknowledged:
+        return
+    fence = outgoing.fence if outgoing.fence > outgoing.head.stream else 0
+    ours = [s.stream for s in _waiting(outgoing) if not fence or s.stream < fence]
+    streams = tuple((s, 0) for s in ours if s not in outgoing.told)[:ASKED_MAX]
+    if fence:
+        streams += ((fence, 1),)
+    if streams:
+        post(desk, peer, Inquiry(address_of_queue(outgoing), streams))
+
+
+def ring(desk: Desk, number: int) -> None:
+    """The resend timer rings. Perhaps no acknowledgment will ever come: ask."""
+    outgoing = desk.state.holders.get(number)
+    if isinstance(outgoing, Outgoing):
+        before = outgoing.pace.timeouts
+        resend(desk, number)
+        if outgoing.pace.timeouts > before:
+            question(desk, outgoing)
+
+
+def acked_strangely(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> None:
+    """A stream is acknowledged that nobody here has begun: perhaps it took the place of ours."""
+    if strange(desk, peer, source, ack):
+        for number in sorted(peer.outgoing):
+            outgoing = desk.state.holders.get(number)
+            if isinstance(outgoing, Outgoing):
+                question(desk, outgoing)
+
+
+def turned(desk: Desk, peer: Peer, said: TurnedAway) -> None:
+    """The receiver of a stream says that it has left it."""
+    outgoing = desk.state.streams.get(said.stream)
+    if outgoing is not None and said.reason == STALE and outgoing.session == peer.session:
+        question(desk, outgoing)
+
+
+def _waiting(outgoing: Outgoing) -> list[Stretch]:
+    """The streams in which messages wait, the oldest first."""
+    lane = outgoing.ordered_lane
+    return [
+        s
+        for s in outgoing.stretches()
+        if s.stream and any(lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1, count_max=1))
+    ]
+
+
+# ---- what is answered -------------------------------------------------------------------------
+
+
+def learn(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
+    """The receiver has told what it knows of streams to one queue."""
+    outgoing = _asked(desk, peer, memories)
+    if outgoing is None:
+        return
+    here = max(memory.stream for memory in memories)
+    if here <= outgoing.head.stream:
+        outgoing.stranded_s = 0
+        return
+    if not outgoing.stranded_s:
+        outgoing.stranded_s = desk.now.wall_s
+        desk.notice(
+            "messages wait in a stream that their receiver has left", str(outgoing.name),
+            queue=str(outgoing.name), messages=outgoing.unacknowledged,
+            stream=f"{outgoing.head.stream:#018x}", receiver=guid_text(peer.peer),
+            receiver_is_in=f"{here:#018x}",
+        )  # fmt: skip
+    if not gave(desk, here) and undone_restores.is_of(desk, here):
+        undone_restores.note(desk, peer.peer, undone_restores.SENT)
+        rise(desk, here)
+    elif not gave(desk, here):
+        note(
+            desk, desk.identity.guid, STREAM, told_by=desk.name_of(peer.peer), at=peer.address,
+            stream=f"{here:#018x}",
+        )  # fmt: skip
+        rise(desk, here)
+    if here == outgoing.fence:
+        outgoing.told.update({m.stream: m for m in memories})
+        if all(s.stream in outgoing.told for s in _waiting(outgoing) if s.stream < here):
+            _resolve(desk, outgoing)
+        else:
+            question(desk, outgoing)
+    elif here > outgoing.fence:
+        _fence(desk, outgoing, here)
+
+
+def _asked(desk: Desk, peer: Peer, memories: list[Memory]) -> Outgoing | None:
+    """The outgoing queue that was asked about: its session, and nobody else, may tell."""
+    for memory in memories:
+        outgoing = desk.state.streams.get(memory.stream)
+        if outgoing is not None and outgoing.session == peer.session and outgoing.unacknowledged:
+            return outgoing
+    return None
+
+
+def _fence(desk: Desk, outgoing: Outgoing, here: int) -> None:
+    """Begin a stream that is newer than what the receiver is in, and announce it."""
+    change = Change(desk.now.wall_s)
+    fence = next_stream(desk, change)
+    if fence <= here:
+        return  # it would be too far in the future: what waits, waits for its time
+    desk.record(change)
+    desk.setup("fence", number=outgoing.number, stream=fence)
+    outgoing.told.clear()
+    question(desk, outgoing)
+
+
+def _resolve(desk: Desk, outgoing: Outgoing) -> None:
+    """It is known what became of everything older than the fence."""
+    fates = _fates(desk, outgoing)
+    last = max((first + count - 1 for first, count, came in fates if came), default=0)
+    moved = [(first, count) for first, count, came in fates if came is False and first > last]
+    if moved:
+        first, end = moved[0][0], sum(moved[-1])
+        # Before the others end: should the process end in between, they are asked for again.
+        desk.setup("moved-stream", number=outgoing.number, stream=outgoing.fence, first=first,
+                   last=end - 1)  # fmt: skip
+    else:
+        desk.setup("fence", number=outgoing.number, stream=0)
+    build = ChangeBuilder(desk)
+    for first, count, came in fates:
+        if came:
+            release(build, outgoing, first, count)
+        elif came is None:
+            _end(build, outgoing, first, count, IN_DOUBT)
+        elif first <= last:
+            _end(build, outgoing, first, count, NOT_DELIVERED)
+    build.record()
+    outgoing.told.clear()
+    outgoing.stranded_s = 0
+    outgoing.rewind()
+    await_ends(desk, outgoing)
+    outgoing.pace.due_us = outgoing.pace.timeouts = 0
+    stir(desk, outgoing)
+
+
+def _fates(desk: Desk, outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
+    """Ranges of what waits before the fence, and whether each was accepted (None: not known)."""
+    fates: list[tuple[int, int, bool | None]] = []
+    lane = outgoing.ordered_lane
+    # Where another life of this manager is about, the mark says nothing of what that one has sent.
+    alone = not found_of(desk, desk.identity.guid)
+    for s in _waiting(outgoing):
+        if s.stream >= outgoing.fence:
+            continue
+        memory = outgoing.told[s.stream]
+        for first, count in lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1):
+            for counter in range(first, first + count):
+                came = memory.arrived(counter - s.base)
+                if came is None and memory.closed and alone and counter > outgoing.ever_sent:
+                    came = False
+                if fates and fates[-1][2] is came and sum(fates[-1][:2]) == counter:
+                    fates[-1] = (fates[-1][0], fates[-1][1] + 1, came)
+                else:
+                    fates.append((counter, 1, came))
+    return fates
+
+
+def _end(
+    build: ChangeBuilder, outgoing: Outgoing, first: int, count: int, reason: MessageClass
+) -> None:
+    """A range ends here, and its dead letter is kept, whoever asked for it."""
+    lane = TRANSACTIONAL_LANE
+    for w, start, size in outgoing.wants(lane).parts(first, count):
+        part = Move(Op.END, outgoing.number, lane, start, size, reason)
+        if w is not None:
+            part.to = taker(build, w, part, reason, transactional=True)
+            if reason == NOT_DELIVERED and owes(w.flags, reason):
+                part.heirs = ((ACKS_OWED, 0, int(reason)),)
+        if part.to in (0, DOUBTS_KEPT):
+            part.to = DEAD_XACT
+        build.move(part)

@@ -1,0 +1,192 @@
+"""Transmitting: what one session is given to carry when it has room.
+
+Packets about doubts and order acknowledgments go first, then the messages of the outgoing queues
+that the session serves, each from where it was (``core/transfer/outgoing_queue.py`` says when it
+begins again). Only
+the previous number of a packet is written anew: the head carries 0, and the successor of a message
+that has gone the one before that (EOD-6, EOD-7).
+
+Upholds: I8 (true links), I24 (no more than there is room for).
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import Observed, Piece, Sight, Transmit
+from onceq.core.inputs.inputs import Room
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.positions import Lane
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Peer
+from onceq.core.step.step import Desk
+from onceq.core.transfer.outgoing_queue import about_to_leave, held, last_allowed, start_clock
+from onceq.packet.acks import order_ack
+
+
+class _Load:
+    """What goes into one Transmit."""
+
+    __slots__ = (
+        "before",
+        "bytes",
+        "count",
+        "messages",
+        "pieces",
+        "recoverable",
+        "relink",
+        "renumber",
+        "size",
+    )
+
+    def __init__(self, room: Room) -> None:
+        self.messages = room.messages
+        self.bytes = room.bytes
+        self.pieces: list[Piece] = []
+        self.relink: list[tuple[int, int]] = []
+        self.before: dict[tuple[int, int], int] = {}
+        self.renumber: list[tuple[int, int, int, int, int]] = []
+        self.count = self.recoverable = self.size = 0
+
+    def leaving(self, outgoing: Outgoing, lane: int) -> None:
+        """Note what had been transmitted of a lane before, should this never leave."""
+        last = outgoing.transmitted.get(lane, 0)
+        self.before.setdefault((outgoing.number, lane), last)
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self.messages or self.size >= self.bytes
+
+
+def room(desk: Desk, item: Room) -> None:
+    """A session can take more: order acknowledgments first, then what waits."""
+    peer = desk.peers.get(item.session)
+    if peer is None:
+        return
+    load = _Load(item)
+    _load_notes(peer, load)
+    _load_acks(desk, peer, load)
+    more = bool(peer.acks or peer.notes)
+    for number in sorted(peer.outgoing):
+        outgoing = desk.state.holders.get(number)
+        if not isinstance(outgoing, Outgoing) or held(desk, outgoing):
+            continue
+        for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
+            if lane not in outgoing.lanes:
+                continue
+            if load.full:
+                more = True
+                break
+            if lane == TRANSACTIONAL_LANE:
+                more |= _load_ordered(desk, outgoing, load)
+            else:
+                more |= _load_plain(desk, peer, outgoing, lane, load)
+    if load.count:
+        peer.messages += load.count
+        peer.recoverable += load.recoverable
+        desk.act(
+            Transmit(
+                item.session, tuple(load.pieces), load.count, load.recoverable,
+                tuple(load.relink), tuple(load.renumber), more,
+                tuple((*where, last) for where, last in load.before.items()),
+            )
+        )  # fmt: skip
+
+
+def _load_acks(desk: Desk, peer: Peer, load: _Load) -> None:
+    while peer.acks and not load.full:
+        key = next(iter(peer.acks))
+        del peer.acks[key]
+        progress = desk.state.progress.get(key)
+        if progress is None or not progress.last:
+            continue
+        packet = order_ack(
+            own=desk.identity.guid,
+            own_message=desk.passing_number(),
+            sent_time=desk.now.wall_s,
+            address=peer.address if progress.direct else "",
+            destination_manager=progress.source,
+            stream=progress.stream,
+            number=progress.last,
+        )
+        load.pieces.append(packet)
+        load.count += 1
+        load.size += len(packet)
+
+
+def _load_notes(peer: Peer, load: _Load) -> None:
+    while peer.notes and not load.full:
+        packet = peer.notes.popleft()
+        load.pieces.append(packet)
+        load.count += 1
+        load.size += len(packet)
+
+
+def _take(lane: Lane, start: int, load: _Load, *, last: int = 1 << 62) -> list[tuple[int, int]]:
+    count_max = min(load.messages - load.count, last - max(start, lane.cursor) + 1)
+    if count_max <= 0:
+        return []
+    return lane.take(count_max=count_max, bytes_max=max(load.bytes - load.size, 1), start=start)
+
+
+def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
+    """Transactional messages from where we are; whether more would follow."""
+    lane = outgoing.ordered_lane
+    if not lane.available:
+        return False
+    last = last_allowed(desk, outgoing)
+    for first, count in _take(lane, outgoing.sent + 1, load, last=last):
+        if first <= outgoing.moved_to:
+            place = (*outgoing.place_of(first), outgoing.previous_of(first))
+            load.renumber.append((load.size, count, *place))
+        elif lane.state(first - 1) != AVAILABLE:
+            load.relink.append((load.size, outgoing.previous_of(first)))
+        size = lane.size(first, count)
+        load.pieces += lane.extents(first, count)
+        load.count += count
+        load.recoverable += count
+        load.size += size
+        if desk.settings.history:
+            desk.act(
+                Observed(
+                    Sight.TRANSMITTED,
+                    str(outgoing.name),
+                    desk.identity.guid,
+                    *outgoing.place_of(first),
+                    count,
+                )
+            )
+        outgoing.sent = first + count - 1
+        load.leaving(outgoing, TRANSACTIONAL_LANE)
+        about_to_leave(desk, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
+        if not outgoing.pace.due_us:
+            start_clock(desk, outgoing)
+    return outgoing.sent < last
+
+
+def _load_plain(desk: Desk, peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool:
+    """Other messages of one priority; whether more would follow.
+
+    A range is noted as one, and ends as one. Where each message may end for itself (express ones,
+    and everything over HTTP, where each has its own answer) it is noted by itself.
+    """
+    lane = outgoing.lanes[index]
+    start = outgoing.plain_sent.get(index, 0) + 1
+    for first, count in _take(lane, start, load):
+        single = peer.http or lane.has_express(first, count)
+        for counter in range(first, first + count) if single else (first,):
+            part = 1 if single else count
+            express = lane.is_express(counter)
+            # Over HTTP the answer 200 means durable: there is one count, of answers.
+            counted = express or peer.http
+            load.pieces += lane.extents(counter, part)
+            load.count += part
+            load.recoverable += 0 if express else part
+            load.size += lane.size(counter, part)
+            peer.plain.append(
+                (
+                    peer.messages + load.count, -1 if counted else peer.recoverable +
+                    load.recoverable, outgoing.number, index, counter, part,
+                )
+            )  # fmt: skip
+        outgoing.plain_sent[index] = first + count - 1
+        if index in outgoing.wanting:
+            about_to_leave(desk, outgoing, index, first + count - 1)
+    return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0

@@ -1,0 +1,266 @@
+"""Messages that were acknowledged, and whose end is to be told: whether it ever will be.
+
+A sender that wants dead letters or journal copies keeps what was acknowledged until its receiver
+tells how it ended. Where one of the two was put back, nobody will: the receiver does not know the
+message any more, or it has told its end to a life of the sender that is undone. So the sender asks,
+when a session opens and every few hours, of which messages the end will be told. The receiver
+answers when every end that it has told was taken: those are still here that stand in a queue with
+the wish to be told of. What is not among them is in doubt from then on, with the reason; whoever
+asked to be told of its end is told that. Should the end be told after all (of copies that take
+turns, the other one goes on), it settles the doubt as any other (``core/transfer/in_doubt.py``).
+
+Managers without the extension are not asked; what they have acknowledged waits for its time.
+
+Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded answers), I26.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from onceq.core.ending.dead_letters import taker
+from onceq.core.ending.ending import ACK_LANE, order_queue_of
+from onceq.core.peers import undone_restores
+from onceq.core.peers.refusals import note
+from onceq.core.peers.trust import FORGED, disbelieve, serves
+from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Holder, Outgoing, Peer, Queue, Stretch
+from onceq.core.state.records import PUT_FINAL, Move, Op
+from onceq.core.state.report_requests import Wanting
+from onceq.core.state.state import ACKS_OWED, IN_DOUBT
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Desk
+from onceq.core.transfer.inquiry_answers import NOBODY_KNOWS
+from onceq.core.transfer.outgoing_queue import await_ends, connect, held
+from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
+from onceq.model.identity import guid_text
+from onceq.model.limits import ENDS_ASKED_S, INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
+from onceq.packet.settle import (
+    EndsAsked,
+    EndsOpen,
+    Memory,
+    StillOpen,
+    ends_asked,
+    ends_open,
+)
+
+AGAIN_S: Final = 60
+"""Seconds after which a question that was not answered is asked again; then twice as many."""
+ANSWERED_EVERY_US: Final = 1_000_000
+"""Whoever asks more often on one session is not answered: all queues are looked through for it."""
+_HERE: Final = (AVAILABLE, LOCKED, PURGING)
+
+Part = tuple[int, int]
+"""A range of numbers, both ends included."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Numbers of a stream that were asked about."""
+
+    first: int
+    last: int
+
+
+# ---- the sender -------------------------------------------------------------------------------
+
+
+def ask(desk: Desk, outgoing: Outgoing) -> None:
+    """Ask of which messages the end will be told, if any are waited for and somebody can say."""
+    ends, peer = outgoing.ends, desk.peers.get(outgoing.session)
+    if not outgoing.ordered_lane.awaiting:
+        return
+    if peer is not None and peer.extended and serves(desk, peer, outgoing, peer.peer):
+        entries = tuple(
+            (s.stream, max(first - s.base, ends.begin.get(s.stream, 0)), last - s.base)
+            for s, first, last in _awaited(outgoing)
+        )
+        for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
+            asked = EndsAsked(entries[at : at + INQUIRY_STREAMS_MAX])
+            note(desk, peer, ends_asked(
+                asked, own=desk.identity.guid, own_message=desk.passing_number(),
+                sent_time=desk.now.wall_s, destination_manager=peer.peer,
+            ))  # fmt: skip
+    await_ends(desk, outgoing, min(AGAIN_S << min(ends.asked, 16), ENDS_ASKED_S))
+    ends.asked += 1
+
+
+def ring(desk: Desk, number: int) -> None:
+    """It is time to ask, over a new session if need be."""
+    outgoing = desk.state.holders.get(number)
+    if not isinstance(outgoing, Outgoing) or not 0 < outgoing.ends.due_us <= desk.now.mono_us:
+        return
+    outgoing.ends.due_us = 0
+    if not outgoing.ordered_lane.awaiting:
+        outgoing.ends.asked = 0
+        return
+    idle = not (outgoing.session or outgoing.connecting or outgoing.retry_us)
+    if idle and not held(desk, outgoing):
+        connect(desk, outgoing)
+    ask(desk, outgoing)
+
+
+def _awaited(outgoing: Outgoing) -> list[tuple[Stretch, int, int]]:
+    """The streams of which ends are awaited, with the first and the last such position."""
+    found = []
+    for s in outgoing.stretches():
+        ranges = list(outgoing.ordered_lane.ranges(AWAITING, s.base + 1, end=s.end + 1))
+        if s.stream and ranges:
+            found.append((s, ranges[0][0], sum(ranges[-1]) - 1))
+    return found
+
+
+def hear(desk: Desk, peer: Peer, said: EndsOpen) -> None:
+    """The receiver has told of which messages the end will be told."""
+    for one in said.streams:
+        outgoing = desk.state.streams.get(one.memory.stream)
+        if outgoing is None:
+            continue
+        if not serves(desk, peer, outgoing, peer.peer):
+            disbelieve(desk, peer, FORGED, queue=str(outgoing.name))
+            continue
+        _untold(desk, peer, outgoing, one)
+        ends, stream = outgoing.ends, one.memory.stream
+        ends.asked = 0
+        ahead = {s.stream: last - s.base for s, _, last in _awaited(outgoing)}
+        if ahead.get(stream, 0) > one.last:
+            ends.begin[stream] = one.last + 1  # it had no room for more
+            await_ends(desk, outgoing, AGAIN_S)
+        else:
+            ends.begin.pop(stream, None)
+            if not ends.begin:
+                ends.due_us = 0
+            await_ends(desk, outgoing)
+
+
+def _untold(desk: Desk, peer: Peer, outgoing: Outgoing, one: StillOpen) -> None:
+    """End the wait for what nobody will tell the end of."""
+    build = ChangeBuilder(desk)
+    s = next(s for s in outgoing.stretches() if s.stream == one.memory.stream)
+    lane, count = outgoing.ordered_lane, 0
+    for first, last in _outside(one.open, one.first, one.last):
+        end = min(s.base + last, s.end) + 1
+        for start, size in lane.ranges(AWAITING, s.base + max(first, 1), end=end):
+            for counter in range(start, start + size):
+                if serves(desk, peer, outgoing, peer.peer, counter):
+                    why = TOLD_ALREADY if one.memory.arrived(counter - s.base) else FORGOTTEN_THERE
+                    _end(build, outgoing, counter, why)
+                    count += 1
+    if count:
+        build.record()
+        desk.notice(
+            "nobody will tell how acknowledged messages ended: they are in doubt",
+            str(outgoing.name), queue=str(outgoing.name), messages=count,
+            receiver=guid_text(peer.peer), stream=f"{s.stream:#018x}",
+        )  # fmt: skip
+
+
+def _end(build: ChangeBuilder, outgoing: Outgoing, counter: int, why: int) -> None:
+    outgoing.given_up += 1
+    outgoing.given_up_class, outgoing.given_up_s = why, build.desk.now.wall_s
+    move = Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, IN_DOUBT, note=why)
+    w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
+    if w is not None:
+        move.to = taker(build, w, move, IN_DOUBT, transactional=True)
+    # Its receiver would have told of its end, so what was asked for is not noted here, but in it.
+    move.heirs = ((ACKS_OWED, 0, int(IN_DOUBT)),)
+    build.move(move)
+
+
+def _outside(open: tuple[Part, ...], first: int, last: int) -> list[Part]:
+    """The parts of a range of numbers that no other one covers."""
+    found, at = [], first
+    for begin, end in sorted(open):
+        if begin > at:
+            found.append((at, min(begin - 1, last)))
+        at = max(at, end + 1)
+    if at <= last:
+        found.append((at, last))
+    return found
+
+
+# ---- the receiver -----------------------------------------------------------------------------
+
+
+def tell(desk: Desk, peer: Peer, asked: EndsAsked) -> None:
+    """Say of which messages the end will be told, unless some are on their way just now."""
+    if desk.now.mono_us < peer.ends_told_us or _under_way(desk, peer.peer):
+        return
+    peer.ends_told_us = desk.now.mono_us + ANSWERED_EVERY_US
+    parts: dict[int, list[Part]] = {stream: [] for stream, _, _ in asked.streams}
+    for holder in desk.state.holders.values():
+        if isinstance(holder, Queue) and holder.wanting:
+            _look(holder, peer.peer, parts)
+    told = tuple(
+        _answer(desk, peer, stream, _Asked(first, last), sorted(parts[stream]))
+        for stream, first, last in asked.streams
+    )
+    note(desk, peer, ends_open(
+        EndsOpen(told), own=desk.identity.guid, own_message=desk.passing_number(),
+        sent_time=desk.now.wall_s, destination_manager=peer.peer,
+    ))  # fmt: skip
+
+
+def _under_way(desk: Desk, guid: bytes) -> bool:
+    """Whether ends that were told to a manager have not been taken by it yet."""
+    outgoing = desk.state.outgoing_of(order_queue_of(guid).key())
+    lane = outgoing.lanes.get(ACK_LANE) if outgoing is not None else None
+    return lane is not None and lane.available > 0
+
+
+def _look(holder: Holder, source: bytes, parts: dict[int, list[Part]]) -> None:
+    """Add what a queue holds of these streams of a manager."""
+    for index, wants in holder.wanting.items():
+        lane = holder.lanes[index]
+        for w in wants:
+            if w.source == source and w.stream in parts and w.flags & PUT_FINAL:
+                for state in _HERE:
+                    for first, count in lane.ranges(state, w.first, end=w.end):
+                        parts[w.stream].append(_numbers(w, first, count))
+
+
+def _numbers(w: Wanting, first: int, count: int) -> Part:
+    number = w.number + first - w.first
+    return number, number + count - 1
+
+
+def _answer(desk: Desk, peer: Peer, stream: int, asked: _Asked, here: list[Part]) -> StillOpen:
+    """About one stream: a bounded number of ranges, and up to where they say it all."""
+    last, found = asked.last, list[Part]()
+    for first, end in here:
+        if end < asked.first or first > last:
+            continue
+        if found and first == found[-1][1] + 1:
+            found[-1] = (found[-1][0], end)
+        elif len(found) == PASSED_RANGES_MAX:
+            last = found[-1][1]
+            break
+        else:
+            found.append((first, end))
+    memory = _memory(desk, peer.peer, stream)
+    if _never_came(desk, peer.peer, stream, asked.last, memory) and undone_restores.is_of(
+        desk, stream
+    ):
+        undone_restores.note(desk, peer.peer, undone_restores.CAME)
+    return StillOpen(asked.first, last, memory, tuple(found))
+
+
+def _never_came(desk: Desk, source: bytes, stream: int, last: int, memory: Memory) -> bool:
+    """Whether what was acknowledged to a sender never came to this life of its receiver."""
+    if memory.since != NOBODY_KNOWS:
+        return last > memory.last
+    progress = desk.state.progress.items()
+    return all(stream > p.stream for (sender, _), p in progress if sender == source)
+
+
+def _memory(desk: Desk, source: bytes, stream: int) -> Memory:
+    """What is known of a stream, whichever queue it led to."""
+    state = desk.state
+    for (sender, _), progress in state.progress.items():
+        if sender == source and progress.stream == stream:
+            return state.memories.current(progress)
+    for (sender, _, number), memory in state.memories:
+        if sender == source and number == stream:
+            return replace(memory, closed=False)
+    return Memory(stream, NOBODY_KNOWS, 0, closed=False)
