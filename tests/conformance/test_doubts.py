@@ -228,8 +228,8 @@ def test_a_receiver_restored_from_a_backup_does_not_say_what_it_cannot_know(worl
     doubtful(world, 1, after=False)
     b = world["B"]
     assert b.engine is not None
-    desk = b.engine.manager._desk
-    desk.state.apply_setup(Setup("restored", {"at_s": 9, "taken_s": 5, "position": 0}))
+    step = b.engine.manager._step
+    step.state.apply_setup(Setup("restored", {"at_s": 9, "taken_s": 5, "position": 0}))
     world.mend("A", "B")
     world.run(60)
     assert set(dead(world["A"]).values()) == {IN_DOUBT}

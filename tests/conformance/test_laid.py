@@ -198,7 +198,7 @@ def test_a_branch_of_an_older_store_is_committed_all_the_same(
 ) -> None:
     a = world["A"]
     with monkeypatch.context() as patch:
-        patch.setattr(xa_branch, "lay", lambda desk, tx: ([], 0, 0))
+        patch.setattr(xa_branch, "store_packets", lambda step, tx: ([], 0, 0))
         assert a.promise(ONE, item(OUT, b"1", b"2"), item(OTHER, b"3")) is Vote.PREPARED
     a.crash()
     a.start()
@@ -215,9 +215,9 @@ def test_prepared_branches_need_no_memory_for_their_bodies(world: World) -> None
     (one, two) = a.look("branches")
     assert (one.bytes, two.bytes) == (10_000, 10_000)
     assert a.engine is not None
-    desk = a.engine.manager._desk
-    assert 10_000 < desk.open_bytes < 12_000, "of the one that leaves this manager"
+    step = a.engine.manager._step
+    assert 10_000 < step.open_bytes < 12_000, "of the one that leaves this manager"
     for xid in (ONE, TWO):
         a.rollback(xid)
-    assert desk.open_bytes == 0
-    assert not desk.promised
+    assert step.open_bytes == 0
+    assert not step.promised

@@ -240,20 +240,20 @@ def test_few_connections_are_tried_for_strangers(world: World) -> None:
 
 
 def test_a_manager_that_is_sent_to_is_no_stranger(world: World) -> None:
-    desk = manager(world)._desk
+    step = manager(world)._step
     a = world["A"].identity.guid
-    assert not strangers.known(desk, a)
+    assert not strangers.known(step, a)
     world["B"].once(r"DIRECT=OS:A\private$\none", b"x", journal=Journal.DEADLETTER)
     world.run(1)
-    assert strangers.known(desk, a)
+    assert strangers.known(step, a)
     comes(world, 1, TO_Q, b"x")
-    assert not strangers.known(desk, guid_of(1))
+    assert not strangers.known(step, guid_of(1))
     world.run(86_500)
     world["B"].look("status")
-    assert strangers.known(desk, guid_of(1)), "it has been here for a day"
-    assert not strangers.known(desk, guid_of(2))
+    assert strangers.known(step, guid_of(1)), "it has been here for a day"
+    assert not strangers.known(step, guid_of(2))
     world["B"].once(f"PRIVATE={guid_text(guid_of(2))}\\00000010", b"x")
-    assert strangers.known(desk, guid_of(2))
+    assert strangers.known(step, guid_of(2))
 
 
 def test_a_stranger_has_so_many_bytes_of_answers(world: World) -> None:

@@ -317,15 +317,15 @@ def test_commits_while_messages_leave_cost_no_sync_more(world: World) -> None:
     a = world["A"]
     marks: list[object] = []
     assert a.engine is not None
-    desk = a.engine.manager._desk
-    before = desk.setup
+    step = a.engine.manager._step
+    before = step.setup
 
     def setup(what: str, **more: Any) -> None:
         if what == "left":
             marks.append(more)
         before(what, **more)
 
-    desk.setup = setup  # type: ignore[method-assign, assignment]
+    step.setup = setup  # type: ignore[method-assign, assignment]
     for number in range(100):
         a.once(Q, b"%d" % number)
         world.run(0.1)
@@ -364,7 +364,7 @@ def test_a_manager_that_was_put_back_does_not_say_what_it_cannot_know(world: Wor
     engine = a.engine
     assert engine is not None
     restored = {"at_s": 2, "taken_s": 1, "position": 1}
-    note = engine.manager._wrapped(a.clock.read(), lambda desk: desk.setup("restored", **restored))
+    note = engine.manager._wrapped(a.clock.read(), lambda step: step.setup("restored", **restored))
     engine.settle([note])
     a.kill()
     a.start()

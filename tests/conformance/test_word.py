@@ -63,7 +63,7 @@ def waiting(world: World) -> int:
 def disbelieved(world: World, name: str = "A") -> int:
     engine = world[name].engine
     assert engine is not None
-    return sum(engine.manager._desk.disbelieved.values())
+    return sum(engine.manager._step.disbelieved.values())
 
 
 # ---- acknowledgments ---------------------------------------------------------------------------
@@ -275,8 +275,8 @@ def test_who_lies_is_told_of_once_an_hour(world: World) -> None:
     engine = world["A"].engine
     assert engine is not None
     told: list[Any] = []
-    original = engine.manager._desk.act
-    engine.manager._desk.act = lambda action: (told.append(action), original(action))[1]  # type: ignore[method-assign]
+    original = engine.manager._step.act
+    engine.manager._step.act = lambda action: (told.append(action), original(action))[1]  # type: ignore[method-assign]
     a = world["A"].identity.guid
     stranger = Foreign(world).call(world["A"])
     for _ in range(50):
@@ -491,7 +491,7 @@ def test_which_clocks_can_be_accepted(world: World, monkeypatch: pytest.MonkeyPa
         Foreign(world, guid).call(world["B"]).say(said, recoverable=1)
     engine = world["B"].engine
     assert engine is not None
-    assert len(engine.manager._desk.watch.refused_ahead) == REFUSED_AHEAD_MAX
+    assert len(engine.manager._step.watch.refused_ahead) == REFUSED_AHEAD_MAX
     with pytest.raises(InvalidParameter, match="256 queue managers are meant"):
         accept(world, guid_text(b"stranger%08d" % 1)[:8])
     with pytest.raises(InvalidParameter, match="say why"):

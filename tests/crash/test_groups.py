@@ -8,7 +8,7 @@ import pytest
 
 from onceq.core.inputs.xa import CommitGroup
 from onceq.core.state.group_table import Groups
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transaction import groups
 from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan, Torn
@@ -81,17 +81,17 @@ def test_the_log_is_cut_at_many_bytes_of_a_group() -> None:
 def _record_after_changes(patch: pytest.MonkeyPatch) -> None:
     """27 of a kind: what is to be done is written after it was done."""
 
-    def commit(desk: Desk, item: CommitGroup) -> None:
-        setup = desk.setup
+    def commit(step: Step, item: CommitGroup) -> None:
+        setup = step.setup
         late: list[Callable[[], None]] = []
-        desk.setup = lambda *a, **v: late.append(lambda: setup(*a, **v))  # type: ignore
+        step.setup = lambda *a, **v: late.append(lambda: setup(*a, **v))  # type: ignore
         try:
-            original(desk, item)
+            original(step, item)
         finally:
-            del desk.setup
+            del step.setup
         for work in late:
             work()
-            desk.state.groups.pending = []
+            step.state.groups.pending = []
 
     original = groups.commit
     patch.setattr(groups, "commit", commit)
@@ -100,8 +100,8 @@ def _record_after_changes(patch: pytest.MonkeyPatch) -> None:
 def _not_finished(patch: pytest.MonkeyPatch) -> None:
     """Recovery leaves a group as the cut has left it."""
 
-    def finish(desk: Desk) -> None:
-        desk.state.groups.pending = []
+    def finish(step: Step) -> None:
+        step.state.groups.pending = []
 
     patch.setattr(groups, "finish", finish)
 
@@ -118,9 +118,9 @@ def _version_forgotten_by_checkpoints(patch: pytest.MonkeyPatch) -> None:
 def _any_order(patch: pytest.MonkeyPatch) -> None:
     """Recovery takes up what is left from the end."""
 
-    def finish(desk: Desk) -> None:
-        desk.state.groups.pending.reverse()
-        original(desk)
+    def finish(step: Step) -> None:
+        step.state.groups.pending.reverse()
+        original(step)
 
     original = groups.finish
     patch.setattr(groups, "finish", finish)

@@ -42,7 +42,7 @@ def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.Mo
     a = World("A")["A"]
     a.create("q")
     assert a.engine is not None
-    refused = a.engine.manager._desk.refused  # its size cannot be seen from outside
+    refused = a.engine.manager._step.refused  # its size cannot be seen from outside
     a.begin()
 
     def begin(number: int) -> None:

@@ -104,11 +104,11 @@ class World:
         """The application goes; nothing of it may stay open."""
         self.api.connection_lost()
         self.pump()
-        desk = self.manager._desk
-        assert not desk.transactions
-        assert not desk.handles
-        assert not desk.waiting
-        assert desk.open_bytes == 0
+        step = self.manager._step
+        assert not step.transactions
+        assert not step.handles
+        assert not step.waiting
+        assert step.open_bytes == 0
         self.check()
 
 
@@ -311,7 +311,7 @@ def test_any_values_are_answered_once_and_leave_the_manager_whole(asked: list[An
         world.ask(code, head, *data)
         expected[world.number] += 1
         assert not world.transport.closed, "a request of right types never ends the connection"
-    waiting = {request for _, request in world.manager._desk.waiting}
+    waiting = {request for _, request in world.manager._step.waiting}
     for request in waiting:
         world.ask(Code.CANCEL, frames.Number(request))
         expected[world.number] += 1

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from onceq.core.state.group_table import Groups
-from onceq.core.step.step import Desk, Transaction
+from onceq.core.step.step import Step, Transaction
 from onceq.core.transaction import groups
 from onceq.core.transaction.second_phase import undo_promised
 from tests.planted.mistakes import Mistake
@@ -24,11 +24,11 @@ def written_twice(patch: pytest.MonkeyPatch) -> None:
 def by_half(patch: pytest.MonkeyPatch) -> None:
     """The last of several branches is left out, and nobody hears of it."""
 
-    def carry_out(desk: Desk, promised: Sequence[Transaction]) -> int:
+    def carry_out(step: Step, promised: Sequence[Transaction]) -> int:
         if len(promised) > 1:
-            undo_promised(desk, promised[-1])
+            undo_promised(step, promised[-1])
             promised = promised[:-1]
-        return original(desk, promised)
+        return original(step, promised)
 
     original = groups._carry_out
     patch.setattr(groups, "_carry_out", carry_out)

@@ -32,12 +32,12 @@ from onceq.core import manager
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments, dead_letters, ending
 from onceq.core.inputs.single_messages import MoveMessage, Reject
-from onceq.core.manager import _RINGS, Manager
+from onceq.core.manager import _TIMERS, Manager
 from onceq.core.receive import move_message, poison
-from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, State
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Timer
+from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import unit_of_work, xa_branch
 from onceq.core.transfer import arrival, outgoing_queue
 from onceq.core.transfer.filter import Judgment, Verdict, judge
@@ -108,7 +108,7 @@ def never_synced(patch: pytest.MonkeyPatch) -> None:
 def message_and_progress_apart(patch: pytest.MonkeyPatch) -> None:
     """4: progress in one record, the message in the next, and a sync for each."""
 
-    def record(self: Desk, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True) -> None:
         if change.advances and change.puts:
             original(self, Change(change.wall_s, advances=change.advances), forced=forced)
             change.advances = []
@@ -124,8 +124,8 @@ def message_and_progress_apart(patch: pytest.MonkeyPatch) -> None:
             for action in decision.actions:
                 self._perform[type(action)](action)
 
-    original = Desk.record
-    patch.setattr(Desk, "record", record)
+    original = Step.record
+    patch.setattr(Step, "record", record)
     patch.setattr(Engine, "settle", settle)
 
 
@@ -145,12 +145,12 @@ def acks_by_number(patch: pytest.MonkeyPatch) -> None:
     """8: an order acknowledgment counts whatever stream it names."""
     known: dict[tuple[bytes, int], int] = {}
 
-    def order_acked(desk: Desk, ack: OrderAck) -> None:
-        for stream, holder in desk.state.streams.items():
-            known[desk.identity.guid, stream] = holder.number
-        holder = desk.state.holders.get(known.get((desk.identity.guid, ack.stream), 0))
+    def order_acked(step: Step, ack: OrderAck) -> None:
+        for stream, holder in step.state.streams.items():
+            known[step.identity.guid, stream] = holder.number
+        holder = step.state.holders.get(known.get((step.identity.guid, ack.stream), 0))
         current = getattr(holder, "stream", ack.stream)
-        original(desk, replace(ack, stream=current))
+        original(step, replace(ack, stream=current))
 
     original = outgoing_queue.order_acked
     patch.setattr(arrival, "order_acked", order_acked)
@@ -207,7 +207,7 @@ def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
         before = len(build.change.moves)
         original(build, *where)
         for move in build.change.moves[before:]:
-            move.heirs = ((ACKS_OWED, 0, MessageClass.NACK_REACH_QUEUE_TIMEOUT),)
+            move.copies_to = ((ACKS_OWED, 0, MessageClass.NACK_REACH_QUEUE_TIMEOUT),)
 
     original = ending._in_doubt
     patch.setattr(ending, "_in_doubt", in_doubt)
@@ -216,7 +216,7 @@ def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
 def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Nothing is copied to the journal of a queue when several messages are received at once."""
 
-    def copy(build: ChangeBuilder, queue: Any, move: Move) -> Any:
+    def copy(build: ChangeBuilder, queue: Any, move: RangeChange) -> Any:
         return original(build, queue, move) if move.count == 1 else ()
 
     original = dead_letters.journal_copy
@@ -225,14 +225,14 @@ def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def own_grave_ignored(patch: pytest.MonkeyPatch) -> None:
     """The dead-letter queue that a sender names is not looked at."""
-    patch.setattr(dead_letters, "own_or_system", lambda desk, number, size, **more: DEAD_XACT)
+    patch.setattr(dead_letters, "own_or_system", lambda step, number, size, **more: DEAD_XACT)
 
 
 def rejected_is_received(patch: pytest.MonkeyPatch) -> None:
     """A rejection is forgotten before the commit."""
 
-    def reject(desk: Desk, item: Any) -> None:
-        desk.answer(item.owner, item.request, None)
+    def reject(step: Step, item: Any) -> None:
+        step.answer(item.owner, item.request, None)
 
     original = Manager.__init__
 
@@ -246,11 +246,11 @@ def rejected_is_received(patch: pytest.MonkeyPatch) -> None:
 def moved_for_nothing(patch: pytest.MonkeyPatch) -> None:
     """What a transaction moves to a subqueue is received instead."""
 
-    def move(desk: Desk, item: Any) -> None:
+    def move(step: Step, item: Any) -> None:
         if item.transaction:
-            desk.answer(item.owner, item.request, 0)
+            step.answer(item.owner, item.request, 0)
         else:
-            original(desk, item)
+            original(step, item)
 
     original = move_message.move
     made_before = Manager.__init__
@@ -265,8 +265,8 @@ def moved_for_nothing(patch: pytest.MonkeyPatch) -> None:
 def poison_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A message that failed too often is dropped instead of moved aside."""
 
-    def shift(desk: Desk, queue: Any, index: int, counter: int, sub: str) -> Move:
-        return Move(Op.RELEASE, queue.number, index, counter, 1)
+    def shift(step: Step, queue: Any, index: int, counter: int, sub: str) -> RangeChange:
+        return RangeChange(Op.RELEASE, queue.number, index, counter, 1)
 
     patch.setattr(poison, "_shift", shift)
 
@@ -285,7 +285,7 @@ def list_cut_short(patch: pytest.MonkeyPatch) -> None:
 def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
     """13: a commit makes one record for each destination."""
 
-    def record(self: Desk, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True) -> None:
         if change.outcome is not None and len(change.puts) > 1:
             rest = change.puts
             for put in rest[:-1]:
@@ -295,8 +295,8 @@ def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
             change.puts = rest[-1:]
         original(self, change, forced=forced)
 
-    original = Desk.record
-    patch.setattr(Desk, "record", record)
+    original = Step.record
+    patch.setattr(Step, "record", record)
 
 
 def backwards(patch: pytest.MonkeyPatch) -> None:
@@ -312,7 +312,7 @@ def backwards(patch: pytest.MonkeyPatch) -> None:
 def given_back_uncounted(patch: pytest.MonkeyPatch) -> None:
     """15, a kin of it: what is given back does not count as an abort."""
 
-    def unlock(self: State, holder: Any, move: Move, lane: Any) -> None:
+    def unlock(self: State, holder: Any, move: RangeChange, lane: Any) -> None:
         original(self, holder, replace(move, op=Op.RETURN), lane)
 
     original = State._unlock
@@ -322,11 +322,11 @@ def given_back_uncounted(patch: pytest.MonkeyPatch) -> None:
 def locks_forgotten(patch: pytest.MonkeyPatch) -> None:
     """15, another: a commit does not remove what it received."""
 
-    def commit(desk: Desk, item: Any) -> None:
-        tx = desk.transactions.get((item.owner, item.transaction))
+    def commit(step: Step, item: Any) -> None:
+        tx = step.transactions.get((item.owner, item.transaction))
         if tx is not None:
             del tx.receives[1:]
-        original(desk, item)
+        original(step, item)
 
     original = unit_of_work.commit
     patch.setattr(unit_of_work, "commit", commit)
@@ -349,12 +349,12 @@ def sync_tried_again(patch: pytest.MonkeyPatch) -> None:
 def outcome_forgotten(patch: pytest.MonkeyPatch) -> None:
     """I3a: the outcome of a commit is not on record."""
 
-    def record(self: Desk, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True) -> None:
         change.outcome = None
         original(self, change, forced=forced)
 
-    original = Desk.record
-    patch.setattr(Desk, "record", record)
+    original = Step.record
+    patch.setattr(Step, "record", record)
 
 
 def quiet_workload(patch: pytest.MonkeyPatch) -> None:
@@ -389,17 +389,17 @@ def named(violation: str) -> str:
 
 def forgotten_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A transaction in which nothing happens keeps what it holds."""
-    patch.setattr("onceq.core.manager._RINGS", {**_RINGS, Timer.IDLE: lambda desk, nobody: None})
+    patch.setattr("onceq.core.manager._TIMERS", {**_TIMERS, Timer.IDLE: lambda step, nobody: None})
 
 
 def promises_forgotten(patch: pytest.MonkeyPatch) -> None:
     """21: a prepared branch is rolled back at a restart."""
     restart = manager.restart
 
-    def forgetful(desk: Desk, *more: Any) -> None:
-        for branch in list(desk.state.branches):
-            desk.state.branches.drop(branch)
-        restart(desk, *more)
+    def forgetful(step: Step, *more: Any) -> None:
+        for branch in list(step.state.branches):
+            step.state.branches.drop(branch)
+        restart(step, *more)
 
     patch.setattr(manager, "restart", forgetful)
 
@@ -408,9 +408,9 @@ def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
     """21: what a prepared branch has received is free again after a restart."""
     restore = xa_branch.restore
 
-    def loose(desk: Desk) -> None:
-        restore(desk)
-        for tx in desk.branches.values():
+    def loose(step: Step) -> None:
+        restore(step)
+        for tx in step.branches.values():
             tx.receives = []
 
     patch.setattr(xa_branch, "restore", loose)

@@ -13,7 +13,7 @@ import pytest
 
 from onceq.core.state.branch_table import Branches
 from onceq.core.state.records import Change
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transaction import unit_of_work
 from onceq.errors import InDoubt, OnceqError
 from onceq.model.branch import Decision, Vote
@@ -143,12 +143,12 @@ def decisions_left_out(patch: pytest.MonkeyPatch) -> None:
 def branch_committed_in_passing(patch: pytest.MonkeyPatch) -> None:
     """The commit of a branch is answered before it is durable."""
 
-    def record(self: Desk, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True) -> None:
         ends = change.marks is not None and change.marks.branch
         original(self, change, forced=forced and not ends)
 
-    original = Desk.record
-    patch.setattr(Desk, "record", record)
+    original = Step.record
+    patch.setattr(Step, "record", record)
 
 
 SHARED_MISTAKES: dict[str, Mistake] = {

@@ -244,6 +244,6 @@ def _at_source(queue: str, journal: int, reason: int, quiet: bool) -> frozenset[
     state = core.manager.state
     (far,) = state.outgoing.values()
     ack = FinalAck(b"B" * 16, reason, far.stream, 1, 0, IDENTITY.guid, 1)
-    outgoing_queue.final_acked(core.manager._desk, ack)
+    outgoing_queue.final_acked(core.manager._step, ack)
     held = {"dead at source": DEAD_XACT, "journal at source": JOURNAL}
     return frozenset(what for what, number in held.items() if len(state.holders[number]))

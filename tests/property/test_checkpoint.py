@@ -255,7 +255,7 @@ def setup(node: Node, what: str, **values: Any) -> None:
     engine = node.engine
     assert engine is not None
     engine.settle(
-        [engine.manager._wrapped(node.clock.read(), lambda desk: desk.setup(what, **values))]
+        [engine.manager._wrapped(node.clock.read(), lambda step: step.setup(what, **values))]
     )
 
 

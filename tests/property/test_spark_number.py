@@ -98,7 +98,7 @@ class Sender:
                 rank = self.rng.choice((*range(len(streams)), len(streams) - 1))
                 number = self.rng.choice((last, last, last + 1, self.rng.randint(1, last)))
                 ack = OrderAck(b"B" * 16, streams[rank], number)
-                outgoing_queue.order_acked(self.core.manager._desk, ack)
+                outgoing_queue.order_acked(self.core.manager._step, ack)
                 told.append((queue, rank, number))
         return told
 

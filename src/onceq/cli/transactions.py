@@ -1,4 +1,4 @@
-"""``onceq tx``: the desk for transactions that are open, prepared or in doubt, on both sides.
+"""``onceq tx``: transactions that are open, prepared or in doubt, on both sides.
 
 What is prepared here waits for a coordinator; what is prepared in a database waits for this
 manager. Each line says what is known of the decision and what can safely be done. To decide by

@@ -96,11 +96,11 @@ from onceq.core.receive import (
 from onceq.core.restart import restart
 from onceq.core.state import snapshot
 from onceq.core.state.live_bytes import Live
-from onceq.core.state.queues import Outgoing, Queue
-from onceq.core.state.records import Change, Moved
+from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
 from onceq.core.state.state import DOUBTS_KEPT, Identity, State
-from onceq.core.step.step import Desk, Timer
+from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import abandoned_branches, groups, idle_timeout, unit_of_work, xa_branch
 from onceq.core.transfer import (
     arrival,
@@ -136,28 +136,28 @@ class Manager:
             addresses: Further names and addresses under which this computer is known.
             routes: GUID of a manager to the computer name of the one that passes messages on.
         """
-        self._desk = Desk(identity, settings, addresses, routes or {})
+        self._step = Step(identity, settings, addresses, routes or {})
         self._rules = _rules()
 
     @property
     def identity(self) -> Identity:
         """Who this is."""
-        return self._desk.identity
+        return self._step.identity
 
     @property
     def life(self) -> tuple[bytes, int]:
         """Identifier and stamp of the present life, to be told to other managers."""
-        return self._desk.state.lives.id, self._desk.state.stamp
+        return self._step.state.lives.id, self._step.state.stamp
 
     @property
     def position(self) -> int:
         """Where the next record's frame will begin."""
-        return self._desk.position
+        return self._step.position
 
     @property
     def state(self) -> State:
         """The durable state, to be looked at only."""
-        return self._desk.state
+        return self._step.state
 
     # ---- life ---------------------------------------------------------------------------
 
@@ -182,14 +182,14 @@ class Manager:
         Raises:
             DamagedRecord: The records do not fit together.
         """
-        desk = self._desk
-        replay(desk.state, checkpoint, records)
-        desk.position = position
-        return self._wrapped(now, lambda desk: restart(desk, entropy, made_ns))
+        step = self._step
+        replay(step.state, checkpoint, records)
+        step.position = position
+        return self._wrapped(now, lambda step: restart(step, entropy, made_ns))
 
     def snapshot(self) -> list[Buffer]:
         """The durable state, for a checkpoint that covers every record before ``position``."""
-        return snapshot.snapshot(self._desk.state)
+        return snapshot.snapshot(self._step.state)
 
     # ---- steps --------------------------------------------------------------------------
 
@@ -198,24 +198,24 @@ class Manager:
 
         A request that is refused is answered with its error; nothing else happens then.
         """
-        desk = self._desk
-        desk.now = now
-        decision = desk.decision = Decision()
+        step = self._step
+        step.now = now
+        decision = step.decision = Decision()
         try:
-            self._rules[type(item)](desk, item)
+            self._rules[type(item)](step, item)
         except OnceqError as error:
-            desk.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
-        if desk.touched:
-            _tell_news(desk)
-        if desk.emptied:
-            subqueues.tidy(desk)
+            step.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
+        if step.touched:
+            _tell_news(step)
+        if step.emptied:
+            subqueues.tidy(step)
         return decision
 
-    def _wrapped(self, now: Now, work: Callable[[Desk], None]) -> Decision:
-        desk = self._desk
-        desk.now = now
-        decision = desk.decision = Decision()
-        work(desk)
+    def _wrapped(self, now: Now, work: Callable[[Step], None]) -> Decision:
+        step = self._step
+        step.now = now
+        decision = step.decision = Decision()
+        work(step)
         return decision
 
     def next_timer(self) -> int | None:
@@ -223,33 +223,33 @@ class Manager:
 
         May be early: what a timer was for can be over by then.
         """
-        desk = self._desk
-        soonest = desk.timers[0][0] if desk.timers else None
-        expiry = desk.state.next_expiry
+        step = self._step
+        soonest = step.timers[0][0] if step.timers else None
+        expiry = step.state.next_expiry
         if expiry != NEVER_S:
-            wall = max(expiry * SECOND_US - desk.now.wall_us, 0)
-            at = desk.now.mono_us + wall
+            wall = max(expiry * SECOND_US - step.now.wall_us, 0)
+            at = step.now.mono_us + wall
             soonest = at if soonest is None else min(soonest, at)
         return soonest
 
     def acquainted(self) -> set[bytes]:
         """The managers (by GUID) that messages came from, and those that messages go to."""
-        sources = {source for source, _ in self._desk.state.progress}
-        return sources.union(self._desk.by_guid)
+        sources = {source for source, _ in self._step.state.progress}
+        return sources.union(self._step.by_guid)
 
     def owed(self, bytes_max: int) -> Live | None:
         """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
-        return acknowledgments.owed(self._desk, bytes_max)
+        return acknowledgments.owed(self._step, bytes_max)
 
     def foresee(self, item: Receive) -> tuple[Extent, ...]:
         """Where the messages lie that a receive would get now; changes nothing."""
-        return receive.foresee(self._desk, item)
+        return receive.foresee(self._step, item)
 
     # ---- space --------------------------------------------------------------------------
 
     def live_bytes(self, base: int, end: int) -> int:
         """Bytes of messages that are needed in that part of the log (never too few)."""
-        return self._desk.state.space.live_bytes(base, end)
+        return self._step.state.space.live_bytes(base, end)
 
     def live(self, base: int, end: int) -> bool:
         """Whether any message is needed in that part of the log."""
@@ -262,11 +262,11 @@ class Manager:
         """Messages to be moved so that this part of the log can go; a bounded search for them,
         which goes on at ``after``."""
         return sparse_segments.search(
-            self._desk.state, base, end, bytes_max, after=after, positions_max=positions_max
+            self._step.state, base, end, bytes_max, after=after, positions_max=positions_max
         )
 
 
-def _rules() -> dict[type[Any], Callable[[Desk, Any], None]]:
+def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
     """The rule for each input."""
     return {
         Abort: unit_of_work.abort,
@@ -328,76 +328,76 @@ def _rules() -> dict[type[Any], Callable[[Desk, Any], None]]:
     }
 
 
-def _remove(desk: Desk, item: Remove) -> None:
+def _remove(step: Step, item: Remove) -> None:
     """Single messages are received without their bytes, or taken out of what waits to leave."""
-    holder = find_source(desk, item.queue)
-    if isinstance(holder, Outgoing):
-        remove_outgoing.take_out(desk, item, holder)
+    holder = find_source(step, item.queue)
+    if isinstance(holder, OutgoingQueue):
+        remove_outgoing.take_out(step, item, holder)
     else:
         assert isinstance(holder, Queue)
-        receive.remove(desk, item, holder)
+        receive.remove(step, item, holder)
 
 
-def _tell_news(desk: Desk) -> None:
+def _tell_news(step: Step) -> None:
     """What came in or became available goes on: to waiting readers, or out."""
-    while desk.touched:
-        number, _ = desk.touched.popitem()
-        holder = desk.state.holders.get(number)
-        if isinstance(holder, Outgoing):
-            outgoing_queue.stir(desk, holder)
+    while step.touched:
+        number, _ = step.touched.popitem()
+        holder = step.state.holders.get(number)
+        if isinstance(holder, OutgoingQueue):
+            outgoing_queue.start_if_possible(step, holder)
         elif isinstance(holder, Queue):
-            receive.serve_waiting(desk, holder)
+            receive.serve_waiting(step, holder)
 
 
-def _tick(desk: Desk, item: Tick) -> None:
+def _tick(step: Step, item: Tick) -> None:
     """Whatever time has come for."""
-    timers = desk.timers
-    now_us = desk.now.mono_us
+    timers = step.timers
+    now_us = step.now.mono_us
     while timers and timers[0][0] <= now_us:
         _, what, whom = heappop(timers)
-        _RINGS[what](desk, whom)
-    if desk.state.next_expiry <= desk.now.wall_s:
-        _expire(desk)
-    desk.state.outcomes.forget(desk.now.wall_s, desk.settings.outcome_age_s)
+        _TIMERS[what](step, whom)
+    if step.state.next_expiry <= step.now.wall_s:
+        _expire(step)
+    step.state.outcomes.forget(step.now.wall_s, step.settings.outcome_age_s)
 
 
-def _expire(desk: Desk) -> None:
+def _expire(step: Step) -> None:
     """End every message whose time is over."""
-    for holder in list(desk.state.holders.values()):
-        if any(lane.next_expiry <= desk.now.wall_s for lane in holder.lanes.values()):
-            if isinstance(holder, Outgoing):
-                outgoing_queue.expire(desk, holder)
-                in_doubt.inquire(desk, holder)
+    for holder in list(step.state.holders.values()):
+        if any(lane.next_expiry <= step.now.wall_s for lane in holder.lanes.values()):
+            if isinstance(holder, OutgoingQueue):
+                outgoing_queue.expire(step, holder)
+                in_doubt.inquire(step, holder)
             elif holder.number == DOUBTS_KEPT:
-                in_doubt.give_up(desk)
+                in_doubt.give_up(step)
             elif isinstance(holder, Queue):
-                receive.expire(desk, holder)
-    desk.state.next_expiry = min(
-        (lane.next_expiry for _, _, lane in desk.state.all_lanes()), default=NEVER_S
+                receive.expire(step, holder)
+    step.state.next_expiry = min(
+        (lane.next_expiry for _, _, lane in step.state.all_lanes()), default=NEVER_S
     )
 
 
-_RINGS: dict[Timer, Callable[[Desk, Any], None]] = {
+_TIMERS: dict[Timer, Callable[[Step, Any], None]] = {
     Timer.RECEIVE: receive.timed_out,
     Timer.ORDER_ACK: order_acknowledgments.ack_due,
-    Timer.RESEND: stranded.ring,
+    Timer.RESEND: stranded.on_timer,
     Timer.CONNECT: outgoing_queue.retry,
-    Timer.INQUIRE: in_doubt.ring,
-    Timer.RETRY: poison.ring,
-    Timer.IDLE: idle_timeout.look,
-    Timer.UNDECIDED: abandoned_branches.look,
-    Timer.ENDS: untold.ring,
+    Timer.INQUIRE: in_doubt.on_timer,
+    Timer.RETRY: poison.on_timer,
+    Timer.IDLE: idle_timeout.on_timer,
+    Timer.UNDECIDED: abandoned_branches.on_timer,
+    Timer.ENDS: untold.on_timer,
 }
 
 
-def _space(desk: Desk, item: Space) -> None:
-    desk.space_low = item.low
+def _space(step: Step, item: Space) -> None:
+    step.space_low = item.low
 
 
-def _relocate(desk: Desk, item: Relocate) -> None:
+def _relocate(step: Step, item: Relocate) -> None:
     """Write messages again at the log's end, so that their old segment can go."""
-    if item.holder not in desk.state.holders:
+    if item.holder not in step.state.holders:
         return
-    change = Change(desk.now.wall_s)
-    change.moved.append(Moved(item.holder, item.lane, array("Q", item.counters), item.packets))
-    desk.record(change, forced=True)
+    change = Change(step.now.wall_s)
+    change.moved.append(Relocated(item.holder, item.lane, array("Q", item.counters), item.packets))
+    step.record(change, forced=True)

@@ -17,9 +17,9 @@ from onceq.core.peers import lives
 from onceq.core.receive import poison, subqueues
 from onceq.core.state.position_block import CHUNK, LOCKED, PURGING
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import Move, Op
+from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transaction import groups, xa_branch
 from onceq.core.transfer import arrival, in_doubt, outgoing_queue
 from onceq.model.classes import MessageClass
@@ -28,25 +28,25 @@ COUNTERS_SKIPPED = 1 << 20
 """Places of a queue passed over at a restart: more than can have been given since a sync."""
 
 
-def restart(desk: Desk, entropy: bytes, made_ns: int) -> None:
+def restart(step: Step, entropy: bytes, made_ns: int) -> None:
     """Begin a life: what the last one had not finished is undone, or goes on."""
-    lives.begin(desk, entropy, made_ns)
-    build = ChangeBuilder(desk)
+    lives.begin(step, entropy, made_ns)
+    build = ChangeBuilder(step)
     gone: set[tuple[int, int, int]] = set()
-    for holder, index, lane in desk.state.all_lanes():
+    for holder, index, lane in step.state.all_lanes():
         for first, count in lane.express_ranges():
             gone.update((holder.number, index, at) for at in range(first, first + count))
-            build.move(Move(Op.RELEASE, holder.number, index, first, count))
-    xa_branch.restore(desk)
+            build.move(RangeChange(Op.RELEASE, holder.number, index, first, count))
+    xa_branch.restore(step)
     gone |= {
         (held.holder, held.lane, at)
-        for tx in desk.branches.values()
+        for tx in step.branches.values()
         for held in tx.receives
         for at in range(held.first, held.first + held.count)
     }
     locked = [
         (state, holder.number, index, at)
-        for holder, index, lane in desk.state.all_lanes()
+        for holder, index, lane in step.state.all_lanes()
         for state in (LOCKED, PURGING)
         for first, count in lane.ranges(state, 0)
         for at in range(first, first + count)
@@ -54,36 +54,36 @@ def restart(desk: Desk, entropy: bytes, made_ns: int) -> None:
     ]
     for state, number, index, at in locked:
         if state == LOCKED:
-            build.move(Move(Op.UNLOCK, number, index, at, 1))
+            build.move(RangeChange(Op.UNLOCK, number, index, at, 1))
         else:
             # Purged while it was locked: now that it is undone, it ends (X-19).
-            move = Move(Op.END, number, index, at, 1)
+            move = RangeChange(Op.END, number, index, at, 1)
             ended(build, move, MessageClass.NACK_QUEUE_PURGED)
     build.record()
-    _skip_unrecorded(desk)
-    groups.finish(desk)
-    restore.tell(desk)
-    desk.touched.clear()
-    index_by_guid(desk)
-    poison.sift_all(desk)
-    desk.emptied.update(dict.fromkeys(desk.state.subqueues))
-    subqueues.tidy(desk)
-    for waiting in desk.state.outgoing.values():
-        outgoing_queue.recall(desk, waiting)
-        outgoing_queue.stir(desk, waiting)
-        in_doubt.inquire(desk, waiting)
-        outgoing_queue.await_ends(desk, waiting)
-    arrival.meet_routers(desk)
+    _skip_unrecorded(step)
+    groups.finish(step)
+    restore.tell(step)
+    step.touched.clear()
+    index_by_guid(step)
+    poison.sift_all(step)
+    step.emptied.update(dict.fromkeys(step.state.subqueues))
+    subqueues.tidy(step)
+    for waiting in step.state.outgoing.values():
+        outgoing_queue.recall(step, waiting)
+        outgoing_queue.start_if_possible(step, waiting)
+        in_doubt.inquire(step, waiting)
+        outgoing_queue.await_ends(step, waiting)
+    arrival.meet_routers(step)
 
 
-def _skip_unrecorded(desk: Desk) -> None:
+def _skip_unrecorded(step: Step) -> None:
     """Express messages may have been given places that no record tells of; they must not be given
     again (I18)."""
-    state = desk.state
+    state = step.state
     lanes = [
         [holder.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
         for holder, index, lane in state.all_lanes()
         if isinstance(holder, Queue) and not holder.properties.transactional and lane.next > 1
     ]
     if lanes:
-        desk.setup("skip", lanes=lanes)
+        step.setup("skip", lanes=lanes)

@@ -21,15 +21,15 @@ from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.identity import Identity
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.positions import Lane
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_JOURNAL,
     Change,
-    Move,
     Op,
     Put,
+    RangeChange,
     Setup,
     decode,
 )
@@ -136,7 +136,7 @@ class Projector:
             except (AssertionError, KeyError, IndexError) as error:
                 raise DamagedRecord(f"the record at {position} does not fit: {error!r}") from error
 
-    def heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
+    def heads(self, holder: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
         """Of messages that stand in a lane now; their packets are read from the log.
 
         Of a message whose bytes are damaged only its size is known.
@@ -149,7 +149,7 @@ class Projector:
                 return together([self.heads(holder, lane, at, 1) for at in rest])
             return unread(holder.lane(lane).size(first, 1))
 
-    def _heads(self, holder: Holder, lane: int, first: int, count: int) -> Heads | Cut:
+    def _heads(self, holder: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
         lane_of = holder.lane(lane)
         sizes = lane_of.lengths(first, count)
         if sum(sizes) > LARGE_BYTES * count:
@@ -167,13 +167,13 @@ class Projector:
             at += take
         return parts[0] if len(parts) == 1 else together(parts)
 
-    def _bytes(self, lane: Lane, first: int, count: int) -> Buffer:
+    def _bytes(self, lane: Positions, first: int, count: int) -> Buffer:
         extents = lane.extents(first, count)
         if len(extents) == 1:
             return self.read(extents[0].address, extents[0].size)
         return b"".join(self.read(extent.address, extent.size) for extent in extents)
 
-    def _large(self, lane: Lane, first: int, sizes: array[int]) -> Cut:
+    def _large(self, lane: Positions, first: int, sizes: array[int]) -> Cut:
         """Of packets that are better not read as a whole."""
         found = Cut([], list(sizes))
         for counter, size in enumerate(sizes, first):
@@ -186,9 +186,9 @@ class Projector:
         return found
 
 
-def kind_of(holder: Holder) -> str:
+def kind_of(holder: AnyQueue) -> str:
     """What a row calls it; "" for what nobody needs to know of."""
-    if isinstance(holder, Outgoing):
+    if isinstance(holder, OutgoingQueue):
         return "outgoing"
     if holder.number in (DEAD_XACT, DEAD_LETTER):
         return "dead-letter"
@@ -197,9 +197,9 @@ def kind_of(holder: Holder) -> str:
     return "" if holder.number in (ACKS_OWED, DOUBTS_KEPT, DAMAGED) else "queue"
 
 
-def name_of(holder: Holder) -> str:
+def name_of(holder: AnyQueue) -> str:
     """Its path name, or the format name of an outgoing queue."""
-    if isinstance(holder, Outgoing):
+    if isinstance(holder, OutgoingQueue):
         return str(holder.name)
     assert isinstance(holder, Queue)
     name = f"private$\\{holder.title}" if holder.properties.private else holder.title
@@ -249,7 +249,7 @@ class _Told:
         self._rows.add(event)
         self._ordinal += size
 
-    def _place(self, holder: Holder, lane: int, first: int) -> Place:
+    def _place(self, holder: AnyQueue, lane: int, first: int) -> Place:
         return Place(holder.number, lane, first, kind_of(holder), name_of(holder))
 
     # ---- what comes in ------------------------------------------------------------------
@@ -283,7 +283,7 @@ class _Told:
             wants = (bool(put.flags & PUT_DEADLETTER), bool(put.flags & PUT_JOURNAL))
             self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
 
-    def _unseen(self, put: Put, holder: Holder, at: Place, heads: Heads | Cut) -> None:
+    def _unseen(self, put: Put, holder: AnyQueue, at: Place, heads: Heads | Cut) -> None:
         """Of a put all of whose packets are damaged: the record knows where they came from."""
         if put.reason:
             at.kind = "dead-letter"
@@ -315,7 +315,7 @@ class _Told:
 
     # ---- what goes ------------------------------------------------------------------------
 
-    def _move(self, move: Move) -> None:
+    def _move(self, move: RangeChange) -> None:
         holder = self._state.holders[move.holder]
         if move.op in (Op.LOCK, Op.RETURN) or not kind_of(holder):
             self._heirs(move, None)
@@ -332,7 +332,7 @@ class _Told:
         if move.op != Op.SHIFT:
             self._heirs(move, holder)
 
-    def _parts(self, holder: Holder, move: Move) -> Iterator[tuple[int, int]]:
+    def _parts(self, holder: AnyQueue, move: RangeChange) -> Iterator[tuple[int, int]]:
         """The ranges that it concerns: a purge takes out only what nobody holds."""
         if move.op == Op.SHIFT:
             return iter(())
@@ -348,10 +348,10 @@ class _Told:
             )
         )
 
-    def _heirs(self, move: Move, holder: Holder | None) -> None:
+    def _heirs(self, move: RangeChange, holder: AnyQueue | None) -> None:
         """Who takes the packets over: dead-letter queues and journals."""
         takers = [(move.to, move.to_lane, move.reason)] if move.to else []
-        for number, lane, reason in (*takers, *move.heirs):
+        for number, lane, reason in (*takers, *move.copies_to):
             target = self._state.holders[number]
             place = self._place(target, lane, self._takes(target, lane, move.count))
             if holder is None or not place.kind:
@@ -364,7 +364,7 @@ class _Told:
                 place.kind = "dead-letter"
                 self._add("dead-lettered", place, heads, origin=origin, kind=reason)
 
-    def _takes(self, target: Holder, lane: int, count: int) -> int:
+    def _takes(self, target: AnyQueue, lane: int, count: int) -> int:
         """Counter of the first of so many that a lane takes over next."""
         key = (target.number, lane)
         first = self._next.get(key)
@@ -403,7 +403,7 @@ class _Told:
         for put in self._change.puts:
             if put.reason:
                 classes[:] = put.reason
-            if not isinstance(self._state.holders[put.holder], Outgoing):
+            if not isinstance(self._state.holders[put.holder], OutgoingQueue):
                 continue
             if put.lane == TRANSACTIONAL_LANE:
                 continue
@@ -419,10 +419,10 @@ class _Told:
         )  # fmt: skip
 
 
-def _what(holder: Holder, move: Move) -> tuple[str, int | None]:
+def _what(holder: AnyQueue, move: RangeChange) -> tuple[str, int | None]:
     """The event that a move is, and its class."""
     reason = move.reason
-    if isinstance(holder, Outgoing):
+    if isinstance(holder, OutgoingQueue):
         if move.op in (Op.RELEASE, Op.AWAIT):
             return ("acknowledged" if move.lane == TRANSACTIONAL_LANE else "released"), None
         if not reason & 0x8000:

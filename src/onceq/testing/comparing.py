@@ -19,20 +19,20 @@ from functools import cache
 from typing import Any, Final, cast
 
 from onceq.core.state.live_bytes import Space
-from onceq.core.state.position_block import Chunk
-from onceq.core.state.positions import Lane
-from onceq.core.state.queues import Outgoing, Progress, Queue
-from onceq.core.state.report_requests import Wants
+from onceq.core.state.position_block import PositionBlock
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import OutgoingQueue, Progress, Queue
+from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.state import State
 
 FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
     State: frozenset({"next_expiry"}),
-    Lane: frozenset({"next_expiry", "cursor", "head"}),
-    Chunk: frozenset({"next_expiry", "reach_known", "rising"}),
+    Positions: frozenset({"next_expiry", "cursor", "head"}),
+    PositionBlock: frozenset({"next_expiry", "reach_known", "rising"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
     Queue: frozenset({"handles", "shown", "turns", "waiting"}),
-    Outgoing: frozenset({
+    OutgoingQueue: frozenset({
         "closing", "connected_s", "connecting", "ends", "given_up", "given_up_class", "given_up_s",
         "history", "inquiries", "inquiry_us",
         "last_ack", "last_ack_count", "last_ack_s", "pace", "plain_sent", "retry_us", "sent",
@@ -99,7 +99,7 @@ class _Form:
             return sorted(value, key=repr)
         if isinstance(value, Space):
             return {repr(base): live for base, live in value.dump() if live}
-        if isinstance(value, list | tuple | Wants):
+        if isinstance(value, list | tuple | ReportRequests):
             return self._items(value, path)
         if issubclass(kind, Mapping):
             return self._mapping(value, path)
@@ -131,7 +131,7 @@ class _Form:
         if "lanes" in form:
             # A lane is made when somebody looks at it; one that was never used is none.
             form["lanes"] = {k: v for k, v in form["lanes"].items() if v["next"] > 1}
-        if isinstance(value, Chunk):
+        if isinstance(value, PositionBlock):
             form["express"] = form["express"] or None
         return form
 

@@ -136,7 +136,7 @@ class Restores:
                 lane for part in queue.subs.values() for lane in part.lanes.values()
             )]  # fmt: skip
             for lane in lanes:
-                for chunk in lane.chunks():
+                for chunk in lane.blocks():
                     for address, length, state in zip(
                         chunk.addresses, chunk.lengths, chunk.states, strict=True
                     ):

@@ -62,7 +62,7 @@ class Rot:
             {
                 (address, length)
                 for holder, _, lane in state.all_lanes()
-                for chunk in lane.chunks()
+                for chunk in lane.blocks()
                 for address, length, known in zip(
                     chunk.addresses, chunk.lengths, chunk.states, strict=True
                 )

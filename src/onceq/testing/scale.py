@@ -131,7 +131,7 @@ def _with_derived(scale: Scale) -> dict[str, int]:
 def looked(reached: marks.Marks, scale: Scale, manager: Manager) -> None:
     """A process ends: which borders it has reached."""
     state = manager.state
-    chunks = max((len(lane.chunks()) for _, _, lane in state.all_lanes()), default=0)
+    chunks = max((len(lane.blocks()) for _, _, lane in state.all_lanes()), default=0)
     reached[marks.CHUNKS] += chunks > 1
     reached[marks.MANY_CHUNKS] += chunks > MANY_CHUNKS
     reached[marks.IDS_FULL] += len(state.seen) >= scale.DUPLICATE_IDS_MAX

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from onceq.core.inputs.inputs import SendItem, SessionOpened
 from onceq.core.manager import Manager
 from onceq.core.state.position_block import REMOVED
-from onceq.core.state.queues import Holder
+from onceq.core.state.queues import AnyQueue
 from onceq.model.message import Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.decode import decode
@@ -82,13 +82,13 @@ class Siblings:
         world.ledger.copied(of, twin.index)
         world.marks[marks.SHARED_WAITS] += bool(self.shared)
 
-    def _messages(self, node: Node, holder: Holder, *, ends: bool) -> Iterator[Key]:
+    def _messages(self, node: Node, holder: AnyQueue, *, ends: bool) -> Iterator[Key]:
         """Messages of the books that a queue has; what says that one has ended only with
         ``ends``."""
         assert node.engine is not None
         store, messages = node.engine.store, self.world.ledger.messages
         for lane in holder.lanes.values():
-            for chunk in lane.chunks():
+            for chunk in lane.blocks():
                 for address, length, state in zip(
                     chunk.addresses, chunk.lengths, chunk.states, strict=True
                 ):
@@ -133,7 +133,7 @@ class Siblings:
                 self.left.update(self._messages(node, outgoing, ends=False))
         if self.beside.twin is None or node in self.beside.pair:
             return
-        known = self.beside.twin.guid in manager._desk.watch.clashes
+        known = self.beside.twin.guid in manager._step.watch.clashes
         if self.has_met_both(node):
             self.world.marks[marks.MET_BOTH] += 1
             if not known:
@@ -179,7 +179,7 @@ class Siblings:
         hearers = [self.world.nodes[place.node] for place in self._reachable()]
         for node in (*hearers, *(pair if hearers else ())):
             assert node.engine is not None
-            if pair[0].guid not in node.engine.manager._desk.watch.clashes:
+            if pair[0].guid not in node.engine.manager._step.watch.clashes:
                 self.world.wrong(
                     f"I25: both copies have spoken to everybody, and {node.name} does not know"
                 )

@@ -97,7 +97,7 @@ def a_lost_hold_ends_well(patch: pytest.MonkeyPatch) -> None:
 
 def a_copy_sends_too(patch: pytest.MonkeyPatch) -> None:
     """Under a new identity what waited is sent beside the original."""
-    patch.setattr(restore, "_set_aside", lambda desk: 0)
+    patch.setattr(restore, "_set_aside", lambda step: 0)
 
 
 def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_is_named(patch: pytest.MonkeyPatch) -> None:
     """The operator is not told who knows of what a restore has undone."""
-    patch.setattr(undone_restores, "note", lambda desk, guid, what: None)
+    patch.setattr(undone_restores, "note", lambda step, guid, what: None)
 
 
 PLANTED = (

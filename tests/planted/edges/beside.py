@@ -8,9 +8,9 @@ import pytest
 
 from onceq.core.peers import duplicate_identity, lives, trust
 from onceq.core.peers.lives import gave
-from onceq.core.state.queues import Outgoing, Peer
+from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.state.state import State
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer import arrival, outgoing_queue, sessions, stranded
 from onceq.packet.acks import OrderAck
 from onceq.testing import beside as worlds
@@ -34,9 +34,9 @@ def _beside(plant: Plant, *, clones: float = 0.5) -> Plant:
 
 
 def _same_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
-        state = desk.state
-        desk.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
+    def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
+        state = step.state
+        step.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
                    message=state.next_message, made_ns=made_ns)  # fmt: skip
 
     monkeypatch.setattr(lives, "begin", begin)
@@ -50,7 +50,7 @@ def _same_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("met", "heard"):
+    for name in ("met", "without_quiet_queues"):
         monkeypatch.setattr(sessions, name, lambda *what: None)
 
 
@@ -58,9 +58,9 @@ def _not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of a manager's own identity is not kept."""
     note = duplicate_identity.note
 
-    def of_others(desk: Desk, guid: bytes, what: str, **values: object) -> None:
-        if guid != desk.identity.guid:
-            note(desk, guid, what, **values)
+    def of_others(step: Step, guid: bytes, what: str, **values: object) -> None:
+        if guid != step.identity.guid:
+            note(step, guid, what, **values)
 
     for module in (duplicate_identity, stranded):
         monkeypatch.setattr(module, "note", of_others)
@@ -68,20 +68,20 @@ def _not_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody begins a stream that is newer than the other copy's."""
-    monkeypatch.setattr(stranded, "_fence", lambda desk, outgoing_queue, here: None)
+    monkeypatch.setattr(stranded, "_fence", lambda step, outgoing_queue, here: None)
 
 
 def _impossible(monkeypatch: pytest.MonkeyPatch) -> None:
     """What only another copy has sent is never acknowledged to this one."""
     believes = trust.believes_order_ack
 
-    def narrow(desk: Desk, peer: Peer, ack: OrderAck) -> bool:
-        out = desk.state.streams.get(ack.stream)
+    def narrow(step: Step, peer: Peer, ack: OrderAck) -> bool:
+        out = step.state.streams.get(ack.stream)
         if out is not None and out.head.stream == ack.stream:
-            beyond = out.reach(ack.number, desk.state.stamp) > out.ever_sent
-            if beyond and not out.of_earlier_life(desk.state.stamp):
+            beyond = out.reach(ack.number, step.state.stamp) > out.ever_sent
+            if beyond and not out.of_earlier_life(step.state.stamp):
                 return False
-        return believes(desk, peer, ack)
+        return believes(step, peer, ack)
 
     monkeypatch.setattr(arrival, "believes_order_ack", narrow)
 
@@ -89,12 +89,12 @@ def _impossible(monkeypatch: pytest.MonkeyPatch) -> None:
 def _hearsay(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is acknowledged of another life's stream lets the messages of this one go."""
 
-    def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
+    def strange(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> bool:
         for number in sorted(peer.outgoing):
-            served = desk.state.holders.get(number)
-            if isinstance(served, Outgoing) and not gave(desk, ack.stream):
+            served = step.state.holders.get(number)
+            if isinstance(served, OutgoingQueue) and not gave(step, ack.stream):
                 own = OrderAck(ack.acker, served.head.stream, ack.number)
-                outgoing_queue.order_acked(desk, own)
+                outgoing_queue.order_acked(step, own)
         return False
 
     monkeypatch.setattr(stranded, "strange", strange)

@@ -12,7 +12,7 @@ from onceq.core.inputs.inputs import Access, OpenQueue, Receive, Share
 from onceq.core.receive import handles, move_message, receive
 from onceq.core.send import send
 from onceq.core.state.queues import Queue
-from onceq.core.step import step as desk_module
+from onceq.core.step import step as step_module
 from onceq.core.transaction import unit_of_work
 from onceq.core.transfer import arrival, outgoing_queue
 from onceq.model.classes import MessageClass
@@ -32,10 +32,10 @@ def _sharing_is_among_ones_own(patch: pytest.MonkeyPatch) -> None:
     """Who has a queue for himself keeps himself out, and nobody else."""
     before = handles._open_to_receive
 
-    def opened(desk: Any, item: OpenQueue) -> Any:
-        if all(held.owner == item.owner for held in desk.handles.values()):
-            return before(desk, item)
-        return before(desk, replace(item, access=Access.PEEK, share=Share.DENY_NONE))
+    def opened(step: Any, item: OpenQueue) -> Any:
+        if all(held.owner == item.owner for held in step.handles.values()):
+            return before(step, item)
+        return before(step, replace(item, access=Access.PEEK, share=Share.DENY_NONE))
 
     patch.setattr(handles, "_open_to_receive", opened)
 
@@ -44,10 +44,10 @@ def _what_is_named_may_be_looked_at(patch: pytest.MonkeyPatch) -> None:
     """A transaction refuses to peek in order, and shows what is asked for by its identifier."""
     before = receive._checked
 
-    def checked(desk: Any, item: Receive) -> Any:
+    def checked(step: Any, item: Receive) -> Any:
         if item.peek and item.lookup:
             item = replace(item, transaction=0)
-        return before(desk, item)
+        return before(step, item)
 
     patch.setattr(receive, "_checked", checked)
 
@@ -56,9 +56,9 @@ def _refused_sends_leave_their_lifetimes(patch: pytest.MonkeyPatch) -> None:
     """The lifetimes of a transaction are those of its first send, whether it went well or not."""
     before = send.prepared_all
 
-    def prepared_all(desk: Any, items: Any, tx: Any) -> Any:
+    def prepared_all(step: Any, items: Any, tx: Any) -> Any:
         try:
-            return before(desk, items, tx)
+            return before(step, items, tx)
         finally:
             if tx is not None and tx.lifetimes is None:
                 p = items[0].properties
@@ -82,10 +82,10 @@ def _progress_waits_as_before(patch: pytest.MonkeyPatch) -> None:
     """After an acknowledgment the table begins anew, and the wait that runs goes on."""
     before = outgoing_queue.order_acked
 
-    def order_acked(desk: Any, ack: Any) -> None:
-        queue = desk.state.streams.get(ack.stream)
+    def order_acked(step: Any, ack: Any) -> None:
+        queue = step.state.streams.get(ack.stream)
         due_us = queue.pace.due_us if queue is not None else 0
-        before(desk, ack)
+        before(step, ack)
         if queue is not None and queue.pace.due_us:
             queue.pace.due_us = due_us
 
@@ -96,10 +96,10 @@ def _doomed_keeps_what_it_received(patch: pytest.MonkeyPatch) -> None:
     """A transaction of which a send was refused sends nothing, and gives nothing back."""
     before = unit_of_work.undo
 
-    def undo(desk: Any, tx: Any) -> None:
+    def undo(step: Any, tx: Any) -> None:
         if tx.doomed is not None:
             tx.receives.clear()
-        before(desk, tx)
+        before(step, tx)
 
     patch.setattr(unit_of_work, "undo", undo)
 
@@ -118,9 +118,9 @@ def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
     """An empty subqueue goes when the first of those who have it open closes it."""
     before = unit_of_work.close_handle
 
-    def close_handle(desk: Any, number: int) -> None:
-        queue = desk.state.holders.get(desk.handles[number].queue)
-        before(desk, number)
+    def close_handle(step: Any, number: int) -> None:
+        queue = step.state.holders.get(step.handles[number].queue)
+        before(step, number)
         if isinstance(queue, Queue) and queue.parent is not None:
             queue.handles.clear()
 
@@ -153,8 +153,8 @@ def _a_stream_says_once_where_it_starts(patch: pytest.MonkeyPatch) -> None:
 
 def _quotas_lack_a_byte(patch: pytest.MonkeyPatch) -> None:
     """A queue that a message from here would fill to its last byte counts as full."""
-    before = desk_module.Desk.holding
-    patch.setattr(desk_module.Desk, "holding", lambda self, queue: before(self, queue) + 1)
+    before = step_module.Step.holding
+    patch.setattr(step_module.Step, "holding", lambda self, queue: before(self, queue) + 1)
 
 
 def _moves_pass_by_who_is_alone(patch: pytest.MonkeyPatch) -> None:

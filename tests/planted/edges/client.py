@@ -40,9 +40,9 @@ def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a commit brings along and is refused is left out, and the rest is committed."""
     prepared_all = unit_of_work.prepared_all
 
-    def last_sends(desk, item, tx):  # type: ignore[no-untyped-def]
+    def last_sends(step, item, tx):  # type: ignore[no-untyped-def]
         try:
-            return prepared_all(desk, item.items, tx)
+            return prepared_all(step, item.items, tx)
         except errors.Refused:
             return []
 

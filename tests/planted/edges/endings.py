@@ -10,11 +10,11 @@ from onceq.client import letters
 from onceq.core.ending import dead_letters, ending
 from onceq.core.management import directory_rules, operations
 from onceq.core.state.life_table import Lives
-from onceq.core.state.queues import Outgoing
-from onceq.core.state.records import Move, Put
+from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.records import Put, RangeChange
 from onceq.core.state.state import DOUBTS_KEPT
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt, outgoing_queue, stranded, transmit
 from onceq.model.limits import LEFT_AHEAD
 from tests.planted.planted import Planted
@@ -33,17 +33,17 @@ def copies_are_believed(patch: pytest.MonkeyPatch) -> None:
 def marks_run_into_the_next_stream(patch: pytest.MonkeyPatch) -> None:
     """While one stream drains, messages of the next are allowed to leave."""
 
-    def about_to_leave(desk: Desk, waiting: Outgoing, lane: int, last: int) -> None:
+    def about_to_leave(step: Step, waiting: OutgoingQueue, lane: int, last: int) -> None:
         waiting.transmitted[lane] = max(waiting.transmitted.get(lane, 0), last)
         if last > waiting.left.get(lane, 0):
-            desk.setup("left", number=waiting.number, lanes=[[lane, last + LEFT_AHEAD]])
+            step.setup("left", number=waiting.number, lanes=[[lane, last + LEFT_AHEAD]])
 
     patch.setattr(transmit, "about_to_leave", about_to_leave)
 
 
 def a_receiver_alone_knows(patch: pytest.MonkeyPatch) -> None:
     """What a receiver has forgotten is in doubt, though it never left."""
-    patch.setattr(stranded, "found_of", lambda desk, guid: "somebody else may have sent it")
+    patch.setattr(stranded, "found_of", lambda step, guid: "somebody else may have sent it")
 
 
 def laid_packets_weigh_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -61,21 +61,23 @@ def laid_packets_weigh_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def quota_forgets_the_change(patch: pytest.MonkeyPatch) -> None:
     """The room of a dead-letter queue is asked for without what the same record brings."""
-    patch.setattr(ChangeBuilder, "holding", lambda self, queue: self.desk.holding(queue))
+    patch.setattr(ChangeBuilder, "holding", lambda self, queue: self.step.holding(queue))
 
 
 def counted_anew_for_each(patch: pytest.MonkeyPatch) -> None:
     """What a change hands on is added up again for every range."""
     before = ChangeBuilder.move
 
-    def move(self: ChangeBuilder, move: Move) -> None:
+    def move(self: ChangeBuilder, move: RangeChange) -> None:
         before(self, move)
         sum(one.count for one in self.change.moves if one.to == move.to)
 
     patch.setattr(ChangeBuilder, "move", move)
 
 
-def never_transmitted(build: ChangeBuilder, waiting: Outgoing, *where: Any, **more: Any) -> None:
+def never_transmitted(
+    build: ChangeBuilder, waiting: OutgoingQueue, *where: Any, **more: Any
+) -> None:
     """What ends in an outgoing queue is taken for never transmitted."""
     sent, waiting.transmitted = waiting.transmitted, {}
     ending.gave_up(build, waiting, *where, **more)
@@ -95,28 +97,28 @@ def directory_says_nowhere(patch: pytest.MonkeyPatch) -> None:
 def doubt_without_letter_forgotten(patch: pytest.MonkeyPatch) -> None:
     """In doubt without a dead letter there is nothing to be told."""
 
-    def taker(*arguments: Any, **more: Any) -> int:
+    def dead_letter_target(*arguments: Any, **more: Any) -> int:
         found = original(*arguments, **more)
         return 0 if found == DOUBTS_KEPT else found
 
-    original = dead_letters.taker
-    patch.setattr(ending, "taker", taker)
+    original = dead_letters.dead_letter_target
+    patch.setattr(ending, "dead_letter_target", dead_letter_target)
 
 
 def mark_not_durable(patch: pytest.MonkeyPatch) -> None:
     """A packet leaves before the mark that says so is durable."""
 
-    def setup(self: Desk, what: str, *, forced: bool = True, **values: object) -> None:
+    def setup(self: Step, what: str, *, forced: bool = True, **values: object) -> None:
         original(self, what, forced=forced and what != "left", **values)
 
-    original = Desk.setup
-    patch.setattr(Desk, "setup", setup)
+    original = Step.setup
+    patch.setattr(Step, "setup", setup)
 
 
 def restart_forgets_what_never_left(patch: pytest.MonkeyPatch) -> None:
     """After a restart everything that waits counts as transmitted."""
 
-    def recall(desk: Desk, waiting: Outgoing) -> None:
+    def recall(step: Step, waiting: OutgoingQueue) -> None:
         waiting.transmitted = {index: lane.next - 1 for index, lane in waiting.lanes.items()}
 
     patch.setattr(outgoing_queue, "recall", recall)
@@ -124,7 +126,7 @@ def restart_forgets_what_never_left(patch: pytest.MonkeyPatch) -> None:
 
 def mark_stays_ahead(patch: pytest.MonkeyPatch) -> None:
     """What a mark allowed in vain is not taken back when the session ends."""
-    patch.setattr(outgoing_queue, "nothing_leaves", lambda desk, waiting: None)
+    patch.setattr(outgoing_queue, "nothing_leaves", lambda step, waiting: None)
 
 
 def received_late_without_a_copy(patch: pytest.MonkeyPatch) -> None:
@@ -147,7 +149,7 @@ def settled_and_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
 
     def certain(build: ChangeBuilder, doubt: Any, *, arrived: bool) -> None:
         original(build, doubt, arrived=arrived)
-        build.change.moves[-1].heirs = ()
+        build.change.moves[-1].copies_to = ()
 
     original = in_doubt._certain
     patch.setattr(in_doubt, "_certain", certain)

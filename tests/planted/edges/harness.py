@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.core.peers import duplicate_identity, lives
 from onceq.core.state.queues import Peer
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer import admission, in_doubt
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S
@@ -19,18 +19,18 @@ WORD = "tests/conformance/test_word.py::test_a_stranger_does_not_tell_of_a_secon
 TORN = "tests/crash/test_power_loss.py::test_torn_tails_are_cut"
 
 
-def _age_without_sign(desk: Desk, run: ArrivedRun) -> bool:
+def _age_without_sign(step: Step, run: ArrivedRun) -> bool:
     lifetime = min(run.time_to_reach_queue or NEVER_S, run.time_to_be_received)
-    return lifetime < NEVER_S - 1 and abs(desk.now.wall_s - run.sent_time) > lifetime
+    return lifetime < NEVER_S - 1 and abs(step.now.wall_s - run.sent_time) > lifetime
 
 
-def _never_late(desk: Desk, run: ArrivedRun) -> bool:
+def _never_late(step: Step, run: ArrivedRun) -> bool:
     return False
 
 
-def _stamp_of_the_clock(desk: Desk, entropy: bytes) -> None:
-    state = desk.state
-    desk.setup("life", id=entropy[:16].hex(), stamp=desk.now.wall_s, ordinal=1,
+def _stamp_of_the_clock(step: Step, entropy: bytes) -> None:
+    state = step.state
+    step.setup("life", id=entropy[:16].hex(), stamp=step.now.wall_s, ordinal=1,
                message=state.next_message)  # fmt: skip
 
 
@@ -45,8 +45,8 @@ def _whole_if_its_end_is_there(
     return any(view[at + self._stored(frame) - 1 : at + self._stored(frame)])
 
 
-def _whoever_says_it(desk: Desk, peer: Peer, said: TwoLives) -> None:
-    duplicate_identity.note(desk, desk.identity.guid, duplicate_identity.LIVES, at=peer.address)
+def _whoever_says_it(step: Step, peer: Peer, said: TwoLives) -> None:
+    duplicate_identity.note(step, step.identity.guid, duplicate_identity.LIVES, at=peer.address)
 
 
 PLANTED = (

@@ -32,11 +32,11 @@ def _never_count_hops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_forward, "_waits", lambda desk, run, outgoing: False)
+    monkeypatch.setattr(http_forward, "_waits", lambda step, run, outgoing: False)
 
 
 def _forget_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_forward, "_learn", lambda desk, run: None)
+    monkeypatch.setattr(http_forward, "_learn", lambda step, run: None)
 
 
 def _pass_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:

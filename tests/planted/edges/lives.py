@@ -8,10 +8,10 @@ from typing import Any
 from onceq.core.peers import lives
 from onceq.core.state.last_accepted import Accepted
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Outgoing, Peer, Progress, Stretch
+from onceq.core.state.queues import OutgoingQueue, Peer, Progress, Stretch
 from onceq.core.state.records import Advance, Change
 from onceq.core.state.state import State
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer import arrival, inquiry_answers, sessions, stranded
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import Inquiry, Memory
@@ -23,18 +23,18 @@ PUT_BACK = "tests/conformance/test_put_back.py::test_"
 ANY = "tests/property/test_lives.py::test_"
 
 
-def _goes_on(outgoing: Outgoing, stamp: int) -> bool:
+def _goes_on(outgoing: OutgoingQueue, stamp: int) -> bool:
     return outgoing.stream > 0 and outgoing.unacknowledged > 0
 
 
-def _one_stretch(self: Outgoing, counter: int) -> Stretch:
+def _one_stretch(self: OutgoingQueue, counter: int) -> Stretch:
     found = next(s for s in self.stretches() if s.base < counter <= s.end)
     return Stretch(found.stream, found.base, 1 << 62)
 
 
-def _same_life(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
-    state = desk.state
-    desk.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
+def _same_life(step: Step, entropy: bytes, made_ns: int = 0) -> None:
+    state = step.state
+    step.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
                message=state.next_message)  # fmt: skip
 
 
@@ -42,8 +42,8 @@ def _message(state: State, random: int) -> int:
     return max(state.next_message, state.number_ceiling)
 
 
-def _new_places(desk: Desk, run: ArrivedRun, key: str) -> list[int]:
-    seen = {(source, k, number) for source, k, number, _ in desk.state.seen}
+def _new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
+    seen = {(source, k, number) for source, k, number, _ in step.state.seen}
     return [i for i, n in enumerate(run.message_numbers) if (run.source, key, n) not in seen]
 
 
@@ -55,48 +55,48 @@ def _forgetful(self: Accepted, *what: Any) -> None:
     pass
 
 
-def _deaf(desk: Desk, *what: Any) -> None:
+def _deaf(step: Step, *what: Any) -> None:
     pass
 
 
-def _unclaimed(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+def _unclaimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
     return memory
 
 
-def _leads_back(desk: Desk, peer: Peer, key: str, stream: int, live_from: int) -> None:
+def _leads_back(step: Step, peer: Peer, key: str, stream: int, live_from: int) -> None:
     """The numbers of two streams are compared."""
-    progress = desk.state.progress.get((peer.peer, key))
+    progress = step.state.progress.get((peer.peer, key))
     if progress is None or live_from - 1 > progress.last:
-        change = Change(desk.now.wall_s)
+        change = Change(step.now.wall_s)
         change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
-        desk.record(change)
+        step.record(change)
 
 
-def _known_to_both(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+def _known_to_both(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
     """Only who announces a stream hears that another one has it."""
-    return _claimed(desk, peer, key, memory, fence) if fence else memory
+    return _claimed(step, peer, key, memory, fence) if fence else memory
 
 
 _claimed = inquiry_answers._claimed
 
 
-def _no_fence(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
+def _no_fence(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
     return 0
 
 
-def _fence_of_one(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
+def _fence_of_one(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
     """Whatever stream is asked about is announced."""
-    progress = desk.state.progress.get((peer.peer, key))
+    progress = step.state.progress.get((peer.peer, key))
     streams = dict(asked.streams)
     return progress.stream if progress is not None and progress.stream in streams else 0
 
 
-def _all_moved(outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
+def _all_moved(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
     lane = outgoing.ordered_lane
     return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
 
 
-def _of_this_life(self: Outgoing, stamp: int) -> bool:
+def _of_this_life(self: OutgoingQueue, stamp: int) -> bool:
     return False
 
 
@@ -106,9 +106,9 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "what_is_sent_after_a_backup_was_put_back_arrives"),
     ("ordinals-of-a-life-begin-at-one", lives, "_ordinal", lambda random: 1,
      CORE + "two_copies_that_start_in_one_second_differ"),
-    ("new-messages-continue-the-stream-of-an-earlier-life", Outgoing, "goes_on", _goes_on,
+    ("new-messages-continue-the-stream-of-an-earlier-life", OutgoingQueue, "goes_on", _goes_on,
      CASES + "a_backup_of_a_running_manager_whose_messages_were_acknowledged_meanwhile"),
-    ("the-next-stream-does-not-wait-for-the-last", Outgoing, "stretch", _one_stretch,
+    ("the-next-stream-does-not-wait-for-the-last", OutgoingQueue, "stretch", _one_stretch,
      CASES + "what_waits_from_earlier_lives_goes_first_each_in_its_stream"),
     ("message-numbers-go-on-over-a-restart", lives, "_message", _message,
      CASES + "message_identifiers_do_not_come_again"),
@@ -118,7 +118,7 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
     ("only-the-last-message-of-a-stream-is-remembered", Accepted, "note", _forgetful,
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
-    ("an-earlier-life-that-answers-is-not-noticed", sessions, "heard", _deaf,
+    ("an-earlier-life-that-answers-is-not-noticed", sessions, "without_quiet_queues", _deaf,
      CORE + "an_earlier_life_that_answers_what_was_sent_after_a_later_one_came"),
     ("streams-of-another-life-are-not-noticed", arrival, "acked_strangely", _deaf,
      CORE + "a_stream_of_another_life_is_noticed_and_ours_rise_above_it"),
@@ -135,7 +135,7 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "a_question_that_announces_no_stream_is_given_nothing"),
     ("what-waits-moves-without-a-fence", stranded, "_fence", _deaf,
      CASES + "two_copies_side_by_side_lose_nothing_and_repeat_nothing"),
-    ("an-acknowledgment-for-what-another-copy-has-sent-is-a-lie", Outgoing, "of_earlier_life",
+    ("an-acknowledgment-for-what-another-copy-has-sent-is-a-lie", OutgoingQueue, "of_earlier_life",
      _of_this_life, PUT_BACK + "what_the_receiver_has_more_of_than_was_sent_here_does_not_wait_"
      "for_ever"),
     ("a-start-goes-on-after-any-restore", lives, "begin", _same_life,

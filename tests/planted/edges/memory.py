@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.peers import undone_restores
-from onceq.core.state.queues import Outgoing, Peer
-from onceq.core.step.step import Desk
+from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.step.step import Step
 from onceq.core.transfer import inquiry_answers, stranded
 from onceq.packet.settle import Memory
 from tests.planted.planted import Planted, replaced
@@ -18,7 +18,7 @@ PUT_BACK = "tests/conformance/test_put_back.py::"
 def claims_not_told(patch: pytest.MonkeyPatch) -> None:
     """What one life has claimed is told to the next as never accepted."""
 
-    def claimed(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+    def claimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
         return memory
 
     patch.setattr(inquiry_answers, "_claimed", claimed)
@@ -29,10 +29,10 @@ def first_fence_only(patch: pytest.MonkeyPatch) -> None:
     fence = stranded._fence
     fenced: set[int] = set()
 
-    def once(desk: Desk, outgoing: Outgoing, here: int) -> None:
+    def once(step: Step, outgoing: OutgoingQueue, here: int) -> None:
         if outgoing.number not in fenced:
             fenced.add(outgoing.number)
-            fence(desk, outgoing, here)
+            fence(step, outgoing, here)
 
     patch.setattr(stranded, "_fence", once)
 
@@ -47,7 +47,7 @@ PLANTED = (
         STRANDED + "test_what_is_stranded_twice_is_settled_twice",
     ),
     Planted(
-        "restore-not-why", replaced(undone_restores, "of_outgoing", lambda desk, outgoing: None),
+        "restore-not-why", replaced(undone_restores, "of_outgoing", lambda step, outgoing: None),
         PUT_BACK + "test_why_says_that_what_waits_was_put_back_and_for_how_long",
     ),
 )  # fmt: skip

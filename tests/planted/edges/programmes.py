@@ -13,10 +13,10 @@ from onceq.core.receive import receive
 from onceq.core.state import snapshot
 from onceq.core.state.commit_outcomes import Outcomes
 from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
-from onceq.core.state.positions import Lane
+from onceq.core.state.positions import Positions
 from onceq.core.state.queues import Progress
 from onceq.core.state.records import Seen
-from onceq.core.state.report_requests import Wants
+from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.state import State
 from onceq.model.identity import TransactionId
 from tests.planted.planted import SIM, Planted
@@ -94,11 +94,11 @@ def newest_identifier_forgotten(patch: pytest.MonkeyPatch) -> None:
 def hole_passed_over(patch: pytest.MonkeyPatch) -> None:
     """Among several tables of positions the one behind a hole is not found."""
 
-    def next_chunk(self: Lane, counter: int) -> int:
+    def next_chunk(self: Positions, counter: int) -> int:
         return original(self, counter) if len(self._chunks) < SEVERAL else self.next
 
-    original = Lane._next_chunk
-    patch.setattr(Lane, "_next_chunk", next_chunk)
+    original = Positions._next_chunk
+    patch.setattr(Positions, "_next_chunk", next_chunk)
 
 
 def window_slides_too_far(patch: pytest.MonkeyPatch) -> None:
@@ -147,39 +147,39 @@ def doubt_of_another(patch: pytest.MonkeyPatch) -> None:
 def wishes_lost_when_compacted(patch: pytest.MonkeyPatch) -> None:
     """When the list of wishes is made shorter, one too many goes."""
 
-    def forget_before(self: Wants, head: int) -> None:
+    def forget_before(self: ReportRequests, head: int) -> None:
         start = self._start
         original(self, head)
         if start and not self._start and self._items:
             del self._items[0]
 
-    original = Wants.forget_before
-    patch.setattr(Wants, "forget_before", forget_before)
+    original = ReportRequests.forget_before
+    patch.setattr(ReportRequests, "forget_before", forget_before)
 
 
 def lower_before_higher(patch: pytest.MonkeyPatch) -> None:
     """A small message of a lower priority is handed out before a large one that does not fit."""
 
-    def ranges(self: Lane, state: int, start: int, *, end: int | None = None,
+    def ranges(self: Positions, state: int, start: int, *, end: int | None = None,
                count_max: int = 1 << 62) -> Any:  # fmt: skip
         if sys._getframe(1).f_code is receive._choose.__code__:
             return iter(())
         return original(self, state, start, end=end, count_max=count_max)
 
-    original = Lane.ranges
-    patch.setattr(Lane, "ranges", ranges)
+    original = Positions.ranges
+    patch.setattr(Positions, "ranges", ranges)
 
 
 def head_before_the_gap(patch: pytest.MonkeyPatch) -> None:
     """What lies behind the gap of a restart is never let go of."""
 
-    def skip_to(self: Lane, counter: int) -> None:
+    def skip_to(self: Positions, counter: int) -> None:
         head, cursor = self.head, self.cursor
         original(self, counter)
         self.head, self.cursor = head, cursor
 
-    original = Lane.skip_to
-    patch.setattr(Lane, "skip_to", skip_to)
+    original = Positions.skip_to
+    patch.setattr(Positions, "skip_to", skip_to)
 
 
 PLANTED = (

@@ -90,17 +90,17 @@ def _a_limit_of_no_time_undoes_all(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.step.step import Timer
     from onceq.core.transaction import idle_timeout
 
-    def look(desk: Any, nobody: object) -> None:
-        for tx in list(desk.units()):
-            idle_timeout._undo(desk, tx)
+    def look(step: Any, nobody: object) -> None:
+        for tx in list(step.units()):
+            idle_timeout._undo(step, tx)
 
-    patch.setitem(manager._RINGS, Timer.IDLE, look)
+    patch.setitem(manager._TIMERS, Timer.IDLE, look)
 
 
 def _what_was_not_watched_stays_so(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.transaction import idle_timeout
 
-    patch.setattr(idle_timeout, "watch", lambda desk: None)
+    patch.setattr(idle_timeout, "watch", lambda step: None)
 
 
 def _taken_out_is_never_in_doubt(patch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ import pytest
 from onceq.core import manager
 from onceq.core.peers import lives
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Outgoing, Queue
-from onceq.core.state.records import Move
+from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.records import RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Timer
+from onceq.core.step.step import Step, Timer
 from onceq.core.transfer import sessions, stranded, untold
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.store import backup
@@ -22,21 +22,21 @@ from tests.planted.planted import SIM, Planted, replaced
 
 
 def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
-        state = desk.state
-        desk.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
+    def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
+        state = step.state
+        step.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
                    message=state.next_message, made_ns=made_ns)  # fmt: skip
 
     monkeypatch.setattr(lives, "begin", begin)
 
 
 def _not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = Desk.setup
+    setup = Step.setup
 
-    def silent(self: Desk, what: str, **values: Any) -> Any:
+    def silent(self: Step, what: str, **values: Any) -> Any:
         return None if what == "restored" else setup(self, what, **values)
 
-    monkeypatch.setattr(Desk, "setup", silent)
+    monkeypatch.setattr(Step, "setup", silent)
 
 
 def _one_segment_less(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def _one_segment_less(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _all_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fates(desk: Desk, outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
+    def fates(step: Step, outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
         lane = outgoing.ordered_lane
         return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
 
@@ -58,20 +58,20 @@ def _all_moved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stranded, "_fence", lambda desk, outgoing, here: None)
+    monkeypatch.setattr(stranded, "_fence", lambda step, outgoing, here: None)
 
 
 def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (sessions, untold):
-        monkeypatch.setattr(module, "ask", lambda desk, outgoing: None)
+        monkeypatch.setattr(module, "ask", lambda step, outgoing: None)
 
 
 def _nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     move = ChangeBuilder.move
 
-    def silent(self: ChangeBuilder, one: Move) -> None:
+    def silent(self: ChangeBuilder, one: RangeChange) -> None:
         if one.note in (FORGOTTEN_THERE, TOLD_ALREADY):
-            one.heirs = ()
+            one.copies_to = ()
         move(self, one)
 
     monkeypatch.setattr(ChangeBuilder, "move", silent)
@@ -88,7 +88,7 @@ def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(manager._RINGS, Timer.ENDS, lambda desk, number: None)
+    monkeypatch.setitem(manager._TIMERS, Timer.ENDS, lambda step, number: None)
 
 
 CASES = "tests/conformance/test_untold.py::test_"
@@ -102,7 +102,7 @@ PLANTED = (
     ),
     Planted(
         "an-end-that-is-under-way-is-forgotten",
-        replaced(untold, "_under_way", lambda desk, guid: False),
+        replaced(untold, "_under_way", lambda step, guid: False),
         CASES + "an_end_that_is_under_way_is_waited_for",
     ),
     Planted(

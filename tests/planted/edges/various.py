@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceq.client import choosing, plans
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transaction import idle_timeout
 from onceq.spark import ranges
 from onceq.spark.ranges import Offset, Range
@@ -24,23 +24,23 @@ from tests.planted.planted import Planted
 
 def held_is_outside_the_quota(patch: pytest.MonkeyPatch) -> None:
     """What was promised to a queue by a prepared branch takes no room in it."""
-    patch.setattr(Desk, "holding", lambda self, queue: queue.bytes)
+    patch.setattr(Step, "holding", lambda self, queue: queue.bytes)
 
 
 def waiting_is_doing_nothing(patch: pytest.MonkeyPatch) -> None:
     """A transaction whose application waits for a message counts as forgotten."""
 
-    def look(desk: Desk, nobody: object) -> None:
-        waiting, desk.waiting = desk.waiting, {}
+    def look(step: Step, nobody: object) -> None:
+        waiting, step.waiting = step.waiting, {}
         try:
-            original(desk, nobody)
+            original(step, nobody)
         finally:
-            desk.waiting = waiting
+            step.waiting = waiting
 
-    original = idle_timeout.look
-    patch.setattr("onceq.core.manager._RINGS", {
+    original = idle_timeout.on_timer
+    patch.setattr("onceq.core.manager._TIMERS", {
         what: look if ring is original else ring
-        for what, ring in __import__("onceq.core.manager", fromlist=["_RINGS"])._RINGS.items()
+        for what, ring in __import__("onceq.core.manager", fromlist=["_TIMERS"])._TIMERS.items()
     })  # fmt: skip
 
 

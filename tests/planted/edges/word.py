@@ -124,16 +124,16 @@ def _answers_without_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def _answers_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.step.step import Desk
+    from onceq.core.step.step import Step
     from onceq.model.time import NEVER_S
 
-    patch.setattr(Desk, "reach_by_s", lambda self: NEVER_S)
+    patch.setattr(Step, "reach_by_s", lambda self: NEVER_S)
 
 
 def _strangers_are_tried_as_often_as_others(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.transfer import outgoing_queue
 
-    patch.setattr(outgoing_queue, "retry_s", lambda desk, _: desk.settings.connect_retry_s)
+    patch.setattr(outgoing_queue, "retry_s", lambda step, _: step.settings.connect_retry_s)
 
 
 def _as_many_connections_as_strangers_want(patch: pytest.MonkeyPatch) -> None:
@@ -149,9 +149,9 @@ def _tidy_gives_up_answers(patch: pytest.MonkeyPatch) -> None:
 
 
 def _answers_are_given_up_in_silence(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.step.step import Desk
+    from onceq.core.step.step import Step
 
-    patch.setattr(Desk, "act_notice", lambda *_, **__: None)
+    patch.setattr(Step, "act_notice", lambda *_, **__: None)
 
 
 def _an_accepted_clock_has_no_end(patch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def _a_dry_run_accepts(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: Manager, *arguments: object, **more: object) -> None:
         original(self, *arguments, **more)  # type: ignore[arg-type]
-        self._rules[AcceptClock] = lambda desk, item: accept(desk, replace(item, dry_run=False))
+        self._rules[AcceptClock] = lambda step, item: accept(step, replace(item, dry_run=False))
 
     patch.setattr(Manager, "__init__", init)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state.queues import Outgoing
+from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import Setup, decode
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
@@ -169,9 +169,9 @@ def test_final_acknowledgments_of_any_class(journal: int, message_class: int) ->
     send(core, FAR, 0, journal, 1, 0xFFFF_FFFF)
     state = core.manager.state
     (far,) = state.outgoing.values()
-    assert isinstance(far, Outgoing)
+    assert isinstance(far, OutgoingQueue)
     ack = FinalAck(b"B" * 16, message_class, far.stream, 1, 0, IDENTITY.guid, 1)
-    outgoing_queue.final_acked(core.manager._desk, ack)
+    outgoing_queue.final_acked(core.manager._step, ack)
     assert not len(far)
     negative = bool(message_class & 0x8000)
     own = state.queues["private$\\own"]
@@ -180,5 +180,5 @@ def test_final_acknowledgments_of_any_class(journal: int, message_class: int) ->
     assert not len(state.holders[DEAD_XACT])
     assert list(own.lane(0).classes.values()) == [message_class] * len(own)
     assert not state.holders[JOURNAL].lane(0).classes, "a copy is what it was"
-    outgoing_queue.final_acked(core.manager._desk, ack)
+    outgoing_queue.final_acked(core.manager._step, ack)
     assert len(own) <= 1, "told again, it means nothing"

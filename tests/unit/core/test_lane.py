@@ -8,15 +8,15 @@ from array import array
 import pytest
 
 from onceq.core.state.live_bytes import Space
-from onceq.core.state.position_block import AVAILABLE, CHUNK, LOCKED, REMOVED, Chunk, Range
-from onceq.core.state.positions import Lane
+from onceq.core.state.position_block import AVAILABLE, CHUNK, LOCKED, REMOVED, PositionBlock, Range
+from onceq.core.state.positions import Positions
 from onceq.model.run import Extent
 
 
-def lane(*runs: tuple[int, list[int]]) -> Lane:
+def lane(*runs: tuple[int, list[int]]) -> Positions:
     space = Space()
     space.record(0)
-    made = Lane(space)
+    made = Positions(space)
     for address, lengths in runs:
         made.append(address, array("I", lengths), arrived=7)
     return made
@@ -55,12 +55,12 @@ def test_take_is_bounded_but_gives_one_at_least() -> None:
     assert made.take(count_max=4, bytes_max=1000) == [(1, 1), (5, 3)]
 
 
-class Counting(dict[int, Chunk]):
+class Counting(dict[int, PositionBlock]):
     """Tables that count how often somebody asks for one."""
 
     asked = 0
 
-    def get(self, key: int, default: Chunk | None = None) -> Chunk | None:  # type: ignore[override]
+    def get(self, key: int, default: PositionBlock | None = None) -> PositionBlock | None:  # type: ignore[override]
         self.asked += 1
         return super().get(key, default)
 
@@ -88,7 +88,7 @@ def test_a_hole_is_passed_over_in_one_step() -> None:
     made.remove(1, 2)
     assert made.head == last
     assert tables.asked < 20
-    assert [chunk.base for chunk in made.chunks()] == [last]
+    assert [chunk.base for chunk in made.blocks()] == [last]
 
 
 def test_states_move_only_as_they_may() -> None:
@@ -107,7 +107,7 @@ def test_against_a_list(seed: int) -> None:
     rng = random.Random(seed)
     space = Space()
     space.record(0)
-    made = Lane(space)
+    made = Positions(space)
     states: dict[int, int] = {}
     sizes: dict[int, int] = {}
     address = 0

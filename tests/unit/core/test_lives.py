@@ -93,17 +93,17 @@ def _item() -> inputs.SendItem:
 
 
 def test_behind_the_last_ordinal_the_next_stamp_begins(core: Life) -> None:
-    desk = core.manager._desk
-    stamp = desk.state.stamp
-    desk.state.next_ordinal = ORDINAL_MAX
+    step = core.manager._step
+    stamp = step.state.stamp
+    step.state.next_ordinal = ORDINAL_MAX
     change = Change(WALL_S)
-    assert next_stream(desk, change) == stamp << 32 | ORDINAL_MAX
-    assert next_stream(desk, change) == (stamp + 1) << 32 | 1
-    assert next_stream(desk, change) == (stamp + 1) << 32 | 2
+    assert next_stream(step, change) == stamp << 32 | ORDINAL_MAX
+    assert next_stream(step, change) == (stamp + 1) << 32 | 1
+    assert next_stream(step, change) == (stamp + 1) << 32 | 2
     change.encode()
-    desk.record(change)
-    assert desk.state.lives.gave(stamp << 32 | ORDINAL_MAX, stamp + 1, 3)
-    assert not desk.state.lives.gave((stamp + 1) << 32 | 3, stamp + 1, 3)
+    step.record(change)
+    assert step.state.lives.gave(stamp << 32 | ORDINAL_MAX, stamp + 1, 3)
+    assert not step.state.lives.gave((stamp + 1) << 32 | 3, stamp + 1, 3)
 
 
 def test_lives_that_led_here_are_told_from_others() -> None:
@@ -146,7 +146,7 @@ def test_an_earlier_life_that_opens_a_session_after_a_later_one_is_at_work(core:
 
 def test_an_earlier_life_that_answers_what_was_sent_after_a_later_one_came(core: Life) -> None:
     core.opened(1, b"x", 100)
-    core.manager._desk.peers[1].messages = 5
+    core.manager._step.peers[1].messages = 5
     core.opened(2, b"y", 101)
     core.step(inputs.SessionAcked(1, 5, 0))
     assert core.clashes == []
@@ -158,7 +158,7 @@ def test_two_lives_with_one_stamp_are_copies(core: Life) -> None:
     core.opened(1, b"x", 100)
     core.opened(2, b"y", 100)
     assert len(core.clashes) == 1
-    notes = {s: [parse_settling(n) for n in p.notes] for s, p in core.manager._desk.peers.items()}
+    notes = {s: [parse_settling(n) for n in p.notes] for s, p in core.manager._step.peers.items()}
     assert notes == {1: [TwoLives(b"y" * 16, 100)], 2: [TwoLives(b"x" * 16, 100)]}
 
 

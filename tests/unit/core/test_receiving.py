@@ -65,9 +65,13 @@ def test_readers_are_served_in_the_order_in_which_they_came(core: Core) -> None:
 
 
 def test_a_message_goes_to_those_that_look_and_then_to_the_first_that_takes_it(core: Core) -> None:
-    taker, looker, later = waiting(core, 2), waiting(core, 3, peek=True), waiting(core, 4)
+    dead_letter_target, looker, later = (
+        waiting(core, 2),
+        waiting(core, 3, peek=True),
+        waiting(core, 4),
+    )
     send(core, b"a")
-    assert (got(core, taker), got(core, looker), got(core, later)) == (1, 1, 0)
+    assert (got(core, dead_letter_target), got(core, looker), got(core, later)) == (1, 1, 0)
 
 
 def test_an_abort_wakes_who_waits(core: Core) -> None:
@@ -160,7 +164,7 @@ def test_a_closed_handle_ends_waits_and_cursors(core: Core) -> None:
     assert error.hresult == 0xC00E0008
     gone = core.ask(lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, peek=True))
     assert isinstance(gone, InvalidHandle)
-    assert not core.manager._desk.cursors
+    assert not core.manager._step.cursors
 
 
 def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
@@ -198,8 +202,8 @@ def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
     ):
         assert isinstance(core.ask(make, owner=2), InvalidHandle)
     core.step(inputs.OwnerGone(1))
-    assert not core.manager._desk.cursors
-    assert not core.manager._desk.handles
+    assert not core.manager._step.cursors
+    assert not core.manager._step.handles
 
 
 def test_a_wait_at_a_subqueue_keeps_it(core: Core) -> None:

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.state.branch_table import Branch, Laid, Marks, decode_branch
+from onceq.core.state.branch_table import Branch, Marks, StoredPackets, decode_branch
 from onceq.core.state.records import (
     Advance,
     Change,
-    Move,
-    Moved,
     Op,
     Put,
+    RangeChange,
+    Relocated,
     Seen,
     Setup,
     decode,
@@ -37,9 +37,9 @@ key = st.text(max_size=30)
 runs = st.lists(st.binary(max_size=40), max_size=5).map(Run.of)
 byte = st.integers(0, 255)
 u16 = st.integers(0, 0xFFFF)
-heirs = st.lists(st.tuples(u32, byte, u16), max_size=4).map(tuple)
+copies_to = st.lists(st.tuples(u32, byte, u16), max_size=4).map(tuple)
 moves = st.builds(
-    Move, st.sampled_from(Op).map(int), u32, byte, u64, u32, u16, u32, byte, heirs, u16
+    RangeChange, st.sampled_from(Op).map(int), u32, byte, u64, u32, u16, u32, byte, copies_to, u16
 )
 flags = st.integers(0, 0x7FFF)
 puts = st.builds(Put, u32, byte, u64, runs, u64, u32, u32, u32, flags, u16, u32, guid, u32)
@@ -53,7 +53,7 @@ advances = st.builds(Advance, guid, key, u64, u32, u32, st.just(0) | u32)
 tables = st.lists(u32, max_size=5).map(lambda n: array("I", n))
 seens = st.builds(Seen, guid, key, tables, st.just(0) | u32)
 moveds = runs.flatmap(
-    lambda run: st.builds(Moved, u32, byte, st.just(array("Q", range(len(run)))), st.just(run))
+    lambda run: st.builds(Relocated, u32, byte, st.just(array("Q", range(len(run)))), st.just(run))
 )
 hands = st.sampled_from([None, Phase.COMMITTED, Phase.ROLLED_BACK])
 marks = st.builds(
@@ -69,10 +69,10 @@ branches = st.builds(
 )  # fmt: skip
 
 
-def laid_of(found: array[int]) -> st.SearchStrategy[Laid]:
+def laid_of(found: array[int]) -> st.SearchStrategy[StoredPackets]:
     size = sum(found)
     data = st.binary(min_size=size, max_size=size)
-    return st.builds(Laid, st.just(found), st.just(size), data=data)
+    return st.builds(StoredPackets, st.just(found), st.just(size), data=data)
 
 
 laid = lengths.flatmap(laid_of)
@@ -200,7 +200,7 @@ def test_the_worked_bytes_of_the_documentation() -> None:
     change, (place,) = found
     assert change.wall_s == 1_700_000_000
     assert change.outcome == TransactionId(bytes(range(16)), 7)
-    assert change.moves == [Move(Op.REMOVE, 16, 0, 5, 2)]
+    assert change.moves == [RangeChange(Op.REMOVE, 16, 0, 5, 2)]
     (put,) = change.puts
     assert (put.holder, put.lane, put.number, list(put.packets.lengths)) == (17, 8, 1, [10, 10])
     assert raw[place:] == b"<packet 1><packet 2>"

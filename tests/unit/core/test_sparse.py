@@ -39,7 +39,7 @@ def everything(state: State, base: int, end: int) -> set[tuple[int, int]]:
     return {
         (holder.number, chunk.base + i)
         for holder, _, lane in state.all_lanes()
-        for chunk in lane.chunks()
+        for chunk in lane.blocks()
         for i, address in enumerate(chunk.addresses)
         if base <= address < end and chunk.states[i] != REMOVED
     }

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.state.report_requests import COMPACT_AT, Wanting, Wants
+from onceq.core.state.report_requests import COMPACT_AT, ReportRequest, ReportRequests
 from onceq.model.identity import NO_GUID
 
-HERE = Wanting(1, 1, NO_GUID, 0, 0, 0, 4, 99)
-FAR = Wanting(1, 2, b"S" * 16, 7, 11, 21, 16, 99)
+HERE = ReportRequest(1, 1, NO_GUID, 0, 0, 0, 4, 99)
+FAR = ReportRequest(1, 2, b"S" * 16, 7, 11, 21, 16, 99)
 
 additions = st.tuples(
     st.integers(0, 3), st.integers(1, 4), st.sampled_from([0, 4, 16]), st.booleans()
@@ -24,7 +24,7 @@ histories = st.lists(st.one_of(additions, st.integers(0, 8)), max_size=30)
 def test_ranges_answer_as_a_table_of_counters_would(
     history: list[tuple[int, int, int, bool] | int], first: int, count: int
 ) -> None:
-    wants, table, end, head = Wants(), dict[int, tuple[int, int, int]](), 1, 1
+    wants, table, end, head = ReportRequests(), dict[int, tuple[int, int, int]](), 1, 1
     number = message = 1
     for step in history:
         if isinstance(step, int):
@@ -36,12 +36,12 @@ def test_ranges_answer_as_a_table_of_counters_would(
         gap, size, flags, far = step
         number, message = number + gap, message + 2 * gap
         source = b"S" * 16 if far else NO_GUID
-        wants.add(Wanting(end + gap, size, source, int(far), number, message, flags, 9))
+        wants.add(ReportRequest(end + gap, size, source, int(far), number, message, flags, 9))
         for at in range(size):
             table[end + gap + at] = (flags, far * (number + at), far * (message + at))
         number, message, end = number + size, message + size, end + gap + size
 
-    def told(counter: int, w: Wanting | None) -> tuple[int, int, int] | None:
+    def told(counter: int, w: ReportRequest | None) -> tuple[int, int, int] | None:
         if w is None:
             return None
         at, far = counter - w.first, w.source != NO_GUID
@@ -63,23 +63,27 @@ def test_ranges_answer_as_a_table_of_counters_would(
 
 
 def test_what_goes_on_with_the_same_wishes_is_one_range() -> None:
-    wants = Wants()
+    wants = ReportRequests()
     for at in range(1, 1001):
         wants.add(replace(HERE, first=at))
     assert [w.count for w in wants] == [1000]
     for other in (
-        replace(FAR, first=1, number=11), replace(FAR, first=3, number=13, message=23),
-        replace(FAR, first=5, number=16, message=25), replace(FAR, first=7, number=18, message=99),
+        replace(FAR, first=1, number=11),
+        replace(FAR, first=3, number=13, message=23),
+        replace(FAR, first=5, number=16, message=25),
+        replace(FAR, first=7, number=18, message=99),
         replace(FAR, first=9, stream=8, number=20, message=101),
-        replace(FAR, first=11, stream=8, number=22, message=103, receive_by=100),
-        replace(FAR, first=13, stream=8, number=24, message=105, receive_by=100, grave=17),
-    ):  # fmt: skip
+        replace(FAR, first=11, stream=8, number=22, message=103, confirm_by=100),
+        replace(
+            FAR, first=13, stream=8, number=24, message=105, confirm_by=100, dead_letter_queue=17
+        ),
+    ):
         wants.add(replace(other, first=other.first + 1000))
     assert [w.count for w in wants] == [1000, 4, 2, 2, 2, 2, 2]
 
 
 def test_what_is_gone_takes_no_room() -> None:
-    wants = Wants()
+    wants = ReportRequests()
     for at in range(3 * COMPACT_AT):
         wants.add(replace(HERE, first=2 * at + 1))
         wants.forget_before(2 * at)

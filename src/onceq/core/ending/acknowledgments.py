@@ -21,11 +21,11 @@ from onceq.core.names.packet_names import address_of, answer_address
 from onceq.core.names.resolve import destinations
 from onceq.core.peers.strangers import doubtful, known
 from onceq.core.state.live_bytes import Live
-from onceq.core.state.queues import Outgoing, Queue
-from onceq.core.state.records import PUT_EXPRESS, Move, Op
+from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Target
+from onceq.core.step.step import Step, Target
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES, PACKET_BYTES_MAX
@@ -52,7 +52,7 @@ INSECURE: Final = frozenset(
 """They tell a stranger what exists here, so that a setting suppresses them (ACK-7)."""
 
 
-class _Mail:
+class _AcknowledgmentBuilder:
     """Acknowledgments being made for one change, by the place that they go to.
 
     One put for each place, however many there are.
@@ -73,14 +73,14 @@ class _Mail:
             isinstance(holder, Queue)
             and build.holding(holder) + bytes_there > holder.properties.quota_bytes
         ):
-            build.desk.notice("administration queue full: acknowledgments dropped",
+            build.step.notice("administration queue full: acknowledgments dropped",
                               target.text, queue=target.text)  # fmt: skip
             return
         if (
-            isinstance(holder, Outgoing) and doubtful(build.desk, holder)
+            isinstance(holder, OutgoingQueue) and doubtful(build.step, holder)
             and holder.bytes + bytes_there > ANSWERS_EACH_BYTES
         ):  # fmt: skip
-            build.desk.notice("acknowledgments for strangers dropped: too many wait",
+            build.step.notice("acknowledgments for strangers dropped: too many wait",
                               target.text, queue=target.text)  # fmt: skip
             return
         self._bytes[holder.number] = bytes_there
@@ -88,10 +88,10 @@ class _Mail:
 
     def post(self) -> None:
         """Bring everything into the change."""
-        desk = self.build.desk
-        last_s = desk.reach_by_s()
+        step = self.build.step
+        last_s = step.reach_by_s()
         for (number, lane, flags), packets in self._packets.items():
-            expires = NEVER_S if isinstance(desk.state.holders[number], Queue) else last_s
+            expires = NEVER_S if isinstance(step.state.holders[number], Queue) else last_s
             self.build.put_copy(number, Run.of(packets), lane=lane, expires=expires, flags=flags)
 
 
@@ -105,11 +105,11 @@ def on_arrival(
         refusal: Why they are refused; 0: they are stored.
     """
     if not level & ON_ARRIVAL[bool(refusal)] or (
-        refusal in INSECURE and not build.desk.settings.permit_insecure_nacks
+        refusal in INSECURE and not build.step.settings.permit_insecure_nacks
     ):
         return
     reason = MessageClass(refusal or MessageClass.ACK_REACH_QUEUE)
-    mail = _Mail(build)
+    mail = _AcknowledgmentBuilder(build)
     for packet in packets:
         _acknowledge(mail, packet, reason)
     mail.post()
@@ -118,9 +118,9 @@ def on_arrival(
 # ---- what is owed ---------------------------------------------------------------------------
 
 
-def owed(desk: Desk, bytes_max: int) -> Live | None:
+def owed(step: Step, bytes_max: int) -> Live | None:
     """The next messages whose acknowledgments are owed, a bounded number; None if none are."""
-    holder = desk.state.holders[ACKS_OWED]
+    holder = step.state.holders[ACKS_OWED]
     lane = holder.lanes.get(0)
     if lane is None or not lane.available:
         return None
@@ -134,15 +134,15 @@ def owed(desk: Desk, bytes_max: int) -> Live | None:
     return Live(ACKS_OWED, 0, tuple(counters), tuple(extents), lengths)
 
 
-def pay(desk: Desk, item: Compose) -> None:
+def pay(step: Step, item: Compose) -> None:
     """Make the acknowledgments of messages that the engine has read."""
-    lane = desk.state.holders[ACKS_OWED].lane(0)
-    build = ChangeBuilder(desk)
-    mail = _Mail(build)
+    lane = step.state.holders[ACKS_OWED].lane(0)
+    build = ChangeBuilder(step)
+    mail = _AcknowledgmentBuilder(build)
     for counter, packet in zip(item.counters, item.packets, strict=True):
         reason = lane.classes.get(counter, 0)
         _acknowledge(mail, packet, MessageClass(reason))
-        build.move(Move(Op.END, ACKS_OWED, 0, counter, 1))
+        build.move(RangeChange(Op.END, ACKS_OWED, 0, counter, 1))
     mail.post()
     build.record(forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
 
@@ -160,7 +160,7 @@ def asked_by(reason: MessageClass) -> Acknowledge:
 # ---- one acknowledgment -----------------------------------------------------------------------
 
 
-def _acknowledge(mail: _Mail, packet: Buffer, reason: MessageClass) -> None:
+def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageClass) -> None:
     """Put an acknowledgment of a message into each of its administration queues (ACK-10).
 
     Where that cannot be done it is given up silently, as published (ACK-8); the log has a notice.
@@ -176,43 +176,48 @@ def _acknowledge(mail: _Mail, packet: Buffer, reason: MessageClass) -> None:
     if reason.negative and not parts.encrypted and reason != MessageClass.NACK_MESSAGE_TOO_LARGE:
         body = original.body
     number = 0
-    desk = mail.build.desk
-    stranger = not known(desk, original.id.source)
-    for target in _targets(desk, original.admin_queue, stranger=stranger):
+    step = mail.build.step
+    stranger = not known(step, original.id.source)
+    for target in _targets(step, original.admin_queue, stranger=stranger):
         number = number or mail.build.take_numbers(1)
         _put(mail, target, original, reason, body, number)
 
 
-def _targets(desk: Desk, text: str, *, stranger: bool) -> Iterator[Target]:
+def _targets(step: Step, text: str, *, stranger: bool) -> Iterator[Target]:
     """The administration queues that can be sent to, each by itself (ACK-8, ACK-10).
 
     One of this manager must not be transactional (case 90).
     """
     for name in text.split(",")[:ANSWER_QUEUES_MAX]:
         try:
-            (target,) = destinations(desk, name, transactional=False, stranger=stranger)
+            (target,) = destinations(step, name, transactional=False, stranger=stranger)
         except OnceqError as error:
-            desk.notice("no administration queue: acknowledgment dropped", name,
+            step.notice("no administration queue: acknowledgment dropped", name,
                         queue=name, reason=error.text)  # fmt: skip
             continue
         holder = target.holder
         if not isinstance(holder, Queue) or not holder.properties.transactional:
             yield target
             continue
-        desk.notice("an administration queue is transactional: acknowledgment dropped", name,
+        step.notice("an administration queue is transactional: acknowledgment dropped", name,
                     queue=name)  # fmt: skip
 
 
 def _put(
-    mail: _Mail, target: Target, original: Message, reason: MessageClass, body: bytes, number: int
+    mail: _AcknowledgmentBuilder,
+    target: Target,
+    original: Message,
+    reason: MessageClass,
+    body: bytes,
+    number: int,
 ) -> None:
-    desk = mail.build.desk
-    destination, manager = address_of(desk, target)
+    step = mail.build.step
+    destination, manager = address_of(step, target)
     made = template(
-        source=desk.identity.guid,
+        source=step.identity.guid,
         destination=destination,
         destination_manager=manager,
-        response=_response(desk, original.destination),
+        response=_response(step, original.destination),
         properties=Properties(
             label=original.label,
             priority=original.priority,
@@ -221,7 +226,7 @@ def _put(
             body_type=original.body_type if body else 0,
             correlation_id=original.id.pack(),
         ),
-        sent_time=desk.now.wall_s,
+        sent_time=step.now.wall_s,
         transactional=False,
         message_class=reason,
     )
@@ -232,9 +237,9 @@ def _put(
     mail.add(target, original.priority, flags, packet)
 
 
-def _response(desk: Desk, destination: str) -> Address:
+def _response(step: Step, destination: str) -> Address:
     """The original's destination, which tells the copies of one send apart (ACK-9)."""
     try:
-        return answer_address(desk, destination)
+        return answer_address(step, destination)
     except OnceqError:
         return NOWHERE

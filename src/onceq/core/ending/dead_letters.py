@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from onceq.core.names.resolve import is_local, local_queue, one_name
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_NACK_ARRIVAL, Move
-from onceq.core.state.report_requests import Wanting
+from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_NACK_ARRIVAL, RangeChange
+from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT, JOURNAL, NEGATIVE
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.errors import BadDeadLetterQueue, InsufficientProperties, InvalidParameter, OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 
-Heir = tuple[int, int, int]
+CopyTo = tuple[int, int, int]
 
 
-def taker(build: ChangeBuilder, w: Wanting, part: Move, reason: int, *, transactional: bool) -> int:
+def dead_letter_target(
+    build: ChangeBuilder, w: ReportRequest, part: RangeChange, reason: int, *, transactional: bool
+) -> int:
     """The queue that takes over a range which was sent here; 0 for none.
 
     Args:
@@ -37,9 +39,11 @@ def taker(build: ChangeBuilder, w: Wanting, part: Move, reason: int, *, transact
         return DOUBTS_KEPT if asked and transactional and reason == IN_DOUBT else 0
     if not transactional:
         return DEAD_LETTER
-    if not w.grave:
+    if not w.dead_letter_queue:
         return DEAD_XACT
-    return own_or_system(build, w.grave, build.size(part), without=_going(build.desk, part, reason))
+    return own_or_system(
+        build, w.dead_letter_queue, build.size(part), without=_going(build.step, part, reason)
+    )
 
 
 def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int = 0) -> int:
@@ -52,30 +56,30 @@ def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int 
     """
     if not number:
         return DEAD_XACT
-    desk = build.desk
-    queue = desk.state.holders.get(number)
+    step = build.step
+    queue = step.state.holders.get(number)
     if not isinstance(queue, Queue) or number == without:
         about, problem = str(number), "it was deleted"
     elif build.holding(queue) + size > queue.properties.quota_bytes:
         about, problem = queue.properties.name, "it is full"
     else:
         return number
-    desk.notice(
+    step.notice(
         "a sender's own dead-letter queue cannot be used: the system's takes its messages",
         about, queue=about, reason=problem,
     )  # fmt: skip
     return DEAD_XACT
 
 
-def _going(desk: Desk, part: Move, reason: int) -> int:
+def _going(step: Step, part: RangeChange, reason: int) -> int:
     """The queue whose deletion ends a range, which may be the one that should take it; else 0."""
     if reason != MessageClass.NACK_QUEUE_DELETED:
         return 0
-    here = desk.state.holders[part.holder]
+    here = step.state.holders[part.holder]
     return here.parent.number if isinstance(here, Queue) and here.parent else here.number
 
 
-def own_grave(desk: Desk, properties: Properties, *, transactional: bool) -> int:
+def own_dead_letter_queue(step: Step, properties: Properties, *, transactional: bool) -> int:
     """Number of the dead-letter queue that a sender names for its messages; 0 if it names none.
 
     Raises:
@@ -94,12 +98,12 @@ def own_grave(desk: Desk, properties: Properties, *, transactional: bool) -> int
         )
     try:
         (name,) = one_name(text)
-        queue = local_queue(desk, name) if is_local(desk, name) else None
+        queue = local_queue(step, name) if is_local(step, name) else None
     except OnceqError as error:
         raise BadDeadLetterQueue(f"dead_letter_queue {text}: {error.text}") from None
     if queue is None or queue.system or queue.sub or not queue.properties.transactional:
         raise BadDeadLetterQueue(
-            f"dead_letter_queue {text} is not a transactional queue of {desk.identity.name}"
+            f"dead_letter_queue {text} is not a transactional queue of {step.identity.name}"
         )
     return queue.number
 
@@ -107,7 +111,7 @@ def own_grave(desk: Desk, properties: Properties, *, transactional: bool) -> int
 # ---- journals -------------------------------------------------------------------------------
 
 
-def journal_copy(build: ChangeBuilder, queue: Queue, move: Move) -> tuple[Heir, ...]:
+def journal_copy(build: ChangeBuilder, queue: Queue, move: RangeChange) -> tuple[CopyTo, ...]:
     """The queue's journal takes a copy of what is received from it (Q-11), if it has room (Q-14).
 
     What belongs together here is copied together or not at all.
@@ -120,26 +124,26 @@ def journal_copy(build: ChangeBuilder, queue: Queue, move: Move) -> tuple[Heir, 
     if quota_kb < QUOTA_UNLIMITED_KB and (
         build.holding(journal) + build.size(move) > quota_kb << 10
     ):
-        build.desk.notice("journal full: copies dropped", queue.properties.name,
+        build.step.notice("journal full: copies dropped", queue.properties.name,
                           queue=queue.properties.name)  # fmt: skip
         return ()
     return ((journal.number, 0, 0),)
 
 
-def journal_takes(build: ChangeBuilder, part: Move) -> bool:
+def journal_takes(build: ChangeBuilder, part: RangeChange) -> bool:
     """Whether the journal of this computer has room for copies of a range (Q-12, Q-14)."""
     return journal_room(build, build.size(part))
 
 
 def journal_room(build: ChangeBuilder, size: int) -> bool:
     """Whether the journal of this computer has room for so many bytes more."""
-    desk = build.desk
-    quota_kb = desk.settings.computer_journal_quota_kb
+    step = build.step
+    quota_kb = step.settings.computer_journal_quota_kb
     if quota_kb >= QUOTA_UNLIMITED_KB:
         return True
-    journal = desk.state.holders[JOURNAL]
+    journal = step.state.holders[JOURNAL]
     if journal.bytes + build.coming(JOURNAL) + size <= quota_kb << 10:
         return True
-    desk.notice("journal full: copies dropped", "the journal of this computer",
+    step.notice("journal full: copies dropped", "the journal of this computer",
                 computer_journal_quota_kb=quota_kb)  # fmt: skip
     return False

@@ -6,7 +6,7 @@ record that ends it, so that two ends can never both happen (I11). For a transac
 from another manager that is a final acknowledgment, a recoverable message to its order queue
 (section 4.6). For one that was sent here, and for one that is not transactional, it is a dead
 letter here (Q-16). Copies for journals and acknowledgment messages that are owed take the packet
-over where it lies (``Move.heirs``).
+over where it lies (``RangeChange.heirs``).
 
 Upholds: I11 (one end), I12 (one dead letter), I13, I14.
 """
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.core.ending.dead_letters import journal_copy, taker
+from onceq.core.ending.dead_letters import dead_letter_target, journal_copy
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.http_receipts import address_for
 from onceq.core.peers.strangers import answer_room, known
 from onceq.core.state.position_block import PURGING, Range
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Holder, Outgoing, Queue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
@@ -29,10 +29,10 @@ from onceq.core.state.records import (
     PUT_NACK_ARRIVAL,
     PUT_NACK_RECEIVE,
     PUT_WANTS,
-    Move,
     Op,
+    RangeChange,
 )
-from onceq.core.state.report_requests import Wanting
+from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import (
     ACKS_OWED,
     DEAD_LETTER,
@@ -81,40 +81,48 @@ def owes(flags: int, reason: MessageClass) -> bool:
     return bool(flags & (PUT_NACK_RECEIVE if reason.on_receive else PUT_NACK_ARRIVAL))
 
 
-def ended(build: ChangeBuilder, move: Move, reason: MessageClass, *, keep: bool = False) -> None:
+def ended(
+    build: ChangeBuilder, move: RangeChange, reason: MessageClass, *, keep: bool = False
+) -> None:
     """A range leaves a queue: put the move into the change, and tell whoever asked.
 
     Args:
         keep: The dead-letter queue of this computer takes it, whoever else does.
     """
-    holder = build.desk.state.holders[move.holder]
+    holder = build.step.state.holders[move.holder]
     if reason == MessageClass.ACK_RECEIVE and isinstance(holder, Queue):
-        move.heirs = journal_copy(build, holder, move)
+        move.copies_to = journal_copy(build, holder, move)
     grave = (DEAD_XACT if _transactional(holder) else DEAD_LETTER) if keep else 0
     if not holder.wanting:
         move.to = move.to or grave
         build.move(move)
         return
     for w, start, count in holder.wants(move.lane).parts(move.first, move.count):
-        part = Move(move.op, move.holder, move.lane, start, count, move.reason, heirs=move.heirs)
+        part = RangeChange(
+            move.op, move.holder, move.lane, start, count, move.reason, copies_to=move.copies_to
+        )
         if w is not None:
             _tell(build, holder, w, part, reason)
         if grave:
             if part.to and part.to != grave:
                 # Two dead letters of one message: its sender's is the one to return.
-                part.heirs = (*part.heirs, (part.to, 0, reason))
+                part.copies_to = (*part.copies_to, (part.to, 0, reason))
                 part.note = SECOND_LETTER
             part.to, part.reason = grave, reason
         build.move(part)
 
 
 def _tell(
-    build: ChangeBuilder, holder: Holder, w: Wanting, part: Move, reason: MessageClass
+    build: ChangeBuilder,
+    holder: AnyQueue,
+    w: ReportRequest,
+    part: RangeChange,
+    reason: MessageClass,
 ) -> None:
     if owes(w.flags, reason):
-        part.heirs = (*part.heirs, (ACKS_OWED, 0, reason))
+        part.copies_to = (*part.copies_to, (ACKS_OWED, 0, reason))
     if w.source == NO_GUID or not w.stream:
-        part.to = taker(build, w, part, reason, transactional=_transactional(holder))
+        part.to = dead_letter_target(build, w, part, reason, transactional=_transactional(holder))
         part.reason = reason
         return
     if w.flags & PUT_FINAL:
@@ -126,18 +134,18 @@ def _tell(
         )  # fmt: skip
 
 
-def refuse(build: ChangeBuilder, move: Move, reason: MessageClass, *, keep: bool) -> None:
+def refuse(build: ChangeBuilder, move: RangeChange, reason: MessageClass, *, keep: bool) -> None:
     """A range ends because the receiving application will not have it (RCV-15).
 
     Args:
         keep: Also put it into the dead-letter queue of this computer.
     """
-    where = Move(Op.END, move.holder, move.lane, move.first, move.count, reason)
+    where = RangeChange(Op.END, move.holder, move.lane, move.first, move.count, reason)
     ended(build, where, reason, keep=keep)
 
 
 def gave_up(
-    build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int,
+    build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int,
     reason: MessageClass, *, answered: bool = False,
 ) -> None:  # fmt: skip
     """A range ends in its outgoing queue, and the destination has not said how (section 6.5).
@@ -152,22 +160,22 @@ def gave_up(
     """
     if not answered:
         outgoing.given_up += count
-        outgoing.given_up_class, outgoing.given_up_s = int(reason), build.desk.now.wall_s
+        outgoing.given_up_class, outgoing.given_up_s = int(reason), build.step.now.wall_s
     left = 0 if answered else min(max(outgoing.transmitted.get(lane, 0) + 1 - first, 0), count)
     if left:
         _in_doubt(build, outgoing, lane, first, left, reason)
     ordered = lane == TRANSACTIONAL_LANE
     for w, start, size in outgoing.wants(lane).parts(first + left, count - left):
-        part = Move(Op.END, outgoing.number, lane, start, size, reason)
+        part = RangeChange(Op.END, outgoing.number, lane, start, size, reason)
         if w is not None:
-            part.to = taker(build, w, part, reason, transactional=ordered)
+            part.to = dead_letter_target(build, w, part, reason, transactional=ordered)
             if not answered and owes(w.flags, reason):
-                part.heirs = ((ACKS_OWED, 0, int(reason)),)
+                part.copies_to = ((ACKS_OWED, 0, int(reason)),)
         build.move(part)
 
 
 def _in_doubt(
-    build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int,
+    build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int,
     reason: MessageClass,
 ) -> None:  # fmt: skip
     """A range may have been transmitted, and the wait for it ends for this reason.
@@ -177,11 +185,11 @@ def _in_doubt(
     """
     ordered = lane == TRANSACTIONAL_LANE
     for w, start, size in outgoing.wants(lane).parts(first, count):
-        part = Move(Op.END, outgoing.number, lane, start, size, IN_DOUBT, note=reason)
+        part = RangeChange(Op.END, outgoing.number, lane, start, size, IN_DOUBT, note=reason)
         if w is not None:
-            part.to = taker(build, w, part, IN_DOUBT, transactional=ordered)
+            part.to = dead_letter_target(build, w, part, IN_DOUBT, transactional=ordered)
             if not ordered and w.flags & PUT_NACK_ARRIVAL:
-                part.heirs = ((ACKS_OWED, 0, int(IN_DOUBT)),)
+                part.copies_to = ((ACKS_OWED, 0, int(IN_DOUBT)),)
         build.move(part)
 
 
@@ -189,12 +197,12 @@ def _transactional(holder: object) -> bool:
     return isinstance(holder, Queue) and holder.properties.transactional
 
 
-def purged_meanwhile(build: ChangeBuilder, lock: Move) -> None:
+def purged_meanwhile(build: ChangeBuilder, lock: RangeChange) -> None:
     """A transaction aborts: what was purged while it was locked ends now (X-19)."""
-    lane = build.desk.state.holders[lock.holder].lane(lock.lane)
+    lane = build.step.state.holders[lock.holder].lane(lock.lane)
     purged: list[Range] = list(lane.ranges(PURGING, lock.first, end=lock.first + lock.count))
     for first, count in purged:
-        move = Move(Op.END, lock.holder, lock.lane, first, count)
+        move = RangeChange(Op.END, lock.holder, lock.lane, first, count)
         ended(build, move, MessageClass.NACK_QUEUE_PURGED)
 
 
@@ -224,33 +232,33 @@ def tell_sender(
         messages: Message numbers of them all.
         http: Whether they came over HTTP.
     """
-    desk = build.desk
-    address = "" if source in desk.routes_to else desk.return_to.get(source, "")
-    outgoing, expires = address_for(desk, source, stream, http=http), NEVER_S
+    step = build.step
+    address = "" if source in step.routes_to else step.return_to.get(source, "")
+    outgoing, expires = address_for(step, source, stream, http=http), NEVER_S
     if outgoing is None:
-        stranger = not known(desk, source)
+        stranger = not known(step, source)
         name = order_queue_of(source)
-        if stranger and not answer_room(desk, name.key()):
-            desk.notice("final acknowledgments for strangers are given up: too many wait",
+        if stranger and not answer_room(step, name.key()):
+            step.notice("final acknowledgments for strangers are given up: too many wait",
                         source=guid_text(source))  # fmt: skip
             return
-        outgoing = outgoing_for(desk, name, stranger=stranger)
-        expires = desk.reach_by_s() if stranger else NEVER_S
+        outgoing = outgoing_for(step, name, stranger=stranger)
+        expires = step.reach_by_s() if stranger else NEVER_S
     else:
         # A stranger's choice, which may never be reached: like an acknowledgment message it does
         # not wait longer than a message that says nothing of its time (EOD-42: it may be lost).
-        address, expires = "", desk.reach_by_s()
+        address, expires = "", step.reach_by_s()
     packets = final_acks(
         messages,
-        own=desk.identity.guid,
+        own=step.identity.guid,
         own_message=build.take_numbers(len(messages)),
-        sent_time=desk.now.wall_s,
+        sent_time=step.now.wall_s,
         address=address,
         destination_manager=source,
         message_class=reason,
         stream=stream,
         number=number,
         source=source,
-        queue=desk.state.receipts.queue_of(source, stream) if http else "",
+        queue=step.state.receipts.queue_of(source, stream) if http else "",
     )
     build.put_copy(outgoing.number, packets, lane=ACK_LANE, expires=expires)

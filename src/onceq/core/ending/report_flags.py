@@ -10,7 +10,7 @@ from dataclasses import replace
 from onceq.core.ending.dead_letters import own_or_system
 from onceq.core.ending.ending import ack_flags
 from onceq.core.names.resolve import one_name
-from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -22,7 +22,7 @@ from onceq.core.state.records import (
 )
 from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Prepared, Target
+from onceq.core.step.step import CheckedBatch, Step, Target
 from onceq.model.classes import MessageClass
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Journal, Properties
 
@@ -37,18 +37,18 @@ def lane_of(properties: Properties, *, transactional: bool) -> int:
     return PRIORITY_DEFAULT if properties.priority is None else properties.priority
 
 
-def quiet(desk: Desk, name: str) -> bool:
+def quiet(step: Step, name: str) -> bool:
     """Whether nothing is acknowledged or source-journaled that goes to a queue (Q-17).
 
     Args:
         name: Of the queue, without computer and ``private$``.
     """
-    return desk.settings.quiet_system_queues and name.casefold() in SYSTEM_NAMES
+    return step.settings.quiet_system_queues and name.casefold() in SYSTEM_NAMES
 
 
-def heard(desk: Desk, target: Target, properties: Properties) -> Properties:
+def without_quiet_queues(step: Step, target: Target, properties: Properties) -> Properties:
     """The properties of messages for a target, without what it gives no answer to."""
-    if not desk.settings.quiet_system_queues or not quiet(desk, one_name(target.text)[0].queue):
+    if not step.settings.quiet_system_queues or not quiet(step, one_name(target.text)[0].queue):
         return properties
     return replace(properties, acknowledge=Acknowledge.NONE, journal=Journal.NONE)
 
@@ -74,19 +74,19 @@ def flags_of(
         flags |= PUT_WANTS | PUT_JOURNAL
     # Over HTTP dead-lettering alone asks how a message ends (HTTP-4); a journal copy is made when
     # the stream receipt comes (HTTP-13).
-    over_http = isinstance(target.holder, Outgoing) and target.holder.over_http
+    over_http = isinstance(target.holder, OutgoingQueue) and target.holder.over_http
     if transactional and properties.journal & (Journal.DEADLETTER if over_http else Journal(3)):
         flags |= PUT_FINAL
     return flags
 
 
-def refused(desk: Desk, queue: Queue, *, transactional: bool) -> MessageClass | None:
+def refused(step: Step, queue: Queue, *, transactional: bool) -> MessageClass | None:
     """Why a queue of this manager does not take a message when it takes effect; None if it does.
 
     The queue may have been deleted since the send. A message of the wrong kind is refused here
     as it would be on arrival elsewhere (Q-4).
     """
-    if queue.number not in desk.state.holders:
+    if queue.number not in step.state.holders:
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
     if queue.properties.transactional == transactional:
         return None
@@ -95,8 +95,8 @@ def refused(desk: Desk, queue: Queue, *, transactional: bool) -> MessageClass | 
     return MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
 
 
-def graves_of(
-    build: ChangeBuilder, p: Prepared, size: int, reason: MessageClass, *, transactional: bool
+def copies_of_refused(
+    build: ChangeBuilder, p: CheckedBatch, size: int, reason: MessageClass, *, transactional: bool
 ) -> tuple[int, ...]:
     """The dead-letter queues that take messages refused here.
 
@@ -110,6 +110,6 @@ def graves_of(
     wanted = bool(p.item.properties.journal & Journal.DEADLETTER)
     if not transactional:
         return (DEAD_LETTER,) if wanted else ()
-    source = own_or_system(build, p.grave, size) if wanted else 0
+    source = own_or_system(build, p.dead_letter_queue, size) if wanted else 0
     target = DEAD_XACT if reason == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE else 0
     return tuple(sorted({source, target} - {0}))

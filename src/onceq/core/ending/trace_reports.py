@@ -17,7 +17,7 @@ from onceq.core.names.packet_names import address_of
 from onceq.core.names.resolve import destinations
 from onceq.core.state.queues import Queue
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Prepared, Target
+from onceq.core.step.step import CheckedBatch, Step, Target
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import MessageId, guid_text
@@ -32,12 +32,12 @@ from onceq.packet.templates import template
 SENT, FORWARDED, ARRIVED, REFUSED = "SENT", "FORWARDED", "ARRIVED", "REFUSED"
 
 
-def trace_queue(desk: Desk) -> bytes:
+def trace_queue(step: Step) -> bytes:
     """GUID of the public report queue for DebugHeaders; empty if it has none."""
-    name = desk.settings.report_queue.upper()
+    name = step.settings.report_queue.upper()
     if not name.startswith("PUBLIC="):
         return b""
-    (target,) = destinations(desk, desk.settings.report_queue, transactional=False)
+    (target,) = destinations(step, step.settings.report_queue, transactional=False)
     return target.holder.properties.instance if isinstance(target.holder, Queue) else b""
 
 
@@ -62,12 +62,12 @@ def trace_arrival(
     report(build, event, ids, hops, lines, asked=asked)
 
 
-def trace_sent(build: ChangeBuilder, sends: Sequence[Prepared], first: int) -> None:
+def trace_sent(build: ChangeBuilder, sends: Sequence[CheckedBatch], first: int) -> None:
     """Report what this change sends, from message number ``first`` on."""
     for p in sends:
         count = len(p.item.bodies)
         if p.item.properties.trace:
-            ids = [MessageId(build.desk.identity.guid, first + k) for k in range(count)]
+            ids = [MessageId(build.step.identity.guid, first + k) for k in range(count)]
             for target in p.targets:
                 event = ARRIVED if isinstance(target.holder, Queue) else SENT
                 report(build, event, ids, [0] * count, [f"queue: {target.text}"])
@@ -89,65 +89,65 @@ def report(
         lines: What is the same for all of them.
         asked: Report queue that the message names.
     """
-    desk = build.desk
-    target = _target(desk, asked)
+    step = build.step
+    target = _target(step, asked)
     if target is None:
         return
     if len(ids) > REPORTS_MAX:
-        desk.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
+        step.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
     count = min(len(ids), REPORTS_MAX)
     first = build.take_numbers(count)
     data, lengths = bytearray(), array(LENGTH_TYPE)
     for at in range(count):
-        packet = _packet(desk, target, event, ids[at], hops[at], lines, first + at)
+        packet = _packet(step, target, event, ids[at], hops[at], lines, first + at)
         data += packet.data
         lengths.extend(packet.lengths)
     holder = target.holder
     if isinstance(holder, Queue) and (
         build.holding(holder) + len(data) > holder.properties.quota_bytes
     ):
-        desk.notice("report queue full: reports dropped", queue=holder.properties.name)
+        step.notice("report queue full: reports dropped", queue=holder.properties.name)
         return
     build.put_copy(holder.number, Run(bytes(data), lengths), lane=PRIORITY_DEFAULT)
 
 
-def _target(desk: Desk, asked: str) -> Target | None:
+def _target(step: Step, asked: str) -> Target | None:
     """Where reports go; None if nowhere. A report queue must not be transactional."""
-    for name in (asked, desk.settings.report_queue):
+    for name in (asked, step.settings.report_queue):
         if not name:
             continue
         try:
-            (target,) = destinations(desk, name, transactional=False)
+            (target,) = destinations(step, name, transactional=False)
         except (OnceqError, ValueError) as error:
-            desk.notice("no report queue: reports dropped", name, queue=name, reason=str(error))
+            step.notice("no report queue: reports dropped", name, queue=name, reason=str(error))
             continue
         holder = target.holder
         if not isinstance(holder, Queue) or not holder.properties.transactional:
             return target
-        desk.notice("the report queue is transactional: reports dropped", name, queue=name)
+        step.notice("the report queue is transactional: reports dropped", name, queue=name)
     return None
 
 
 def _packet(
-    desk: Desk, target: Target, event: str, id_: MessageId, hops: int, lines: Sequence[str],
+    step: Step, target: Target, event: str, id_: MessageId, hops: int, lines: Sequence[str],
     number: int,
 ) -> Run:  # fmt: skip
-    destination, manager = address_of(desk, target)
+    destination, manager = address_of(step, target)
     body = "\n".join(
         (
-            f"event: {event}", f"message: {id_}", f"at: {desk.identity.name}",
-            f"manager: {guid_text(desk.identity.guid)}", f"hops: {hops}",
-            f"time: {desk.now.wall_s}", *lines, "",
+            f"event: {event}", f"message: {id_}", f"at: {step.identity.name}",
+            f"manager: {guid_text(step.identity.guid)}", f"hops: {hops}",
+            f"time: {step.now.wall_s}", *lines, "",
         )
     )  # fmt: skip
     made = template(
-        source=desk.identity.guid,
+        source=step.identity.guid,
         destination=destination,
         destination_manager=manager,
         properties=Properties(
             label=f"{event} {id_} {hops}", correlation_id=id_.pack(), priority=PRIORITY_DEFAULT
         ),
-        sent_time=desk.now.wall_s,
+        sent_time=step.now.wall_s,
         transactional=False,
         message_class=MessageClass.REPORT,
     )

@@ -20,7 +20,7 @@ class Spoiled:
     """
 
     pieces: tuple[DamagedPiece, ...]
-    taker: int = 0
+    dead_letter_target: int = 0
     unsent: tuple[tuple[int, int, int], ...] = ()
     gone: tuple[tuple[int, int, int, int], ...] = ()
 

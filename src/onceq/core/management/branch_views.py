@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from onceq.core.step.step import Desk, Transaction
+from onceq.core.step.step import Step, Transaction
 from onceq.model.branch import BranchView, DecisionView, GroupView
 
 
-def branches(desk: Desk) -> tuple[BranchView, ...]:
+def branches(step: Step) -> tuple[BranchView, ...]:
     """Every branch: at work, ended, prepared, and decided by hand."""
-    found = [_view(desk, tx) for tx in desk.branches.values()]
+    found = [_view(step, tx) for tx in step.branches.values()]
     found += [
         BranchView(str(b.xid), b.by_hand.value, b.prepared_s, 0, 0, 0, (), ())
-        for b in desk.state.branches
+        for b in step.state.branches
         if b.by_hand is not None
     ]
     return tuple(found)
 
 
-def _view(desk: Desk, tx: Transaction) -> BranchView:
-    branch = desk.state.branches.get(tx.xid) if tx.xid is not None else None
-    holders = [desk.state.holders.get(held.holder) for held in tx.receives]
+def _view(step: Step, tx: Transaction) -> BranchView:
+    branch = step.state.branches.get(tx.xid) if tx.xid is not None else None
+    holders = [step.state.holders.get(held.holder) for held in tx.receives]
     titles = dict.fromkeys(getattr(holder, "title", "") for holder in holders if holder)
     return BranchView(
         xid=str(tx.xid),
@@ -33,19 +33,19 @@ def _view(desk: Desk, tx: Transaction) -> BranchView:
     )
 
 
-def decisions(desk: Desk) -> tuple[DecisionView, ...]:
+def decisions(step: Step) -> tuple[DecisionView, ...]:
     """Commits that partners are still to be told of."""
     return tuple(
         DecisionView(gtrid.decode("ascii", "backslashreplace"), made.partners, made.at_s)
-        for gtrid, made in desk.state.branches.decisions.items()
+        for gtrid, made in step.state.branches.decisions.items()
     )
 
 
-def groups(desk: Desk) -> tuple[GroupView, ...]:
+def groups(step: Step) -> tuple[GroupView, ...]:
     """Applications that commit groups of branches, those that did so last first."""
-    branches = desk.state.branches
+    branches = step.state.branches
     found = [
         GroupView(app, group.query, group.version, group.at_s, len(branches.of_group(group.prefix)))
-        for app, group in desk.state.groups
+        for app, group in step.state.groups
     ]
     return tuple(reversed(found))

@@ -9,16 +9,16 @@ Upholds: I26 (nothing waits for a timer that the old settings would have set).
 from __future__ import annotations
 
 from onceq.core.inputs.settings import Reconfigure
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transaction import abandoned_branches, idle_timeout
 
 
-def reconfigure(desk: Desk, item: Reconfigure) -> None:
+def reconfigure(step: Step, item: Reconfigure) -> None:
     """Go on with other settings."""
-    desk.settings = item.settings
-    desk.routes_to = item.routes
-    desk.targets.clear()
-    desk.routes.clear()
-    idle_timeout.watch(desk)
-    for tx in list(desk.branches.values()):
-        abandoned_branches.watch(desk, tx)
+    step.settings = item.settings
+    step.routes_to = item.routes
+    step.targets.clear()
+    step.routes.clear()
+    idle_timeout.watch(step)
+    for tx in list(step.branches.values()):
+        abandoned_branches.watch(step, tx)

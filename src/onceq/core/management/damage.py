@@ -23,15 +23,15 @@ from onceq.core.decision import Notice
 from onceq.core.ending.ending import tell_sender
 from onceq.core.inputs.damage import Spoiled
 from onceq.core.receive.receive_exact import held_by
-from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, Chunk
-from onceq.core.state.positions import Lane
-from onceq.core.state.queues import Holder, Outgoing, Queue, lookup_id
-from onceq.core.state.records import PUT_FINAL, PUT_HTTP, Move, Op
-from onceq.core.state.report_requests import Wanting
+from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, PositionBlock
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id
+from onceq.core.state.records import PUT_FINAL, PUT_HTTP, Op, RangeChange
+from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import ACKS_OWED, DAMAGED, IN_DOUBT, title_of
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
-from onceq.core.transfer.outgoing_queue import stir
+from onceq.core.step.step import Step
+from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import DamagedPiece
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
@@ -44,34 +44,34 @@ Span = tuple[int, int]
 """Begin and end of damaged bytes in the log."""
 
 
-def spoiled(desk: Desk, item: Spoiled) -> None:
+def spoiled(step: Step, item: Spoiled) -> None:
     """Set aside every message that lies in damaged bytes."""
     for number, index, before in item.unsent:
-        leaving = desk.state.holders.get(number)
-        if isinstance(leaving, Outgoing):
+        leaving = step.state.holders.get(number)
+        if isinstance(leaving, OutgoingQueue):
             leaving.transmitted[index] = min(leaving.transmitted.get(index, 0), before)
     spans = _spans(item.pieces)
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     told: list[tuple[str, int, int]] = []
-    for holder, index, lane in list(desk.state.all_lanes()):
+    for holder, index, lane in list(step.state.all_lanes()):
         if holder.number == DAMAGED:
             continue
         for state, first, count in _runs(lane, list(_inside(lane, spans))):
-            for start, size in _ours(desk, item, holder, index, state, first, count):
+            for start, size in _ours(step, item, holder, index, state, first, count):
                 _aside(build, holder, index, state, start, size)
                 told.append((title_of(holder), lookup_id(index, start), size))
     build.record()
     for queue, lookup, size, address in item.gone:
-        was_in = desk.state.holders.get(queue)
+        was_in = step.state.holders.get(queue)
         title = title_of(was_in) if was_in is not None else str(queue)
-        desk.setup(
+        step.setup(
             "damaged", queue=title, lookup=lookup, bytes=size, address=address,
-            at_s=desk.now.wall_s,
+            at_s=step.now.wall_s,
         )  # fmt: skip
         told.append((title, lookup, 1))
-    _tell(desk, item.pieces, told)
-    for outgoing in desk.state.outgoing.values():
-        stir(desk, outgoing)
+    _tell(step, item.pieces, told)
+    for outgoing in step.state.outgoing.values():
+        start_if_possible(step, outgoing)
 
 
 def _spans(pieces: Sequence[DamagedPiece]) -> list[Span]:
@@ -85,19 +85,19 @@ def _spans(pieces: Sequence[DamagedPiece]) -> list[Span]:
     return spans
 
 
-def _inside(lane: Lane, spans: Sequence[Span]) -> Iterator[int]:
+def _inside(lane: Positions, spans: Sequence[Span]) -> Iterator[int]:
     """Counters of the messages of which any byte is damaged, rising."""
-    for chunk in lane.chunks():
-        if not chunk.live:
+    for block in lane.blocks():
+        if not block.live:
             continue
-        found = set(_by_search(chunk, spans) if chunk.rising else _by_look(chunk, spans))
+        found = set(_by_search(block, spans) if block.rising else _by_look(block, spans))
         for at in sorted(found):
-            if chunk.states[at] != REMOVED:
-                yield chunk.base + at
+            if block.states[at] != REMOVED:
+                yield block.base + at
 
 
-def _by_search(chunk: Chunk, spans: Sequence[Span]) -> Iterator[int]:
-    addresses, lengths = chunk.addresses, chunk.lengths
+def _by_search(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
+    addresses, lengths = block.addresses, block.lengths
     for start, end in spans:
         at = max(bisect_right(addresses, start) - 1, 0)
         while at < len(addresses) and addresses[at] < end:
@@ -106,13 +106,13 @@ def _by_search(chunk: Chunk, spans: Sequence[Span]) -> Iterator[int]:
             at += 1
 
 
-def _by_look(chunk: Chunk, spans: Sequence[Span]) -> Iterator[int]:
-    for at, (address, length) in enumerate(zip(chunk.addresses, chunk.lengths, strict=True)):
+def _by_look(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
+    for at, (address, length) in enumerate(zip(block.addresses, block.lengths, strict=True)):
         if any(address < end and address + length > start for start, end in spans):
             yield at
 
 
-def _runs(lane: Lane, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def _runs(lane: Positions, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Neighbours in one state: (state, first, count)."""
     at = 0
     while at < len(counters):
@@ -128,7 +128,7 @@ def _runs(lane: Lane, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]
 
 
 def _ours(
-    desk: Desk, item: Spoiled, holder: Holder, index: int, state: int, first: int, count: int
+    step: Step, item: Spoiled, holder: AnyQueue, index: int, state: int, first: int, count: int
 ) -> list[tuple[int, int]]:
     """Those of a range that can be taken out now.
 
@@ -137,12 +137,12 @@ def _ours(
     """
     if state in (AVAILABLE, AWAITING):
         return [(first, count)]
-    if state != LOCKED or not item.taker or not isinstance(holder, Queue):
+    if state != LOCKED or not item.dead_letter_target or not isinstance(holder, Queue):
         return []
     freed: list[tuple[int, int]] = []
     for counter in range(first, first + count):
-        for tx in desk.units():
-            if tx.owner != item.taker or tx.phase is not Phase.ACTIVE:
+        for tx in step.units():
+            if tx.owner != item.dead_letter_target or tx.phase is not Phase.ACTIVE:
                 continue
             held = held_by(tx, holder, lookup_id(index, counter))
             if held is not None:
@@ -154,14 +154,14 @@ def _ours(
 
 
 def _aside(
-    build: ChangeBuilder, holder: Holder, index: int, state: int, first: int, count: int
+    build: ChangeBuilder, holder: AnyQueue, index: int, state: int, first: int, count: int
 ) -> None:
     """A range ends where it is, because its bytes are gone."""
     if holder.number == ACKS_OWED:
         # What was to be told is in those bytes; the message itself is found where it is.
-        build.move(Move(Op.END, holder.number, index, first, count))
+        build.move(RangeChange(Op.END, holder.number, index, first, count))
         return
-    if isinstance(holder, Outgoing):
+    if isinstance(holder, OutgoingQueue):
         left = holder.transmitted.get(index, 0) + 1 - first
         left = count if state == AWAITING else min(max(left, 0), count)
         removed = MessageClass.NACK_DELETED
@@ -170,17 +170,19 @@ def _aside(
             (first + left, count - left, removed),
         ):
             if size:
-                move = Move(Op.END, holder.number, index, start, size, int(reason), to=DAMAGED)
+                move = RangeChange(
+                    Op.END, holder.number, index, start, size, int(reason), to=DAMAGED
+                )
                 move.note = int(removed) if reason == IN_DOUBT else 0
                 build.move(move)
         return
     for w, start, size in holder.wants(index).parts(first, count):
         if w is not None:
             _tell_sender(build, w, start, size)
-        build.move(Move(Op.END, holder.number, index, start, size, to=DAMAGED))
+        build.move(RangeChange(Op.END, holder.number, index, start, size, to=DAMAGED))
 
 
-def _tell_sender(build: ChangeBuilder, w: Wanting, start: int, count: int) -> None:
+def _tell_sender(build: ChangeBuilder, w: ReportRequest, start: int, count: int) -> None:
     """The manager that sent it hears that it was removed before it was received."""
     if w.source == NO_GUID or not w.stream or not w.flags & PUT_FINAL:
         return
@@ -192,15 +194,15 @@ def _tell_sender(build: ChangeBuilder, w: Wanting, start: int, count: int) -> No
     )  # fmt: skip
 
 
-def _tell(desk: Desk, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, int, int]]) -> None:
+def _tell(step: Step, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, int, int]]) -> None:
     """The log names each run of messages, and each place of a file."""
     for piece in pieces[:NOTICES_AT_ONCE]:
         values = {"file": piece.path, "byte": piece.offset, "size": piece.size}
-        desk.act(Notice("stored bytes are damaged", values))
+        step.act(Notice("stored bytes are damaged", values))
     for queue, lookup, count in told[:NOTICES_AT_ONCE]:
         values = {"queue": queue, "lookup": f"{lookup:#x}", "messages": count}
-        desk.act(Notice("damaged messages were set aside", values))
+        step.act(Notice("damaged messages were set aside", values))
     if len(pieces) > NOTICES_AT_ONCE or len(told) > NOTICES_AT_ONCE:
         messages = sum(count for _, _, count in told)
         values = {"places": len(pieces), "messages": messages}
-        desk.act(Notice("more is damaged than is named here", values))
+        step.act(Notice("more is damaged than is named here", values))

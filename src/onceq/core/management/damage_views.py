@@ -9,7 +9,7 @@ from onceq.core.inputs.damage import Scrubbed
 from onceq.core.inputs.inputs import Steer, SteerOutgoing
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.state import DAMAGED
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, MessageNotFound
 
 RATE_DIGITS = 18
@@ -30,11 +30,11 @@ class DamageView:
     reason: int
 
 
-def damages(desk: Desk) -> tuple[DamageView, ...]:
+def damages(step: Step) -> tuple[DamageView, ...]:
     """What was set aside, but for what has turned out to have arrived meanwhile."""
-    lane = desk.state.holders[DAMAGED].lane(0)
+    lane = step.state.holders[DAMAGED].lane(0)
     found: list[DamageView] = []
-    for entry in desk.state.damages:
+    for entry in step.state.damages:
         count, reason = entry.count, entry.reason
         if entry.first:
             end = entry.first + entry.count
@@ -50,7 +50,7 @@ def damages(desk: Desk) -> tuple[DamageView, ...]:
     return tuple(found)
 
 
-def drop(desk: Desk, text: str) -> int:
+def drop(step: Step, text: str) -> int:
     """Forget one entry, or all of them (""); their messages are gone for good then.
 
     Returns:
@@ -59,20 +59,20 @@ def drop(desk: Desk, text: str) -> int:
     Raises:
         MessageNotFound: There is no such entry.
     """
-    known = {str(entry.number): entry for entry in desk.state.damages}
+    known = {str(entry.number): entry for entry in step.state.damages}
     if text and text not in known:
         raise MessageNotFound(f"nothing that was set aside has the number {text}")
     chosen = [known[text]] if text else list(known.values())
-    count = sum(view.count for view in damages(desk) if not text or str(view.number) == text)
+    count = sum(view.count for view in damages(step) if not text or str(view.number) == text)
     for entry in chosen:
-        desk.setup("damage-drop", number=entry.number)
+        step.setup("damage-drop", number=entry.number)
     return count
 
 
 # ---- scrubs -------------------------------------------------------------------------------------
 
 
-def scrub(desk: Desk, item: SteerOutgoing) -> None:
+def scrub(step: Step, item: SteerOutgoing) -> None:
     """Let the engine look at every stored byte, or stop it.
 
     Raises:
@@ -80,14 +80,14 @@ def scrub(desk: Desk, item: SteerOutgoing) -> None:
     """
     rate = 0
     if item.action is Steer.SCRUB:
-        text = item.destination or str(desk.settings.scrub_bytes_s)
+        text = item.destination or str(step.settings.scrub_bytes_s)
         if not text.isdecimal() or len(text) > RATE_DIGITS or not int(text):
             raise InvalidParameter(f"a scrub reads a number of bytes in a second, not {text!r}")
         rate = int(text)
-    desk.act(Scrub(rate))
-    desk.answer(item.owner, item.request, None)
+    step.act(Scrub(rate))
+    step.answer(item.owner, item.request, None)
 
 
-def scrubbed(desk: Desk, item: Scrubbed) -> None:
+def scrubbed(step: Step, item: Scrubbed) -> None:
     """Remember how far a scrub has come, for whoever looks."""
-    desk.scrub = item.view
+    step.scrub = item.view

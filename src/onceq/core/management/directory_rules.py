@@ -18,11 +18,11 @@ from onceq.core.inputs.directory import DirectoryChanged, EditDirectory
 from onceq.core.names.packet_names import address_of
 from onceq.core.names.resolve import destinations, index_places, read_directory
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Mode
+from onceq.core.step.step import Mode, Step
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.outgoing_queue import stir
+from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
     DirectoryError,
     IllegalFormatName,
@@ -54,50 +54,50 @@ class ListView:
     members: tuple[str, ...]
 
 
-def changed(desk: Desk, item: DirectoryChanged) -> None:
+def changed(step: Step, item: DirectoryChanged) -> None:
     """The directory was read, or cannot be read any more."""
-    desk.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
-    desk.directory_trouble = item.trouble
+    step.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
+    step.directory_trouble = item.trouble
     if item.snapshot is not None:
-        desk.directory = item.snapshot
-        desk.computer_guids = frozenset(one.guid for one in item.snapshot.computers)
-    desk.targets.clear()
-    desk.routes.clear()
-    index_places(desk)
+        step.directory = item.snapshot
+        step.computer_guids = frozenset(one.guid for one in item.snapshot.computers)
+    step.targets.clear()
+    step.routes.clear()
+    index_places(step)
     if item.trouble or item.snapshot is None:
         return
-    for outgoing in list(desk.state.outgoing.values()):
+    for outgoing in list(step.state.outgoing.values()):
         if outgoing.name.kind is Kind.PUBLIC:
             if outgoing.name.guid in item.snapshot.queues:
-                stir(desk, outgoing)
+                start_if_possible(step, outgoing)
             else:
-                _nowhere(desk, outgoing)
-    register(desk)
+                _nowhere(step, outgoing)
+    register(step)
 
 
-def _nowhere(desk: Desk, outgoing: Outgoing) -> None:
+def _nowhere(step: Step, outgoing: OutgoingQueue) -> None:
     """The directory has taken out a queue for which messages wait here (DL-15).
 
     What has arrived there is not concerned: its end will be told by the queue's manager.
     """
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
     for index, lane in outgoing.lanes.items():
         for first, count in lane.ranges(AVAILABLE, 0):
             gave_up(build, outgoing, index, first, count, reason)
     build.record()
-    inquire(desk, outgoing)
+    inquire(step, outgoing)
 
 
-def register(desk: Desk) -> None:
+def register(step: Step) -> None:
     """Let the directory know of this computer what it does not say yet."""
-    snapshot = desk.directory
-    if desk.mode is not Mode.ONLINE or snapshot is None:
+    snapshot = step.directory
+    if step.mode is not Mode.ONLINE or snapshot is None:
         return
-    here = desk.identity
+    here = step.identity
     private: dict[int, str] = {}
     public: list[PublicQueue] = []
-    for queue in _own(desk):
+    for queue in _own(step):
         properties = queue.properties
         if properties.private:
             private[queue.number] = properties.name
@@ -108,25 +108,25 @@ def register(desk: Desk) -> None:
                 properties.transactional, properties.label,
             )
         )  # fmt: skip
-    computer = Computer(here.name, here.guid, desk.addresses, private)
-    desk.act(Register(computer, tuple(public)))
+    computer = Computer(here.name, here.guid, step.addresses, private)
+    step.act(Register(computer, tuple(public)))
 
 
-def _own(desk: Desk) -> Iterator[Queue]:
-    return (queue for queue in desk.state.queues.values() if not queue.system)
+def _own(step: Step) -> Iterator[Queue]:
+    return (queue for queue in step.state.queues.values() if not queue.system)
 
 
 # ---- distribution lists -----------------------------------------------------------------------
 
 
-def edit(desk: Desk, item: EditDirectory) -> None:
+def edit(step: Step, item: EditDirectory) -> None:
     """Make, change or drop a list; it is the directory that is changed, not this manager."""
-    snapshot = read_directory(desk, "a distribution list")
+    snapshot = read_directory(step, "a distribution list")
     if item.what == "create":
-        desk.act(Rewrite(item.owner, item.request, _new(snapshot, item), None))
+        step.act(Rewrite(item.owner, item.request, _new(snapshot, item), None))
         return
     before = find_list(snapshot, item.name)
-    desk.act(Rewrite(item.owner, item.request, _changed(before, item), before))
+    step.act(Rewrite(item.owner, item.request, _changed(before, item), before))
 
 
 def _new(snapshot: Snapshot, item: EditDirectory) -> DistributionList:
@@ -197,36 +197,36 @@ def list_view(one: DistributionList) -> ListView:
     return ListView(one.name, f"DL={guid_text(one.guid)}", one.members)
 
 
-def lists(desk: Desk) -> tuple[ListView, ...]:
+def lists(step: Step) -> tuple[ListView, ...]:
     """All lists of the directory, by name."""
-    snapshot = read_directory(desk, "distribution lists")
+    snapshot = read_directory(step, "distribution lists")
     return tuple(map(list_view, sorted(snapshot.lists.values(), key=lambda one: one.name)))
 
 
-def one_list(desk: Desk, name: str) -> ListView:
+def one_list(step: Step, name: str) -> ListView:
     """One list."""
-    return list_view(find_list(read_directory(desk, "a distribution list"), name))
+    return list_view(find_list(read_directory(step, "a distribution list"), name))
 
 
-def resolved(desk: Desk, text: str) -> tuple[NameStep, ...]:
+def resolved(step: Step, text: str) -> tuple[NameStep, ...]:
     """What a name for sending becomes, step by step: a list's name may stand for it."""
-    snapshot = desk.directory if desk.mode is Mode.ONLINE else None
+    snapshot = step.directory if step.mode is Mode.ONLINE else None
     if snapshot is not None and snapshot.list_named(text) is not None:
         text = list_view(find_list(snapshot, text)).format_name
     names = parse_any(text)
     if snapshot is None and any(name.kind in (Kind.PUBLIC, Kind.DL) for name in names):
-        read_directory(desk, text)
+        read_directory(step, text)
     return tuple((snapshot or Snapshot()).explain(names))
 
 
-def copy_names(desk: Desk, text: str) -> tuple[str, ...]:
+def copy_names(step: Step, text: str) -> tuple[str, ...]:
     """The names under which the copies of a send go, as acknowledgments repeat them."""
     found = []
-    for target in destinations(desk, text, transactional=False):
-        address, manager = address_of(desk, target)
-        name = name_of(address, source=desk.identity.guid, manager=manager)
+    for target in destinations(step, text, transactional=False):
+        address, manager = address_of(step, target)
+        name = name_of(address, source=step.identity.guid, manager=manager)
         (parsed,) = parse_any(name)
         found.append(
-            str(replace(parsed, host=desk.identity.name) if parsed.host == "." else parsed)
+            str(replace(parsed, host=step.identity.name) if parsed.host == "." else parsed)
         )
     return tuple(sorted(found, key=str.casefold))

@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 from onceq.core.names.packet_names import PUBLIC_KEY, public_key
 from onceq.core.names.resolve import computer_of, find_source
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Outgoing, Progress, Queue
+from onceq.core.state.queues import OutgoingQueue, Progress, Queue
 from onceq.core.state.state import queue_key_of, stream_key_of_number
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import locked
 from onceq.errors import NoInterface, UninitializedObject
 from onceq.model.identity import guid_text
@@ -35,9 +35,9 @@ STATES = {
 """Strings of PROPID_MGMT_QUEUE_STATE with their numbers (section 1.3)."""
 
 
-def state_of(desk: Desk, outgoing: Outgoing) -> str:
+def state_of(step: Step, outgoing: OutgoingQueue) -> str:
     """The state of an outgoing queue, in the words of section 1.3."""
-    if locked(desk, outgoing):
+    if locked(step, outgoing):
         return "LOCKED"
     if outgoing.paused_s:
         return "ONHOLD"
@@ -45,27 +45,27 @@ def state_of(desk: Desk, outgoing: Outgoing) -> str:
         return "DISCONNECTING"
     if outgoing.session:
         return "CONNECTED"
-    if outgoing.name.kind is Kind.PUBLIC and computer_of(desk, outgoing.name) is None:
+    if outgoing.name.kind is Kind.PUBLIC and computer_of(step, outgoing.name) is None:
         return "NEED VALIDATION"
-    if desk.state.offline_s:
+    if step.state.offline_s:
         return "DISCONNECTED"
     if outgoing.connecting:
         return "WAITING"
     return "DISCONNECTED" if outgoing.retry_us else "INACTIVE"
 
 
-def next_hops(desk: Desk, outgoing: Outgoing) -> tuple[str, ...]:
+def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
     """Where its messages go next: an address while connected, or the name to be connected to."""
-    peer = desk.peers.get(outgoing.session)
+    peer = step.peers.get(outgoing.session)
     if peer is not None:
         return (peer.address,)
     name = outgoing.name
     if name.kind is Kind.DIRECT:
         return (f"{name.protocol}:{name.host}",)
     if name.kind is Kind.PUBLIC:
-        computer = computer_of(desk, name)
+        computer = computer_of(step, name)
         return () if computer is None else (f"OS:{computer.name}",)
-    return (desk.routes_to.get(name.guid) or desk.name_of(name.guid) or guid_text(name.guid),)
+    return (step.routes_to.get(name.guid) or step.name_of(name.guid) or guid_text(name.guid),)
 
 
 # ---- EodGetSendInfo and EodGetReceiveInfo (4.9) ---------------------------------------------
@@ -116,15 +116,15 @@ def _named(name: str) -> str:
     return name
 
 
-def send_info(desk: Desk, name: str) -> SendInfo:
+def send_info(step: Step, name: str) -> SendInfo:
     """EodGetSendInfo of an outgoing queue; NoInterface for a local one (EOD-44)."""
-    outgoing = find_source(desk, _named(name))
-    if not isinstance(outgoing, Outgoing):
+    outgoing = find_source(step, _named(name))
+    if not isinstance(outgoing, OutgoingQueue):
         raise NoInterface(f"{name} is a local queue: it has no outgoing view; see eod_receive_info")
-    return send_info_of(desk, outgoing)
+    return send_info_of(step, outgoing)
 
 
-def send_info_of(desk: Desk, outgoing: Outgoing) -> SendInfo:
+def send_info_of(step: Step, outgoing: OutgoingQueue) -> SendInfo:
     """The same for an outgoing queue in hand."""
     lane, pace = outgoing.ordered_lane, outgoing.pace
     end = min(outgoing.ever_sent, lane.next - 1) + 1
@@ -134,50 +134,50 @@ def send_info_of(desk: Desk, outgoing: Outgoing) -> SendInfo:
         first = SequenceInfo(*outgoing.place_of(sent[0][0]), 0)
         last = _sequence(outgoing, sum(sent[-1]) - 1)
     stream, number = outgoing.last_ack
-    resend_us = pace.due_us - desk.now.mono_us if pace.due_us else 0
+    resend_us = pace.due_us - step.now.mono_us if pace.due_us else 0
     return SendInfo(
         eod_last_ack=SequenceInfo(stream, number, max(number - 1, 0)),
         eod_last_ack_time=outgoing.last_ack_s,
         eod_last_ack_count=outgoing.last_ack_count,
         eod_first_non_ack=first,
         eod_last_non_ack=last,
-        eod_next_seq=_next(desk, outgoing),
+        eod_next_seq=_next(step, outgoing),
         eod_no_ack_count=sum(count for _, count in sent),
         eod_no_read_count=lane.awaiting,
-        eod_resend_time=desk.now.wall_s + round(resend_us / 1e6) if pace.due_us else 0,
-        eod_resend_interval=round(desk.settings.resend_wait_s(pace.timeouts)),
+        eod_resend_time=step.now.wall_s + round(resend_us / 1e6) if pace.due_us else 0,
+        eod_resend_interval=round(step.settings.resend_wait_s(pace.timeouts)),
         eod_resend_count=pace.timeouts,
     )
 
 
-def _sequence(outgoing: Outgoing, counter: int) -> SequenceInfo:
+def _sequence(outgoing: OutgoingQueue, counter: int) -> SequenceInfo:
     return SequenceInfo(*outgoing.place_of(counter), outgoing.previous_of(counter))
 
 
-def _next(desk: Desk, outgoing: Outgoing) -> SequenceInfo:
+def _next(step: Step, outgoing: OutgoingQueue) -> SequenceInfo:
     """What the next message will get: where all is acknowledged, or the stream is one of an earlier
     life, a stream of its own (EOD-12, EOD-14)."""
-    if not outgoing.goes_on(desk.state.stamp):
-        return SequenceInfo(desk.state.stamp << 32 | desk.state.next_ordinal, 1, 0)
+    if not outgoing.goes_on(step.state.stamp):
+        return SequenceInfo(step.state.stamp << 32 | step.state.next_ordinal, 1, 0)
     return _sequence(outgoing, outgoing.ordered_lane.next)
 
 
-def receive_info(desk: Desk, name: str) -> tuple[ReceiveInfo, ...]:
+def receive_info(step: Step, name: str) -> tuple[ReceiveInfo, ...]:
     """EodGetReceiveInfo of a local queue; NoInterface for an outgoing one (EOD-44)."""
-    queue = find_source(desk, _named(name))
+    queue = find_source(step, _named(name))
     if not isinstance(queue, Queue):
         raise NoInterface(f"{name} is an outgoing queue: see eod_send_info")
     return tuple(
         ReceiveInfo(
-            queue_format_name=format_name_of(desk, progress),
+            queue_format_name=format_name_of(step, progress),
             sender_id=guid_text(progress.source),
-            sender_name=desk.name_of(progress.source),
+            sender_name=step.name_of(progress.source),
             seq_id=progress.stream,
             seq_no=progress.last,
             last_access_time=progress.last_access_s,
             reject_count=progress.rejects,
         )
-        for progress in desk.state.progress.values()
+        for progress in step.state.progress.values()
         if leads_to(progress, queue)
     )
 
@@ -195,54 +195,54 @@ def leads_to(progress: Progress, queue: Queue) -> bool:
     return by_path or key in (by_number, public_key(queue.properties.instance))
 
 
-def format_name_of(desk: Desk, progress: Progress) -> str:
+def format_name_of(step: Step, progress: Progress) -> str:
     """The name that the sender of a stream uses, as a format name."""
     kind, mark, number = progress.key.partition("#")
     if kind == "private" and mark:
-        return f"PRIVATE={guid_text(desk.identity.guid)}\\{number}"
+        return f"PRIVATE={guid_text(step.identity.guid)}\\{number}"
     if progress.key.startswith(PUBLIC_KEY):
         return f"PUBLIC={guid_text(bytes.fromhex(progress.key.removeprefix(PUBLIC_KEY)))}"
     return progress.key if mark and not kind else f"DIRECT={progress.key}"
 
 
-def format_name(desk: Desk, queue: Queue) -> str:
+def format_name(step: Step, queue: Queue) -> str:
     """The name by which a queue is known whatever becomes of its computer's name."""
     properties = queue.properties
     if not properties.private and not queue.system:
         return f"PUBLIC={guid_text(properties.instance)}"
     if queue.system or queue.sub:
-        return f"DIRECT=OS:{desk.identity.name}\\{queue_key_of(properties)}" if queue.system else ""
-    return f"PRIVATE={guid_text(desk.identity.guid)}\\{queue.number:08x}"
+        return f"DIRECT=OS:{step.identity.name}\\{queue_key_of(properties)}" if queue.system else ""
+    return f"PRIVATE={guid_text(step.identity.guid)}\\{queue.number:08x}"
 
 
 # ---- PROPID_MGMT_* (7.3) -------------------------------------------------------------------
 
 
-def properties(desk: Desk, name: str) -> dict[str, object]:
+def properties(step: Step, name: str) -> dict[str, object]:
     """Management properties of a queue, an outgoing queue, or (no name) of this manager.
 
     The keys are the names of section 7.3 in small letters, without PROPID_MGMT_QUEUE_ or
     PROPID_MGMT_MSMQ_.
     """
     if not name:
-        return _machine(desk)
-    holder = find_source(desk, name)
-    return _outgoing(desk, holder) if isinstance(holder, Outgoing) else _queue(desk, holder)
+        return _machine(step)
+    holder = find_source(step, name)
+    return _outgoing(step, holder) if isinstance(holder, OutgoingQueue) else _queue(step, holder)
 
 
-def _machine(desk: Desk) -> dict[str, object]:
-    state = desk.state
+def _machine(step: Step) -> dict[str, object]:
+    state = step.state
     return {
         "activequeues": [str(o.name) for o in state.outgoing.values() if len(o) or o.session],
         "privateq": [q.properties.name for q in state.queues.values() if not q.system],
         "dsserver": "",
         "connected": "DISCONNECTED" if state.offline_s else "CONNECTED",
-        "type": f"onceq queue manager {desk.identity.name}",
+        "type": f"onceq queue manager {step.identity.name}",
         "bytes_in_all_queues": state.space.total,
     }
 
 
-def _queue(desk: Desk, queue: Queue) -> dict[str, object]:
+def _queue(step: Step, queue: Queue) -> dict[str, object]:
     properties = queue.properties
     path = queue_key_of(properties)
     if properties.private:
@@ -250,8 +250,8 @@ def _queue(desk: Desk, queue: Queue) -> dict[str, object]:
     elif not queue.system:
         path = properties.name
     return {
-        "pathname": f"{desk.identity.name}\\{path}",
-        "formatname": f"DIRECT=OS:{desk.identity.name}\\{path}",
+        "pathname": f"{step.identity.name}\\{path}",
+        "formatname": f"DIRECT=OS:{step.identity.name}\\{path}",
         "type": "MACHINE" if queue.system else "PRIVATE" if properties.private else "PUBLIC",
         "location": "LOCAL",
         "xact": "YES" if properties.transactional else "NO",
@@ -259,12 +259,12 @@ def _queue(desk: Desk, queue: Queue) -> dict[str, object]:
         "message_count": len(queue),
         "bytes_in_queue": queue.bytes,
         "state": LOCAL_CONNECTION,
-        "eod_source_info": receive_info(desk, f"DIRECT=OS:.\\{path}"),
+        "eod_source_info": receive_info(step, f"DIRECT=OS:.\\{path}"),
     }
 
 
-def _outgoing(desk: Desk, outgoing: Outgoing) -> dict[str, object]:
-    info = send_info_of(desk, outgoing)
+def _outgoing(step: Step, outgoing: OutgoingQueue) -> dict[str, object]:
+    info = send_info_of(step, outgoing)
     types: dict[Kind, str] = {Kind.PUBLIC: "PUBLIC", Kind.MACHINE: "MACHINE"}
     types |= {Kind.CONNECTOR: "CONNECTOR", Kind.MULTICAST: "MULTICAST"}
     found: dict[str, object] = {
@@ -276,8 +276,8 @@ def _outgoing(desk: Desk, outgoing: Outgoing) -> dict[str, object]:
         "foreign": "NO",
         "message_count": len(outgoing),
         "bytes_in_queue": outgoing.bytes,
-        "state": state_of(desk, outgoing),
-        "nexthops": next_hops(desk, outgoing),
+        "state": state_of(step, outgoing),
+        "nexthops": next_hops(step, outgoing),
     }
     found |= {item.name: getattr(info, item.name) for item in fields(SendInfo)}
     found["connection_history"] = [
@@ -286,5 +286,5 @@ def _outgoing(desk: Desk, outgoing: Outgoing) -> dict[str, object]:
     return found
 
 
-def _private(outgoing: Outgoing) -> bool:
+def _private(outgoing: OutgoingQueue) -> bool:
     return outgoing.name.kind is Kind.PRIVATE or outgoing.name.private

@@ -34,13 +34,13 @@ from onceq.core.receive.handles import check_sharing
 from onceq.core.receive.poison import bring_back, sift, waits
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queue_properties import dump_properties
-from onceq.core.state.queues import Holder, Outgoing, Queue
-from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.state import queue_key_of
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.outgoing_queue import stir
+from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
     IllegalPathName,
     InsufficientResources,
@@ -59,9 +59,9 @@ RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 """Queues that only queue managers use (section 1.1)."""
 
 
-def create(desk: Desk, item: CreateQueue) -> None:
+def create(step: Step, item: CreateQueue) -> None:
     """Make a queue; whether it is transactional is settled for ever (Q-1)."""
-    state = desk.state
+    state = step.state
     key = queue_key_of(item.properties)
     if key in RESERVED:
         raise IllegalPathName(
@@ -71,47 +71,47 @@ def create(desk: Desk, item: CreateQueue) -> None:
         raise QueueExists(f"queue {item.properties.name} exists already")
     check_supported(item.properties)
     if not item.properties.private:
-        read_directory(desk, f"public queue {item.properties.name}")
+        read_directory(step, f"public queue {item.properties.name}")
     if len(state.queues) >= QUEUES_MAX:
         raise InsufficientResources(f"there are {QUEUES_MAX} queues already")
     properties = replace(
         item.properties,
         number=state.next_number,
-        created=desk.now.wall_s,
-        modified=desk.now.wall_s,
+        created=step.now.wall_s,
+        modified=step.now.wall_s,
         instance=item.instance,
     )
-    desk.setup("queue", **dump_properties(properties))
-    desk.targets.clear()
-    desk.routes.clear()
-    register(desk)
-    desk.answer(item.owner, item.request, properties)
+    step.setup("queue", **dump_properties(properties))
+    step.targets.clear()
+    step.routes.clear()
+    register(step)
+    step.answer(item.owner, item.request, properties)
 
 
-def set_queue(desk: Desk, item: SetQueue) -> None:
+def set_queue(step: Step, item: SetQueue) -> None:
     """Change properties of a queue: all that are named, or none (section 7.2).
 
     A smaller quota ends no message: it refuses what would come next.
     """
     (name,) = one_name(item.name)
-    queue = local_queue(desk, name)
+    queue = local_queue(step, name)
     if queue.system:
         raise UnsupportedFormatName(f"{item.name} is a system queue: its properties are fixed")
     if queue.sub:
         raise UnsupportedFormatName(f"{item.name} is a subqueue: it has its parent's properties")
     waited = waits(queue)
-    properties = changed(queue.properties, dict(item.values), now_s=desk.now.wall_s)
-    desk.setup("queue-set", **dump_properties(properties))
+    properties = changed(queue.properties, dict(item.values), now_s=step.now.wall_s)
+    step.setup("queue-set", **dump_properties(properties))
     if waited and not waits(queue):
-        bring_back(desk, queue, before_s=NEVER_S)
-    sift(desk, queue)
-    desk.answer(item.owner, item.request, properties)
+        bring_back(step, queue, before_s=NEVER_S)
+    sift(step, queue)
+    step.answer(item.owner, item.request, properties)
 
 
-def delete(desk: Desk, item: DeleteQueue) -> None:
+def delete(step: Step, item: DeleteQueue) -> None:
     """Delete a queue and what is in it; open transactions and waits on it end badly (Q-37)."""
     (name,) = one_name(item.name)
-    queue = local_queue(desk, name)
+    queue = local_queue(step, name)
     if queue.system:
         raise UnsupportedFormatName(f"{item.name} is a system queue: it cannot be deleted")
     if queue.sub:
@@ -121,136 +121,136 @@ def delete(desk: Desk, item: DeleteQueue) -> None:
     subs = list(queue.subs.values())
     count = sum(map(len, (queue, *subs)))
     for holder in (queue, *subs):
-        _end_all(desk, holder, MessageClass.NACK_QUEUE_DELETED)
-    desk.setup("drop-queue", key=queue_key_of(queue.properties))
+        _end_all(step, holder, MessageClass.NACK_QUEUE_DELETED)
+    step.setup("drop-queue", key=queue_key_of(queue.properties))
     for gone in (queue, *subs):
         for handle in gone.handles.values():
             handle.deleted = True
         for receive in gone.waiting:
-            if desk.waiting.pop((receive.owner, receive.request), None) is not None:
+            if step.waiting.pop((receive.owner, receive.request), None) is not None:
                 error = QueueDeleted(f"{receive.queue} was deleted meanwhile")
-                desk.answer(receive.owner, receive.request, error)
+                step.answer(receive.owner, receive.request, error)
         gone.waiting.clear()
-    desk.sources.clear()
-    desk.targets.clear()
-    desk.routes.clear()
-    register(desk)
-    desk.answer(item.owner, item.request, count)
+    step.sources.clear()
+    step.targets.clear()
+    step.routes.clear()
+    register(step)
+    step.answer(item.owner, item.request, count)
 
 
-def _end_all(desk: Desk, holder: Holder, reason: MessageClass) -> None:
-    build = ChangeBuilder(desk)
+def _end_all(step: Step, holder: AnyQueue, reason: MessageClass) -> None:
+    build = ChangeBuilder(step)
     for index, lane in holder.lanes.items():
         for state in (AVAILABLE, LOCKED, PURGING):
             for first, count in lane.ranges(state, 0):
-                ended(build, Move(Op.END, holder.number, index, first, count), reason)
+                ended(build, RangeChange(Op.END, holder.number, index, first, count), reason)
     build.record()
 
 
-def purge(desk: Desk, item: PurgeQueue) -> None:
+def purge(step: Step, item: PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends."""
-    holder = find_source(desk, item.name)
+    holder = find_source(step, item.name)
     if isinstance(holder, Queue):
         check_sharing(holder, item.owner)
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     count = len(holder)
-    if isinstance(holder, Outgoing):
+    if isinstance(holder, OutgoingQueue):
         _purge_outgoing(build, holder)
     else:
         for index, lane in holder.lanes.items():
             for first, size in lane.ranges(AVAILABLE, 0):
-                move = Move(Op.END, holder.number, index, first, size)
+                move = RangeChange(Op.END, holder.number, index, first, size)
                 ended(build, move, MessageClass.NACK_QUEUE_PURGED)
             for first, size in lane.ranges(LOCKED, 0):
-                build.move(Move(Op.PURGE, holder.number, index, first, size))
+                build.move(RangeChange(Op.PURGE, holder.number, index, first, size))
     build.record()
-    if isinstance(holder, Outgoing):
+    if isinstance(holder, OutgoingQueue):
         holder.pace.due_us = holder.pace.timeouts = 0
-        inquire(desk, holder)
-    desk.answer(item.owner, item.request, count)
+        inquire(step, holder)
+    step.answer(item.owner, item.request, count)
 
 
-def _purge_outgoing(build: ChangeBuilder, outgoing: Outgoing) -> None:
+def _purge_outgoing(build: ChangeBuilder, outgoing: OutgoingQueue) -> None:
     for index, lane in outgoing.lanes.items():
         for state in (AVAILABLE, AWAITING):
             for first, size in lane.ranges(state, 0):
                 gave_up(build, outgoing, index, first, size, MessageClass.NACK_DELETED)
 
 
-def hold(desk: Desk, item: HoldLog) -> None:
+def hold(step: Step, item: HoldLog) -> None:
     """A backup's hold on the files of the log is the engine's matter, in its order among all."""
-    desk.act(Hold(item.owner, item.request, item.grip.value, item.number))
+    step.act(Hold(item.owner, item.request, item.grip.value, item.number))
 
 
-def steer(desk: Desk, item: SteerOutgoing) -> None:
+def steer(step: Step, item: SteerOutgoing) -> None:
     """Pause, resume or resend an outgoing queue (EOD-45, EOD-46)."""
     if item.action is Steer.RELOAD:
-        desk.act(Reload(item.owner, item.request))
+        step.act(Reload(item.owner, item.request))
         return
     if item.action is Steer.DROP_DAMAGED:
-        desk.answer(item.owner, item.request, damage_views.drop(desk, item.destination))
+        step.answer(item.owner, item.request, damage_views.drop(step, item.destination))
         return
     if item.action in (Steer.SCRUB, Steer.SCRUB_STOP):
-        damage_views.scrub(desk, item)
+        damage_views.scrub(step, item)
         return
     if item.action in _WHOLE:
-        desk.answer(item.owner, item.request, _WHOLE[item.action](desk))
+        step.answer(item.owner, item.request, _WHOLE[item.action](step))
         return
     if not item.destination:
         raise UninitializedObject(f"{item.action.value} needs the name of an outgoing queue")
-    outgoing = find_outgoing(desk, item.destination)
+    outgoing = find_outgoing(step, item.destination)
     if item.action is Steer.PAUSE:
         if not outgoing.paused_s:
-            desk.setup("pause", number=outgoing.number, since_s=desk.now.wall_s)
+            step.setup("pause", number=outgoing.number, since_s=step.now.wall_s)
             outgoing.pace.due_us = 0
     elif item.action is Steer.RESUME:
         if outgoing.paused_s:
-            desk.setup("pause", number=outgoing.number, since_s=0)
+            step.setup("pause", number=outgoing.number, since_s=0)
             outgoing.rewind()
-            stir(desk, outgoing)
+            start_if_possible(step, outgoing)
     else:
         outgoing.sent = 0
         outgoing.retry_us = 0
         if outgoing.session:
-            desk.act(Ready(outgoing.session))
+            step.act(Ready(outgoing.session))
         else:
-            stir(desk, outgoing)
-    desk.answer(item.owner, item.request, None)
+            start_if_possible(step, outgoing)
+    step.answer(item.owner, item.request, None)
 
 
-def _disconnect(desk: Desk) -> None:
+def _disconnect(step: Step) -> None:
     """Close every session and make none until ``_connect``: messages gather, and may expire."""
-    if not desk.state.offline_s:
-        desk.setup("offline", since_s=desk.now.wall_s)
-    for peer in desk.peers.values():
+    if not step.state.offline_s:
+        step.setup("offline", since_s=step.now.wall_s)
+    for peer in step.peers.values():
         for number in peer.outgoing:
-            outgoing = desk.state.holders.get(number)
-            if isinstance(outgoing, Outgoing):
+            outgoing = step.state.holders.get(number)
+            if isinstance(outgoing, OutgoingQueue):
                 outgoing.closing = True
-        desk.act(CloseSession(peer.session, "this queue manager was disconnected by an operator"))
-    for outgoing in desk.state.outgoing.values():
+        step.act(CloseSession(peer.session, "this queue manager was disconnected by an operator"))
+    for outgoing in step.state.outgoing.values():
         outgoing.retry_us = 0
         if not outgoing.session:
             outgoing.pace.due_us = 0
 
 
-def _connect(desk: Desk) -> None:
+def _connect(step: Step) -> None:
     """Let everything move again."""
-    if desk.state.offline_s:
-        desk.setup("offline", since_s=0)
-    for outgoing in desk.state.outgoing.values():
+    if step.state.offline_s:
+        step.setup("offline", since_s=0)
+    for outgoing in step.state.outgoing.values():
         outgoing.retry_us = 0
-        stir(desk, outgoing)
+        start_if_possible(step, outgoing)
 
 
-def _tidy(desk: Desk) -> int:
+def _tidy(step: Step) -> int:
     """Forget the outgoing queues that nothing is in and nobody uses; returns how many."""
-    found = idle(desk)
-    forget(desk, found)
+    found = idle(step)
+    forget(step, found)
     return len(found)
 
 
-def _forget_unanswered(desk: Desk) -> int:
+def _forget_unanswered(step: Step) -> int:
     """Give up the acknowledgment messages for strangers that nobody has answered at, and forget
     what is empty then; returns how many messages.
 
@@ -258,15 +258,15 @@ def _forget_unanswered(desk: Desk) -> int:
     operator can tell. What waits for the order queue of a manager stays: final acknowledgments end
     the wait of its messages, and expire by themselves.
     """
-    change = Change(desk.now.wall_s)
+    change = Change(step.now.wall_s)
     given_up: dict[str, int] = {}
-    for number in desk.state.answering:
-        outgoing = desk.state.holders[number]
-        assert isinstance(outgoing, Outgoing)
-        if outgoing.name.kind is Kind.PRIVATE or not unanswered(desk, outgoing):
+    for number in step.state.answering:
+        outgoing = step.state.holders[number]
+        assert isinstance(outgoing, OutgoingQueue)
+        if outgoing.name.kind is Kind.PRIVATE or not unanswered(step, outgoing):
             continue
         moves = [
-            Move(Op.RELEASE, number, index, first, size)
+            RangeChange(Op.RELEASE, number, index, first, size)
             for index, lane in outgoing.lanes.items()
             for first, size in lane.ranges(AVAILABLE, 0)
         ]
@@ -274,15 +274,15 @@ def _forget_unanswered(desk: Desk) -> int:
             change.moves += moves
             given_up[str(outgoing.name)] = sum(move.count for move in moves)
     if change.moves:
-        desk.record(change)
+        step.record(change)
     for name, count in given_up.items():
-        desk.act_notice("acknowledgments for a stranger were given up by an operator",
+        step.act_notice("acknowledgments for a stranger were given up by an operator",
                         queue=name, messages=count)  # fmt: skip
-    _tidy(desk)
+    _tidy(step)
     return sum(given_up.values())
 
 
-_WHOLE: dict[Steer, Callable[[Desk], int | None]] = {
+_WHOLE: dict[Steer, Callable[[Step], int | None]] = {
     Steer.DISCONNECT: _disconnect,
     Steer.CONNECT: _connect,
     Steer.TIDY: _tidy,

@@ -24,17 +24,17 @@ from onceq.core.management.msmq_names import leads_to
 from onceq.core.names.resolve import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.state.queues import Progress
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import guid_text
 from onceq.model.limits import CLOCKS_AHEAD_MAX, REASON_CHARS_MAX, STREAM_AHEAD_S_MAX
 
 
-def reset_stream(desk: Desk, item: ResetStream) -> None:
+def reset_stream(step: Step, item: ResetStream) -> None:
     """Set a stream back."""
     reason = _reason(item.reason)
-    progress = _find(desk, item.queue, item.source)
-    before = None if item.whole else desk.state.memories.before(progress)
+    progress = _find(step, item.queue, item.source)
+    before = None if item.whole else step.state.memories.before(progress)
     done = StreamReset(
         queue=progress.key,
         source=guid_text(progress.source),
@@ -46,22 +46,22 @@ def reset_stream(desk: Desk, item: ResetStream) -> None:
         dry_run=item.dry_run,
     )
     if not item.dry_run:
-        desk.setup("stream-reset", source=progress.source.hex(), key=progress.key,
-                   stream=done.stream, reason=reason, at_s=desk.now.wall_s)  # fmt: skip
+        step.setup("stream-reset", source=progress.source.hex(), key=progress.key,
+                   stream=done.stream, reason=reason, at_s=step.now.wall_s)  # fmt: skip
         progress.stale_stream = progress.stale = progress.rejects = progress.due_us = 0
-        desk.act_notice("an incoming stream was set back by an operator", queue=progress.key,
+        step.act_notice("an incoming stream was set back by an operator", queue=progress.key,
                         source=done.source, reason=reason)  # fmt: skip
-    desk.answer(item.owner, item.request, done)
+    step.answer(item.owner, item.request, done)
 
 
-def accept_clock(desk: Desk, item: AcceptClock) -> None:
+def accept_clock(step: Step, item: AcceptClock) -> None:
     """Take the streams of a manager whose clock was ahead.
 
     It may start again before its clock is right, and each start takes a stamp above the last; so
     there is as much room above the stream that was refused as clocks are allowed to differ.
     """
     reason = _reason(item.reason)
-    found = [guid for guid in desk.watch.refused_ahead if desk.is_called(guid, item.source)]
+    found = [guid for guid in step.watch.refused_ahead if step.is_called(guid, item.source)]
     if not found:
         raise QueueNotFound(
             f"no message stream from the future of {item.source or 'nobody'} was refused since the "
@@ -71,21 +71,21 @@ def accept_clock(desk: Desk, item: AcceptClock) -> None:
         names = ", ".join(guid_text(guid) for guid in found[:4])
         raise InvalidParameter(f"{len(found)} queue managers are meant ({names}): name one of them")
     (guid,) = found
-    clocks = desk.state.clocks_ahead
+    clocks = step.state.clocks_ahead
     if not clocks.until_s(guid) and len(clocks) >= CLOCKS_AHEAD_MAX:
         raise InsufficientResources(f"{CLOCKS_AHEAD_MAX} queue managers with a clock ahead already")
-    begun_s = desk.watch.refused_ahead[guid] >> STAMP_SHIFT
+    begun_s = step.watch.refused_ahead[guid] >> STAMP_SHIFT
     until_s = begun_s + STREAM_AHEAD_S_MAX
     if not item.dry_run:
-        desk.setup("clock-ahead", source=guid.hex(), until_s=until_s, at_s=desk.now.wall_s,
+        step.setup("clock-ahead", source=guid.hex(), until_s=until_s, at_s=step.now.wall_s,
                    reason=reason)  # fmt: skip
-        del desk.watch.refused_ahead[guid]
-        desk.act_notice(
+        del step.watch.refused_ahead[guid]
+        step.act_notice(
             "an operator has the streams of a clock that was ahead taken", source=guid_text(guid),
             begun=begun_s, until=until_s, reason=reason,
         )  # fmt: skip
-    desk.answer(item.owner, item.request, ClockAccepted(
-        guid_text(guid), desk.name_of(guid), begun_s, until_s, reason, item.dry_run,
+    step.answer(item.owner, item.request, ClockAccepted(
+        guid_text(guid), step.name_of(guid), begun_s, until_s, reason, item.dry_run,
     ))  # fmt: skip
 
 
@@ -99,42 +99,42 @@ def _reason(text: str) -> str:
     return reason
 
 
-def peers(desk: Desk) -> tuple[PeerView, ...]:
+def peers(step: Step) -> tuple[PeerView, ...]:
     """Who answers under the names that were connected to."""
     return tuple(
-        PeerView(name, guid_text(one.guid), one.since_s, one.guid in desk.sessions_of)
-        for name, one in sorted(desk.state.bindings.items())
+        PeerView(name, guid_text(one.guid), one.since_s, one.guid in step.sessions_of)
+        for name, one in sorted(step.state.bindings.items())
     )
 
 
-def forget_peer(desk: Desk, item: ForgetPeer) -> None:
+def forget_peer(step: Step, item: ForgetPeer) -> None:
     """Let another manager answer under a name."""
     name = item.name.casefold()
-    found = [one for one in peers(desk) if one.name in (name, f"os:{name}", f"tcp:{name}")]
+    found = [one for one in peers(step) if one.name in (name, f"os:{name}", f"tcp:{name}")]
     if len(found) != 1:
         raise QueueNotFound(
             f"{'several names are' if found else 'no name is'} known as {item.name}; 'peer list' "
             "shows what there is"
         )
     if not item.dry_run:
-        desk.setup("unbound", name=found[0].name)
-        desk.act_notice("an operator lets another queue manager answer under a name",
+        step.setup("unbound", name=found[0].name)
+        step.act_notice("an operator lets another queue manager answer under a name",
                         name=found[0].name, before=found[0].id)  # fmt: skip
-    desk.answer(item.owner, item.request, found[0])
+    step.answer(item.owner, item.request, found[0])
 
 
-def _find(desk: Desk, queue: str, source: str) -> Progress:
+def _find(step: Step, queue: str, source: str) -> Progress:
     """The one stream that is meant."""
     try:
-        local = find_queue(desk, queue)
+        local = find_queue(step, queue)
     except OnceqError:
         local = None
     found = [
         progress
-        for progress in desk.state.progress.values()
+        for progress in step.state.progress.values()
         if progress.key == queue.casefold() or (local is not None and leads_to(progress, local))
     ]
-    found = [progress for progress in found if desk.is_called(progress.source, source)]
+    found = [progress for progress in found if step.is_called(progress.source, source)]
     if not found:
         raise QueueNotFound(
             f"no message stream from {source or 'nobody'} leads to {queue}; 'stream list' shows "

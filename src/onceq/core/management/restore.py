@@ -19,11 +19,11 @@ from onceq.core.ending.dead_letters import own_or_system
 from onceq.core.inputs.backup import PutBack
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queue_properties import dump_properties
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing
-from onceq.core.state.records import Move, Op
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
+from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.state import ACKS_OWED, DEAD_LETTER, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.names import Kind
@@ -31,25 +31,25 @@ from onceq.model.names import Kind
 CHANGED = MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED
 
 
-def put_back(desk: Desk, item: PutBack) -> None:
+def put_back(step: Step, item: PutBack) -> None:
     """Record it; answers how many messages were set aside."""
     aside = 0
     if item.previous:
-        aside = _set_aside(desk)
-        _rename_public(desk, item.instances)
-    desk.setup(
-        "restored", at_s=desk.now.wall_s, taken_s=item.taken_s, position=item.position,
+        aside = _set_aside(step)
+        _rename_public(step, item.instances)
+    step.setup(
+        "restored", at_s=step.now.wall_s, taken_s=item.taken_s, position=item.position,
         previous=item.previous.hex(), aside=aside,
     )  # fmt: skip
-    desk.answer(item.owner, item.request, aside)
+    step.answer(item.owner, item.request, aside)
 
 
-def tell(desk: Desk) -> None:
+def tell(step: Step) -> None:
     """At the first start after a restore: tell the operator of it."""
-    restored = desk.state.restored
+    restored = step.state.restored
     if restored is None or restored.told:
         return
-    desk.setup("restored", **asdict(replace(restored, told=True)))
+    step.setup("restored", **asdict(replace(restored, told=True)))
     values: dict[str, object] = {
         "taken_s": restored.taken_s,
         "position": restored.position,
@@ -58,52 +58,56 @@ def tell(desk: Desk) -> None:
     if restored.previous:
         was = guid_text(bytes.fromhex(restored.previous))
         values |= {"copy_of": was, "set_aside": restored.aside}
-    desk.act(Notice("this queue manager was put back from a backup", values))
+    step.act(Notice("this queue manager was put back from a backup", values))
 
 
-def _set_aside(desk: Desk) -> int:
+def _set_aside(step: Step) -> int:
     """Take everything out of the outgoing queues; returns how many messages are kept."""
     aside = 0
-    build = ChangeBuilder(desk)
-    for outgoing in desk.state.outgoing.values():
+    build = ChangeBuilder(step)
+    for outgoing in step.state.outgoing.values():
         talk = _is_talk(outgoing)
         for index, lane in outgoing.lanes.items():
             for first, count in lane.ranges(AWAITING, 0):
-                build.move(Move(Op.RELEASE, outgoing.number, index, first, count))
+                build.move(RangeChange(Op.RELEASE, outgoing.number, index, first, count))
             for first, count in lane.ranges(AVAILABLE, 0):
                 if talk:
-                    build.move(Move(Op.RELEASE, outgoing.number, index, first, count))
+                    build.move(RangeChange(Op.RELEASE, outgoing.number, index, first, count))
                 else:
-                    _bury(build, outgoing, index, first, count)
+                    _refuse_local(build, outgoing, index, first, count)
                     aside += count
     # What is still to be told is told by the manager that the backup is of.
     for number in (ACKS_OWED, DOUBTS_KEPT):
-        for index, lane in desk.state.holders[number].lanes.items():
+        for index, lane in step.state.holders[number].lanes.items():
             for first, count in lane.ranges(AVAILABLE, 0):
-                build.move(Move(Op.RELEASE, number, index, first, count))
+                build.move(RangeChange(Op.RELEASE, number, index, first, count))
     build.record()
     return aside
 
 
-def _is_talk(outgoing: Outgoing) -> bool:
+def _is_talk(outgoing: OutgoingQueue) -> bool:
     """Whether an outgoing queue carries what managers say to each other, and no messages."""
     return outgoing.name.kind is Kind.PRIVATE and outgoing.name.number == ORDER_QUEUE_NUMBER
 
 
-def _bury(build: ChangeBuilder, outgoing: Outgoing, index: int, first: int, count: int) -> None:
+def _refuse_local(
+    build: ChangeBuilder, outgoing: OutgoingQueue, index: int, first: int, count: int
+) -> None:
     for w, start, size in outgoing.wants(index).parts(first, count):
-        move = Move(Op.END, outgoing.number, index, start, size, int(CHANGED), to=DEAD_LETTER)
+        move = RangeChange(
+            Op.END, outgoing.number, index, start, size, int(CHANGED), to=DEAD_LETTER
+        )
         if index == TRANSACTIONAL_LANE:
-            own = w.grave if w is not None else 0
+            own = w.dead_letter_queue if w is not None else 0
             move.to = own_or_system(build, own, build.size(move))
         build.move(move)
 
 
-def _rename_public(desk: Desk, instances: tuple[bytes, ...]) -> None:
+def _rename_public(step: Step, instances: tuple[bytes, ...]) -> None:
     public = [
         queue.properties
-        for queue in desk.state.queues.values()
+        for queue in step.state.queues.values()
         if not queue.system and not queue.properties.private
     ]
     for properties, instance in zip(public, instances, strict=True):
-        desk.setup("queue-set", **dump_properties(replace(properties, instance=instance)))
+        step.setup("queue-set", **dump_properties(replace(properties, instance=instance)))

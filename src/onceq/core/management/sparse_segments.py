@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onceq.core.state.live_bytes import Live
-from onceq.core.state.position_block import REMOVED, Chunk
+from onceq.core.state.position_block import REMOVED, PositionBlock
 from onceq.core.state.state import DAMAGED, State
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
@@ -53,26 +53,26 @@ def search(
     """
     found: list[Live] = []
     left, looked = bytes_max, 0
-    for number, index, chunk in _chunks(state, after):
+    for number, index, block in _chunks(state, after):
         if left <= 0 or looked >= positions_max:
-            return Sparse(tuple(found), looked, (number, index, chunk.base))
-        first, stop = _span(chunk, base, end)
+            return Sparse(tuple(found), looked, (number, index, block.base))
+        first, stop = _span(block, base, end)
         if first >= stop:
             continue
         looked += stop - first
-        picked = _picked(chunk, first, stop, base, end)
-        few = _fitting(chunk, picked, max(left, PIECE_BYTES))
+        picked = _picked(block, first, stop, base, end)
+        few = _fitting(block, picked, max(left, PIECE_BYTES))
         if few:
-            lengths = array(LENGTH_TYPE, (chunk.lengths[i] for i in few))
+            lengths = array(LENGTH_TYPE, (block.lengths[i] for i in few))
             left -= total_of(lengths)
-            extents = tuple(Extent(chunk.addresses[i], chunk.lengths[i]) for i in few)
-            found.append(Live(number, index, tuple(chunk.base + i for i in few), extents, lengths))
+            extents = tuple(Extent(block.addresses[i], block.lengths[i]) for i in few)
+            found.append(Live(number, index, tuple(block.base + i for i in few), extents, lengths))
         if len(few) < len(picked):
-            return Sparse(tuple(found), looked, (number, index, chunk.base))
+            return Sparse(tuple(found), looked, (number, index, block.base))
     return Sparse(tuple(found), looked, None)
 
 
-def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, Chunk]]:
+def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, PositionBlock]]:
     """Every chunk of every lane, always in the same order."""
     start = after or (0, 0, 0)
     for number in sorted(state.holders):
@@ -81,26 +81,26 @@ def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, Chun
         for index, lane in sorted(state.holders[number].lanes.items()):
             if (number, index) < start[:2]:
                 continue
-            for chunk in lane.chunks():
-                if (number, index, chunk.base) >= start:
-                    yield number, index, chunk
+            for block in lane.blocks():
+                if (number, index, block.base) >= start:
+                    yield number, index, block
 
 
-def _span(chunk: Chunk, base: int, end: int) -> tuple[int, int]:
+def _span(block: PositionBlock, base: int, end: int) -> tuple[int, int]:
     """The places in a chunk that may lie in that part of the log: first, and behind the last."""
-    if chunk.rising:
-        return bisect_left(chunk.addresses, base), bisect_left(chunk.addresses, end)
-    low, high = chunk.reach()
-    return (0, len(chunk.addresses)) if low < end and high >= base else (0, 0)
+    if block.rising:
+        return bisect_left(block.addresses, base), bisect_left(block.addresses, end)
+    low, high = block.reach()
+    return (0, len(block.addresses)) if low < end and high >= base else (0, 0)
 
 
-def _picked(chunk: Chunk, first: int, stop: int, base: int, end: int) -> list[int]:
-    addresses, states = chunk.addresses, chunk.states
+def _picked(block: PositionBlock, first: int, stop: int, base: int, end: int) -> list[int]:
+    addresses, states = block.addresses, block.states
     return [i for i in range(first, stop) if base <= addresses[i] < end and states[i] != REMOVED]
 
 
-def _fitting(chunk: Chunk, picked: list[int], bytes_max: int) -> list[int]:
+def _fitting(block: PositionBlock, picked: list[int], bytes_max: int) -> list[int]:
     """As many of them as fit, one at least."""
-    while len(picked) > 1 and sum(chunk.lengths[i] for i in picked) > bytes_max:
+    while len(picked) > 1 and sum(block.lengths[i] for i in picked) > bytes_max:
         picked = picked[: len(picked) // 2]
     return picked

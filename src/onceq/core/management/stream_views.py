@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from onceq.core.peers.duplicate_identity import found_of
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.state.queues import Progress
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 
 
@@ -43,13 +43,13 @@ class StreamView:
     clash: str
 
 
-def stream_view(desk: Desk, progress: Progress) -> StreamView:
+def stream_view(step: Step, progress: Progress) -> StreamView:
     """One incoming stream."""
     reset = progress.reset
     return StreamView(
         queue=progress.key,
         source=guid_text(progress.source),
-        sender=desk.name_of(progress.source),
+        sender=step.name_of(progress.source),
         stream=progress.stream,
         number=progress.last,
         last_access=progress.last_access_s,
@@ -57,7 +57,7 @@ def stream_view(desk: Desk, progress: Progress) -> StreamView:
         duplicates=progress.duplicates,
         gaps=progress.gaps,
         stale=progress.stale,
-        connected=progress.source in desk.sessions_of,
+        connected=progress.source in step.sessions_of,
         begun=progress.stream >> STAMP_SHIFT,
         stale_stream=progress.stale_stream,
         stale_at=progress.stale_s if progress.stale_stream else 0,
@@ -65,5 +65,5 @@ def stream_view(desk: Desk, progress: Progress) -> StreamView:
         reset_reason=reset.reason if reset is not None else "",
         reset_from=reset.stream if reset is not None else 0,
         conflicts=progress.conflicts,
-        clash=found_of(desk, progress.source),
+        clash=found_of(step, progress.source),
     )

@@ -21,9 +21,9 @@ from onceq.core.peers import undone_restores
 from onceq.core.peers.duplicate_identity import ClashView, clash_views, found_of
 from onceq.core.peers.strangers import unanswered
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Attempt, Outgoing, Queue, lookup_id
+from onceq.core.state.queues import Attempt, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.restore_table import Restored
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 
@@ -196,97 +196,97 @@ class TransactionView:
     bytes: int
 
 
-def look(desk: Desk, item: Look) -> None:
+def look(step: Step, item: Look) -> None:
     """Answer with the view asked for."""
-    state = desk.state
+    state = step.state
     result: object
     if item.what == "status":
-        result = status(desk)
+        result = status(step)
     elif item.what == "queues":
         result = tuple(
-            queue_view(desk, part)
+            queue_view(step, part)
             for queue in state.queues.values()
             for part in (queue, *queue.subs.values())
         )
     elif item.what == "queue":
-        queue = find_queue(desk, item.name)
-        result = replace(queue_view(desk, queue), put_back=undone_restores.of_queue(desk, queue))
+        queue = find_queue(step, item.name)
+        result = replace(queue_view(step, queue), put_back=undone_restores.of_queue(step, queue))
     elif item.what == "outgoing":
-        result = tuple(outgoing_view(desk, outgoing) for outgoing in state.outgoing.values())
+        result = tuple(outgoing_view(step, outgoing) for outgoing in state.outgoing.values())
     elif item.what == "outgoing-queue":
-        result = outgoing_view(desk, find_outgoing(desk, item.name))
+        result = outgoing_view(step, find_outgoing(step, item.name))
     elif item.what == "streams":
-        result = tuple(stream_view(desk, p) for p in state.progress.values())
+        result = tuple(stream_view(step, p) for p in state.progress.values())
     elif item.what == "peers":
-        result = peer_operations.peers(desk)
+        result = peer_operations.peers(step)
     elif item.what == "eod-send":
-        result = msmq_names.send_info(desk, item.name)
+        result = msmq_names.send_info(step, item.name)
     elif item.what == "eod-receive":
-        result = msmq_names.receive_info(desk, item.name)
+        result = msmq_names.receive_info(step, item.name)
     elif item.what == "lists":
-        result = directory_rules.lists(desk)
+        result = directory_rules.lists(step)
     elif item.what == "list":
-        result = directory_rules.one_list(desk, item.name)
+        result = directory_rules.one_list(step, item.name)
     elif item.what == "copies":
-        result = directory_rules.copy_names(desk, item.name)
+        result = directory_rules.copy_names(step, item.name)
     elif item.what == "resolve":
-        result = directory_rules.resolved(desk, item.name)
+        result = directory_rules.resolved(step, item.name)
     elif item.what == "management":
-        result = msmq_names.properties(desk, item.name)
+        result = msmq_names.properties(step, item.name)
     elif item.what == "branches":
-        result = branch_views.branches(desk)
+        result = branch_views.branches(step)
     elif item.what == "decisions":
-        result = branch_views.decisions(desk)
+        result = branch_views.decisions(step)
     elif item.what == "damages":
-        result = damage_views.damages(desk)
+        result = damage_views.damages(step)
     elif item.what == "scrub":
-        result = desk.scrub
+        result = step.scrub
     elif item.what == "groups":
-        result = branch_views.groups(desk)
+        result = branch_views.groups(step)
     elif item.what == "transactions":
         result = tuple(
             TransactionView(
                 tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
                 sum(move.count for move in tx.receives), tx.bytes,
             )
-            for tx in desk.transactions.values()
+            for tx in step.transactions.values()
         )  # fmt: skip
     else:
         raise InvalidParameter(f"there is no view {item.what!r}")
-    desk.answer(item.owner, item.request, result)
+    step.answer(item.owner, item.request, result)
 
 
-def status(desk: Desk) -> StatusView:
+def status(step: Step) -> StatusView:
     """The manager at a glance."""
-    state = desk.state
+    state = step.state
     queues = [queue for queue in state.queues.values() if not queue.system]
     return StatusView(
-        name=desk.identity.name,
-        id=guid_text(desk.identity.guid),
+        name=step.identity.name,
+        id=guid_text(step.identity.guid),
         queues=len(queues),
         messages=sum(map(len, queues)),
         bytes=state.space.total,
         outgoing=len(state.outgoing),
         outgoing_messages=sum(map(len, state.outgoing.values())),
-        sessions=len(desk.peers),
-        transactions=len(desk.transactions),
-        waiting_readers=len(desk.waiting),
+        sessions=len(step.peers),
+        transactions=len(step.transactions),
+        waiting_readers=len(step.waiting),
         streams=len(state.progress),
-        log_position=desk.position,
-        space_low=desk.space_low,
+        log_position=step.position,
+        space_low=step.space_low,
         dead_letters=len(state.holders[2]),
         transactional_dead_letters=len(state.holders[1]),
         offline_since=state.offline_s,
-        damaged_messages=sum(view.count for view in damage_views.damages(desk)),
+        damaged_messages=sum(view.count for view in damage_views.damages(step)),
         restored=state.restored,
-        undone=undone_restores.views(desk),
-        disbelieved=dict(desk.disbelieved),
+        undone=undone_restores.views(step),
+        disbelieved=dict(step.disbelieved),
         life=guid_text(state.lives.id),
-        clashes=clash_views(desk),
+        clashes=clash_views(step),
     )
 
 
-def queue_view(desk: Desk, queue: Queue) -> QueueView:
+def queue_view(step: Step, queue: Queue) -> QueueView:
     """One queue."""
     properties = queue.properties
     lookups = [
@@ -312,7 +312,7 @@ def queue_view(desk: Desk, queue: Queue) -> QueueView:
         readers_waiting=len(queue.waiting),
         number=queue.number,
         instance=properties.instance.hex(),
-        format_name=msmq_names.format_name(desk, queue),
+        format_name=msmq_names.format_name(step, queue),
         journal=properties.journal,
         journal_quota_kb=properties.journal_quota_kb,
         type=guid_text(properties.type),
@@ -340,22 +340,22 @@ def connection_view(attempt: Attempt) -> ConnectionView:
     )  # fmt: skip
 
 
-def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
+def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
     """One outgoing queue."""
     lane = outgoing.ordered_lane
-    now, pace, trouble = desk.now, outgoing.pace, outgoing.trouble
+    now, pace, trouble = step.now, outgoing.pace, outgoing.trouble
     head = outgoing.head
     ranges = list(lane.ranges(AVAILABLE, lane.head, end=head.end + 1))
     first = ranges[0][0] if ranges else 0
     last = sum(ranges[-1]) - 1 if ranges else 0
     sent = min(outgoing.ever_sent, lane.next - 1)
     unheard = sum(count for _, count in lane.ranges(AVAILABLE, lane.head, end=sent + 1))
-    peer = desk.peers.get(outgoing.session)
+    peer = step.peers.get(outgoing.session)
     resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
-    goes_on = outgoing.goes_on(desk.state.stamp)
+    goes_on = outgoing.goes_on(step.state.stamp)
     return OutgoingView(
         destination=str(outgoing.name),
-        state=msmq_names.state_of(desk, outgoing),
+        state=msmq_names.state_of(step, outgoing),
         messages=len(outgoing),
         unacknowledged=outgoing.unacknowledged,
         awaiting_final=lane.awaiting,
@@ -383,25 +383,25 @@ def outgoing_view(desk: Desk, outgoing: Outgoing) -> OutgoingView:
         transmitted=outgoing.ever_sent,
         resend_at=now.wall_s + round(resend_in) if pace.due_us else 0,
         resend_in_s=resend_in,
-        resend_interval_s=desk.settings.resend_wait_s(pace.timeouts),
+        resend_interval_s=step.settings.resend_wait_s(pace.timeouts),
         resend_count=pace.timeouts,
         expires_next=min(lane.next_expiry for lane in outgoing.lanes.values()),
         unprocessed=lane.awaiting,
         unsent=len(outgoing) - lane.awaiting,
-        in_doubt=desk.state.doubts.unsettled(outgoing.number),
+        in_doubt=step.state.doubts.unsettled(outgoing.number),
         given_up=outgoing.given_up,
         given_up_class=outgoing.given_up_class,
         given_up_at=outgoing.given_up_s,
         turned_away=outgoing.turned_away[0] if outgoing.turned_away else "",
         turned_away_for=outgoing.turned_away[1] if outgoing.turned_away else 0,
         turned_away_at=outgoing.turned_away[2] if outgoing.turned_away else 0,
-        offline_since=desk.state.offline_s,
+        offline_since=step.state.offline_s,
         xact="UNKNOWN",
         foreign="NO",
-        next_hops=msmq_names.next_hops(desk, outgoing),
+        next_hops=msmq_names.next_hops(step, outgoing),
         history=tuple(map(connection_view, outgoing.history)),
-        clash=found_of(desk, desk.identity.guid),
+        clash=found_of(step, step.identity.guid),
         stranded_since=outgoing.stranded_s,
-        unanswered=unanswered(desk, outgoing),
-        put_back=undone_restores.of_outgoing(desk, outgoing),
+        unanswered=unanswered(step, outgoing),
+        put_back=undone_restores.of_outgoing(step, outgoing),
     )

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onceq.core.names.resolve import computer_of, destinations, one_name, public_queue
-from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.state import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_of_number
-from onceq.core.step.step import Desk, Target
+from onceq.core.step.step import Step, Target
 from onceq.errors import IllegalFormatName, UnsupportedFormatName
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import ANSWER_QUEUES_MAX
@@ -24,22 +24,22 @@ from onceq.packet.address import MULTI_DIRECT, Address, Element, MultiNames
 PUBLIC_KEY = "#5:"
 
 
-def address_of(desk: Desk, target: Target) -> tuple[Address, bytes]:
+def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
     """How a destination stands in a packet, and the GUID of its manager (zero for direct)."""
     (name,) = one_name(target.text)
     if name.kind is Kind.DIRECT:
         return Address(7, direct=name.direct), NO_GUID
     if name.kind is Kind.PRIVATE:
         return Address(3, number=name.number), name.guid
-    if name.kind is Kind.PUBLIC and isinstance(target.holder, Outgoing):
-        computer = computer_of(desk, name)
+    if name.kind is Kind.PUBLIC and isinstance(target.holder, OutgoingQueue):
+        computer = computer_of(step, name)
         return Address(5, guid=name.guid), NO_GUID if computer is None else computer.guid
     assert isinstance(target.holder, Queue)
     path = queue_key_of(target.holder.properties)
-    return Address(7, direct=f"OS:{desk.identity.name}\\{path}"), NO_GUID
+    return Address(7, direct=f"OS:{step.identity.name}\\{path}"), NO_GUID
 
 
-def answer_names(desk: Desk, text: str, *, lists: bool = False) -> tuple[FormatName, ...]:
+def answer_names(step: Step, text: str, *, lists: bool = False) -> tuple[FormatName, ...]:
     """The administration or response queues that a name stands for, as other managers know them.
 
     Args:
@@ -55,29 +55,29 @@ def answer_names(desk: Desk, text: str, *, lists: bool = False) -> tuple[FormatN
         raise IllegalFormatName(
             f"{len(elements)} administration or response queues; at most {ANSWER_QUEUES_MAX}"
         )
-    return tuple(_answer_name(desk, element, lists=lists) for element in elements)
+    return tuple(_answer_name(step, element, lists=lists) for element in elements)
 
 
-def _answer_name(desk: Desk, name: FormatName, *, lists: bool) -> FormatName:
+def _answer_name(step: Step, name: FormatName, *, lists: bool) -> FormatName:
     if lists and name.kind is Kind.DL:
         return name
     if name.kind not in (Kind.DIRECT, Kind.PRIVATE, Kind.PUBLIC) or (
         name.suffix is not Suffix.NONE or name.subqueue
     ):
         raise UnsupportedFormatName(f"{name} cannot be an administration or response queue")
-    return replace(name, host=desk.identity.name) if name.host == "." else name
+    return replace(name, host=step.identity.name) if name.host == "." else name
 
 
-def check_answers(desk: Desk, targets: Sequence[Target], admin: str) -> None:
+def check_answers(step: Step, targets: Sequence[Target], admin: str) -> None:
     """Over HTTP acknowledgments come back over HTTP only (HTTP-11).
 
     Raises:
         UnsupportedFormatName: An administration queue has another kind of name.
     """
-    over_http = [t for t in targets if isinstance(t.holder, Outgoing) and t.holder.over_http]
+    over_http = [t for t in targets if isinstance(t.holder, OutgoingQueue) and t.holder.over_http]
     if not over_http:
         return
-    for name in answer_names(desk, admin):
+    for name in answer_names(step, admin):
         if not name.protocol.startswith("HTTP"):
             raise UnsupportedFormatName(
                 f"{name} cannot be the administration queue of a message to {over_http[0].text}: "
@@ -85,22 +85,22 @@ def check_answers(desk: Desk, targets: Sequence[Target], admin: str) -> None:
             )
 
 
-def answer_address(desk: Desk, text: str) -> Address:
+def answer_address(step: Step, text: str) -> Address:
     """How an administration or response queue stands in a packet; the first, if it is several."""
-    names = answer_names(desk, text, lists=True)
+    names = answer_names(step, text, lists=True)
     if not names or names[0].kind is Kind.DL:
         return Address(0)
     name = names[0]
     if name.kind is Kind.DIRECT:
         return Address(7, direct=name.direct)
     if name.kind is Kind.PRIVATE:
-        if name.guid == desk.identity.guid:
+        if name.guid == step.identity.guid:
             return Address(2, number=name.number)
         return Address(6, guid=name.guid, number=name.number)
     return Address(5, guid=name.guid)
 
 
-def lists_of(desk: Desk, destination: str, properties: Properties) -> MultiNames | None:
+def lists_of(step: Step, destination: str, properties: Properties) -> MultiNames | None:
     """The lists of names that packets carry: where there are several destinations (FN-16), or
     several administration or response queues (ACK-10, FN-9).
 
@@ -108,48 +108,48 @@ def lists_of(desk: Desk, destination: str, properties: Properties) -> MultiNames
     in it, all queues that it stands for, in their order (DL-11, DL-12).
     """
     lists = [
-        tuple(_list_element(desk, name) for name in names)
+        tuple(_list_element(step, name) for name in names)
         if len(names) > 1 or any(name.kind is Kind.DL for name in names)
         else ()
         for names in (
-            answer_names(desk, properties.admin_queue),
-            answer_names(desk, properties.response_queue, lists=True),
+            answer_names(step, properties.admin_queue),
+            answer_names(step, properties.response_queue, lists=True),
         )
     ]
     given = parse_any(destination)
     if len(given) == 1 and given[0].kind is not Kind.DL:
         return MultiNames((), *lists) if any(lists) else None
-    whole = [_list_element(desk, name) for name in given]
+    whole = [_list_element(step, name) for name in given]
     if any(name.kind is Kind.DL for name in given):
         stands_for = {
             str(element).casefold(): element
-            for target in destinations(desk, destination, transactional=False)
-            for element in (_list_element(desk, one_name(target.text)[0]),)
+            for target in destinations(step, destination, transactional=False)
+            for element in (_list_element(step, one_name(target.text)[0]),)
         }
         whole += [stands_for[key] for key in sorted(stands_for)]
     return MultiNames(tuple(whole), *lists)
 
 
-def _list_element(desk: Desk, name: FormatName) -> Element:
+def _list_element(step: Step, name: FormatName) -> Element:
     """A destination as it stands in a list: a public queue by its direct name, because how its
     GUID would be aligned there is not published (U16)."""
     if name.kind is Kind.PUBLIC:
-        queue = None if desk.directory is None else desk.directory.queues.get(name.guid)
+        queue = None if step.directory is None else step.directory.queues.get(name.guid)
         if queue is not None:
             return Element(MULTI_DIRECT, direct=queue.direct.removeprefix("DIRECT="))
     if name.host == ".":
-        name = replace(name, host=desk.identity.name)
+        name = replace(name, host=step.identity.name)
     return Element.of(name)
 
 
-def arrival_key(desk: Desk, address: Address) -> tuple[str, Queue | None]:
+def arrival_key(step: Step, address: Address) -> tuple[str, Queue | None]:
     """Where an arrived packet wants to go: the key of its stream, and the queue if there is one.
 
     The TCP connection has reached us, so the host part of a direct name is not compared
     (wire-mqqb section 9). But it is part of the key: a sender numbers by the name that it uses,
     so that two spellings of one queue are two streams (wire-mqqb 8.1, U10).
     """
-    state = desk.state
+    state = step.state
     if address.kind == 7 and address.direct[:4].upper() == "HTTP":
         (name,) = parse_format_name(f"DIRECT={address.direct}")
         queue = state.queues.get(queue_key(name.private, name.queue))
@@ -163,7 +163,7 @@ def arrival_key(desk: Desk, address: Address) -> tuple[str, Queue | None]:
         key = stream_key_of_number(address.number)
         return key, holder if isinstance(holder, Queue) and not holder.system else None
     if address.kind == 5:
-        return public_key(address.guid), public_queue(desk, address.guid)
+        return public_key(address.guid), public_queue(step, address.guid)
     return f"#{address.kind}:{address.guid.hex()}", None
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onceq.core.state.queues import Outgoing, Queue
+from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.state import (
     DEAD_LETTER,
     DEAD_XACT,
     JOURNAL,
 )
-from onceq.core.step.step import Desk, Mode, Target
+from onceq.core.step.step import Mode, Step, Target
 from onceq.errors import (
     InsufficientResources,
     NoDirectory,
@@ -50,60 +50,60 @@ _SYSTEM = {
 }
 
 
-def is_local(desk: Desk, name: FormatName) -> bool:
+def is_local(step: Step, name: FormatName) -> bool:
     """Whether a name leads to this computer."""
     if name.kind is Kind.DIRECT:
-        return name.protocol in ("OS", "TCP") and name.host.casefold() in desk.own_names
+        return name.protocol in ("OS", "TCP") and name.host.casefold() in step.own_names
     if name.kind in (Kind.PRIVATE, Kind.MACHINE):
-        return name.guid == desk.identity.guid
+        return name.guid == step.identity.guid
     if name.kind is Kind.PUBLIC:
-        queue = None if desk.directory is None else desk.directory.queues.get(name.guid)
+        queue = None if step.directory is None else step.directory.queues.get(name.guid)
         if queue is not None:
-            return queue.computer.casefold() == desk.identity.name.casefold()
-        return public_queue(desk, name.guid) is not None
+            return queue.computer.casefold() == step.identity.name.casefold()
+        return public_queue(step, name.guid) is not None
     return False
 
 
-def public_queue(desk: Desk, guid: bytes) -> Queue | None:
+def public_queue(step: Step, guid: bytes) -> Queue | None:
     """The public queue of this manager that has a GUID."""
-    for queue in desk.state.queues.values():
+    for queue in step.state.queues.values():
         properties = queue.properties
         if properties.instance == guid and not properties.private and not queue.system:
             return queue
     return None
 
 
-def read_directory(desk: Desk, what: str) -> Snapshot:
+def read_directory(step: Step, what: str) -> Snapshot:
     """The directory, where it is needed.
 
     Raises:
         UnsupportedOperation: There is none.
         NoDirectory: It cannot be read now.
     """
-    if desk.mode is Mode.WORKGROUP:
+    if step.mode is Mode.WORKGROUP:
         raise UnsupportedOperation(
             f"{what} needs a directory, and this queue manager runs without one; use direct or "
             "private names, or name a directory in the configuration"
         )
-    if desk.mode is Mode.OFFLINE or desk.directory is None:
-        raise NoDirectory(f"{what} needs the directory: {desk.directory_trouble or 'not read yet'}")
-    return desk.directory
+    if step.mode is Mode.OFFLINE or step.directory is None:
+        raise NoDirectory(f"{what} needs the directory: {step.directory_trouble or 'not read yet'}")
+    return step.directory
 
 
-def local_queue(desk: Desk, name: FormatName) -> Queue:
+def local_queue(step: Step, name: FormatName) -> Queue:
     """The queue of this manager that a local name means; raises QueueNotFound."""
-    state = desk.state
+    state = step.state
     of_computer = name.kind is Kind.DIRECT and not name.queue
     if name.kind is Kind.MACHINE or (of_computer and name.suffix in _SYSTEM):
         holder = state.holders.get(_SYSTEM.get(name.suffix, 0))
     elif name.kind is Kind.PUBLIC and name.suffix is Suffix.NONE:
-        holder = public_queue(desk, name.guid)
+        holder = public_queue(step, name.guid)
     elif name.suffix is Suffix.JOURNAL:
-        holder = local_queue(desk, replace(name, suffix=Suffix.NONE)).journal
+        holder = local_queue(step, replace(name, suffix=Suffix.NONE)).journal
     elif name.suffix is not Suffix.NONE:
         raise QueueNotFound(f"{name}: this queue manager keeps no such queue")
     elif name.subqueue:
-        holder = local_queue(desk, replace(name, subqueue="")).subs.get(name.subqueue.casefold())
+        holder = local_queue(step, replace(name, subqueue="")).subs.get(name.subqueue.casefold())
     elif name.kind is Kind.PRIVATE:
         holder = state.holders.get(name.number)
         if isinstance(holder, Queue) and holder.system:
@@ -112,14 +112,14 @@ def local_queue(desk: Desk, name: FormatName) -> Queue:
         holder = state.queues.get(queue_key(name.private, name.queue))
     if not isinstance(holder, Queue):
         raise QueueNotFound(
-            f"there is no queue {name.direct or name.text} on {desk.identity.name}; "
+            f"there is no queue {name.direct or name.text} on {step.identity.name}; "
             "'queue list' shows what there is, 'queue create' makes one"
         )
     return holder
 
 
 def destinations(
-    desk: Desk, text: str, *, transactional: bool, stranger: bool = False
+    step: Step, text: str, *, transactional: bool, stranger: bool = False
 ) -> tuple[Target, ...]:
     """The destinations of a send, each once, in an order that depends on the names only (FN-13).
 
@@ -129,32 +129,32 @@ def destinations(
     Raises:
         OnceqError: One element cannot be sent to; then nothing goes to the others either.
     """
-    known = desk.targets.get(text)
+    known = step.targets.get(text)
     if known is not None and (stranger or not any(map(_for_strangers, known))):
         return known
     elements = elements_of(text)
     found: dict[int, Target] = {}
-    for element in in_order(members(desk, elements)):
+    for element in in_order(members(step, elements)):
         check_send(element, transactional=transactional)
-        holder: Queue | Outgoing
-        if is_local(desk, element):
-            holder = local_queue(desk, element)
+        holder: Queue | OutgoingQueue
+        if is_local(step, element):
+            holder = local_queue(step, element)
         else:
-            holder = outgoing_for(desk, element, stranger=stranger)
+            holder = outgoing_for(step, element, stranger=stranger)
             element = holder.name
         found.setdefault(holder.number, Target(holder, str(element)))
     targets = tuple(found.values())
-    if len(desk.targets) >= TARGETS_MAX:
-        desk.targets.clear()
-    desk.targets[text] = targets
+    if len(step.targets) >= TARGETS_MAX:
+        step.targets.clear()
+    step.targets[text] = targets
     return targets
 
 
 def _for_strangers(target: Target) -> bool:
-    return isinstance(target.holder, Outgoing) and target.holder.for_strangers
+    return isinstance(target.holder, OutgoingQueue) and target.holder.for_strangers
 
 
-def members(desk: Desk, elements: tuple[FormatName, ...]) -> Sequence[FormatName]:
+def members(step: Step, elements: tuple[FormatName, ...]) -> Sequence[FormatName]:
     """Names of a send with what lists stand for in place of the lists (FN-13, DL-2).
 
     Raises:
@@ -163,13 +163,13 @@ def members(desk: Desk, elements: tuple[FormatName, ...]) -> Sequence[FormatName
     """
     for name in elements:
         if name.kind in (Kind.PUBLIC, Kind.DL) and (
-            name.kind is Kind.DL or not (desk.mode is Mode.WORKGROUP and is_local(desk, name))
+            name.kind is Kind.DL or not (step.mode is Mode.WORKGROUP and is_local(step, name))
         ):
-            return read_directory(desk, str(name)).expand(elements)
+            return read_directory(step, str(name)).expand(elements)
     return elements
 
 
-def outgoing_for(desk: Desk, name: FormatName, *, stranger: bool = False) -> Outgoing:
+def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> OutgoingQueue:
     """The outgoing queue of a destination, opened now if there is none (FN-4).
 
     Args:
@@ -178,11 +178,11 @@ def outgoing_for(desk: Desk, name: FormatName, *, stranger: bool = False) -> Out
     Raises:
         InsufficientResources: There are too many already.
     """
-    state = desk.state
-    place = desk.directory.place_of(name) if desk.directory is not None else ""
+    state = step.state
+    place = step.directory.place_of(name) if step.directory is not None else ""
     # A name keeps the outgoing queue that it has, so that nothing overtakes what waits there; a new
     # name of a place that is known joins the others.
-    outgoing = state.outgoing.get(name.key()) or _joined(desk, name, place)
+    outgoing = state.outgoing.get(name.key()) or _joined(step, name, place)
     if outgoing is None:
         if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
             raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")
@@ -190,75 +190,75 @@ def outgoing_for(desk: Desk, name: FormatName, *, stranger: bool = False) -> Out
             raise InsufficientResources(
                 f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
             )
-        desk.setup("outgoing", forced=False, number=state.next_number, name=str(name), marked=True,
+        step.setup("outgoing", forced=False, number=state.next_number, name=str(name), marked=True,
                    **({"for_strangers": True} if stranger else {}))  # fmt: skip
         outgoing = state.outgoing[name.key()]
         if name.kind is Kind.PRIVATE:
-            desk.by_guid.setdefault(name.guid, []).append(outgoing)
+            step.by_guid.setdefault(name.guid, []).append(outgoing)
         if place:
-            desk.places[place] = outgoing
+            step.places[place] = outgoing
     elif outgoing.for_strangers and not stranger:
-        desk.setup("wanted", forced=False, number=outgoing.number)
+        step.setup("wanted", forced=False, number=outgoing.number)
     return outgoing
 
 
-def _joined(desk: Desk, name: FormatName, place: str) -> Outgoing | None:
+def _joined(step: Step, name: FormatName, place: str) -> OutgoingQueue | None:
     """The outgoing queue of another name for the same place; it is durable that they share it.
 
     What has been joined stays joined while no directory can be read, or a name would overtake
     itself; it ends when a directory does not say any more that the two names are one place.
     """
-    state = desk.state
+    state = step.state
     outgoing = state.aliases.get(name.key())
     if outgoing is not None:
-        known = desk.directory if desk.mode is Mode.ONLINE else None
+        known = step.directory if step.mode is Mode.ONLINE else None
         if known is None or (place and place == known.place_of(outgoing.name)):
             return outgoing
-    outgoing = desk.places.get(place)
+    outgoing = step.places.get(place)
     if outgoing is not None:
         if len(state.aliases) >= OUTGOING_NAMES_MAX:
             raise InsufficientResources(f"outgoing queues have {OUTGOING_NAMES_MAX} more names")
-        desk.setup("alias", forced=False, number=outgoing.number, name=str(name))
+        step.setup("alias", forced=False, number=outgoing.number, name=str(name))
     return outgoing
 
 
-def index_by_guid(desk: Desk) -> None:
+def index_by_guid(step: Step) -> None:
     """Find again, after a restart, the outgoing queues whose manager is known by GUID."""
-    desk.by_guid.clear()
-    for outgoing in desk.state.outgoing.values():
+    step.by_guid.clear()
+    for outgoing in step.state.outgoing.values():
         if outgoing.name.kind is Kind.PRIVATE:
-            desk.by_guid.setdefault(outgoing.name.guid, []).append(outgoing)
-    index_places(desk)
+            step.by_guid.setdefault(outgoing.name.guid, []).append(outgoing)
+    index_places(step)
 
 
-def index_places(desk: Desk) -> None:
+def index_places(step: Step) -> None:
     """Find the outgoing queue of each place again; of several the one that was opened first, for
     ever, so that its stream goes on."""
-    desk.places.clear()
-    if desk.directory is None:
+    step.places.clear()
+    if step.directory is None:
         return
-    for outgoing in sorted(desk.state.outgoing.values(), key=lambda one: one.number):
-        place = desk.directory.place_of(outgoing.name)
+    for outgoing in sorted(step.state.outgoing.values(), key=lambda one: one.number):
+        place = step.directory.place_of(outgoing.name)
         if place:
-            desk.places.setdefault(place, outgoing)
+            step.places.setdefault(place, outgoing)
 
 
-def computer_of(desk: Desk, name: FormatName) -> Computer | None:
+def computer_of(step: Step, name: FormatName) -> Computer | None:
     """Where the directory says that a public queue is; None if it is not known."""
-    if desk.directory is None:
+    if step.directory is None:
         return None
-    queue = desk.directory.queues.get(name.guid)
+    queue = step.directory.queues.get(name.guid)
     return (
         None
         if queue is None
-        else desk.directory.computer(queue.computer) or Computer(queue.computer)
+        else step.directory.computer(queue.computer) or Computer(queue.computer)
     )
 
 
-def find_outgoing(desk: Desk, text: str) -> Outgoing:
+def find_outgoing(step: Step, text: str) -> OutgoingQueue:
     """The outgoing queue that a name means; raises QueueNotFound."""
     (element,) = one_name(text)
-    outgoing = desk.state.outgoing_of(element.key())
+    outgoing = step.state.outgoing_of(element.key())
     if outgoing is None:
         raise QueueNotFound(
             f"there is no outgoing queue for {text}; 'outgoing list' shows what there is"
@@ -266,23 +266,23 @@ def find_outgoing(desk: Desk, text: str) -> Outgoing:
     return outgoing
 
 
-def find_source(desk: Desk, text: str) -> Queue | Outgoing:
+def find_source(step: Step, text: str) -> Queue | OutgoingQueue:
     """What to receive or peek from: a local queue, or an outgoing queue to look into."""
-    known = desk.sources.get(text)
-    if known is not None and desk.state.holders.get(known.number) is known:
+    known = step.sources.get(text)
+    if known is not None and step.state.holders.get(known.number) is known:
         return known
     (element,) = one_name(text)
     may_receive(element)
-    if is_local(desk, element):
-        queue = local_queue(desk, element)
-        if len(desk.sources) >= TARGETS_MAX:
-            desk.sources.clear()
-        desk.sources[text] = queue
+    if is_local(step, element):
+        queue = local_queue(step, element)
+        if len(step.sources) >= TARGETS_MAX:
+            step.sources.clear()
+        step.sources[text] = queue
         return queue
-    outgoing = desk.state.outgoing_of(element.key())
+    outgoing = step.state.outgoing_of(element.key())
     if outgoing is None:
         raise QueueNotFound(
-            f"{text} is not a queue of {desk.identity.name}: messages are received where their "
+            f"{text} is not a queue of {step.identity.name}: messages are received where their "
             "queue is; connect to that queue manager"
         )
     return outgoing
@@ -296,9 +296,9 @@ def one_name(text: str) -> tuple[FormatName]:
     return (elements[0],)
 
 
-def find_queue(desk: Desk, text: str) -> Queue:
+def find_queue(step: Step, text: str) -> Queue:
     """The local queue that a name means; raises QueueNotFound."""
-    holder = find_source(desk, text)
+    holder = find_source(step, text)
     if not isinstance(holder, Queue):
         raise QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")
     return holder

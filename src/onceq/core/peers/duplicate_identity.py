@@ -24,9 +24,9 @@ from onceq.core.peers import undone_restores
 from onceq.core.peers.lives import rise_above
 from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import HEARSAY, disbelieve
-from onceq.core.state.queues import Outgoing, Peer, Progress
+from onceq.core.state.queues import OutgoingQueue, Peer, Progress
 from onceq.core.step.identity_watch import Clash, Met
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.limits import CLASHES_MAX, LIVES_MET_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
 from onceq.packet.acks import OrderAck
@@ -40,28 +40,28 @@ AHEAD: Final = "messages were acknowledged that only another copy of it has sent
 MORE: Final = "more was sent in its streams than its store knows of"
 
 
-def note(desk: Desk, guid: bytes, what: str, **values: object) -> None:
+def note(step: Step, guid: bytes, what: str, **values: object) -> None:
     """Remember a clash, and tell the operator."""
-    clash = desk.watch.clashes.get(guid)
+    clash = step.watch.clashes.get(guid)
     if clash is None:
-        if len(desk.watch.clashes) >= CLASHES_MAX:
-            del desk.watch.clashes[next(iter(desk.watch.clashes))]
-        clash = desk.watch.clashes[guid] = Clash(desk.now.wall_s)
-    clash.what, clash.last_s = what, desk.now.wall_s
+        if len(step.watch.clashes) >= CLASHES_MAX:
+            del step.watch.clashes[next(iter(step.watch.clashes))]
+        clash = step.watch.clashes[guid] = Clash(step.now.wall_s)
+    clash.what, clash.last_s = what, step.now.wall_s
     clash.count += 1
-    desk.notice(
-        "identity-clash", guid.hex(), manager=guid_text(guid), name=desk.name_of(guid),
+    step.notice(
+        "identity-clash", guid.hex(), manager=guid_text(guid), name=step.name_of(guid),
         found=what, cure="end one of the two, or give the copy an identity of its own", **values,
     )  # fmt: skip
 
 
-def twice(desk: Desk, progress: Progress, run: ArrivedRun) -> None:
+def twice(step: Step, progress: Progress, run: ArrivedRun) -> None:
     """Messages came under numbers that others were accepted under."""
     count = len(run.packets)
     progress.conflicts += count
     progress.rejects += count
     note(
-        desk, run.source, NUMBERS, queue=progress.key, stream=f"{run.stream:#018x}",
+        step, run.source, NUMBERS, queue=progress.key, stream=f"{run.stream:#018x}",
         number=run.first_number, message=run.first_message,
     )  # fmt: skip
 
@@ -78,24 +78,24 @@ class ClashView:
     count: int
 
 
-def clash_views(desk: Desk) -> tuple[ClashView, ...]:
+def clash_views(step: Step) -> tuple[ClashView, ...]:
     """All that were noticed since the start."""
     return tuple(
-        ClashView(guid_text(guid), desk.name_of(guid), c.what, c.since_s, c.last_s, c.count)
-        for guid, c in desk.watch.clashes.items()
+        ClashView(guid_text(guid), step.name_of(guid), c.what, c.since_s, c.last_s, c.count)
+        for guid, c in step.watch.clashes.items()
     )
 
 
-def found_of(desk: Desk, guid: bytes) -> str:
+def found_of(step: Step, guid: bytes) -> str:
     """What was found of an identity that two use; "" if nothing was."""
-    clash = desk.watch.clashes.get(guid)
+    clash = step.watch.clashes.get(guid)
     return clash.what if clash is not None else ""
 
 
 # ---- lives that are told when sessions open ---------------------------------------------------
 
 
-def met(desk: Desk, peer: Peer) -> None:
+def met(step: Step, peer: Peer) -> None:
     """A session with a manager that tells its life is open.
 
     Session numbers rise as connections are made. So a life whose session began after one of a life
@@ -103,73 +103,73 @@ def met(desk: Desk, peer: Peer) -> None:
     """
     if not peer.life:
         return
-    known = desk.watch.met.get(peer.peer)
+    known = step.watch.met.get(peer.peer)
     if known is None or peer.stamp > known.stamp:
-        _later(desk, peer, known)
+        _later(step, peer, known)
     elif peer.life != known.life:
         peer.superseded = 0
         if peer.stamp == known.stamp or peer.session > known.session:
-            _both(desk, peer)
+            _both(step, peer)
 
 
-def _later(desk: Desk, peer: Peer, known: Met | None) -> None:
-    met = desk.watch.met
+def _later(step: Step, peer: Peer, known: Met | None) -> None:
+    met = step.watch.met
     if known is None and len(met) >= LIVES_MET_MAX:
         del met[next(iter(met))]
     met[peer.peer] = Met(peer.life, peer.stamp, peer.session)
-    for number in desk.sessions_of.get(peer.peer, ()):
-        other = desk.peers[number]
+    for number in step.sessions_of.get(peer.peer, ()):
+        other = step.peers[number]
         if other.life and other.life != peer.life:
             other.superseded = other.messages
 
 
-def heard(desk: Desk, peer: Peer, messages: int) -> None:
+def without_quiet_queues(step: Step, peer: Peer, messages: int) -> None:
     """A session has acknowledged so many packets: a life that answers what was sent after a later
     one was met is still at work."""
     if 0 <= peer.superseded < messages:
         peer.superseded = -1
-        _both(desk, peer)
+        _both(step, peer)
 
 
-def _both(desk: Desk, peer: Peer) -> None:
+def _both(step: Step, peer: Peer) -> None:
     """Two lives are at work: note it, and tell every life that is connected."""
-    note(desk, peer.peer, LIVES, address=peer.address)
-    for number in sorted(desk.sessions_of.get(peer.peer, ())):
-        one = desk.peers[number]
-        others = [p for n in desk.sessions_of[peer.peer] if (p := desk.peers[n]).life != one.life]
-        met = desk.watch.met[peer.peer]
+    note(step, peer.peer, LIVES, address=peer.address)
+    for number in sorted(step.sessions_of.get(peer.peer, ())):
+        one = step.peers[number]
+        others = [p for n in step.sessions_of[peer.peer] if (p := step.peers[n]).life != one.life]
+        met = step.watch.met[peer.peer]
         life, stamp = (met.life, met.stamp) if met.life != one.life else (peer.life, peer.stamp)
         if life == one.life and others:
             life, stamp = others[0].life, others[0].stamp
         if one.life and life != one.life and one.extended and len(one.notes) < NOTES_MAX:
             one.notes.append(
                 two_lives(
-                    TwoLives(life, stamp), own=desk.identity.guid,
-                    own_message=desk.passing_number(), sent_time=desk.now.wall_s,
+                    TwoLives(life, stamp), own=step.identity.guid,
+                    own_message=step.passing_number(), sent_time=step.now.wall_s,
                     destination_manager=peer.peer,
                 )
             )  # fmt: skip
-            desk.act(Ready(number))
+            step.act(Ready(number))
 
 
-def told(desk: Desk, peer: Peer, said: TwoLives) -> None:
+def told(step: Step, peer: Peer, said: TwoLives) -> None:
     """A manager says that it has met another life with our identity.
 
     Only one that messages go to, or that is known otherwise, may say so: from anybody else it would
     be a way to make this manager doubt itself.
     """
-    if said.life == desk.state.lives.id:
+    if said.life == step.state.lives.id:
         return
-    if not peer.outgoing and not known(desk, peer.peer):
-        disbelieve(desk, peer, HEARSAY)
+    if not peer.outgoing and not known(step, peer.peer):
+        disbelieve(step, peer, HEARSAY)
     else:
-        note(desk, desk.identity.guid, LIVES, told_by=desk.name_of(peer.peer), at=peer.address)
+        note(step, step.identity.guid, LIVES, told_by=step.name_of(peer.peer), at=peer.address)
 
 
 # ---- streams that nobody here has begun --------------------------------------------------------
 
 
-def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
+def strange(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> bool:
     """An order acknowledgment names a stream that no life in our records has given; whether that
     may be believed.
 
@@ -177,46 +177,46 @@ def strange(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> bool:
     a manager for which messages wait may say so, and only of a time that is near: else anybody
     could make our streams end at the end of time.
     """
-    if source != peer.peer or not _waits(desk, peer):
+    if source != peer.peer or not _waits(step, peer):
         return False
-    if undone_restores.is_of(desk, ack.stream):
-        undone_restores.note(desk, source, undone_restores.SENT)
+    if undone_restores.is_of(step, ack.stream):
+        undone_restores.note(step, source, undone_restores.SENT)
     else:
         note(
-            desk, desk.identity.guid, STREAM, told_by=desk.name_of(source), at=peer.address,
+            step, step.identity.guid, STREAM, told_by=step.name_of(source), at=peer.address,
             stream=f"{ack.stream:#018x}",
         )  # fmt: skip
-    rise(desk, ack.stream)
+    rise(step, ack.stream)
     return True
 
 
-def sent_more(desk: Desk, ack: OrderAck) -> None:
+def sent_more(step: Step, ack: OrderAck) -> None:
     """Notice a receiver that has more of a stream than was transmitted here."""
-    outgoing = desk.state.streams.get(ack.stream)
+    outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or ack.number <= 0:
         return
-    counter = outgoing.reach(ack.number, desk.state.stamp)
+    counter = outgoing.reach(ack.number, step.state.stamp)
     if outgoing.head.stream != ack.stream or counter <= outgoing.ever_sent:
         return
-    if undone_restores.is_of(desk, ack.stream):
-        undone_restores.note(desk, ack.acker, undone_restores.SENT)
+    if undone_restores.is_of(step, ack.stream):
+        undone_restores.note(step, ack.acker, undone_restores.SENT)
     else:
-        found = MORE if outgoing.of_earlier_life(desk.state.stamp) else AHEAD
+        found = MORE if outgoing.of_earlier_life(step.state.stamp) else AHEAD
         note(
-            desk, desk.identity.guid, found, told_by=desk.name_of(ack.acker),
+            step, step.identity.guid, found, told_by=step.name_of(ack.acker),
             queue=str(outgoing.name), stream=f"{ack.stream:#018x}", number=ack.number,
         )  # fmt: skip
 
 
-def rise(desk: Desk, stream: int) -> None:
+def rise(step: Step, stream: int) -> None:
     """Let streams that begin from now on be newer than one of another life, if its time is near."""
-    state = desk.state
-    near = stream >> 32 <= desk.now.wall_s + STREAM_AHEAD_S_MAX
+    state = step.state
+    near = stream >> 32 <= step.now.wall_s + STREAM_AHEAD_S_MAX
     if near and stream >= state.stamp << 32 | state.next_ordinal:
-        rise_above(desk, stream)
+        rise_above(step, stream)
 
 
-def _waits(desk: Desk, peer: Peer) -> bool:
-    holders = desk.state.holders
+def _waits(step: Step, peer: Peer) -> bool:
+    holders = step.state.holders
     served = (holders.get(number) for number in peer.outgoing)
-    return any(isinstance(o, Outgoing) and o.unacknowledged for o in served)
+    return any(isinstance(o, OutgoingQueue) and o.unacknowledged for o in served)

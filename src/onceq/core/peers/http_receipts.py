@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.strangers import known
-from onceq.core.state.queues import Outgoing, Progress
+from onceq.core.state.queues import OutgoingQueue, Progress
 from onceq.core.state.records import PUT_EXPRESS
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.model.limits import HTTP_RECEIPTS_MAX
 from onceq.model.names import parse_format_name
@@ -29,7 +29,7 @@ RECEIPT_LANE = 7
 
 
 def learn_address(
-    desk: Desk, source: bytes, stream: int, name: str, *, left: int, queue: str
+    step: Step, source: bytes, stream: int, name: str, *, left: int, queue: str
 ) -> bool:
     """Remember where receipts of a stream go; it is durable with what is accepted now.
 
@@ -44,62 +44,62 @@ def learn_address(
     Returns:
         Whether receipts can be sent there.
     """
-    if desk.state.receipts.of_stream(source, stream) == name:
+    if step.state.receipts.of_stream(source, stream) == name:
         return True
-    if _way(desk, name, source) is None:
+    if _way(step, name, source) is None:
         return False
-    desk.setup(
+    step.setup(
         "receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left,
         queue=queue,
     )  # fmt: skip
     return True
 
 
-def _way(desk: Desk, name: str, source: bytes) -> Outgoing | None:
+def _way(step: Step, name: str, source: bytes) -> OutgoingQueue | None:
     try:
         return outgoing_for(
-            desk, parse_format_name(f"DIRECT={name}")[0], stranger=not known(desk, source)
+            step, parse_format_name(f"DIRECT={name}")[0], stranger=not known(step, source)
         )
     except InsufficientResources as error:
-        desk.notice("no outgoing queue for receipts", name, address=name, reason=error.text)
+        step.notice("no outgoing queue for receipts", name, address=name, reason=error.text)
         return None
 
 
-def address_for(desk: Desk, source: bytes, stream: int, *, http: bool) -> Outgoing | None:
+def address_for(step: Step, source: bytes, stream: int, *, http: bool) -> OutgoingQueue | None:
     """The outgoing queue for receipts of a stream; None if it did not come over HTTP.
 
     Args:
         http: Whether the message that is told of came over HTTP. Its stream may have been left
             since: then the address counts that its sender has announced last.
     """
-    receipts = desk.state.receipts
+    receipts = step.state.receipts
     name = receipts.of_stream(source, stream)
     if name is None and http:
         name = receipts.of_source(source)
-    return None if name is None else _way(desk, name, source)
+    return None if name is None else _way(step, name, source)
 
 
-def post_receipt(desk: Desk, progress: Progress, name: str) -> None:
+def post_receipt(step: Step, progress: Progress, name: str) -> None:
     """Send an order acknowledgment; if many wait already, the sender will ask again (EOD-36)."""
-    outgoing = _way(desk, name, progress.source)
+    outgoing = _way(step, name, progress.source)
     if outgoing is None:
         return
     lane = outgoing.lane(RECEIPT_LANE)
     if lane.available >= HTTP_RECEIPTS_MAX:
         return
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     packet = order_ack(
-        own=desk.identity.guid,
+        own=step.identity.guid,
         own_message=build.take_numbers(1),
-        sent_time=desk.now.wall_s,
+        sent_time=step.now.wall_s,
         address="",
         destination_manager=progress.source,
         stream=progress.stream,
         number=progress.last,
-        queue=desk.state.receipts.queue_of(progress.source, progress.stream),
+        queue=step.state.receipts.queue_of(progress.source, progress.stream),
     )
     build.put_copy(
-        outgoing.number, Run.of((packet,)), lane=RECEIPT_LANE, expires=desk.reach_by_s(),
+        outgoing.number, Run.of((packet,)), lane=RECEIPT_LANE, expires=step.reach_by_s(),
         flags=PUT_EXPRESS,
     )  # fmt: skip
     build.record(forced=False)

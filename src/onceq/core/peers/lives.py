@@ -8,10 +8,10 @@ numbers. Randomness is handed in with ``recover``.
 
 A store that lies in another directory than at its last start was copied, or put back without
 saying so, or moved. What it says about messages that never left is then not believed: the original
-may have transmitted them (``Outgoing.left_known``).
+may have transmitted them (``OutgoingQueue.left_known``).
 
 New messages never continue a stream of an earlier life. What waits in one keeps its numbers and
-goes first (``Outgoing.stretch``); the new stream follows when nothing of it waits any more.
+goes first (``OutgoingQueue.stretch``); the new stream follows when nothing of it waits any more.
 
 Upholds: I7 (numbers for ever, also over copies and backups), I25.
 """
@@ -23,7 +23,7 @@ from typing import Final
 
 from onceq.core.state.records import Change
 from onceq.core.state.state import State
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.limits import MESSAGE_NUMBER_MAX
 
 ENTROPY_BYTES: Final = 24
@@ -33,7 +33,7 @@ _HALF: Final = 0x7FFF_FFFF
 """Ordinals begin in the lower half, so that two thousand million are left."""
 
 
-def begin(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
+def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
     """The process has started: nothing that it says may be mistaken for what others have said.
 
     Args:
@@ -41,17 +41,17 @@ def begin(desk: Desk, entropy: bytes, made_ns: int = 0) -> None:
         made_ns: When the directory of the store was made; 0: nobody knows.
     """
     assert len(entropy) == ENTROPY_BYTES, "a life needs its entropy"
-    state = desk.state
+    state = step.state
     if state.lives.copied(made_ns):
-        desk.notice(
+        step.notice(
             "this directory was copied or moved", "life",
             cure="what waits may have been transmitted from the original, and counts so; never run "
             "both",
         )  # fmt: skip
-    desk.setup(
+    step.setup(
         "life",
         id=entropy[:16].hex(),
-        stamp=max(desk.now.wall_s, state.stamp + 1),
+        stamp=max(step.now.wall_s, state.stamp + 1),
         ordinal=_ordinal(entropy[16:20]),
         message=_message(state, int.from_bytes(entropy[20:24], "little")),
         made_ns=made_ns,
@@ -72,30 +72,30 @@ def _message(state: State, random: int) -> int:
     return first
 
 
-def next_stream(desk: Desk, change: Change) -> int:
+def next_stream(step: Step, change: Change) -> int:
     """The identifier of a new stream, which a change begins (EOD-12, EOD-14)."""
-    state = desk.state
+    state = step.state
     ordinal = change.next_ordinal or state.next_ordinal
     if ordinal > ORDINAL_MAX:
-        desk.setup("streams", stamp=state.stamp + 1, ordinal=1, end=ordinal)
+        step.setup("streams", stamp=state.stamp + 1, ordinal=1, end=ordinal)
         ordinal = 1
     change.next_ordinal = ordinal + 1
     return state.stamp << 32 | ordinal
 
 
-def gave(desk: Desk, stream: int) -> bool:
+def gave(step: Step, stream: int) -> bool:
     """Whether this manager has given a stream identifier, in this life or in one that led to it."""
-    state = desk.state
+    state = step.state
     return state.lives.gave(stream, state.stamp, state.next_ordinal)
 
 
-def rise_above(desk: Desk, stream: int) -> None:
+def rise_above(step: Step, stream: int) -> None:
     """Streams that begin from now on are newer than one that another life of ours has given.
 
     Its ordinals go on at random once more: that life, or a third one, may do the same.
     """
-    state = desk.state
+    state = step.state
     seed = state.lives.id + stream.to_bytes(8, "little") + state.next_ordinal.to_bytes(8, "little")
-    stamp = max(desk.now.wall_s, (stream >> 32) + 1, state.stamp + 1)
+    stamp = max(step.now.wall_s, (stream >> 32) + 1, state.stamp + 1)
     ordinal = _ordinal(sha256(seed).digest()[:4])
-    desk.setup("streams", stamp=stamp, ordinal=ordinal, end=state.next_ordinal)
+    step.setup("streams", stamp=stamp, ordinal=ordinal, end=state.next_ordinal)

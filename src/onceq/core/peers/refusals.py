@@ -13,7 +13,7 @@ from __future__ import annotations
 from onceq.core.decision import Ready
 from onceq.core.peers.trust import serves
 from onceq.core.state.queues import Peer
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.limits import NOTES_MAX
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import FUTURE, NO_ROOM, STALE, TurnedAway, turned_away
@@ -27,38 +27,38 @@ WORDS = {
 }
 
 
-def note(desk: Desk, peer: Peer, packet: bytes) -> None:
+def note(step: Step, peer: Peer, packet: bytes) -> None:
     """Send a packet that is never stored on a session, if not too many wait there already."""
     if len(peer.notes) < NOTES_MAX:
         peer.notes.append(packet)
-        desk.act(Ready(peer.session))
+        step.act(Ready(peer.session))
 
 
-def turn_away(desk: Desk, peer: Peer, run: ArrivedRun, reason: int, *, here: int) -> None:
+def turn_away(step: Step, peer: Peer, run: ArrivedRun, reason: int, *, here: int) -> None:
     """Tell whoever sent a run that it is turned away, and why."""
     key = (run.source, run.stream)
-    if not peer.extended or run.source != peer.peer or desk.now.mono_us < peer.turned.get(key, 0):
+    if not peer.extended or run.source != peer.peer or step.now.mono_us < peer.turned.get(key, 0):
         return
     if len(peer.turned) >= NOTES_MAX:
         peer.turned.clear()
-    peer.turned[key] = desk.now.mono_us + TOLD_EVERY_US
+    peer.turned[key] = step.now.mono_us + TOLD_EVERY_US
     said = TurnedAway(run.stream, here, reason)
-    note(desk, peer, turned_away(
-        said, own=desk.identity.guid, own_message=desk.passing_number(),
-        sent_time=desk.now.wall_s, destination_manager=peer.peer,
+    note(step, peer, turned_away(
+        said, own=step.identity.guid, own_message=step.passing_number(),
+        sent_time=step.now.wall_s, destination_manager=peer.peer,
     ))  # fmt: skip
 
 
-def heard(desk: Desk, peer: Peer, said: TurnedAway) -> None:
+def without_quiet_queues(step: Step, peer: Peer, said: TurnedAway) -> None:
     """The receiver of a stream turns its messages away."""
-    outgoing = desk.state.streams.get(said.stream)
+    outgoing = step.state.streams.get(said.stream)
     if outgoing is None or not outgoing.unacknowledged or outgoing.head.stream != said.stream:
         return
-    if not serves(desk, peer, outgoing, peer.peer):
+    if not serves(step, peer, outgoing, peer.peer):
         return
     words = WORDS.get(said.reason, f"reason {said.reason}")
     if outgoing.turned_away is None:
-        desk.notice("our messages are turned away by their receiver", str(outgoing.name),
+        step.notice("our messages are turned away by their receiver", str(outgoing.name),
                     queue=str(outgoing.name), why=words, stream=f"{said.stream:#018x}",
                     there=f"{said.there:#018x}")  # fmt: skip
-    outgoing.turned_away = (words, said.there, desk.now.wall_s)
+    outgoing.turned_away = (words, said.there, step.now.wall_s)

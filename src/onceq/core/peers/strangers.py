@@ -16,8 +16,8 @@ Upholds: I24.
 from __future__ import annotations
 
 from onceq.core.names.resolve import index_by_guid
-from onceq.core.state.queues import Outgoing, Queue
-from onceq.core.step.step import Desk
+from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.step.step import Step
 from onceq.model.limits import (
     ANSWER_CONNECTS_MAX,
     ANSWER_RETRY_S_MAX,
@@ -30,42 +30,42 @@ from onceq.model.limits import (
 from onceq.model.names import Kind
 
 
-def known(desk: Desk, guid: bytes) -> bool:
+def known(step: Step, guid: bytes) -> bool:
     """Whether a manager is no stranger."""
-    state = desk.state
+    state = step.state
     heard_s = state.first_heard.get(guid)
-    if heard_s is not None and heard_s + KNOWN_AFTER_S <= desk.now.wall_s:
+    if heard_s is not None and heard_s + KNOWN_AFTER_S <= step.now.wall_s:
         return True
-    if guid == desk.identity.guid or guid in desk.routes_to or state.bindings.known(guid):
+    if guid == step.identity.guid or guid in step.routes_to or state.bindings.known(guid):
         return True
-    if any(not outgoing.for_strangers for outgoing in desk.by_guid.get(guid, ())):
+    if any(not outgoing.for_strangers for outgoing in step.by_guid.get(guid, ())):
         return True
-    return guid in desk.computer_guids
+    return guid in step.computer_guids
 
 
-def quota_for(desk: Desk, guid: bytes) -> int:
+def quota_for(step: Step, guid: bytes) -> int:
     """Bytes that all queues together may hold for a message of this manager to be taken."""
-    quota = desk.settings.computer_quota_bytes
-    return quota if known(desk, guid) else quota // STRANGERS_SHARE
+    quota = step.settings.computer_quota_bytes
+    return quota if known(step, guid) else quota // STRANGERS_SHARE
 
 
-def unasked_room(desk: Desk, grave: int, size: int) -> bool:
+def unasked_room(step: Step, grave: int, size: int) -> bool:
     """Whether a dead-letter queue here takes a message that came from elsewhere: nobody here has
     asked for it."""
-    queue = desk.state.holders[grave]
-    if queue.bytes + size <= desk.settings.computer_quota_bytes // UNASKED_SHARE:
+    queue = step.state.holders[grave]
+    if queue.bytes + size <= step.settings.computer_quota_bytes // UNASKED_SHARE:
         return True
     assert isinstance(queue, Queue)
-    desk.notice(
+    step.notice(
         "no room for dead letters of others: their messages are turned away",
         queue.properties.name, queue=queue.properties.name, bytes=queue.bytes,
     )  # fmt: skip
     return False
 
 
-def answer_room(desk: Desk, name: str) -> bool:
+def answer_room(step: Step, name: str) -> bool:
     """Whether a stranger can be told that its messages are refused: a place for the answer."""
-    state = desk.state
+    state = step.state
     outgoing = state.outgoing.get(name)
     if outgoing is None:
         return len(state.answering) < STRANGER_QUEUES_MAX
@@ -75,38 +75,38 @@ def answer_room(desk: Desk, name: str) -> bool:
 # ---- connecting for them ------------------------------------------------------------------------
 
 
-def doubtful(desk: Desk, outgoing: Outgoing) -> bool:
+def doubtful(step: Step, outgoing: OutgoingQueue) -> bool:
     """Whether an outgoing queue is there for a stranger only, where nobody has answered yet."""
     if not outgoing.for_strangers:
         return False
     if outgoing.name.kind is Kind.PRIVATE:
-        return not known(desk, outgoing.name.guid)
-    return not (outgoing.bound_name and desk.state.bindings.guid_of(outgoing.bound_name))
+        return not known(step, outgoing.name.guid)
+    return not (outgoing.bound_name and step.state.bindings.guid_of(outgoing.bound_name))
 
 
-def unanswered(desk: Desk, outgoing: Outgoing) -> bool:
+def unanswered(step: Step, outgoing: OutgoingQueue) -> bool:
     """Whether only a stranger wants an outgoing queue, and trying to reach it has been in vain."""
     return bool(
-        outgoing.trouble.reason and not outgoing.session and doubtful(desk, outgoing)
+        outgoing.trouble.reason and not outgoing.session and doubtful(step, outgoing)
     )  # fmt: skip
 
 
-def may_connect(desk: Desk, outgoing: Outgoing) -> bool:
+def may_connect(step: Step, outgoing: OutgoingQueue) -> bool:
     """Whether it may connect now; those for strangers are few at a time."""
-    if not doubtful(desk, outgoing):
+    if not doubtful(step, outgoing):
         return True
     under_way = 0
-    for number in desk.state.answering:
-        other = desk.state.holders[number]
-        assert isinstance(other, Outgoing)
+    for number in step.state.answering:
+        other = step.state.holders[number]
+        assert isinstance(other, OutgoingQueue)
         under_way += other.connecting
     return under_way < ANSWER_CONNECTS_MAX
 
 
-def retry_s(desk: Desk, outgoing: Outgoing) -> float:
+def retry_s(step: Step, outgoing: OutgoingQueue) -> float:
     """How long until the next attempt to connect."""
-    usual = desk.settings.connect_retry_s
-    if not doubtful(desk, outgoing):
+    usual = step.settings.connect_retry_s
+    if not doubtful(step, outgoing):
         return usual
     slower = usual * (1 << min(max(outgoing.trouble.attempts - 1, 0), 20))
     return max(min(slower, ANSWER_RETRY_S_MAX), usual)
@@ -115,35 +115,35 @@ def retry_s(desk: Desk, outgoing: Outgoing) -> float:
 # ---- forgetting ----------------------------------------------------------------------------------
 
 
-def sweep(desk: Desk) -> None:
+def sweep(step: Step) -> None:
     """Forget outgoing queues for strangers that are empty, when there are many; called where no
     change is under construction."""
-    if len(desk.state.answering) * 4 >= STRANGER_QUEUES_MAX * 3:
-        forget(desk, [one for one in idle(desk) if one.for_strangers], forced=False)
+    if len(step.state.answering) * 4 >= STRANGER_QUEUES_MAX * 3:
+        forget(step, [one for one in idle(step) if one.for_strangers], forced=False)
 
 
-def idle(desk: Desk) -> list[Outgoing]:
+def idle(step: Step) -> list[OutgoingQueue]:
     """Outgoing queues that nothing is in and nobody uses."""
     used = {
         target.holder.number
-        for tx in desk.units()
+        for tx in step.units()
         for prepared in tx.sends
         for target in prepared.targets
-    } | {handle.queue for handle in desk.handles.values()}
+    } | {handle.queue for handle in step.handles.values()}
     return [
         outgoing
-        for outgoing in desk.state.outgoing.values()
+        for outgoing in step.state.outgoing.values()
         if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
         and not (outgoing.session or outgoing.connecting)
-        and not desk.state.doubts.concern(outgoing.number)
+        and not step.state.doubts.concern(outgoing.number)
     ]  # fmt: skip
 
 
-def forget(desk: Desk, found: list[Outgoing], *, forced: bool = True) -> None:
+def forget(step: Step, found: list[OutgoingQueue], *, forced: bool = True) -> None:
     """Forget outgoing queues in which nothing is."""
     for outgoing in found:
-        desk.setup("drop-outgoing", forced=forced, number=outgoing.number)
+        step.setup("drop-outgoing", forced=forced, number=outgoing.number)
     if found:
-        desk.targets.clear()
-        desk.routes.clear()
-        index_by_guid(desk)
+        step.targets.clear()
+        step.routes.clear()
+        index_by_guid(step)

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.state.position_block import AWAITING
-from onceq.core.state.queues import Outgoing, Peer
+from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
@@ -31,11 +31,11 @@ STAMP_SHIFT = 32
 """The high half of a stream identifier is the second in which its manager began it (EOD-14)."""
 
 
-def disbelieve(desk: Desk, peer: Peer, what: str, **values: object) -> None:
+def disbelieve(step: Step, peer: Peer, what: str, **values: object) -> None:
     """Count something that does not count, and tell the operator of it now and then."""
-    desk.disbelieved[what] += 1
-    desk.notice(what, peer.address, address=peer.address, peer=guid_text(peer.peer),
-                so_far=desk.disbelieved[what], **values)  # fmt: skip
+    step.disbelieved[what] += 1
+    step.notice(what, peer.address, address=peer.address, peer=guid_text(peer.peer),
+                so_far=step.disbelieved[what], **values)  # fmt: skip
 
 
 FORGED = "an acknowledgment does not count: it is not from the manager that has the messages"
@@ -49,7 +49,7 @@ HEARSAY = "a second process with this identity does not count: a stranger tells 
 
 
 def serves(
-    desk: Desk, peer: Peer, outgoing: Outgoing, guid: bytes, counter: int | None = None
+    step: Step, peer: Peer, outgoing: OutgoingQueue, guid: bytes, counter: int | None = None
 ) -> bool:
     """Whether the word of a manager counts about what was transmitted from an outgoing queue.
 
@@ -65,7 +65,7 @@ def serves(
     name = outgoing.bound_name
     if not name:
         return guid == outgoing.name.guid
-    now = desk.state.bindings.guid_of(name)
+    now = step.state.bindings.guid_of(name)
     if guid == now and (counter is None or counter >= outgoing.served_from):
         return True
     if any(
@@ -79,35 +79,35 @@ def serves(
     return counter is None or outgoing.ordered_lane.state(counter) == AWAITING
 
 
-def believes_order_ack(desk: Desk, peer: Peer, ack: OrderAck) -> bool:
+def believes_order_ack(step: Step, peer: Peer, ack: OrderAck) -> bool:
     """Whether an order acknowledgment may let messages go."""
-    outgoing = desk.state.streams.get(ack.stream)
+    outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or outgoing.head.stream != ack.stream:
         return True  # of a stream that was left, or of nobody: it changes nothing
-    counter = outgoing.reach(ack.number, desk.state.stamp)
-    if not serves(desk, peer, outgoing, ack.acker, counter):
-        disbelieve(desk, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
+    counter = outgoing.reach(ack.number, step.state.stamp)
+    if not serves(step, peer, outgoing, ack.acker, counter):
+        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
     more = ack.number > 0 and counter > outgoing.ever_sent
     lane = outgoing.ordered_lane
     beside = counter < lane.next and lane.first_available() <= outgoing.ever_sent
-    if more and (beside or outgoing.of_earlier_life(desk.state.stamp)):
+    if more and (beside or outgoing.of_earlier_life(step.state.stamp)):
         # A copy beside this one has sent more of what waits in both; one that was put back without
         # a word knows less (``core/peers/duplicate_identity.py``). It counts as far as this one has
         # transmitted.
         return True
-    return _possible(desk, peer, outgoing, ack, counter)
+    return _possible(step, peer, outgoing, ack, counter)
 
 
-def believes_final_ack(desk: Desk, peer: Peer, ack: FinalAck) -> bool:
+def believes_final_ack(step: Step, peer: Peer, ack: FinalAck) -> bool:
     """Whether a final acknowledgment may end a message, or settle a doubt."""
-    state = desk.state
+    state = step.state
     doubt = state.doubts.find(ack.stream, ack.number)
     if doubt is not None:
         holder = state.holders.get(doubt.outgoing)
-        if not isinstance(holder, Outgoing) or serves(desk, peer, holder, ack.acker):
+        if not isinstance(holder, OutgoingQueue) or serves(step, peer, holder, ack.acker):
             return True
-        disbelieve(desk, peer, FORGED, claims=guid_text(ack.acker), queue=str(holder.name))
+        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(holder.name))
         return False
     outgoing = state.streams.get(ack.stream)
     if outgoing is None:
@@ -115,35 +115,35 @@ def believes_final_ack(desk: Desk, peer: Peer, ack: FinalAck) -> bool:
     base = outgoing.base_of(ack.stream)
     if base is None:
         return True
-    served = serves(desk, peer, outgoing, ack.acker, base + ack.number)
-    if not served and not _told_on_the_way(desk, peer, outgoing, ack):
-        disbelieve(desk, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
+    served = serves(step, peer, outgoing, ack.acker, base + ack.number)
+    if not served and not _told_on_the_way(step, peer, outgoing, ack):
+        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
-    return _possible(desk, peer, outgoing, ack, base + ack.number)
+    return _possible(step, peer, outgoing, ack, base + ack.number)
 
 
-def _told_on_the_way(desk: Desk, peer: Peer, outgoing: Outgoing, ack: FinalAck) -> bool:
+def _told_on_the_way(step: Step, peer: Peer, outgoing: OutgoingQueue, ack: FinalAck) -> bool:
     """Whether a router tells that a message has made too many hops: that one alone does not reach
     the manager that it is for, so the router that it was given to is believed."""
-    via = desk.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
+    via = step.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
     if via is None or ack.message_class != MessageClass.NACK_HOP_COUNT_EXCEEDED:
         return False
-    return desk.state.bindings.guid_of(router_name(via)) == peer.peer
+    return step.state.bindings.guid_of(router_name(via)) == peer.peer
 
 
 def _possible(
-    desk: Desk, peer: Peer, outgoing: Outgoing, ack: OrderAck | FinalAck, counter: int
+    step: Step, peer: Peer, outgoing: OutgoingQueue, ack: OrderAck | FinalAck, counter: int
 ) -> bool:
     if ack.number > 0 and counter <= outgoing.ever_sent:
         return True
-    disbelieve(desk, peer, IMPOSSIBLE, queue=str(outgoing.name), number=ack.number)
+    disbelieve(step, peer, IMPOSSIBLE, queue=str(outgoing.name), number=ack.number)
     return False
 
 
 # ---- who may send for whom ------------------------------------------------------------------
 
 
-def speaks_for(desk: Desk, peer: Peer, run: ArrivedRun) -> str:
+def speaks_for(step: Step, peer: Peer, run: ArrivedRun) -> str:
     """Why a session may not bring a run; "" if it may.
 
     Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the address
@@ -151,10 +151,10 @@ def speaks_for(desk: Desk, peer: Peer, run: ArrivedRun) -> str:
     """
     if run.source == peer.peer or peer.http:
         return ""
-    routers = {router_name(via) for via in desk.routes_to.values()}
-    if any(desk.state.bindings.guid_of(name) == peer.peer for name in routers):
+    routers = {router_name(via) for via in step.routes_to.values()}
+    if any(step.state.bindings.guid_of(name) == peer.peer for name in routers):
         return ""
-    disbelieve(desk, peer, FOREIGN, claims=guid_text(run.source))
+    disbelieve(step, peer, FOREIGN, claims=guid_text(run.source))
     return (
         f"it sent messages of another queue manager, {guid_text(run.source)}, and is not a router "
         "of this one ([routes] in the configuration)"
@@ -166,20 +166,20 @@ def router_name(via: str) -> str:
     return f"os:{via}".casefold()
 
 
-def unknown_routers(desk: Desk) -> list[Outgoing]:
+def unknown_routers(step: Step) -> list[OutgoingQueue]:
     """Outgoing queues through which routers are met that nobody has met yet: who they are is asked
     by connecting to their names, never taken from whoever says so."""
-    bound = desk.state.bindings
-    found: dict[str, Outgoing] = {}
-    for guid, via in desk.routes_to.items():
+    bound = step.state.bindings
+    found: dict[str, OutgoingQueue] = {}
+    for guid, via in step.routes_to.items():
         name = router_name(via)
         if not bound.guid_of(name) and name not in found:
             text = f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}"
-            found[name] = outgoing_for(desk, parse_format_name(text)[0])
+            found[name] = outgoing_for(step, parse_format_name(text)[0])
     return list(found.values())
 
 
-def refused_as_future(desk: Desk, peer: Peer, source: bytes, stream: int) -> bool:
+def refused_as_future(step: Step, peer: Peer, source: bytes, stream: int) -> bool:
     """Whether a stream is refused because it claims to begin later than any clock in use can be
     ahead of this one.
 
@@ -188,69 +188,69 @@ def refused_as_future(desk: Desk, peer: Peer, source: bytes, stream: int) -> boo
     says so (``ClocksAhead``).
     """
     begun_s = stream >> STAMP_SHIFT
-    if begun_s <= desk.now.wall_s + STREAM_AHEAD_S_MAX:
+    if begun_s <= step.now.wall_s + STREAM_AHEAD_S_MAX:
         return False
-    if begun_s <= desk.state.clocks_ahead.until_s(source):
+    if begun_s <= step.state.clocks_ahead.until_s(source):
         return False
-    refused = desk.watch.refused_ahead
+    refused = step.watch.refused_ahead
     if source not in refused and len(refused) >= REFUSED_AHEAD_MAX:
         del refused[next(iter(refused))]
     refused[source] = max(stream, refused.get(source, 0))
-    disbelieve(desk, peer, FUTURE, source=guid_text(source), stream=f"{stream:#018x}")
+    disbelieve(step, peer, FUTURE, source=guid_text(source), stream=f"{stream:#018x}")
     return True
 
 
 # ---- who answers under a name ---------------------------------------------------------------
 
 
-def connected_name(desk: Desk, outgoing: Outgoing) -> str:
+def connected_name(step: Step, outgoing: OutgoingQueue) -> str:
     """The name that a session for an outgoing queue is made to; "" for a GUID alone."""
-    via = desk.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
+    via = step.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
     return outgoing.bound_name if via is None else router_name(via)
 
 
-def bind(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
+def bind(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     """A session that was made for an outgoing queue is there: its name has its manager."""
-    name = connected_name(desk, outgoing)
+    name = connected_name(step, outgoing)
     if not name or outgoing.over_http:
         return
-    known = desk.state.bindings.get(name)
+    known = step.state.bindings.get(name)
     if known is not None and known.guid == peer.peer:
         return
-    if known is None and desk.state.bindings.full:
-        desk.notice("too many names: who answers under them is not remembered", name=name)
+    if known is None and step.state.bindings.full:
+        step.notice("too many names: who answers under them is not remembered", name=name)
         return
     if known is None:
-        desk.setup("bound", forced=False, name=name, guid=peer.peer.hex(), since_s=desk.now.wall_s)
+        step.setup("bound", forced=False, name=name, guid=peer.peer.hex(), since_s=step.now.wall_s)
     else:
-        rebind(desk, name, peer.peer)
-        desk.disbelieved[MOVED] += 1
-        desk.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(peer.peer),
+        rebind(step, name, peer.peer)
+        step.disbelieved[MOVED] += 1
+        step.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(peer.peer),
                     address=peer.address)  # fmt: skip
 
 
-def pinned_to_another(desk: Desk, outgoing: Outgoing, guid: bytes) -> str:
+def pinned_to_another(step: Step, outgoing: OutgoingQueue, guid: bytes) -> str:
     """Why a manager may not serve an outgoing queue, where names are pinned; "" if it may."""
-    name = connected_name(desk, outgoing)
-    known = desk.state.bindings.get(name) if name else None
-    if not desk.settings.pin_peers or known is None or known.guid == guid:
+    name = connected_name(step, outgoing)
+    known = step.state.bindings.get(name) if name else None
+    if not step.settings.pin_peers or known is None or known.guid == guid:
         return ""
-    desk.disbelieved[MOVED] += 1
-    desk.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(guid))
+    step.disbelieved[MOVED] += 1
+    step.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(guid))
     return (
         f"another queue manager ({guid_text(guid)}) answers under {name} than before "
         f"({guid_text(known.guid)}), and pin_peers is set: 'onceq peer forget {name}' lets it"
     )
 
 
-def rebind(desk: Desk, name: str, guid: bytes, *, by_hand: bool = False) -> None:
+def rebind(step: Step, name: str, guid: bytes, *, by_hand: bool = False) -> None:
     """Another manager answers under a name from now on, or is said to."""
     sent = [
         [outgoing.number, outgoing.ever_sent]
-        for outgoing in desk.state.outgoing.values()
+        for outgoing in step.state.outgoing.values()
         if outgoing.bound_name == name and outgoing.ever_sent < outgoing.ordered_lane.next - 1
     ]
-    desk.setup("bound", name=name, guid=guid.hex(), since_s=desk.now.wall_s, sent=sent,
+    step.setup("bound", name=name, guid=guid.hex(), since_s=step.now.wall_s, sent=sent,
                by_hand=by_hand)  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Outgoing, Progress, Queue
-from onceq.core.step.step import Desk
+from onceq.core.state.queues import OutgoingQueue, Progress, Queue
+from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.limits import UNDONE_MAX
 from onceq.packet.arrived import ArrivedRun
@@ -34,11 +34,11 @@ class UndoneView:
     since: int
 
 
-def views(desk: Desk) -> tuple[UndoneView, ...]:
+def views(step: Step) -> tuple[UndoneView, ...]:
     """All that were met."""
     return tuple(
-        UndoneView(guid_text(guid), desk.name_of(guid), what, since)
-        for (guid, what), since in desk.state.undone.items()
+        UndoneView(guid_text(guid), step.name_of(guid), what, since)
+        for (guid, what), since in step.state.undone.items()
     )
 
 
@@ -59,10 +59,10 @@ class PutBackView:
     known: tuple[str, ...] = ()
 
 
-def of_outgoing(desk: Desk, outgoing: Outgoing) -> PutBackView | None:
+def of_outgoing(step: Step, outgoing: OutgoingQueue) -> PutBackView | None:
     """Of an outgoing queue: None if no restore concerns what waits there or is in doubt, and its
     receiver has nothing that nobody here knows."""
-    restored = desk.state.restored
+    restored = step.state.restored
     if restored is None:
         return None
     lane = outgoing.ordered_lane
@@ -72,22 +72,22 @@ def of_outgoing(desk: Desk, outgoing: Outgoing) -> PutBackView | None:
         if s.stream and s.stream >> 32 <= restored.at_s
         for _, count in lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1)
     )
-    receivers = {guid for guid, theirs in desk.by_guid.items() if outgoing in theirs}
-    peer = desk.peers.get(outgoing.session)
+    receivers = {guid for guid, theirs in step.by_guid.items() if outgoing in theirs}
+    peer = step.peers.get(outgoing.session)
     if peer is not None:
         receivers.add(peer.peer)
-    known = tuple(what for guid, what in desk.state.undone if guid in receivers and what == SENT)
+    known = tuple(what for guid, what in step.state.undone if guid in receivers and what == SENT)
     if not (
-        waiting or known or outgoing.stranded_s or desk.state.doubts.unsettled(outgoing.number)
+        waiting or known or outgoing.stranded_s or step.state.doubts.unsettled(outgoing.number)
     ):
         return None
     return PutBackView(restored.at_s, restored.taken_s, waiting, known)
 
 
-def of_queue(desk: Desk, queue: Queue) -> PutBackView | None:
+def of_queue(step: Step, queue: Queue) -> PutBackView | None:
     """Of a queue: None if nothing in it was there at the moment to which this manager was put
     back, and nobody is known to have sent what is gone."""
-    restored = desk.state.restored
+    restored = step.state.restored
     if restored is None:
         return None
     waiting = 0
@@ -97,34 +97,34 @@ def of_queue(desk: Desk, queue: Queue) -> PutBackView | None:
             waiting += sum(second <= restored.taken_s for second in arrived)
             if arrived[-1] > restored.taken_s:
                 break  # those behind came later still
-    known = tuple(dict.fromkeys(what for _, what in desk.state.undone if what == CAME))
+    known = tuple(dict.fromkeys(what for _, what in step.state.undone if what == CAME))
     if not waiting and not known:
         return None
     return PutBackView(restored.at_s, restored.taken_s, waiting, known)
 
 
-def is_of(desk: Desk, stream: int) -> bool:
+def is_of(step: Step, stream: int) -> bool:
     """Whether a stream that nobody here has begun may be of the life that the restore has undone:
     it began before the restore."""
-    restored = desk.state.restored
+    restored = step.state.restored
     return restored is not None and stream >> 32 <= restored.at_s
 
 
-def note(desk: Desk, guid: bytes, what: str) -> None:
+def note(step: Step, guid: bytes, what: str) -> None:
     """A manager has shown that it knows of more than this one."""
-    undone = desk.state.undone
-    if desk.state.restored is None or (guid, what) in undone or len(undone) >= UNDONE_MAX:
+    undone = step.state.undone
+    if step.state.restored is None or (guid, what) in undone or len(undone) >= UNDONE_MAX:
         return
-    desk.setup("undone", manager=guid.hex(), knows=what, at_s=desk.now.wall_s)
-    desk.notice("a manager knows of what a restore has undone", guid.hex() + what,
-                manager=guid_text(guid), name=desk.name_of(guid), knows=what)  # fmt: skip
+    step.setup("undone", manager=guid.hex(), knows=what, at_s=step.now.wall_s)
+    step.notice("a manager knows of what a restore has undone", guid.hex() + what,
+                manager=guid_text(guid), name=step.name_of(guid), knows=what)  # fmt: skip
 
 
-def came(desk: Desk, run: ArrivedRun, progress: Progress | None, skip: int) -> None:
+def came(step: Step, run: ArrivedRun, progress: Progress | None, skip: int) -> None:
     """A run is accepted; the first one of a stream since the restore tells what came before."""
-    if progress is None or not progress.vague or desk.state.restored is None:
+    if progress is None or not progress.vague or step.state.restored is None:
         return
     number = run.first_number + skip
     same = run.stream == progress.stream
-    if number > (progress.last if same else 0) + 1 and (same or is_of(desk, run.stream)):
-        note(desk, run.source, CAME)
+    if number > (progress.last if same else 0) + 1 and (same or is_of(step, run.stream)):
+        note(step, run.source, CAME)

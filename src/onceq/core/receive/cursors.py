@@ -11,8 +11,8 @@ from onceq.core.inputs.single_messages import CloseCursor, OpenCursor, Seek
 from onceq.core.receive import lookup
 from onceq.core.receive.lookup import Place
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Holder, lookup_id, place_of
-from onceq.core.step.step import Cursor, Desk
+from onceq.core.state.queues import AnyQueue, lookup_id, place_of
+from onceq.core.step.step import Cursor, Step
 from onceq.errors import (
     IllegalCursorAction,
     InsufficientResources,
@@ -25,41 +25,41 @@ from onceq.errors import (
 from onceq.model.limits import CURSORS_MAX
 
 
-def open_cursor(desk: Desk, item: OpenCursor) -> None:
+def open_cursor(step: Step, item: OpenCursor) -> None:
     """Make a cursor at a queue that is held open."""
-    held = desk.handles.get(item.handle)
+    held = step.handles.get(item.handle)
     if held is None or held.owner != item.owner:
         raise InvalidHandle("the queue is not open, or was closed")
     if held.deleted:
         raise QueueDeleted("the queue was deleted meanwhile; close it")
     if held.access not in (Access.RECEIVE, Access.PEEK):
         raise InvalidHandle("a cursor needs a queue that is open for receive or peek")
-    if len(desk.cursors) >= CURSORS_MAX:
+    if len(step.cursors) >= CURSORS_MAX:
         raise InsufficientResources(f"there are {CURSORS_MAX} cursors already")
-    number = desk.next_handle
-    desk.next_handle += 1
-    desk.cursors[number] = Cursor(item.owner, held.queue, item.handle)
-    desk.answer(item.owner, item.request, number)
+    number = step.next_handle
+    step.next_handle += 1
+    step.cursors[number] = Cursor(item.owner, held.queue, item.handle)
+    step.answer(item.owner, item.request, number)
 
 
-def close_cursor(desk: Desk, item: CloseCursor) -> None:
+def close_cursor(step: Step, item: CloseCursor) -> None:
     """Give a cursor back."""
-    find_cursor(desk, item.owner, item.cursor)
-    del desk.cursors[item.cursor]
-    desk.answer(item.owner, item.request, None)
+    find_cursor(step, item.owner, item.cursor)
+    del step.cursors[item.cursor]
+    step.answer(item.owner, item.request, None)
 
 
-def find_cursor(desk: Desk, owner: int, number: int) -> Cursor:
+def find_cursor(step: Step, owner: int, number: int) -> Cursor:
     """A cursor of this owner; raises InvalidHandle."""
-    cursor = desk.cursors.get(number)
+    cursor = step.cursors.get(number)
     if cursor is None or cursor.owner != owner:
         raise InvalidHandle("there is no such cursor: it was closed, or its queue was")
     return cursor
 
 
-def check(desk: Desk, item: Receive, holder: Holder) -> None:
+def check(step: Step, item: Receive, holder: AnyQueue) -> None:
     """Refuse what a cursor cannot do now, or ever."""
-    cursor = find_cursor(desk, item.owner, item.cursor)
+    cursor = find_cursor(step, item.owner, item.cursor)
     if cursor.queue != holder.number or (item.handle and item.handle != cursor.handle):
         raise InvalidHandle("the cursor belongs to another queue")
     if not item.peek and item.seek is not Seek.CURRENT:
@@ -68,9 +68,9 @@ def check(desk: Desk, item: Receive, holder: Holder) -> None:
         raise IllegalCursorAction("peek at the current message of this cursor before the next one")
 
 
-def place(desk: Desk, item: Receive, holder: Holder) -> Place | None:
+def place(step: Step, item: Receive, holder: AnyQueue) -> Place | None:
     """The message that a receive through a cursor means; None if none is there yet."""
-    cursor = find_cursor(desk, item.owner, item.cursor)
+    cursor = find_cursor(step, item.owner, item.cursor)
     stands = cursor.at or cursor.behind
     if item.seek is Seek.CURRENT:
         if not cursor.at:
@@ -89,13 +89,13 @@ def place(desk: Desk, item: Receive, holder: Holder) -> Place | None:
     return found
 
 
-def stand(desk: Desk, item: Receive, found: Place) -> None:
+def stand(step: Step, item: Receive, found: Place) -> None:
     """A message was handed out through a cursor: it stands there now, or behind it."""
-    cursor = desk.cursors[item.cursor]
+    cursor = step.cursors[item.cursor]
     lookup = lookup_id(found[0], found[1])
     cursor.at, cursor.behind = (lookup, 0) if item.peek else (0, lookup)
 
 
-def referenced(desk: Desk, queue: Holder, lookup: int) -> bool:
+def referenced(step: Step, queue: AnyQueue, lookup: int) -> bool:
     """Whether a cursor stands at that message (RCV-8)."""
-    return any(c.at == lookup and c.queue == queue.number for c in desk.cursors.values())
+    return any(c.at == lookup and c.queue == queue.number for c in step.cursors.values())

@@ -6,8 +6,8 @@ from onceq.core.decision import Opened
 from onceq.core.inputs.inputs import Access, CloseQueue, OpenQueue, Receive, Share
 from onceq.core.names.resolve import destinations, find_source, one_name
 from onceq.core.receive.subqueues import ensure
-from onceq.core.state.queues import Handle, Outgoing, Queue
-from onceq.core.step.step import Desk
+from onceq.core.state.queues import Handle, OutgoingQueue, Queue
+from onceq.core.step.step import Step
 from onceq.errors import (
     InvalidHandle,
     OperationCancelled,
@@ -19,18 +19,18 @@ from onceq.model.names import may_receive, parse_any
 from onceq.model.sending import check_send
 
 
-def open_queue(desk: Desk, item: OpenQueue) -> None:
+def open_queue(step: Step, item: OpenQueue) -> None:
     """Check that a queue may be used so, and hold it."""
     if item.access is Access.SEND:
-        handle, result = _open_to_send(desk, item)
+        handle, result = _open_to_send(step, item)
     else:
-        handle, result = _open_to_receive(desk, item)
-    desk.handles[desk.next_handle] = handle
-    desk.next_handle += 1
-    desk.answer(item.owner, item.request, result)
+        handle, result = _open_to_receive(step, item)
+    step.handles[step.next_handle] = handle
+    step.next_handle += 1
+    step.answer(item.owner, item.request, result)
 
 
-def _open_to_send(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
+def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     if item.share is not Share.DENY_NONE:
         raise UnsupportedAccessMode("a queue opened for sending cannot deny others to receive")
     elements = parse_any(item.name)
@@ -41,7 +41,7 @@ def _open_to_send(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
         )
     for element in elements:
         check_send(element, transactional=False)
-    targets = destinations(desk, item.name, transactional=False)
+    targets = destinations(step, item.name, transactional=False)
     number = targets[0].holder.number if len(targets) == 1 else 0
     handle = Handle(item.owner, number, item.access, item.share)
     local = all(isinstance(target.holder, Queue) for target in targets)
@@ -50,30 +50,30 @@ def _open_to_send(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
     }
     places = tuple(target.holder.number for target in targets)
     kind = kinds.pop() if len(kinds) == 1 else None
-    return handle, Opened(desk.next_handle, local, kind, places=places)
+    return handle, Opened(step.next_handle, local, kind, places=places)
 
 
-def _open_to_receive(desk: Desk, item: OpenQueue) -> tuple[Handle, Opened]:
+def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     (element,) = one_name(item.name)
     may_receive(element)
     if item.access is Access.MOVE and item.share is not Share.DENY_NONE:
         raise UnsupportedAccessMode("a queue opened for move cannot deny others to receive")
-    sub = ensure(desk, item.name)
-    holder = find_source(desk, item.name) if sub is None else sub
-    if isinstance(holder, Outgoing):
+    sub = ensure(step, item.name)
+    holder = find_source(step, item.name) if sub is None else sub
+    if isinstance(holder, OutgoingQueue):
         if item.access is not Access.PEEK:
             raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
         handle = Handle(item.owner, holder.number, item.access, item.share)
-        return handle, Opened(desk.next_handle, False, None)
+        return handle, Opened(step.next_handle, False, None)
     _check_sharing(holder, item.access, item.share)
     handle = Handle(
-        item.owner, holder.number, item.access, item.share, who=item.note, since_s=desk.now.wall_s
+        item.owner, holder.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
     )
-    holder.handles[desk.next_handle] = handle
+    holder.handles[step.next_handle] = handle
     turn = 0
     if item.share is Share.DENY_RECEIVE:
         turn = holder.turns = holder.turns + 1
-    return handle, Opened(desk.next_handle, True, holder.properties.transactional, turn)
+    return handle, Opened(step.next_handle, True, holder.properties.transactional, turn)
 
 
 def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
@@ -108,10 +108,10 @@ def _who(held: Handle) -> str:
     return f" (held by {held.who} since {clock} UTC)"
 
 
-def check_receive(desk: Desk, queue: Queue, item: Receive) -> None:
+def check_receive(step: Step, queue: Queue, item: Receive) -> None:
     """Whether this receive may go on beside the handles that others hold."""
     if item.handle:
-        held = desk.handles.get(item.handle)
+        held = step.handles.get(item.handle)
         if held is None or held.owner != item.owner or held.queue != queue.number:
             raise InvalidHandle("the queue is not open, or was closed")
         if item.peek and held.access not in (Access.RECEIVE, Access.PEEK):
@@ -125,20 +125,20 @@ def check_receive(desk: Desk, queue: Queue, item: Receive) -> None:
                 raise denied(queue, held)
 
 
-def check_alive(desk: Desk, item: Receive) -> None:
+def check_alive(step: Step, item: Receive) -> None:
     """A handle to a queue that was deleted can only be closed (Q-37)."""
-    held = desk.handles.get(item.handle)
+    held = step.handles.get(item.handle)
     if held is not None and held.owner == item.owner and held.deleted:
         raise QueueDeleted(f"{item.queue} was deleted; close it, and open it again if it is there")
 
 
-def close_queue(desk: Desk, item: CloseQueue) -> None:
+def close_queue(step: Step, item: CloseQueue) -> None:
     """Give a handle back."""
-    held = desk.handles.get(item.handle)
+    held = step.handles.get(item.handle)
     if held is None or held.owner != item.owner:
         raise InvalidHandle("the queue is not open, or was closed")
-    close_handle(desk, item.handle)
-    desk.answer(item.owner, item.request, None)
+    close_handle(step, item.handle)
+    step.answer(item.owner, item.request, None)
 
 
 def check_sharing(queue: Queue, owner: int) -> None:
@@ -148,16 +148,16 @@ def check_sharing(queue: Queue, owner: int) -> None:
             raise denied(queue, held)
 
 
-def close_handle(desk: Desk, number: int) -> None:
+def close_handle(step: Step, number: int) -> None:
     """Give up a handle; receives that wait through it end (RCV-4)."""
-    handle = desk.handles.pop(number)
-    holder = desk.state.holders.get(handle.queue)
+    handle = step.handles.pop(number)
+    holder = step.state.holders.get(handle.queue)
     if isinstance(holder, Queue):
         holder.handles.pop(number, None)
         if holder.parent is not None:
-            desk.emptied[holder.number] = None
-    for cursor in [n for n, cursor in desk.cursors.items() if cursor.handle == number]:
-        del desk.cursors[cursor]
-    for key in [k for k, receive in desk.waiting.items() if receive.handle == number]:
-        desk.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
-        del desk.waiting[key]
+            step.emptied[holder.number] = None
+    for cursor in [n for n, cursor in step.cursors.items() if cursor.handle == number]:
+        del step.cursors[cursor]
+    for key in [k for k, receive in step.waiting.items() if receive.handle == number]:
+        step.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
+        del step.waiting[key]

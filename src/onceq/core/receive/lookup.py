@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from onceq.core.inputs.single_messages import Seek
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.positions import Lane
-from onceq.core.state.queues import Holder, Queue, lookup_id, place_of
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
 
 Place = tuple[int, int, int]
 """Lane, first counter, count."""
 
 
-def ordered(holder: Holder) -> list[tuple[int, Lane]]:
+def ordered(holder: AnyQueue) -> list[tuple[int, Positions]]:
     """Lanes in the order of their lookup identifiers."""
     if len(holder.lanes) == 1:
         return list(holder.lanes.items())
     return sorted(holder.lanes.items(), key=lambda pair: lookup_id(pair[0], 0))
 
 
-def visible(holder: Holder, *, peek: bool) -> set[tuple[int, int]]:
+def visible(holder: AnyQueue, *, peek: bool) -> set[tuple[int, int]]:
     """Lane and counter of what is locked, and can be peeked at all the same."""
     return holder.shown if peek and isinstance(holder, Queue) else set()
 
 
-def find(holder: Holder, seek: Seek, lookup: int, *, peek: bool) -> Place | None:
+def find(holder: AnyQueue, seek: Seek, lookup: int, *, peek: bool) -> Place | None:
     """The message that is meant from a lookup identifier on, which need not be there any more."""
     if seek is Seek.FIRST:
         return behind(holder, -1, peek=peek)
@@ -37,7 +37,7 @@ def find(holder: Holder, seek: Seek, lookup: int, *, peek: bool) -> Place | None
         holder, lookup, peek=peek)  # fmt: skip
 
 
-def behind(holder: Holder, lookup: int, *, peek: bool) -> Place | None:
+def behind(holder: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
     """The first message with a larger lookup identifier."""
     found: list[int] = [
         at
@@ -56,7 +56,7 @@ def behind(holder: Holder, lookup: int, *, peek: bool) -> Place | None:
     return (*place_of(min(found)), 1) if found else None
 
 
-def before(holder: Holder, lookup: int, *, peek: bool) -> Place | None:
+def before(holder: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
     """The last message with a smaller lookup identifier."""
     found: list[int] = [
         at

@@ -17,9 +17,9 @@ from onceq.core.receive.receive_exact import held_by
 from onceq.core.receive.subqueues import ensure
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import Queue, lookup_id, place_of
-from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.open_units import find
-from onceq.core.step.step import Desk, Held, Transaction
+from onceq.core.step.step import HeldRange, Step, Transaction
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -31,10 +31,10 @@ from onceq.errors import (
 )
 
 
-def move(desk: Desk, item: MoveMessage) -> None:
+def move(step: Step, item: MoveMessage) -> None:
     """Move one message, at once or with a transaction; checks in the order of Q-33."""
-    target = _target(desk, item)
-    source = _source(desk, item.queue)
+    target = _target(step, item)
+    source = _source(step, item.queue)
     if target is source or (target.parent or target) is not (source.parent or source):
         raise InvalidParameter(
             f"{item.queue} and {target.title} are not parts of one queue: a message moves between "
@@ -43,7 +43,7 @@ def move(desk: Desk, item: MoveMessage) -> None:
     if item.transaction and not target.properties.transactional:
         raise TransactionUsage(f"{target.title} is not transactional")
     key = (item.owner, item.transaction)
-    tx = find(desk, *key) if key in desk.transactions else None
+    tx = find(step, *key) if key in step.transactions else None
     index, counter = place_of(item.lookup)
     lane = source.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
@@ -53,52 +53,54 @@ def move(desk: Desk, item: MoveMessage) -> None:
     if state != AVAILABLE and held is None:
         raise MessageLocked("another transaction holds that message")
     if item.transaction and tx is None:
-        find(desk, *key)  # says why there is none
+        find(step, *key)  # says why there is none
     check_sharing(source, item.owner)
     if tx is None:
-        change = Change(desk.now.wall_s)
-        change.moves.append(Move(Op.SHIFT, source.number, index, counter, 1, to=target.number))
+        change = Change(step.now.wall_s)
+        change.moves.append(
+            RangeChange(Op.SHIFT, source.number, index, counter, 1, to=target.number)
+        )
         place = target.lane(index).next
-        desk.record(change)
-        desk.answer(item.owner, item.request, lookup_id(index, place))
+        step.record(change)
+        step.answer(item.owner, item.request, lookup_id(index, place))
         return
     if held is None:
-        held = _hold(desk, tx, source, index, counter)
+        held = _hold(step, tx, source, index, counter)
     held.to, held.reason = target.number, 0
     tx.targets.add(target.number)
-    desk.answer(item.owner, item.request, 0)
+    step.answer(item.owner, item.request, 0)
 
 
-def _hold(desk: Desk, tx: Transaction, source: Queue, index: int, counter: int) -> Held:
-    change = Change(desk.now.wall_s)
-    lock(desk, tx.owner, tx.number, source, [(index, counter, 1)], change)
-    desk.record(change, forced=False)
+def _hold(step: Step, tx: Transaction, source: Queue, index: int, counter: int) -> HeldRange:
+    change = Change(step.now.wall_s)
+    lock(step, tx.owner, tx.number, source, [(index, counter, 1)], change)
+    step.record(change, forced=False)
     return tx.receives[-1]
 
 
-def _source(desk: Desk, text: str) -> Queue:
+def _source(step: Step, text: str) -> Queue:
     """Where a message is to be moved from; a subqueue that is not there holds no message."""
     try:
-        return find_queue(desk, text)
+        return find_queue(step, text)
     except QueueNotFound:
-        made = ensure(desk, text)
+        made = ensure(step, text)
         if made is None:
             raise
         return made
 
 
-def _target(desk: Desk, item: MoveMessage) -> Queue:
+def _target(step: Step, item: MoveMessage) -> Queue:
     if item.handle:
-        handle = desk.handles.get(item.handle)
+        handle = step.handles.get(item.handle)
         if handle is None or handle.owner != item.owner or handle.access is not Access.MOVE:
             raise InvalidHandle("the target is not open for move")
         if handle.deleted:
             raise QueueDeleted("the target was deleted meanwhile; close it")
-        holder = desk.state.holders[handle.queue]
+        holder = step.state.holders[handle.queue]
         assert isinstance(holder, Queue)
         return holder
     try:
-        found = ensure(desk, item.to)
-        return find_queue(desk, item.to) if found is None else found
+        found = ensure(step, item.to)
+        return find_queue(step, item.to) if found is None else found
     except QueueNotFound as error:
         raise InvalidHandle(f"there is nothing to move to: {error.text}") from None

@@ -20,11 +20,11 @@ from onceq.core.ending.ending import refuse
 from onceq.core.receive.lookup import Place
 from onceq.core.receive.subqueues import of
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.positions import Lane
+from onceq.core.state.positions import Positions
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Timer
+from onceq.core.step.step import Step, Timer
 from onceq.model.classes import MessageClass
 from onceq.model.queue import POISON_DEAD_LETTER, POISON_MOVE, POISON_REJECT
 
@@ -32,34 +32,34 @@ RETRY = "retry"
 """Subqueue in which messages wait for their next attempts."""
 
 
-def given_back(desk: Desk, back: Sequence[Move]) -> None:
+def given_back(step: Step, back: Sequence[RangeChange]) -> None:
     """A transaction was aborted, and these messages are in their places again."""
     found: dict[int, list[Place]] = {}
     for held in back:
-        queue = desk.state.holders.get(held.holder)
+        queue = step.state.holders.get(held.holder)
         if isinstance(queue, Queue) and queue.properties.poison_attempts and not queue.sub:
             found.setdefault(queue.number, []).append((held.lane, held.first, held.count))
     for number, places in found.items():
-        queue = desk.state.holders[number]
+        queue = step.state.holders[number]
         assert isinstance(queue, Queue)
-        _sift(desk, queue, places)
+        _sift(step, queue, places)
 
 
-def sift_all(desk: Desk) -> None:
+def sift_all(step: Step) -> None:
     """After a restart: a crash counts as an abort (SND-24), and waits go on."""
-    for queue in list(desk.state.queues.values()):
-        sift(desk, queue)
+    for queue in list(step.state.queues.values()):
+        sift(step, queue)
 
 
-def sift(desk: Desk, queue: Queue) -> None:
+def sift(step: Step, queue: Queue) -> None:
     """Apply a queue's policy to what is in it: it may be new."""
     if queue.properties.poison_attempts:
         places = [(index, at, 1) for index, lane in queue.lanes.items() for at in lane.aborts]
-        _sift(desk, queue, places)
-    _set_timer(desk, queue)
+        _sift(step, queue, places)
+    _set_timer(step, queue)
 
 
-def _sift(desk: Desk, queue: Queue, places: Sequence[Place]) -> None:
+def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
     """Divert those of some places that have failed too often."""
     attempts = queue.properties.poison_attempts
     worn = [
@@ -71,35 +71,35 @@ def _sift(desk: Desk, queue: Queue, places: Sequence[Place]) -> None:
     ]
     if not worn:
         return
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     for index, counter in worn:
         _divert(build, queue, index, counter)
     build.record()
-    desk.notice(
+    step.notice(
         "messages moved aside: received too often in vain", queue.title, queue=queue.title,
         messages=len(worn),
     )  # fmt: skip
-    _set_timer(desk, queue)
+    _set_timer(step, queue)
 
 
 def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> None:
-    desk, rule = build.desk, queue.properties
+    step, rule = build.step, queue.properties
     rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
     if rule.poison_retry_after and rounds < rule.poison_retries:
-        build.move(_shift(desk, queue, index, counter, RETRY))
+        build.move(_shift(step, queue, index, counter, RETRY))
     elif rule.poison_then.startswith(POISON_MOVE):
         sub = rule.poison_then.removeprefix(POISON_MOVE)
-        build.move(_shift(desk, queue, index, counter, sub))
+        build.move(_shift(step, queue, index, counter, sub))
     else:
         assert rule.poison_then in (POISON_DEAD_LETTER, POISON_REJECT)
         refuse(
-            build, Move(Op.END, queue.number, index, counter, 1),
+            build, RangeChange(Op.END, queue.number, index, counter, 1),
             MessageClass.NACK_RECEIVE_REJECTED, keep=rule.poison_then == POISON_DEAD_LETTER,
         )  # fmt: skip
 
 
-def _shift(desk: Desk, queue: Queue, index: int, counter: int, sub: str) -> Move:
-    return Move(Op.SHIFT, queue.number, index, counter, 1, to=of(desk, queue, sub).number)
+def _shift(step: Step, queue: Queue, index: int, counter: int, sub: str) -> RangeChange:
+    return RangeChange(Op.SHIFT, queue.number, index, counter, 1, to=of(step, queue, sub).number)
 
 
 def alone(queue: Queue, places: list[Place]) -> list[Place]:
@@ -119,7 +119,7 @@ def alone(queue: Queue, places: list[Place]) -> list[Place]:
 # ---- waiting for the next attempts -------------------------------------------------------
 
 
-def _due(lane: Lane, counter: int, after_s: int) -> int:
+def _due(lane: Positions, counter: int, after_s: int) -> int:
     return lane.moved.get(counter, (0, 0))[1] + after_s
 
 
@@ -128,7 +128,7 @@ def waits(queue: Queue) -> bool:
     return bool(queue.properties.poison_attempts and queue.properties.poison_retry_after)
 
 
-def _set_timer(desk: Desk, queue: Queue) -> None:
+def _set_timer(step: Step, queue: Queue) -> None:
     sub = queue.subs.get(RETRY)
     if sub is None or not len(sub) or not waits(queue):
         return
@@ -143,36 +143,36 @@ def _set_timer(desk: Desk, queue: Queue) -> None:
         default=None,
     )
     if soonest is not None:
-        at_us = desk.now.mono_us + max(soonest * 1_000_000 - desk.now.wall_us, 0)
-        running = desk.retries.get(queue.number)
+        at_us = step.now.mono_us + max(soonest * 1_000_000 - step.now.wall_us, 0)
+        running = step.retries.get(queue.number)
         if running is None or at_us < running:
-            desk.retries[queue.number] = at_us
-            desk.timer(at_us, Timer.RETRY, queue.number)
+            step.retries[queue.number] = at_us
+            step.timer(at_us, Timer.RETRY, queue.number)
 
 
-def ring(desk: Desk, whom: object) -> None:
+def on_timer(step: Step, whom: object) -> None:
     """Messages may have waited long enough: they go back, behind what is in the queue."""
     assert isinstance(whom, int)
-    if desk.retries.get(whom, 0) > desk.now.mono_us:
+    if step.retries.get(whom, 0) > step.now.mono_us:
         return
-    desk.retries.pop(whom, None)
-    queue = desk.state.holders.get(whom)
+    step.retries.pop(whom, None)
+    queue = step.state.holders.get(whom)
     if isinstance(queue, Queue) and waits(queue):
-        bring_back(desk, queue, before_s=desk.now.wall_s)
-        _set_timer(desk, queue)
+        bring_back(step, queue, before_s=step.now.wall_s)
+        _set_timer(step, queue)
 
 
-def bring_back(desk: Desk, queue: Queue, *, before_s: int) -> None:
+def bring_back(step: Step, queue: Queue, *, before_s: int) -> None:
     """Move back what waits for its next attempts, and has waited long enough by that second."""
     sub = queue.subs.get(RETRY)
     if sub is None:
         return
-    after_s, change = queue.properties.poison_retry_after, Change(desk.now.wall_s)
+    after_s, change = queue.properties.poison_retry_after, Change(step.now.wall_s)
     for index, lane in sub.lanes.items():
         for first, count in lane.ranges(AVAILABLE, 0):
             for counter in range(first, first + count):
                 if _due(lane, counter, after_s) <= before_s:
-                    move = Move(Op.SHIFT, sub.number, index, counter, 1, to=queue.number)
+                    move = RangeChange(Op.SHIFT, sub.number, index, counter, 1, to=queue.number)
                     change.moves.append(move)
     if change.moves:
-        desk.record(change)
+        step.record(change)

@@ -27,11 +27,11 @@ from onceq.core.receive.lookup import Place, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
 from onceq.core.receive.poison import alone
 from onceq.core.state.position_block import AVAILABLE, REMOVED
-from onceq.core.state.queues import Holder, Outgoing, Queue, lookup_id, place_of
-from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, place_of
+from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.open_units import find
-from onceq.core.step.step import Desk, Held, Timer
+from onceq.core.step.step import HeldRange, Step, Timer
 from onceq.errors import (
     InsufficientResources,
     InvalidParameter,
@@ -54,39 +54,39 @@ from onceq.model.limits import (
 from onceq.model.run import LENGTH_TYPE, Extent
 
 
-def receive(desk: Desk, item: Receive) -> None:
+def receive(step: Step, item: Receive) -> None:
     """Answer a receive or peek now, or let it wait."""
-    holder = _checked(desk, item)
+    holder = _checked(step, item)
     if not item.cursor and (item.lookup or item.seek):
-        _by_lookup(desk, item, holder)
+        _by_lookup(step, item, holder)
         return
     if isinstance(holder, Queue):
-        expire(desk, holder)
-    if _serve(desk, item, holder):
+        expire(step, holder)
+    if _serve(step, item, holder):
         return
     if (
         not item.wait_until_us
-        or item.wait_until_us <= desk.now.mono_us
-        or isinstance(holder, Outgoing)
+        or item.wait_until_us <= step.now.mono_us
+        or isinstance(holder, OutgoingQueue)
     ):
         raise ReceiveTimeout(f"no message in {item.queue}")
-    if len(desk.waiting) >= WAITING_READERS_MAX:
+    if len(step.waiting) >= WAITING_READERS_MAX:
         raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
     assert isinstance(holder, Queue)
-    if holder.number not in desk.state.holders:
-        made = subqueues.ensure(desk, item.queue)
+    if holder.number not in step.state.holders:
+        made = subqueues.ensure(step, item.queue)
         assert made is not None, "only a subqueue can be missing"
         holder = made
-    desk.waiting[item.owner, item.request] = item
+    step.waiting[item.owner, item.request] = item
     holder.waiting.append(item)
-    desk.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
+    step.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
 
 
-def _checked(desk: Desk, item: Receive) -> Holder:
+def _checked(step: Step, item: Receive) -> AnyQueue:
     if item.handle:
-        check_alive(desk, item)
-    holder = _source(desk, item)
-    if isinstance(holder, Outgoing) and not item.peek:
+        check_alive(step, item)
+    holder = _source(step, item)
+    if isinstance(holder, OutgoingQueue) and not item.peek:
         raise UnsupportedFormatName(
             f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
             "message out of it, which then never arrives"
@@ -94,7 +94,7 @@ def _checked(desk: Desk, item: Receive) -> Holder:
     if item.transaction:
         if item.peek:
             raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
-        tx = find(desk, item.owner, item.transaction)
+        tx = find(step, item.owner, item.transaction)
         assert isinstance(holder, Queue)
         # A branch may be prepared, and a promise about express messages could not be kept.
         if not holder.properties.transactional and not (item.hold and tx.xid is None):
@@ -102,38 +102,38 @@ def _checked(desk: Desk, item: Receive) -> Holder:
                 f"{item.queue} is not transactional: it cannot be received from in a transaction"
             )
     if isinstance(holder, Queue):
-        check_receive(desk, holder, item)
+        check_receive(step, holder, item)
     if item.cursor:
-        cursors.check(desk, item, holder)
+        cursors.check(step, item, holder)
     if item.allow_peek and (item.peek or not item.transaction):
         raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
     return holder
 
 
-def _source(desk: Desk, item: Receive) -> Holder:
+def _source(step: Step, item: Receive) -> AnyQueue:
     """Where to take from. In a transaction that is never another computer (RCV-11)."""
     try:
-        return find_source(desk, item.queue)
+        return find_source(step, item.queue)
     except QueueNotFound:
         (name,) = one_name(item.queue)
-        if not is_local(desk, name):
+        if not is_local(step, name):
             if item.transaction:
                 raise TransactionUsage(
-                    f"{item.queue} is not a queue of {desk.identity.name}: only a local queue can "
+                    f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
                     "be received from in a transaction"
                 ) from None
             raise
         if not name.subqueue:
             raise
         # A subqueue that is not there is empty (Q-30); it is made if anybody waits at it.
-        parent = subqueues.parent_of(desk, name)
-        return Queue(0, desk.state.space, parent.properties, parent=parent, sub=name.subqueue)
+        parent = subqueues.parent_of(step, name)
+        return Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 
-def foresee(desk: Desk, item: Receive) -> tuple[Extent, ...]:
+def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
     """Where the messages lie that a receive would get now; nothing happens to them."""
     try:
-        holder = _checked(desk, item)
+        holder = _checked(step, item)
     except OnceqError:
         return ()
     places: list[Place] = []
@@ -151,22 +151,22 @@ def foresee(desk: Desk, item: Receive) -> tuple[Extent, ...]:
     )
 
 
-def _serve(desk: Desk, item: Receive, holder: Holder) -> bool:
+def _serve(step: Step, item: Receive, holder: AnyQueue) -> bool:
     """Hand out what is there, if anything is."""
     if item.cursor:
-        found = cursors.place(desk, item, holder)
+        found = cursors.place(step, item, holder)
         if found is not None:
-            _hand_out(desk, item, holder, [found])
-            cursors.stand(desk, item, found)
+            _hand_out(step, item, holder, [found])
+            cursors.stand(step, item, found)
         return found is not None
     places = _choose(item, holder)
     if not places:
         return False
-    _hand_out(desk, item, holder, places)
+    _hand_out(step, item, holder, places)
     return True
 
 
-def _choose(item: Receive, holder: Holder) -> list[Place]:
+def _choose(item: Receive, holder: AnyQueue) -> list[Place]:
     """What a receive or peek without a cursor gets, in order."""
     count_max = asked = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
     bytes_max = min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
@@ -203,24 +203,24 @@ def _choose(item: Receive, holder: Holder) -> list[Place]:
     return places
 
 
-def _hand_out(desk: Desk, item: Receive, holder: Holder, places: list[Place]) -> None:
+def _hand_out(step: Step, item: Receive, holder: AnyQueue, places: list[Place]) -> None:
     answer = handed(holder, places)
     answer.queue, answer.asked = holder.number, item
     if item.pick is not None and item.peek:
         answer.pick = item.pick
     if not item.peek:
         if item.transaction:
-            change = Change(desk.now.wall_s)
-            lock(desk, item.owner, item.transaction, holder, places, change)
+            change = Change(step.now.wall_s)
+            lock(step, item.owner, item.transaction, holder, places, change)
             if item.allow_peek and isinstance(holder, Queue):
                 holder.shown.update((index, first) for index, first, _ in places)
-            desk.record(change, forced=False)
+            step.record(change, forced=False)
         else:
-            _take_out(desk, holder, places)
-    desk.answer(item.owner, item.request, answer)
+            _take_out(step, holder, places)
+    step.answer(item.owner, item.request, answer)
 
 
-def handed(holder: Holder, places: list[Place]) -> Handed:
+def handed(holder: AnyQueue, places: list[Place]) -> Handed:
     """Where the packets of some places lie, and what is known beside them."""
     if len(places) == 1 and places[0][2] == 1:
         return _handed_one(holder, places[0])
@@ -258,7 +258,7 @@ def handed(holder: Holder, places: list[Place]) -> Handed:
     )  # fmt: skip
 
 
-def _handed_one(holder: Holder, place: Place) -> Handed:
+def _handed_one(holder: AnyQueue, place: Place) -> Handed:
     """The same for one message."""
     index, counter, _ = place
     lane = holder.lanes[index]
@@ -277,10 +277,10 @@ def _handed_one(holder: Holder, place: Place) -> Handed:
 
 
 def lock(
-    desk: Desk, owner: int, number: int, holder: Holder, places: list[Place], change: Change
+    step: Step, owner: int, number: int, holder: AnyQueue, places: list[Place], change: Change
 ) -> None:
     """Let a transaction hold what is at some places."""
-    tx = find(desk, owner, number)
+    tx = find(step, owner, number)
     count = sum(place[2] for place in places)
     if tx.messages + count > TRANSACTION_MESSAGES_MAX:
         raise InsufficientResources(
@@ -288,50 +288,50 @@ def lock(
         )
     tx.messages += count
     for index, first, size in places:
-        move = Held(Op.LOCK, holder.number, index, first, size)
+        move = HeldRange(Op.LOCK, holder.number, index, first, size)
         change.moves.append(move)
         tx.receives.append(move)
 
 
-def _take_out(desk: Desk, holder: Holder, places: list[Place]) -> None:
-    build = ChangeBuilder(desk)
+def _take_out(step: Step, holder: AnyQueue, places: list[Place]) -> None:
+    build = ChangeBuilder(step)
     for index, first, count in places:
-        move = Move(Op.REMOVE, holder.number, index, first, count)
+        move = RangeChange(Op.REMOVE, holder.number, index, first, count)
         ended(build, move, MessageClass.ACK_RECEIVE)
     build.record()
 
 
-def _by_lookup(desk: Desk, item: Receive, holder: Holder) -> None:
+def _by_lookup(step: Step, item: Receive, holder: AnyQueue) -> None:
     """The message that a lookup identifier leads to; never waits (RCV-8)."""
     if isinstance(holder, Queue):
-        expire(desk, holder)
+        expire(step, holder)
     if item.seek is not Seek.CURRENT:
         if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
             raise InvalidParameter("0 is no lookup identifier")
         found = find_place(holder, item.seek, item.lookup, peek=item.peek)
         if found is None:
             raise MessageNotFound(f"there is no such message in {item.queue}")
-        _hand_out(desk, item, holder, [found])
+        _hand_out(step, item, holder, [found])
         return
     index, counter = place_of(item.lookup)
     lane = holder.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
     if state == REMOVED:
-        if desk.cursors and cursors.referenced(desk, holder, item.lookup):
+        if step.cursors and cursors.referenced(step, holder, item.lookup):
             raise MessageAlreadyReceived("somebody else has received that message")
         raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
     if state != AVAILABLE and (index, counter) not in visible(holder, peek=item.peek):
         if item.peek:
             raise TransactionUsage("that message is locked by a transaction")
         raise MessageNotFound("that message is locked by a transaction")
-    _hand_out(desk, item, holder, [(index, counter, 1)])
+    _hand_out(step, item, holder, [(index, counter, 1)])
 
 
-def remove(desk: Desk, item: Remove, holder: Queue) -> None:
+def remove(step: Step, item: Remove, holder: Queue) -> None:
     """Receive a range that was peeked before, without its bytes."""
     check_sharing(holder, item.owner)
     if item.transaction:
-        find(desk, item.owner, item.transaction)
+        find(step, item.owner, item.transaction)
         if not holder.properties.transactional:
             raise TransactionUsage(f"{item.queue} is not transactional")
     places: list[Place] = []
@@ -341,86 +341,86 @@ def remove(desk: Desk, item: Remove, holder: Queue) -> None:
         if high > 0:
             places += [(index, a, b) for a, b in lane.ranges(AVAILABLE, low, end=high)]
     if item.transaction:
-        change = Change(desk.now.wall_s)
-        lock(desk, item.owner, item.transaction, holder, places, change)
+        change = Change(step.now.wall_s)
+        lock(step, item.owner, item.transaction, holder, places, change)
         if change.moves:
-            desk.record(change, forced=False)
+            step.record(change, forced=False)
     else:
-        _take_out(desk, holder, places)
-    desk.answer(item.owner, item.request, sum(place[2] for place in places))
+        _take_out(step, holder, places)
+    step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 
 # ---- waiting -----------------------------------------------------------------------------
 
 
-def serve_waiting(desk: Desk, queue: Queue) -> None:
+def serve_waiting(step: Step, queue: Queue) -> None:
     """Give what has become available to those who wait for it."""
     if queue.waiting:
-        expire(desk, queue)
-        _serve_round(desk, queue, lambda item: item.peek)
-        _serve_round(desk, queue, lambda item: not item.peek)
+        expire(step, queue)
+        _serve_round(step, queue, lambda item: item.peek)
+        _serve_round(step, queue, lambda item: not item.peek)
 
 
-def _serve_round(desk: Desk, queue: Queue, chosen: Callable[[Receive], bool]) -> None:
+def _serve_round(step: Step, queue: Queue, chosen: Callable[[Receive], bool]) -> None:
     still: list[Receive] = []
     for item in list(queue.waiting):
         key = (item.owner, item.request)
-        if desk.waiting.get(key) is not item:
+        if step.waiting.get(key) is not item:
             continue
         if not chosen(item) or not (queue.available or queue.shown):
             still.append(item)
             continue
         try:
-            if not _serve(desk, item, queue):
+            if not _serve(step, item, queue):
                 still.append(item)
                 continue
         except OnceqError as error:
-            desk.answer(item.owner, item.request, error)
-        del desk.waiting[key]
+            step.answer(item.owner, item.request, error)
+        del step.waiting[key]
     queue.waiting.clear()
     queue.waiting.extend(still)
 
 
-def timed_out(desk: Desk, key: tuple[int, int]) -> None:
+def timed_out(step: Step, key: tuple[int, int]) -> None:
     """The time of a waiting receive is over."""
-    item = desk.waiting.get(key)
-    if item is None or item.wait_until_us > desk.now.mono_us:
+    item = step.waiting.get(key)
+    if item is None or item.wait_until_us > step.now.mono_us:
         return
-    del desk.waiting[key]
-    _unused(desk, item)
-    desk.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
+    del step.waiting[key]
+    _unused(step, item)
+    step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
 
 
-def cancel(desk: Desk, item: CancelReceive) -> None:
+def cancel(step: Step, item: CancelReceive) -> None:
     """Stop waiting."""
-    waiting = desk.waiting.pop((item.owner, item.waiting), None)
+    waiting = step.waiting.pop((item.owner, item.waiting), None)
     if waiting is not None:
-        _unused(desk, waiting)
-        desk.answer(item.owner, item.waiting, OperationCancelled("the receive was cancelled"))
-    desk.answer(item.owner, item.request, None)
+        _unused(step, waiting)
+        step.answer(item.owner, item.waiting, OperationCancelled("the receive was cancelled"))
+    step.answer(item.owner, item.request, None)
 
 
-def _unused(desk: Desk, item: Receive) -> None:
+def _unused(step: Step, item: Receive) -> None:
     """Nobody waits here any more: a subqueue may go."""
     if ";" in item.queue:
-        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
+        step.emptied.update(dict.fromkeys(step.state.subqueues))
 
 
 # ---- expiry ------------------------------------------------------------------------------
 
 
-def expire(desk: Desk, queue: Queue) -> None:
+def expire(step: Step, queue: Queue) -> None:
     """Take out what was not received in time (TTBR); locked messages wait for their outcome."""
-    now_s = desk.now.wall_s
+    now_s = step.now.wall_s
     for lane in queue.lanes.values():
         if lane.next_expiry <= now_s:
             break
     else:
         return
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     for index, lane in queue.lanes.items():
-        for first, count in lane.expired(desk.now.wall_s, (AVAILABLE,)):
-            move = Move(
+        for first, count in lane.expired(step.now.wall_s, (AVAILABLE,)):
+            move = RangeChange(
                 Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
             )
             ended(build, move, MessageClass.NACK_RECEIVE_TIMEOUT)

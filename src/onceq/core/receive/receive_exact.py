@@ -21,13 +21,13 @@ from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING
 from onceq.core.state.queues import Queue, lookup_id, place_of
 from onceq.core.state.records import Change
 from onceq.core.step.open_units import find
-from onceq.core.step.step import Desk, Held, Transaction
+from onceq.core.step.step import HeldRange, Step, Transaction
 from onceq.errors import InvalidParameter, MessageNotFound, TransactionUsage
 from onceq.model.classes import MessageClass
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 
 
-def held_by(tx: Transaction, queue: Queue, lookup: int) -> Held | None:
+def held_by(tx: Transaction, queue: Queue, lookup: int) -> HeldRange | None:
     """The receive of a transaction that holds a message, cut down to this one message."""
     index, counter = place_of(lookup)
     for at in range(len(tx.receives) - 1, -1, -1):
@@ -40,9 +40,9 @@ def held_by(tx: Transaction, queue: Queue, lookup: int) -> Held | None:
     return None
 
 
-def _cut(held: Held, chosen: list[int]) -> list[Held]:
+def _cut(held: HeldRange, chosen: list[int]) -> list[HeldRange]:
     """The same, with each chosen position apart; they rise and lie inside."""
-    parts: list[Held] = []
+    parts: list[HeldRange] = []
     at, end = held.first, held.first + held.count
     for counter in chosen:
         if counter > at:
@@ -54,18 +54,18 @@ def _cut(held: Held, chosen: list[int]) -> list[Held]:
     return parts
 
 
-def reject(desk: Desk, item: Reject) -> None:
+def reject(step: Step, item: Reject) -> None:
     """Mark messages: the commit ends them as refused by the receiver (RCV-15, case 103)."""
-    queue = find_queue(desk, item.queue)
+    queue = find_queue(step, item.queue)
     if not item.transaction:
         raise TransactionUsage("a message is rejected in the transaction that has received it")
-    tx = find(desk, item.owner, item.transaction)
+    tx = find(step, item.owner, item.transaction)
     wanted: dict[int, list[int]] = {}
     for lookup in sorted(set(item.lookups)):
         index, counter = place_of(lookup)
         wanted.setdefault(index, []).append(counter)
-    after: list[Held] = []
-    marked: list[Held] = []
+    after: list[HeldRange] = []
+    marked: list[HeldRange] = []
     for held in tx.receives:
         counters = wanted.get(held.lane, []) if held.holder == queue.number else []
         low = bisect_left(counters, held.first)
@@ -83,13 +83,13 @@ def reject(desk: Desk, item: Reject) -> None:
         held.to = 0
         held.reason = MessageClass.NACK_RECEIVE_REJECTED
         held.keep = item.keep
-    desk.answer(item.owner, item.request, None)
+    step.answer(item.owner, item.request, None)
 
 
-def claim(desk: Desk, item: Claim) -> None:
+def claim(step: Step, item: Claim) -> None:
     """Receive exactly these messages, or none of them."""
-    queue = find_queue(desk, item.queue)
-    find(desk, item.owner, item.transaction)
+    queue = find_queue(step, item.queue)
+    find(step, item.owner, item.transaction)
     if not queue.properties.transactional:
         raise TransactionUsage(f"{item.queue} is not transactional")
     check_sharing(queue, item.owner)
@@ -108,17 +108,17 @@ def claim(desk: Desk, item: Claim) -> None:
         if free != count:
             raise MessageNotFound("somebody else has taken one of these messages")
         places.append((index, counter, count))
-    change = Change(desk.now.wall_s)
-    lock(desk, item.owner, item.transaction, queue, places, change)
+    change = Change(step.now.wall_s)
+    lock(step, item.owner, item.transaction, queue, places, change)
     if change.moves:
-        desk.record(change, forced=False)
-    desk.answer(item.owner, item.request, sum(place[2] for place in places))
+        step.record(change, forced=False)
+    step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 
-def fetch(desk: Desk, item: Fetch) -> None:
+def fetch(step: Step, item: Fetch) -> None:
     """The bytes of what a transaction holds, as many as fit into one answer."""
-    queue = find_queue(desk, item.queue)
-    tx = find(desk, item.owner, item.transaction)
+    queue = find_queue(step, item.queue)
+    tx = find(step, item.owner, item.transaction)
     held = [m for m in tx.receives if m.holder == queue.number]
     count_max, bytes_max = RECEIVE_MESSAGES_MAX, min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
     places: list[Place] = []
@@ -143,4 +143,4 @@ def fetch(desk: Desk, item: Fetch) -> None:
         raise MessageNotFound("this transaction holds none of these messages")
     answer: Handed = handed(queue, places)
     answer.queue = queue.number
-    desk.answer(item.owner, item.request, answer)
+    step.answer(item.owner, item.request, answer)

@@ -13,55 +13,55 @@ from dataclasses import replace
 
 from onceq.core.names.resolve import is_local, local_queue, one_name
 from onceq.core.state.queues import Queue
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter
 from onceq.model.limits import SUBQUEUES_MAX
 from onceq.model.names import FormatName
 
 
-def ensure(desk: Desk, text: str) -> Queue | None:
+def ensure(step: Step, text: str) -> Queue | None:
     """The subqueue of that name, made now if there is none; None if it names no subqueue."""
     if ";" not in text:
         return None
     (name,) = one_name(text)
-    if not name.subqueue or not is_local(desk, name):
+    if not name.subqueue or not is_local(step, name):
         return None
-    return of(desk, parent_of(desk, name), name.subqueue)
+    return of(step, parent_of(step, name), name.subqueue)
 
 
-def of(desk: Desk, parent: Queue, sub: str) -> Queue:
+def of(step: Step, parent: Queue, sub: str) -> Queue:
     """That subqueue of a queue, made now if there is none."""
     found = parent.subs.get(sub.casefold())
-    return make(desk, parent, sub) if found is None else found
+    return make(step, parent, sub) if found is None else found
 
 
-def parent_of(desk: Desk, name: FormatName) -> Queue:
+def parent_of(step: Step, name: FormatName) -> Queue:
     """The queue of a subqueue's name; raises QueueNotFound."""
-    return local_queue(desk, replace(name, subqueue="", text=""))
+    return local_queue(step, replace(name, subqueue="", text=""))
 
 
-def make(desk: Desk, parent: Queue, name: str) -> Queue:
+def make(step: Step, parent: Queue, name: str) -> Queue:
     """Make a subqueue; a restart forgets it again if nothing was moved there."""
     if parent.system or parent.parent is not None:
         raise InvalidParameter("only queues of applications have subqueues (Q-29)")
-    if len(desk.state.subqueues) >= SUBQUEUES_MAX:
+    if len(step.state.subqueues) >= SUBQUEUES_MAX:
         raise InsufficientResources(f"there are {SUBQUEUES_MAX} subqueues already")
-    number = desk.state.next_number
-    desk.setup("subqueue", forced=False, number=number, parent=parent.number, name=name)
-    desk.emptied[number] = None
-    return desk.state.subqueues[number]
+    number = step.state.next_number
+    step.setup("subqueue", forced=False, number=number, parent=parent.number, name=name)
+    step.emptied[number] = None
+    return step.state.subqueues[number]
 
 
-def tidy(desk: Desk) -> None:
+def tidy(step: Step) -> None:
     """Let empty subqueues go that nobody uses."""
-    emptied = [desk.state.subqueues.get(number) for number in desk.emptied]
-    desk.emptied.clear()
+    emptied = [step.state.subqueues.get(number) for number in step.emptied]
+    step.emptied.clear()
     for queue in emptied:
         if queue is None or len(queue) or queue.handles:
             continue
-        if any(desk.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
+        if any(step.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
             continue
-        if any(queue.number in tx.targets for tx in desk.units()):
+        if any(queue.number in tx.targets for tx in step.units()):
             continue
-        desk.sources.clear()
-        desk.setup("drop-subqueue", forced=False, number=queue.number)
+        step.sources.clear()
+        step.setup("drop-subqueue", forced=False, number=queue.number)

@@ -9,7 +9,7 @@ from operator import add
 
 from onceq.core.inputs.inputs import SendItem
 from onceq.core.send.quota import computer_full
-from onceq.core.step.step import Desk, Transaction
+from onceq.core.step.step import Step, Transaction
 from onceq.errors import (
     BodyTooLarge,
     IllegalPropertySize,
@@ -83,7 +83,7 @@ def check_batch(item: SendItem) -> None:
 
 
 def checked_size(
-    desk: Desk, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
+    step: Step, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
 ) -> int:
     """Bytes of all packets of the batch over all destinations, within every limit."""
     lengths = item.bodies.lengths
@@ -115,12 +115,12 @@ def checked_size(
         raise InsufficientResources(
             f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
         )
-    if desk.open_bytes + size > OPEN_SEND_BYTES_MAX:
+    if step.open_bytes + size > OPEN_SEND_BYTES_MAX:
         raise InsufficientResources("open transactions hold all the memory they may; commit some")
-    if desk.state.space.total + size > desk.settings.computer_quota_bytes:
-        computer_full(desk)
+    if step.state.space.total + size > step.settings.computer_quota_bytes:
+        computer_full(step)
         raise InsufficientResources(
-            f"the queues of this manager hold their quota of {desk.settings.computer_quota_bytes} "
+            f"the queues of this manager hold their quota of {step.settings.computer_quota_bytes} "
             "bytes; receive or purge messages, or raise computer_quota_bytes"
         )
     return size

@@ -18,15 +18,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.send.send import in_order
-from onceq.core.state.branch_table import Laid
+from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
 from onceq.core.step.message_numbers import take_numbers
-from onceq.core.step.step import Desk, Prepared, Transaction, Written
+from onceq.core.step.step import CheckedBatch, Step, StoredBatch, Transaction
 from onceq.model.run import Run
 
 
-def lay(desk: Desk, tx: Transaction) -> tuple[list[Laid], int, int]:
+def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int, int]:
     """Make the packets of a branch that is about to be recorded, if all can be made now.
 
     Returns:
@@ -35,28 +35,28 @@ def lay(desk: Desk, tx: Transaction) -> tuple[list[Laid], int, int]:
     """
     if not tx.sends or not all(map(_independent, tx.sends)):
         return [], 0, 0
-    change = Change(desk.now.wall_s)
-    transaction = desk.state.next_transaction
-    message = take_numbers(desk, change, sum(len(p.item.bodies) for p in tx.sends))
-    laid: list[Laid] = []
+    change = Change(step.now.wall_s)
+    transaction = step.state.next_transaction
+    message = take_numbers(step, change, sum(len(p.item.bodies) for p in tx.sends))
+    laid: list[StoredPackets] = []
     for part in in_order(tx.sends, message):
         packets = part.encode(transaction=transaction)
-        laid.append(Laid(packets.lengths, len(packets.data), data=packets.data))
+        laid.append(StoredPackets(packets.lengths, len(packets.data), data=packets.data))
     runs = iter(laid)
     for p in tx.sends:
         bodies = p.item.bodies
-        p.written = Written(
+        p.written = StoredBatch(
             message, transaction, len(bodies.data), tuple(next(runs) for _ in p.targets)
         )
         p.item = replace(p.item, bodies=Run(b"", bodies.lengths), own=None)
         message += len(bodies)
     # Their bytes are in the log from now on, and not in memory.
-    desk.open_bytes -= tx.bytes
+    step.open_bytes -= tx.bytes
     tx.bytes = 0
     return laid, change.next_message, transaction + 1
 
 
-def _independent(p: Prepared) -> bool:
+def _independent(p: CheckedBatch) -> bool:
     """Whether nothing of its packets has to wait for the commit, or is read by it."""
     properties = p.item.properties
     here = all(isinstance(target.holder, Queue) for target in p.targets)

@@ -7,40 +7,40 @@ the quota stays so until its commit.
 from __future__ import annotations
 
 from onceq.core.state.queues import Queue
-from onceq.core.step.step import Desk, Target
+from onceq.core.step.step import Step, Target
 from onceq.errors import InsufficientResources
 from onceq.model.limits import STREAM_NUMBERS_MAX
 
 
-def check_quota(desk: Desk, target: Target, size: int, *, transactional: bool) -> None:
+def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -> None:
     """Refuse a send to a queue of this manager that has no room for it, or in a stream that has no
     numbers for it: one that is always under way never begins anew (EOD-12)."""
     holder = target.holder
     if isinstance(holder, Queue):
-        if desk.holding(holder) + size > holder.properties.quota_bytes:
-            queue_full(desk, holder)
+        if step.holding(holder) + size > holder.properties.quota_bytes:
+            queue_full(step, holder)
             raise InsufficientResources(
                 f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
             )
-    elif transactional and holder.given(desk.state.stamp) > STREAM_NUMBERS_MAX:
+    elif transactional and holder.given(step.state.stamp) > STREAM_NUMBERS_MAX:
         raise InsufficientResources(
             f"the stream to {target.text} has used its {STREAM_NUMBERS_MAX:,} numbers; sends go on "
             "in a new one as soon as everything that is under way there is acknowledged"
         )
 
 
-def queue_full(desk: Desk, queue: Queue) -> None:
+def queue_full(step: Step, queue: Queue) -> None:
     """Tell the operator that a queue is at its quota: what comes is refused for good (Q-19)."""
-    desk.notice(
+    step.notice(
         "queue quota reached", queue.properties.name, queue=queue.properties.name,
         quota_kb=queue.properties.quota_kb, messages=len(queue),
     )  # fmt: skip
 
 
-def computer_full(desk: Desk) -> None:
+def computer_full(step: Step) -> None:
     """Tell the operator that all queues together are at their quota: what comes is refused for
     now, and sent again by its sender (Q-19)."""
-    desk.notice(
-        "computer quota reached", held=desk.state.space.total,
-        computer_quota_bytes=desk.settings.computer_quota_bytes,
+    step.notice(
+        "computer quota reached", held=step.state.space.total,
+        computer_quota_bytes=step.settings.computer_quota_bytes,
     )  # fmt: skip

@@ -15,8 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onceq.core.ending.acknowledgments import on_arrival
-from onceq.core.ending.dead_letters import journal_room, own_grave
-from onceq.core.ending.report_flags import flags_of, graves_of, heard, lane_of, refused
+from onceq.core.ending.dead_letters import journal_room, own_dead_letter_queue
+from onceq.core.ending.report_flags import (
+    copies_of_refused,
+    flags_of,
+    lane_of,
+    refused,
+    without_quiet_queues,
+)
 from onceq.core.ending.trace_reports import trace_queue
 from onceq.core.inputs.inputs import SendItem
 from onceq.core.names.packet_names import address_of, answer_address, check_answers, lists_of
@@ -24,11 +30,11 @@ from onceq.core.names.resolve import destinations
 from onceq.core.peers.lives import next_stream
 from onceq.core.send.checks import check_batch, checked_size
 from onceq.core.send.quota import check_quota
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Queue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
 from onceq.core.state.records import PUT_EXPRESS, Put
 from onceq.core.state.state import JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Prepared, Target, Transaction
+from onceq.core.step.step import CheckedBatch, Step, Target, Transaction
 from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.doom import dooms, send_failed
@@ -44,7 +50,9 @@ ROUTES_MAX = 1_024
 TRANSACTION_NUMBERS = 1 << 20
 
 
-def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional: bool) -> Prepared:
+def prepare(
+    step: Step, item: SendItem, tx: Transaction | None, *, transactional: bool
+) -> CheckedBatch:
     """Check one batch and find its destinations; nothing is stored yet.
 
     Args:
@@ -55,10 +63,10 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
     """
     check_batch(item)
     properties = item.properties
-    if transactional and desk.settings.xact_dead_letter_always:
+    if transactional and step.settings.xact_dead_letter_always:
         properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
         item = replace(item, properties=properties)
-    if desk.space_low:
+    if step.space_low:
         raise StorageReserve(
             "the disk is nearly full: sends are refused so that receiving and acknowledging can "
             "go on; free some space or raise the quota, then send again"
@@ -70,31 +78,33 @@ def prepare(desk: Desk, item: SendItem, tx: Transaction | None, *, transactional
         if (reach, receive) != (properties.time_to_reach_queue, properties.time_to_be_received):
             properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
             item = replace(item, properties=properties)
-    sent_s = desk.now.wall_s - item.age_s
-    targets, templates = _route(desk, item, sent_s, transactional)
+    sent_s = step.now.wall_s - item.age_s
+    targets, templates = _route(step, item, sent_s, transactional)
     if properties.admin_queue:
-        check_answers(desk, targets, properties.admin_queue)
-    size = checked_size(desk, item, templates, tx)
-    prepared = _timed(desk, Prepared(item, targets, templates, NEVER_S, NEVER_S, size, NEVER_S))
+        check_answers(step, targets, properties.admin_queue)
+    size = checked_size(step, item, templates, tx)
+    prepared = _timed(step, CheckedBatch(item, targets, templates, NEVER_S, NEVER_S, size, NEVER_S))
     if properties.dead_letter_queue:
-        prepared.grave = own_grave(desk, properties, transactional=transactional)
+        prepared.dead_letter_queue = own_dead_letter_queue(
+            step, properties, transactional=transactional
+        )
     if len(targets) == 1:
-        check_quota(desk, targets[0], size, transactional=transactional)
+        check_quota(step, targets[0], size, transactional=transactional)
         return prepared
     for index, target in enumerate(targets):
-        check_quota(desk, target, prepared.size_at(index), transactional=transactional)
+        check_quota(step, target, prepared.size_at(index), transactional=transactional)
     return prepared
 
 
-def _timed(desk: Desk, prepared: Prepared) -> Prepared:
+def _timed(step: Step, prepared: CheckedBatch) -> CheckedBatch:
     """When these messages expire: all lifetimes count from the call of send (section 6.1).
 
     A time to reach the queue of 0 gives one attempt, which is over at the latest when the stream
     would be sent again (CNF-4).
     """
-    item, settings = prepared.item, desk.settings
+    item, settings = prepared.item, step.settings
     properties = item.properties
-    sent_s = desk.now.wall_s - item.age_s
+    sent_s = step.now.wall_s - item.age_s
     reach_s, receive_s = properties.time_to_reach_queue, properties.time_to_be_received
     if reach_s >= NEVER_S - 1:
         reach_s = settings.time_to_reach_queue_s
@@ -117,55 +127,55 @@ def _deadline(sent_s: int, lifetime_s: int) -> int:
 
 
 def _route(
-    desk: Desk, item: SendItem, sent_s: int, transactional: bool
+    step: Step, item: SendItem, sent_s: int, transactional: bool
 ) -> tuple[tuple[Target, ...], tuple[Template, ...]]:
     """Destinations and the headers for each; those of one second serve all its batches."""
     properties = None if item.properties is PLAIN else item.properties
     key = (item.destination, sent_s, transactional, properties)
-    known = desk.routes.get(key)
+    known = step.routes.get(key)
     if known is None:
-        targets = destinations(desk, item.destination, transactional=transactional)
-        lists = lists_of(desk, item.destination, item.properties)
+        targets = destinations(step, item.destination, transactional=transactional)
+        lists = lists_of(step, item.destination, item.properties)
         made = tuple(
-            _template(desk, target, item.properties, lists, sent_s, transactional=transactional)
+            _template(step, target, item.properties, lists, sent_s, transactional=transactional)
             for target in targets
         )
-        if len(desk.routes) >= ROUTES_MAX:
-            desk.routes.clear()
-        known = desk.routes[key] = (targets, made)
+        if len(step.routes) >= ROUTES_MAX:
+            step.routes.clear()
+        known = step.routes[key] = (targets, made)
     return known
 
 
 def _template(
-    desk: Desk, target: Target, properties: Properties, lists: MultiNames | None, sent_s: int, *,
+    step: Step, target: Target, properties: Properties, lists: MultiNames | None, sent_s: int, *,
     transactional: bool,
 ) -> Template:  # fmt: skip
-    destination, manager = address_of(desk, target)
-    properties = heard(desk, target, properties)
+    destination, manager = address_of(step, target)
+    properties = without_quiet_queues(step, target, properties)
     return template(
-        source=desk.identity.guid,
+        source=step.identity.guid,
         destination=destination,
         destination_manager=manager,
-        admin=answer_address(desk, properties.admin_queue),
-        response=answer_address(desk, properties.response_queue),
+        admin=answer_address(step, properties.admin_queue),
+        response=answer_address(step, properties.response_queue),
         properties=properties,
         sent_time=sent_s,
         transactional=transactional,
         multi=lists,
-        report_queue=trace_queue(desk) if properties.trace else b"",
+        report_queue=trace_queue(step) if properties.trace else b"",
     )
 
 
 # ---- taking effect -----------------------------------------------------------------------
 
 
-def add_puts(build: ChangeBuilder, sends: list[Prepared], *, transaction: int) -> int:
+def add_puts(build: ChangeBuilder, sends: list[CheckedBatch], *, transaction: int) -> int:
     """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
 
     Returns:
         The number of the first message.
     """
-    numbering = _Numbering(build)
+    numbering = _PutBuilder(build)
     written = sends[0].written if sends else None
     if written is not None:
         for one in in_order(sends, written.message):
@@ -173,7 +183,7 @@ def add_puts(build: ChangeBuilder, sends: list[Prepared], *, transaction: int) -
         return written.message
     if len(sends) == 1 and len(sends[0].targets) == 1:
         first_message = build.take_numbers(len(sends[0].item.bodies.lengths))
-        _add_put(numbering, Part(sends[0], 0, first_message, True, True), transaction)
+        _add_put(numbering, DestinationBatch(sends[0], 0, first_message, True, True), transaction)
         if numbering.acks:
             numbering.acknowledge()
         return first_message
@@ -185,7 +195,7 @@ def add_puts(build: ChangeBuilder, sends: list[Prepared], *, transaction: int) -
 
 
 @dataclass(slots=True)
-class Part:
+class DestinationBatch:
     """One batch of a transaction on its way to one of its targets.
 
     Attributes:
@@ -194,7 +204,7 @@ class Part:
         first, last: Whether the first and the last of the transaction to this queue are in it.
     """
 
-    prepared: Prepared
+    prepared: CheckedBatch
     index: int
     message: int
     first: bool
@@ -210,7 +220,7 @@ class Part:
         )  # fmt: skip
 
 
-def in_order(sends: Sequence[Prepared], message: int) -> list[Part]:
+def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBatch]:
     """Each batch for each of its targets, all in the order in which they take effect.
 
     Args:
@@ -223,15 +233,15 @@ def in_order(sends: Sequence[Prepared], message: int) -> list[Part]:
     for at, (_, _, number) in enumerate(order):
         firsts.setdefault(number, at)
         lasts[number] = at
-    parts: list[Part] = []
+    parts: list[DestinationBatch] = []
     for at, (p, index, number) in enumerate(order):
         if not index and at:
             message += len(order[at - 1][0].item.bodies)
-        parts.append(Part(p, index, message, firsts[number] == at, lasts[number] == at))
+        parts.append(DestinationBatch(p, index, message, firsts[number] == at, lasts[number] == at))
     return parts
 
 
-class _Numbering:
+class _PutBuilder:
     """Streams and numbers of several puts that stand in one change."""
 
     __slots__ = ("acks", "build", "streams")
@@ -248,46 +258,46 @@ class _Numbering:
             if properties.admin_queue:
                 on_arrival(self.build, packets, properties.acknowledge, reason)
 
-    def stream(self, outgoing: Outgoing, counter: int) -> tuple[int, int]:
+    def stream(self, outgoing: OutgoingQueue, counter: int) -> tuple[int, int]:
         """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
         known = self.streams.get(outgoing.number)
         if known is None:
-            if outgoing.goes_on(self.build.desk.state.stamp):
+            if outgoing.goes_on(self.build.step.state.stamp):
                 known = (outgoing.stream, outgoing.base)
             else:
-                known = (next_stream(self.build.desk, self.build.change), counter - 1)
+                known = (next_stream(self.build.step, self.build.change), counter - 1)
             self.streams[outgoing.number] = known
         stream, base = known
         return stream, counter - base
 
 
-def _add_put(numbering: _Numbering, part: Part, transaction: int) -> None:
+def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -> None:
     p, message = part.prepared, part.message
     target, properties = p.targets[part.index], p.item.properties
     build, holder, transactional = numbering.build, target.holder, bool(transaction)
     stream, number, expires = 0, 0, p.receive_by
     lane, flags = lane_of(properties, transactional=transactional), 0
     if properties is not PLAIN or p.once:
-        properties = heard(build.desk, target, properties)
+        properties = without_quiet_queues(build.step, target, properties)
         flags = flags_of(properties, target, transactional=transactional, once=p.once)
     if isinstance(holder, Queue):
-        reason = refused(build.desk, holder, transactional=transactional)
+        reason = refused(build.step, holder, transactional=transactional)
         if reason:
             packets, address = _packets(part, transaction)
-            _bury(numbering, p, properties, packets, address, reason, message, transaction)
+            _refuse_local(numbering, p, properties, packets, address, reason, message, transaction)
             return
     else:
         expires = p.expires
         if transactional:
             lane = TRANSACTIONAL_LANE
     counter = build.next_counter(holder, lane)
-    if isinstance(holder, Outgoing) and transactional:
+    if isinstance(holder, OutgoingQueue) and transactional:
         stream, number = numbering.stream(holder, counter)
     packets, address = _packets(part, transaction, stream, number)
     build.put(
         Put(
             holder.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
-            0, message, NO_GUID, p.grave, address,
+            0, message, NO_GUID, p.dead_letter_queue, address,
         )
     )  # fmt: skip
     if isinstance(holder, Queue) and properties is not PLAIN:
@@ -298,7 +308,9 @@ def _add_put(numbering: _Numbering, part: Part, transaction: int) -> None:
             build.put_copy(JOURNAL, packets, message=message)  # Q-12
 
 
-def _packets(part: Part, transaction: int, stream: int = 0, number: int = 0) -> tuple[Run, int]:
+def _packets(
+    part: DestinationBatch, transaction: int, stream: int = 0, number: int = 0
+) -> tuple[Run, int]:
     """The packets of a part; of what is written already the lengths, and the log address."""
     written = part.prepared.written
     if written is None:
@@ -307,8 +319,8 @@ def _packets(part: Part, transaction: int, stream: int = 0, number: int = 0) -> 
     return Run(b"", laid.lengths), laid.address
 
 
-def _bury(
-    numbering: _Numbering, p: Prepared, properties: Properties, packets: Run, address: int,
+def _refuse_local(
+    numbering: _PutBuilder, p: CheckedBatch, properties: Properties, packets: Run, address: int,
     reason: MessageClass, message: int, transaction: int,
 ) -> None:  # fmt: skip
     """Messages that cannot enter a queue of this manager: dead letters, and whoever asked is
@@ -316,7 +328,7 @@ def _bury(
     plain_express = properties.delivery == Delivery.EXPRESS and not transaction
     express = PUT_EXPRESS if plain_express else 0
     build, size = numbering.build, total_of(packets.lengths)
-    for number in graves_of(build, p, size, reason, transactional=bool(transaction)):
+    for number in copies_of_refused(build, p, size, reason, transactional=bool(transaction)):
         build.put_copy(
             number, packets, reason=reason, flags=express, message=message, address=address
         )
@@ -324,10 +336,12 @@ def _bury(
         numbering.acks.append((packets, properties, reason))
 
 
-def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None) -> list[Prepared]:
+def prepared_all(
+    step: Step, items: tuple[SendItem, ...], tx: Transaction | None
+) -> list[CheckedBatch]:
     """Prepare several batches, all or none; on an error everything is as before.
 
-    What they need in queues of this manager is promised until ``desk.promise`` takes it back.
+    What they need in queues of this manager is promised until ``step.promise`` takes it back.
 
     A send that is refused because of the state of things (a quota, the disk, a directory that
     cannot be read) dooms its transaction: whoever does not look at the answer must not commit the
@@ -336,17 +350,17 @@ def prepared_all(desk: Desk, items: tuple[SendItem, ...], tx: Transaction | None
     if tx is not None and tx.doomed is not None:
         raise tx.doomed
     before = (tx.bytes, tx.messages, tx.lifetimes) if tx is not None else (0, 0, None)
-    made: list[Prepared] = []
+    made: list[CheckedBatch] = []
     try:
         for item in items:
-            p = prepare(desk, item, tx, transactional=tx is not None)
+            p = prepare(step, item, tx, transactional=tx is not None)
             if tx is not None:
                 tx.bytes += p.size
                 tx.messages += len(item.bodies)
             made.append(p)
-            desk.promise((p,), 1)
+            step.promise((p,), 1)
     except OnceqError as error:
-        desk.promise(made, -1)
+        step.promise(made, -1)
         if tx is not None:
             tx.bytes, tx.messages, tx.lifetimes = before
             if dooms(error):

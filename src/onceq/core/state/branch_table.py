@@ -44,7 +44,7 @@ _HEAD = struct.Struct("<BBHI")
 
 
 @dataclass(slots=True)
-class Laid:
+class StoredPackets:
     """Packets of one batch for one queue, which the record of a prepare brings.
 
     Attributes:
@@ -82,7 +82,7 @@ class Branch:
     sends: list[dict[str, Any]]
     receives: list[list[Any]]
     bodies: list[Run] = field(default_factory=list)
-    laid: list[Laid] = field(default_factory=list)
+    laid: list[StoredPackets] = field(default_factory=list)
     next_message: int = 0
     next_transaction: int = 0
     by_hand: Phase | None = None
@@ -152,10 +152,10 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
             end = at + total_of(lengths)
             bodies.append(Run(bytes(payload[at:end]), lengths))
             at = end
-        laid: list[Laid] = []
+        laid: list[StoredPackets] = []
         for count, place in head.get("laid", ()):
             lengths, at = _table(payload, at, count)
-            laid.append(Laid(lengths, total_of(lengths), place or address + at))
+            laid.append(StoredPackets(lengths, total_of(lengths), place or address + at))
             at += 0 if place or version == VERSION_TABLES else laid[-1].size
         if version == VERSION_TABLES:
             for one, (_, place) in zip(laid, head["laid"], strict=True):

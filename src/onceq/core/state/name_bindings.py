@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
 from onceq.model.limits import BOUND_NAMES_MAX, OWNERS_MAX
 
 
@@ -35,7 +35,8 @@ class Binding:
 
 
 class Bindings:
-    """Managers by the name that is connected to, such as ``os:beta`` (``Outgoing.bound_name``)."""
+    """Managers by the name that is connected to, such as ``os:beta``
+    (``OutgoingQueue.bound_name``)."""
 
     def __init__(self) -> None:
         self._names: dict[str, Binding] = {}
@@ -97,7 +98,7 @@ class Bindings:
             self.bind(name, Binding(bytes.fromhex(guid), since_s, by_hand))
 
 
-def hand_over(outgoing: Outgoing, before: bytes, sent: int | None) -> None:
+def hand_over(outgoing: OutgoingQueue, before: bytes, sent: int | None) -> None:
     """Another manager serves an outgoing queue from now on.
 
     Of what was transmitted until now the one before may still tell; of what is not acknowledged,

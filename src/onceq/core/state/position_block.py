@@ -19,7 +19,7 @@ Range = tuple[int, int]
 """First counter and count."""
 
 
-class Chunk:
+class PositionBlock:
     """The tables of up to CHUNK consecutive messages; ``base`` is the counter of the first."""
 
     __slots__ = (
@@ -64,19 +64,21 @@ class Chunk:
         return self.reach_known
 
 
-def scan_expired(chunk: Chunk, now_s: int, states: tuple[int, ...], found: list[Range]) -> int:
+def scan_expired(
+    block: PositionBlock, now_s: int, states: tuple[int, ...], found: list[Range]
+) -> int:
     """Add the ranges whose time is over to ``found``; returns when the next one's is.
 
     The expiry of a locked message waits for the outcome (CNF-3): an abort makes it due again.
     """
     soonest = NEVER_S
-    for index, (expires, state) in enumerate(zip(chunk.expires, chunk.states, strict=True)):
+    for index, (expires, state) in enumerate(zip(block.expires, block.states, strict=True)):
         if state in (REMOVED, LOCKED, PURGING):
             continue
         if expires > now_s:
             soonest = min(soonest, expires)
         elif state in states:
-            counter = chunk.base + index
+            counter = block.base + index
             if found and sum(found[-1]) == counter:
                 found[-1] = (found[-1][0], found[-1][1] + 1)
             else:

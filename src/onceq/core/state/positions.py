@@ -28,7 +28,7 @@ from onceq.core.state.position_block import (
     LOCKED,
     PURGING,
     REMOVED,
-    Chunk,
+    PositionBlock,
     Range,
     scan_expired,
 )
@@ -36,7 +36,7 @@ from onceq.model.run import LENGTH_TYPE, Extent, starts_of, total_of
 from onceq.model.time import NEVER_S
 
 
-class Lane:
+class Positions:
     """See the module. ``next`` is the counter that the next message will get."""
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Lane:
 
     def __init__(self, space: Space, first: int = 1) -> None:
         self.space = space
-        self._chunks: dict[int, Chunk] = {}
+        self._chunks: dict[int, PositionBlock] = {}
         self._keys: list[int] = []
         """Keys of the chunks, in order: a hole between two of them may be as long as a restart
         makes it, and is passed over in one step."""
@@ -106,23 +106,23 @@ class Lane:
         done = 0
         while done < count:
             at = first + done
-            chunk = self._chunks.get(at >> CHUNK_SHIFT)
-            if chunk is None:
-                chunk = self._put_chunk(Chunk(at))
+            block = self._chunks.get(at >> CHUNK_SHIFT)
+            if block is None:
+                block = self._put_block(PositionBlock(at))
             take = min(count - done, CHUNK - (at & (CHUNK - 1)))
-            if chunk.addresses and addresses[done] < chunk.addresses[-1]:
-                chunk.rising = False
-            chunk.reach_known = None
-            chunk.addresses += addresses[done : done + take]
-            chunk.lengths += lengths[done : done + take]
-            chunk.arrived += array("I", (arrived,)) * take
-            chunk.expires += array("I", (expires,)) * take
-            chunk.states += bytes(take)
-            chunk.live += take
-            if expires < chunk.next_expiry:
-                chunk.next_expiry = expires
+            if block.addresses and addresses[done] < block.addresses[-1]:
+                block.rising = False
+            block.reach_known = None
+            block.addresses += addresses[done : done + take]
+            block.lengths += lengths[done : done + take]
+            block.arrived += array("I", (arrived,)) * take
+            block.expires += array("I", (expires,)) * take
+            block.states += bytes(take)
+            block.live += take
+            if expires < block.next_expiry:
+                block.next_expiry = expires
             if express:
-                chunk.express = (chunk.express or set()) | set(range(at, at + take))
+                block.express = (block.express or set()) | set(range(at, at + take))
             done += take
         self.next += count
         self.available += count
@@ -135,21 +135,21 @@ class Lane:
     def _append_one(self, address: int, size: int, arrived: int, expires: int) -> None:
         """What ``append`` does, for the one message that many transactions consist of."""
         counter = self.next
-        chunk = self._chunks.get(counter >> CHUNK_SHIFT)
-        if chunk is None:
-            chunk = self._put_chunk(Chunk(counter))
-        addresses = chunk.addresses
+        block = self._chunks.get(counter >> CHUNK_SHIFT)
+        if block is None:
+            block = self._put_block(PositionBlock(counter))
+        addresses = block.addresses
         if addresses and address < addresses[-1]:
-            chunk.rising = False
-        chunk.reach_known = None
+            block.rising = False
+        block.reach_known = None
         addresses.append(address)
-        chunk.lengths.append(size)
-        chunk.arrived.append(arrived)
-        chunk.expires.append(expires)
-        chunk.states.append(AVAILABLE)
-        chunk.live += 1
-        if expires < chunk.next_expiry:
-            chunk.next_expiry = expires
+        block.lengths.append(size)
+        block.arrived.append(arrived)
+        block.expires.append(expires)
+        block.states.append(AVAILABLE)
+        block.live += 1
+        if expires < block.next_expiry:
+            block.next_expiry = expires
         self.next = counter + 1
         self.available += 1
         self.bytes += size
@@ -157,11 +157,11 @@ class Lane:
             self.next_expiry = expires
         self.space.add(address, size)
 
-    def _put_chunk(self, chunk: Chunk) -> Chunk:
-        key = chunk.base >> CHUNK_SHIFT
-        self._chunks[key] = chunk
+    def _put_block(self, block: PositionBlock) -> PositionBlock:
+        key = block.base >> CHUNK_SHIFT
+        self._chunks[key] = block
         insort(self._keys, key)
-        return chunk
+        return block
 
     def skip_to(self, counter: int) -> None:
         """Give no counter below this one any more; it begins a chunk."""
@@ -179,11 +179,11 @@ class Lane:
 
     def state(self, counter: int) -> int:
         """State of one position; REMOVED for one that is not kept any more or never was."""
-        chunk = self._chunks.get(counter >> CHUNK_SHIFT)
-        if chunk is None or counter < chunk.base:
+        block = self._chunks.get(counter >> CHUNK_SHIFT)
+        if block is None or counter < block.base:
             return REMOVED
-        at = counter - chunk.base
-        return chunk.states[at] if at < len(chunk.states) else REMOVED
+        at = counter - block.base
+        return block.states[at] if at < len(block.states) else REMOVED
 
     def ranges(
         self, state: int, start: int, *, end: int | None = None, count_max: int = 1 << 62
@@ -192,25 +192,25 @@ class Lane:
         stop = self.next if end is None else min(end, self.next)
         at, left, key = max(start, self.head), count_max, bytes((state,))
         while at < stop and left > 0:
-            chunk = self._chunks.get(at >> CHUNK_SHIFT)
-            if chunk is None:
-                at = self._next_chunk(at)
+            block = self._chunks.get(at >> CHUNK_SHIFT)
+            if block is None:
+                at = self._next_block(at)
                 continue
-            if at < chunk.base:
-                at = chunk.base
+            if at < block.base:
+                at = block.base
                 continue
-            here = min(stop - chunk.base, len(chunk.states))
-            index = chunk.states.find(key, at - chunk.base, here)
+            here = min(stop - block.base, len(block.states))
+            index = block.states.find(key, at - block.base, here)
             if index < 0:
                 at = ((at >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
                 continue
-            part = chunk.states[index : min(here, index + left)]
+            part = block.states[index : min(here, index + left)]
             count = len(part) - len(part.lstrip(key))
-            yield chunk.base + index, count
+            yield block.base + index, count
             left -= count
-            at = chunk.base + index + count
+            at = block.base + index + count
 
-    def _next_chunk(self, counter: int) -> int:
+    def _next_block(self, counter: int) -> int:
         """Where to go on after a hole in the chunks."""
         keys = self._keys
         later = bisect_right(keys, counter >> CHUNK_SHIFT)
@@ -250,53 +250,53 @@ class Lane:
 
     def _fitting(self, first: int, count: int, size: int) -> int:
         """How many messages of a range (inside one chunk) fit into ``size`` bytes."""
-        chunk = self._chunks[first >> CHUNK_SHIFT]
-        at = first - chunk.base
+        block = self._chunks[first >> CHUNK_SHIFT]
+        at = first - block.base
         fitting = 0
-        for length in chunk.lengths[at : at + count]:
+        for length in block.lengths[at : at + count]:
             size -= length
             if size < 0:
                 break
             fitting += 1
         return fitting
 
-    def _parts(self, first: int, count: int) -> Iterator[tuple[Chunk, int, int]]:
+    def _parts(self, first: int, count: int) -> Iterator[tuple[PositionBlock, int, int]]:
         """The chunks that a range lies in: (chunk, from index, to index)."""
         end = first + count
         while first < end:
-            chunk = self._chunks[first >> CHUNK_SHIFT]
+            block = self._chunks[first >> CHUNK_SHIFT]
             stop = min(end, ((first >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT)
-            yield chunk, first - chunk.base, stop - chunk.base
+            yield block, first - block.base, stop - block.base
             first = stop
 
     def size(self, first: int, count: int) -> int:
         """Bytes of the packets of a range."""
-        return sum(total_of(chunk.lengths[a:b]) for chunk, a, b in self._parts(first, count))
+        return sum(total_of(block.lengths[a:b]) for block, a, b in self._parts(first, count))
 
     def lengths(self, first: int, count: int) -> array[int]:
         """Length of each packet of a range."""
         lengths = array(LENGTH_TYPE)
-        for chunk, a, b in self._parts(first, count):
-            lengths += chunk.lengths[a:b]
+        for block, a, b in self._parts(first, count):
+            lengths += block.lengths[a:b]
         return lengths
 
     def arrived(self, first: int, count: int) -> array[int]:
         """Arrival second of each message of a range."""
         arrived = array("I")
-        for chunk, a, b in self._parts(first, count):
-            arrived += chunk.arrived[a:b]
+        for block, a, b in self._parts(first, count):
+            arrived += block.arrived[a:b]
         return arrived
 
     def extents(self, first: int, count: int) -> list[Extent]:
         """Where the packets of a range lie, in order, neighbours joined."""
         found: list[tuple[int, int]] = []
-        for chunk, a, b in self._parts(first, count):
-            start = chunk.addresses[a]
-            size = total_of(chunk.lengths[a:b])
-            if chunk.rising and chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size:
+        for block, a, b in self._parts(first, count):
+            start = block.addresses[a]
+            size = total_of(block.lengths[a:b])
+            if block.rising and block.addresses[b - 1] + block.lengths[b - 1] - start == size:
                 pieces = [(start, size)]
             else:
-                pieces = list(zip(chunk.addresses[a:b], chunk.lengths[a:b], strict=True))
+                pieces = list(zip(block.addresses[a:b], block.lengths[a:b], strict=True))
             for address, length in pieces:
                 if found and sum(found[-1]) == address:
                     found[-1] = (found[-1][0], found[-1][1] + length)
@@ -308,38 +308,38 @@ class Lane:
         """The nearest position before ``counter`` in that state; 0 if there is none."""
         state_byte = bytes((state,))
         for at in range(bisect_right(self._keys, (counter - 1) >> CHUNK_SHIFT) - 1, -1, -1):
-            chunk = self._chunks[self._keys[at]]
-            index = chunk.states.rfind(state_byte, 0, max(counter - chunk.base, 0))
+            block = self._chunks[self._keys[at]]
+            index = block.states.rfind(state_byte, 0, max(counter - block.base, 0))
             if index >= 0:
-                return chunk.base + index
+                return block.base + index
         return 0
 
     def place_in_log(self, counter: int) -> tuple[int, int, int]:
         """Address and length of a packet, and when it arrived."""
-        chunk = self._chunks[counter >> CHUNK_SHIFT]
-        at = counter - chunk.base
-        return chunk.addresses[at], chunk.lengths[at], chunk.arrived[at]
+        block = self._chunks[counter >> CHUNK_SHIFT]
+        at = counter - block.base
+        return block.addresses[at], block.lengths[at], block.arrived[at]
 
     def expires(self, counter: int) -> int:
         """Second in which a message expires."""
-        chunk = self._chunks[counter >> CHUNK_SHIFT]
-        return chunk.expires[counter - chunk.base]
+        block = self._chunks[counter >> CHUNK_SHIFT]
+        return block.expires[counter - block.base]
 
     def is_express(self, counter: int) -> bool:
         """Whether a message was sent to survive nothing."""
-        chunk = self._chunks[counter >> CHUNK_SHIFT]
-        return chunk.express is not None and counter in chunk.express
+        block = self._chunks[counter >> CHUNK_SHIFT]
+        return block.express is not None and counter in block.express
 
     def has_express(self, first: int, count: int) -> bool:
         """Whether any of a range is express."""
-        return any(chunk.express for chunk, _, _ in self._parts(first, count))
+        return any(block.express for block, _, _ in self._parts(first, count))
 
     def express_ranges(self) -> list[Range]:
         """All express messages that are still here, one range each."""
         return [
             (counter, 1)
-            for chunk in self._chunks.values()
-            for counter in sorted(chunk.express or ())
+            for block in self._chunks.values()
+            for counter in sorted(block.express or ())
             if self.state(counter) != REMOVED
         ]
 
@@ -348,14 +348,14 @@ class Lane:
     def set_state(self, first: int, count: int, old: int, new: int) -> None:
         """Move a range from one state to another that keeps it."""
         if count == 1:
-            chunk = self._chunks[first >> CHUNK_SHIFT]
-            at = first - chunk.base
-            assert chunk.states[at] == old, "a position is not in that state"
-            chunk.states[at] = new
+            block = self._chunks[first >> CHUNK_SHIFT]
+            at = first - block.base
+            assert block.states[at] == old, "a position is not in that state"
+            block.states[at] = new
         else:
-            for chunk, a, b in self._parts(first, count):
-                assert chunk.states.count(old, a, b) == b - a, "positions are not in that state"
-                chunk.states[a:b] = bytes((new,)) * (b - a)
+            for block, a, b in self._parts(first, count):
+                assert block.states.count(old, a, b) == b - a, "positions are not in that state"
+                block.states[a:b] = bytes((new,)) * (b - a)
         self._count(old, -count)
         self._count(new, count)
         if new == AVAILABLE and first < self.cursor:
@@ -363,10 +363,10 @@ class Lane:
 
     def expiry_due(self, first: int, count: int) -> None:
         """A range is no longer locked: what has expired meanwhile ends soon (CNF-3)."""
-        for chunk, a, b in self._parts(first, count):
-            soonest = min(chunk.expires[a:b])
+        for block, a, b in self._parts(first, count):
+            soonest = min(block.expires[a:b])
             if soonest != NEVER_S:
-                chunk.next_expiry = min(chunk.next_expiry, soonest)
+                block.next_expiry = min(block.next_expiry, soonest)
                 self.next_expiry = min(self.next_expiry, soonest)
 
     def _count(self, state: int, change: int) -> None:
@@ -386,20 +386,20 @@ class Lane:
         if count == 1:
             self._remove_one(first, keep_bytes)
             return
-        for chunk, a, b in self._parts(first, count):
-            states = chunk.states
+        for block, a, b in self._parts(first, count):
+            states = block.states
             here = states.count(REMOVED, a, b)
             assert here == 0, "removed twice"
             for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
                 self._count(state, -states.count(state, a, b))
             states[a:b] = bytes((REMOVED,)) * (b - a)
-            chunk.live -= b - a
-            size = total_of(chunk.lengths[a:b])
+            block.live -= b - a
+            size = total_of(block.lengths[a:b])
             self.bytes -= size
             if not keep_bytes:
-                self._free(chunk, a, b, size)
-            if chunk.express is not None:
-                chunk.express -= set(range(chunk.base + a, chunk.base + b))
+                self._free(block, a, b, size)
+            if block.express is not None:
+                block.express -= set(range(block.base + a, block.base + b))
         if self.aborts or self.classes or self.moved:
             for counter in range(first, first + count):
                 self.aborts.pop(counter, None)
@@ -411,18 +411,18 @@ class Lane:
     def _remove_one(self, counter: int, keep_bytes: bool) -> None:
         """What ``remove`` does, for one message."""
         key = counter >> CHUNK_SHIFT
-        chunk = self._chunks[key]
-        at = counter - chunk.base
-        states, size = chunk.states, chunk.lengths[at]
+        block = self._chunks[key]
+        at = counter - block.base
+        states, size = block.states, block.lengths[at]
         assert states[at] != REMOVED, "removed twice"
         self._count(states[at], -1)
         states[at] = REMOVED
-        chunk.live -= 1
+        block.live -= 1
         self.bytes -= size
         if not keep_bytes:
-            self.space.sub(chunk.addresses[at], size)
-        if chunk.express is not None:
-            chunk.express.discard(counter)
+            self.space.sub(block.addresses[at], size)
+        if block.express is not None:
+            block.express.discard(counter)
         if self.moved:
             self.moved.pop(counter, None)
         if self.aborts or self.classes:
@@ -430,27 +430,27 @@ class Lane:
             self.classes.pop(counter, None)
             self.notes.pop(counter, None)
         after = at + 1
-        if chunk.live and counter == self.head and states[after] != REMOVED:
+        if block.live and counter == self.head and states[after] != REMOVED:
             self.head = counter + 1
             self.cursor = max(self.cursor, self.head)
         else:
             self._trim(counter, 1)
 
-    def _free(self, chunk: Chunk, a: int, b: int, size: int) -> None:
-        start = chunk.addresses[a]
-        together = chunk.rising and chunk.addresses[b - 1] + chunk.lengths[b - 1] - start == size
+    def _free(self, block: PositionBlock, a: int, b: int, size: int) -> None:
+        start = block.addresses[a]
+        together = block.rising and block.addresses[b - 1] + block.lengths[b - 1] - start == size
         # One record's run, or neighbours: but regions part at records, so ask for both ends.
         if together and self.space.one_region(start, start + size):
             self.space.sub(start, size)
             return
-        for address, length in zip(chunk.addresses[a:b], chunk.lengths[a:b], strict=True):
+        for address, length in zip(block.addresses[a:b], block.lengths[a:b], strict=True):
             self.space.sub(address, length)
 
     def _trim(self, first: int, count: int) -> None:
         """Forget chunks in which nothing is left, and move the head on."""
         for key in range(first >> CHUNK_SHIFT, ((first + count - 1) >> CHUNK_SHIFT) + 1):
-            chunk = self._chunks.get(key)
-            if chunk is not None and chunk.live == 0:
+            block = self._chunks.get(key)
+            if block is not None and block.live == 0:
                 del self._chunks[key], self._keys[bisect_left(self._keys, key)]
         if first <= self.head:
             self.head = self._first_kept()
@@ -461,22 +461,22 @@ class Lane:
         at = self.head
         removed = bytes((REMOVED,))
         while at < self.next:
-            chunk = self._chunks.get(at >> CHUNK_SHIFT)
-            if chunk is None:
-                at = self._next_chunk(at)
+            block = self._chunks.get(at >> CHUNK_SHIFT)
+            if block is None:
+                at = self._next_block(at)
                 continue
-            index = max(at - chunk.base, 0)
-            rest = chunk.states[index:]
+            index = max(at - block.base, 0)
+            rest = block.states[index:]
             gone = len(rest) - len(rest.lstrip(removed))
             if gone < len(rest):
-                return chunk.base + index + gone
+                return block.base + index + gone
             at = ((at >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
         return self.next
 
     def find_head(self) -> None:
         """Place head and cursor after a restore."""
-        chunks = self.chunks()
-        self.head = chunks[0].base if chunks else self.next
+        blocks = self.blocks()
+        self.head = blocks[0].base if blocks else self.next
         self.head = self.cursor = self._first_kept()
 
     def relocate(self, counters: list[int], address: int, lengths: array[int]) -> int:
@@ -488,12 +488,12 @@ class Lane:
         moved = 0
         for counter, length in zip(counters, lengths, strict=True):
             if self.state(counter) != REMOVED:
-                chunk = self._chunks[counter >> CHUNK_SHIFT]
-                at = counter - chunk.base
-                assert chunk.lengths[at] == length, "a copy has another length"
-                self.space.sub(chunk.addresses[at], length)
-                chunk.addresses[at] = address
-                chunk.rising, chunk.reach_known = False, None
+                block = self._chunks[counter >> CHUNK_SHIFT]
+                at = counter - block.base
+                assert block.lengths[at] == length, "a copy has another length"
+                self.space.sub(block.addresses[at], length)
+                block.addresses[at] = address
+                block.rising, block.reach_known = False, None
                 self.space.add(address, length)
                 moved += 1
             address += length
@@ -507,47 +507,47 @@ class Lane:
             return []
         found: list[Range] = []
         soonest = NEVER_S
-        for chunk in self._chunks.values():
-            if chunk.next_expiry <= now_s:
-                chunk.next_expiry = scan_expired(chunk, now_s, states, found)
-            soonest = min(soonest, chunk.next_expiry)
+        for block in self._chunks.values():
+            if block.next_expiry <= now_s:
+                block.next_expiry = scan_expired(block, now_s, states, found)
+            soonest = min(soonest, block.next_expiry)
         self.next_expiry = soonest
         return sorted(found)
 
     def set_expiry(self, first: int, count: int, expires: int) -> None:
         """Give a range another time to expire."""
-        for chunk, a, b in self._parts(first, count):
-            chunk.expires[a:b] = array("I", (expires,)) * (b - a)
-            chunk.next_expiry = min(chunk.next_expiry, expires)
+        for block, a, b in self._parts(first, count):
+            block.expires[a:b] = array("I", (expires,)) * (b - a)
+            block.next_expiry = min(block.next_expiry, expires)
         self.next_expiry = min(self.next_expiry, expires)
 
     # ---- checkpoints --------------------------------------------------------------------
 
-    def chunks(self) -> list[Chunk]:
+    def blocks(self) -> list[PositionBlock]:
         """The chunks in order."""
         return [self._chunks[key] for key in self._keys]
 
-    def restore(self, chunk: Chunk) -> None:
+    def restore(self, block: PositionBlock) -> None:
         """Put a chunk from a checkpoint into its place and count what is in it."""
-        self._put_chunk(chunk)
-        states = chunk.states
+        self._put_block(block)
+        states = block.states
         for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
             self._count(state, states.count(state))
         kept = [i for i in range(len(states)) if states[i] != REMOVED]
         whole = len(kept) == len(states)
-        chunk.live = len(kept)
-        lengths, addresses, expires = chunk.lengths, chunk.addresses, chunk.expires
+        block.live = len(kept)
+        lengths, addresses, expires = block.lengths, block.addresses, block.expires
         self.bytes += total_of(lengths) if whole else sum(lengths[i] for i in kept)
         add = self.space.add
         end = addresses[-1] + lengths[-1]
-        chunk.rising = addresses.tolist() == sorted(addresses)
-        together = whole and chunk.rising and end - addresses[0] == total_of(lengths)
+        block.rising = addresses.tolist() == sorted(addresses)
+        together = whole and block.rising and end - addresses[0] == total_of(lengths)
         if together and self.space.one_region(addresses[0], end):
             add(addresses[0], total_of(lengths))
             kept = []
         for i in kept:
             add(addresses[i], lengths[i])
-        chunk.next_expiry = (
+        block.next_expiry = (
             min(expires) if whole else min((expires[i] for i in kept), default=NEVER_S)
         )
-        self.next_expiry = min(self.next_expiry, chunk.next_expiry)
+        self.next_expiry = min(self.next_expiry, block.next_expiry)

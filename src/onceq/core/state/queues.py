@@ -15,8 +15,8 @@ from onceq.core.state.live_bytes import Space
 from onceq.core.state.peer_table import Peer as Peer
 from onceq.core.state.peer_table import Progress as Progress
 from onceq.core.state.peer_table import Reset as Reset
-from onceq.core.state.positions import Lane
-from onceq.core.state.report_requests import NOBODY, Wants
+from onceq.core.state.positions import Positions
+from onceq.core.state.report_requests import NOBODY, ReportRequests
 from onceq.model.connection import ConnectionStatus
 from onceq.model.fixed import fixed
 from onceq.model.limits import CONNECTION_HISTORY_MAX
@@ -56,7 +56,7 @@ class Handle:
     since_s: int = 0
 
 
-class Holder:
+class AnyQueue:
     """Something with lanes and a number."""
 
     __slots__ = ("lanes", "number", "space", "wanting")
@@ -64,18 +64,18 @@ class Holder:
     def __init__(self, number: int, space: Space) -> None:
         self.number = number
         self.space = space
-        self.lanes: dict[int, Lane] = {}
-        self.wanting: dict[int, Wants] = {}
+        self.lanes: dict[int, Positions] = {}
+        self.wanting: dict[int, ReportRequests] = {}
 
-    def wants(self, index: int) -> Wants:
+    def wants(self, index: int) -> ReportRequests:
         """Who wants to know how the messages of a lane end."""
         return self.wanting.get(index, NOBODY)
 
-    def lane(self, index: int) -> Lane:
+    def lane(self, index: int) -> Positions:
         """The lane of that index, made when first used."""
         lane = self.lanes.get(index)
         if lane is None:
-            lane = self.lanes[index] = Lane(self.space)
+            lane = self.lanes[index] = Positions(self.space)
         return lane
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class Holder:
         return sum(lane.bytes for lane in self.lanes.values())
 
 
-class Queue(Holder):
+class Queue(AnyQueue):
     """A queue of this manager: application queue or system queue."""
 
     __slots__ = (
@@ -135,7 +135,7 @@ class Queue(Holder):
         """Messages that a receive could take now."""
         return sum(lane.available for lane in self.lanes.values())
 
-    def ordered(self) -> list[tuple[int, Lane]]:
+    def ordered(self) -> list[tuple[int, Positions]]:
         """Lanes from the highest priority down (Q-22)."""
         if len(self.lanes) <= 1:
             return list(self.lanes.items())
@@ -200,7 +200,7 @@ class Attempt:
     reason: str = ""
 
 
-class Outgoing(Holder):
+class OutgoingQueue(AnyQueue):
     """Messages that wait for one destination queue of another manager.
 
     In the transactional lane numbers follow counters: number = counter - base, within the stream
@@ -321,7 +321,7 @@ class Outgoing(Holder):
         return f"{name.protocol}:{name.host}".casefold()
 
     @property
-    def ordered_lane(self) -> Lane:
+    def ordered_lane(self) -> Positions:
         """The lane of transactional messages."""
         return self.lane(TRANSACTIONAL_LANE)
 

@@ -71,7 +71,7 @@ class Op(IntEnum):
 
 
 @dataclass(slots=True)
-class Move:
+class RangeChange:
     """Something that happens to a range; ``to`` takes the packets over if it is not 0.
 
     Attributes:
@@ -88,7 +88,7 @@ class Move:
     reason: int = 0
     to: int = 0
     to_lane: int = 0
-    heirs: tuple[tuple[int, int, int], ...] = ()
+    copies_to: tuple[tuple[int, int, int], ...] = ()
     note: int = 0
 
 
@@ -101,10 +101,11 @@ class Put:
         first: Counter of the first: recovery checks that it comes out the same.
         stream, number: Of the first message, in outgoing queues and for arrivals; 0 if none.
         expires: Second in which they expire; NEVER_S if never.
-        receive_by: In outgoing queues: second at which the wait for their end is over (EOD-42).
+        confirm_by: In outgoing queues: second at which the wait for their end is over (EOD-42).
         flags: The bits PUT_EXPRESS and following.
         source: Sending manager of an arrival; zero for what was sent here.
-        grave: Number of the sender's own dead-letter queue (section 6.4); 0: the system's.
+        dead_letter_queue: Number of the sender's own dead-letter queue (section 6.4); 0: the
+            system's.
         address: Log address at which the packets lie already, laid by a prepare: ``packets`` has
             their lengths only then; 0: they come with the record.
     """
@@ -116,12 +117,12 @@ class Put:
     stream: int = 0
     number: int = 0
     expires: int = NEVER_S
-    receive_by: int = NEVER_S
+    confirm_by: int = NEVER_S
     flags: int = 0
     reason: int = 0
     message: int = 0
     source: bytes = NO_GUID
-    grave: int = 0
+    dead_letter_queue: int = 0
     address: int = 0
 
 
@@ -185,7 +186,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Moved:
+class Relocated:
     """New copies of old messages' packets, so that their segment can go."""
 
     holder: int
@@ -203,14 +204,14 @@ class Change:
     next_message: int = 0
     next_ordinal: int = 0
     next_transaction: int = 0
-    moves: list[Move] = field(default_factory=list)
+    moves: list[RangeChange] = field(default_factory=list)
     puts: list[Put] = field(default_factory=list)
     advances: list[Advance] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
-    moved: list[Moved] = field(default_factory=list)
+    moved: list[Relocated] = field(default_factory=list)
     marks: Marks | None = None
 
-    def carriers(self) -> Iterator[Put | Moved]:
+    def carriers(self) -> Iterator[Put | Relocated]:
         """Everything in it that brings packets, in the order of their bytes."""
         return chain(self.puts, self.moved)
 
@@ -246,16 +247,29 @@ class Change:
                 outcome.session if outcome else NO_GUID,
             ),
         ]
+        self._encode_tables(parts)
+        if not (self.puts or self.moved):
+            return [b"".join(parts)], []
+        at = sum(map(len, parts))
+        offsets: list[int] = []
+        for item in self.carriers():
+            offsets.append(0 if isinstance(item, Put) and item.address else at)
+            at += len(item.packets.data)
+            parts.append(item.packets.data)
+        return [b"".join(parts)], offsets
+
+    def _encode_tables(self, parts: list[Buffer]) -> None:
+        """What stands between the head of a record and its packets."""
         add = parts.append
         for m in self.moves:
-            heirs = m.heirs
+            copies_to = m.copies_to
             note = m.reason | m.note << 16
             add(
                 _MOVE.pack(
-                    m.op, m.lane, m.to_lane, len(heirs), note, m.holder, m.first, m.count, m.to
+                    m.op, m.lane, m.to_lane, len(copies_to), note, m.holder, m.first, m.count, m.to
                 )
             )
-            for heir in heirs:
+            for heir in copies_to:
                 add(_HEIR.pack(*heir))
         for a in self.advances:
             size, key = _named(a.key, a.message)
@@ -267,11 +281,21 @@ class Change:
         for p in self.puts:
             add(
                 _PUT.pack(
-                    p.lane, p.flags | _PUT_LAID if p.address else p.flags, p.reason, p.holder,
-                    p.first, p.stream, p.number, p.expires, p.receive_by, p.message, p.grave,
-                    len(p.packets.lengths), p.source,
+                    p.lane,
+                    p.flags | _PUT_LAID if p.address else p.flags,
+                    p.reason,
+                    p.holder,
+                    p.first,
+                    p.stream,
+                    p.number,
+                    p.expires,
+                    p.confirm_by,
+                    p.message,
+                    p.dead_letter_queue,
+                    len(p.packets.lengths),
+                    p.source,
                 )
-            )  # fmt: skip
+            )
             add(p.packets.lengths.tobytes())
             if p.address:
                 add(_ADDRESS.pack(p.address))
@@ -279,15 +303,6 @@ class Change:
             add(_MOVED.pack(v.holder, v.lane, len(v.counters)))
             add(v.counters.tobytes())
             add(v.packets.lengths.tobytes())
-        if not (self.puts or self.moved):
-            return [b"".join(parts)], []
-        at = sum(map(len, parts))
-        offsets: list[int] = []
-        for item in self.carriers():
-            offsets.append(0 if isinstance(item, Put) and item.address else at)
-            at += len(item.packets.data)
-            add(item.packets.data)
-        return [b"".join(parts)], offsets
 
 
 def _named(key: str, value: int) -> tuple[int, bytes]:
@@ -323,8 +338,10 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     for _ in range(moves):
         op, lane, to_lane, more, both, holder, first, count, to = reader.unpack(_MOVE)
         reason, note = both & 0xFFFF, both >> 16
-        heirs = tuple(reader.unpack(_HEIR) for _ in range(more))
-        change.moves.append(Move(op, holder, lane, first, count, reason, to, to_lane, heirs, note))
+        copies_to = tuple(reader.unpack(_HEIR) for _ in range(more))
+        change.moves.append(
+            RangeChange(op, holder, lane, first, count, reason, to, to_lane, copies_to, note)
+        )
     for _ in range(advances):
         source, stream, last, first, size = reader.unpack(_ADVANCE)
         key, more = reader.named(size)
@@ -335,7 +352,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         change.seen.append(Seen(source, key, reader.table("I", count), more))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
-        (lane, flags, reason, holder, first, stream, number, expires, receive_by, message, grave,
+        (lane, flags, reason, holder, first, stream, number, expires, confirm_by, message, grave,
          count, source) = reader.unpack(_PUT)  # fmt: skip
         lengths = reader.table(LENGTH_TYPE, count)
         address = 0
@@ -344,7 +361,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
             (address,) = reader.unpack(_ADDRESS)
         change.puts.append(
             Put(
-                holder, lane, first, Run(none.data, lengths), stream, number, expires, receive_by,
+                holder, lane, first, Run(none.data, lengths), stream, number, expires, confirm_by,
                 flags, reason, message, source, grave, address,
             )
         )  # fmt: skip
@@ -352,7 +369,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         holder, lane, count = reader.unpack(_MOVED)
         counters = reader.table("Q", count)
         lengths = reader.table(LENGTH_TYPE, count)
-        change.moved.append(Moved(holder, lane, counters, Run(none.data, lengths)))
+        change.moved.append(Relocated(holder, lane, counters, Run(none.data, lengths)))
     return change, _take_packets(reader, change)
 
 

@@ -21,15 +21,15 @@ COMPACT_AT: Final = 1_024
 
 
 @dataclass(slots=True)
-class Wanting:
+class ReportRequest:
     """A range in a queue whose sender wants to know how it ends.
 
     Attributes:
         source: Sending manager of what has arrived; zero for what was sent here.
         stream, number, message: Of the first message of an arrival; the others follow.
         flags: The bits ``PUT_...`` of ``core/state/records.py``.
-        receive_by: In outgoing queues: second at which the wait for their end is over.
-        grave: Number of the sender's own dead-letter queue; 0: the system's.
+        confirm_by: In outgoing queues: second at which the wait for their end is over.
+        dead_letter_queue: Number of the sender's own dead-letter queue; 0: the system's.
     """
 
     first: int
@@ -39,20 +39,23 @@ class Wanting:
     number: int
     message: int
     flags: int
-    receive_by: int
-    grave: int = 0
+    confirm_by: int
+    dead_letter_queue: int = 0
 
     @property
     def end(self) -> int:
         """The first counter behind it."""
         return self.first + self.count
 
-    def takes(self, other: Wanting) -> bool:
+    def takes(self, other: ReportRequest) -> bool:
         """Whether another range, put later, is just more of this one."""
         same = (
-            self.end == other.first and self.flags == other.flags and self.source == other.source
-            and self.receive_by == other.receive_by and self.grave == other.grave
-        )  # fmt: skip
+            self.end == other.first
+            and self.flags == other.flags
+            and self.source == other.source
+            and self.confirm_by == other.confirm_by
+            and self.dead_letter_queue == other.dead_letter_queue
+        )
         if not same or self.source == NO_GUID:
             return same
         return self.stream == other.stream and (
@@ -62,23 +65,23 @@ class Wanting:
         )
 
 
-class Wants:
+class ReportRequests:
     """The ranges of one lane, in order."""
 
     __slots__ = ("_items", "_start")
 
-    def __init__(self, items: Iterable[Wanting] = ()) -> None:
+    def __init__(self, items: Iterable[ReportRequest] = ()) -> None:
         self._items = list(items)
         self._start = 0
 
     def __bool__(self) -> bool:
         return self._start < len(self._items)
 
-    def __iter__(self) -> Iterator[Wanting]:
+    def __iter__(self) -> Iterator[ReportRequest]:
         items = self._items
         return (items[at] for at in range(self._start, len(items)))
 
-    def add(self, wanting: Wanting) -> None:
+    def add(self, wanting: ReportRequest) -> None:
         """Note a range that lies behind all others."""
         items = self._items
         if self and items[-1].takes(wanting):
@@ -96,7 +99,7 @@ class Wants:
             start = 0
         self._start = start
 
-    def at(self, counter: int) -> Wanting | None:
+    def at(self, counter: int) -> ReportRequest | None:
         """The range that a counter is in."""
         items = self._items
         index = bisect_right(items, counter, lo=self._start, key=_first) - 1
@@ -104,7 +107,7 @@ class Wants:
             return None
         return items[index]
 
-    def parts(self, first: int, count: int) -> Iterator[tuple[Wanting | None, int, int]]:
+    def parts(self, first: int, count: int) -> Iterator[tuple[ReportRequest | None, int, int]]:
         """A range cut where the wishes change: whose they are (None: nobody's), first, count."""
         items, end, at = self._items, first + count, first
         index = max(bisect_right(items, first, lo=self._start, key=_first) - 1, self._start)
@@ -122,9 +125,9 @@ class Wants:
             yield None, at, end - at
 
 
-NOBODY: Final = Wants()
+NOBODY: Final = ReportRequests()
 """Where nobody asked. Never added to."""
 
 
-def _first(wanting: Wanting) -> int:
+def _first(wanting: ReportRequest) -> int:
     return wanting.first

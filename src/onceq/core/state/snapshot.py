@@ -12,10 +12,10 @@ from array import array
 from typing import Any
 
 from onceq.core.state import restore_table
-from onceq.core.state.position_block import Chunk
+from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.queue_properties import dump_properties, restore_properties
-from onceq.core.state.queues import Outgoing, Progress, Reset
-from onceq.core.state.report_requests import Wanting, Wants
+from onceq.core.state.queues import OutgoingQueue, Progress, Reset
+from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
 from onceq.model.run import LENGTH_TYPE, Buffer
@@ -29,7 +29,7 @@ def snapshot(state: State) -> list[Buffer]:
     lanes: list[dict[str, Any]] = []
     tables: list[Buffer] = []
     for holder, index, lane in state.all_lanes():
-        chunks = lane.chunks()
+        blocks = lane.blocks()
         lanes.append(
             {
                 "holder": holder.number,
@@ -39,11 +39,11 @@ def snapshot(state: State) -> list[Buffer]:
                 "classes": list(lane.classes.items()),
                 "notes": list(lane.notes.items()),
                 "moved": [[counter, *moves] for counter, moves in lane.moved.items()],
-                "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in chunks],
+                "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in blocks],
                 "wanting": [_dump_wanting(w) for w in holder.wants(index)],
             }
         )
-        for c in chunks:
+        for c in blocks:
             tables += (
                 c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
                 c.expires.tobytes(), bytes(c.states),
@@ -157,19 +157,19 @@ def restore(state: State, checkpoint: bytes) -> None:
     state.clocks_ahead.load(head.get("ahead", ()))
     for number in head.get("answering", ()):
         answering = state.holders[number]
-        assert isinstance(answering, Outgoing)
+        assert isinstance(answering, OutgoingQueue)
         state.answers_only(answering)
     # Older stores do not tell: whoever has a stream there is no stranger.
-    heard = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
-    state.first_heard = {bytes.fromhex(source): at_s for source, at_s in heard}
+    without_quiet_queues = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
+    state.first_heard = {bytes.fromhex(source): at_s for source, at_s in without_quiet_queues}
     for number, first, before in head.get("served", ()):
         served = state.holders[number]
-        assert isinstance(served, Outgoing)
+        assert isinstance(served, OutgoingQueue)
         served.served_from = first
         served.served_before = tuple((bytes.fromhex(g), a, b) for g, a, b in before)
     for number, lanes in head.get("marks", ()):
         marked = state.holders[number]
-        assert isinstance(marked, Outgoing)
+        assert isinstance(marked, OutgoingQueue)
         marked.left, marked.left_known = dict(map(tuple, lanes)), True
     for number, name in head.get("aliases", ()):
         state.join_outgoing(number, name)
@@ -232,28 +232,28 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.notes = dict(map(tuple, values.get("notes", ())))
         lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
         if values["wanting"]:
-            holder.wanting[index] = Wants(map(_load_wanting, values["wanting"]))
+            holder.wanting[index] = ReportRequests(map(_load_wanting, values["wanting"]))
         for base, count, express in values["chunks"]:
-            chunk = Chunk(base)
-            chunk.addresses = table("Q", count)
-            chunk.lengths = table(LENGTH_TYPE, count)
-            chunk.arrived = table("I", count)
-            chunk.expires = table("I", count)
-            chunk.states = bytearray(tables[at : at + count])
+            block = PositionBlock(base)
+            block.addresses = table("Q", count)
+            block.lengths = table(LENGTH_TYPE, count)
+            block.arrived = table("I", count)
+            block.expires = table("I", count)
+            block.states = bytearray(tables[at : at + count])
             at += count
-            chunk.express = set(express) or None
-            lane.restore(chunk)
+            block.express = set(express) or None
+            lane.restore(block)
         lane.find_head()
         state.next_expiry = min(state.next_expiry, lane.next_expiry)
 
 
-def _dump_wanting(w: Wanting) -> list[Any]:
+def _dump_wanting(w: ReportRequest) -> list[Any]:
     return [
-        w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.receive_by,
-        w.grave,
+        w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.confirm_by,
+        w.dead_letter_queue,
     ]  # fmt: skip
 
 
-def _load_wanting(values: list[Any]) -> Wanting:
+def _load_wanting(values: list[Any]) -> ReportRequest:
     first, count, source, *rest = values
-    return Wanting(first, count, bytes.fromhex(source), *rest)
+    return ReportRequest(first, count, bytes.fromhex(source), *rest)

@@ -27,22 +27,22 @@ from onceq.core.state.live_bytes import Space
 from onceq.core.state.name_bindings import Binding, Bindings, hand_over
 from onceq.core.state.peer_table import ClocksAhead, Progress, Reset
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.state.positions import Lane
+from onceq.core.state.positions import Positions
 from onceq.core.state.queue_properties import journal_of, restore_properties
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Holder, Outgoing, Queue, lookup_id
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.receipt_addresses import Receipts
 from onceq.core.state.records import (
     PUT_EXPRESS,
     PUT_WANTS,
     Change,
-    Move,
-    Moved,
     Op,
     Put,
+    RangeChange,
+    Relocated,
     Seen,
     Setup,
 )
-from onceq.core.state.report_requests import Wanting, Wants
+from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.restore_table import Restored
 from onceq.core.state.subqueue_moves import shift
 from onceq.errors import DamagedRecord
@@ -85,13 +85,13 @@ class State:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.space = Space()
-        self.holders: dict[int, Holder] = {}
+        self.holders: dict[int, AnyQueue] = {}
         self.queues: dict[str, Queue] = {}
         self.subqueues: dict[int, Queue] = {}
-        self.outgoing: dict[str, Outgoing] = {}
-        self.aliases: dict[str, Outgoing] = {}
+        self.outgoing: dict[str, OutgoingQueue] = {}
+        self.aliases: dict[str, OutgoingQueue] = {}
         """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
-        self.streams: dict[int, Outgoing] = {}
+        self.streams: dict[int, OutgoingQueue] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
         self.bindings, self.clocks_ahead = Bindings(), ClocksAhead()
         self.first_heard: dict[bytes, int] = {}
@@ -197,15 +197,15 @@ class State:
         if put.reason:
             lane.classes.update(dict.fromkeys(range(first, first + count), put.reason))
         if put.flags & PUT_WANTS:
-            wanting = Wanting(
+            wanting = ReportRequest(
                 first, count, put.source, put.stream, put.number, put.message, put.flags,
-                put.receive_by, put.grave,
+                put.confirm_by, put.dead_letter_queue,
             )  # fmt: skip
-            holder.wanting.setdefault(put.lane, Wants()).add(wanting)
-        if isinstance(holder, Outgoing) and put.lane == TRANSACTIONAL_LANE:
+            holder.wanting.setdefault(put.lane, ReportRequests()).add(wanting)
+        if isinstance(holder, OutgoingQueue) and put.lane == TRANSACTIONAL_LANE:
             self._number(holder, put, first)
 
-    def _number(self, outgoing: Outgoing, put: Put, first: int) -> None:
+    def _number(self, outgoing: OutgoingQueue, put: Put, first: int) -> None:
         """Keep the relation of counters and numbers (EOD-4, EOD-12)."""
         if put.stream != outgoing.stream:
             if outgoing.stream:
@@ -219,7 +219,7 @@ class State:
                 f"stream {put.stream:#x} is at {first - outgoing.base}, its record at {put.number}"
             )
 
-    def _forget_streams(self, outgoing: Outgoing, first: int) -> None:
+    def _forget_streams(self, outgoing: OutgoingQueue, first: int) -> None:
         """Forget the streams of which nothing is here any more; another begins at ``first``."""
         head, end = outgoing.ordered_lane.head, first - 1
         for base, stream in sorted(((b, s) for s, b in outgoing.old.items()), reverse=True):
@@ -228,7 +228,7 @@ class State:
                 del self.streams[stream]
             end = base
 
-    def _move_stream(self, outgoing: Outgoing, stream: int, first: int, last: int) -> None:
+    def _move_stream(self, outgoing: OutgoingQueue, stream: int, first: int, last: int) -> None:
         """What waits from ``first`` to ``last`` goes on in another stream, with its own numbers;
         streams that were begun behind it stay as they are."""
         for s in outgoing.stretches():
@@ -244,7 +244,7 @@ class State:
             outgoing.old[outgoing.stream] = outgoing.base
         outgoing.stream, outgoing.base = stream, first - 1
 
-    def _move(self, move: Move, wall_s: int) -> None:
+    def _move(self, move: RangeChange, wall_s: int) -> None:
         holder = self.holders[move.holder]
         lane = holder.lane(move.lane)
         first, count = move.first, move.count
@@ -262,8 +262,8 @@ class State:
             lane.set_state(first, count, AVAILABLE, AWAITING)
             for w, start, size in holder.wants(move.lane).parts(first, count):
                 if w is not None:
-                    lane.set_expiry(start, size, w.receive_by)
-                    self.next_expiry = min(self.next_expiry, w.receive_by)
+                    lane.set_expiry(start, size, w.confirm_by)
+                    self.next_expiry = min(self.next_expiry, w.confirm_by)
         elif move.op == Op.SETTLE:
             self._settle(lane, move, wall_s)
         else:
@@ -274,11 +274,11 @@ class State:
                 # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
                 reason = move.reason if move.reason & NEGATIVE else 0
                 self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s, move.note)
-            for heir in move.heirs:
+            for heir in move.copies_to:
                 self._adopt(lane, move, heir, wall_s)
             self.take_out(holder, move.lane, first, count)
 
-    def _unlock(self, holder: Holder, move: Move, lane: Lane) -> None:
+    def _unlock(self, holder: AnyQueue, move: RangeChange, lane: Positions) -> None:
         end = move.first + move.count
         counted = move.op == Op.UNLOCK
         for first, count in list(lane.ranges(PURGING, move.first, end=end)):
@@ -291,7 +291,7 @@ class State:
                 for counter in range(first, first + count):
                     lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
 
-    def take_out(self, holder: Holder, index: int, first: int, count: int) -> None:
+    def take_out(self, holder: AnyQueue, index: int, first: int, count: int) -> None:
         holder.lanes[index].remove(first, count)
         if self.doubts:
             self.doubts.forget(holder.number, index, first, count)
@@ -302,11 +302,11 @@ class State:
         if not wanting:
             del holder.wanting[index]
 
-    def _doubt(self, holder: Holder, lane: Lane, move: Move) -> None:
+    def _doubt(self, holder: AnyQueue, lane: Positions, move: RangeChange) -> None:
         """Dead letters in doubt are remembered by stream and number."""
         if move.reason != IN_DOUBT or move.lane != TRANSACTIONAL_LANE:
             return
-        assert isinstance(holder, Outgoing)
+        assert isinstance(holder, OutgoingQueue)
         place = self.holders[move.to].lane(move.to_lane).next
         for at in range(move.count):
             counter = move.first + at
@@ -316,7 +316,7 @@ class State:
             doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived, flags)
             self.doubts.add(*holder.place_of(counter), doubt)
 
-    def _damaged(self, holder: Holder, lane: Lane, move: Move, wall_s: int) -> None:
+    def _damaged(self, holder: AnyQueue, lane: Positions, move: RangeChange, wall_s: int) -> None:
         """Remember where messages were that are set aside now."""
         self.damages.add(
             title_of(holder), lookup_id(move.lane, move.first), move.count,
@@ -324,7 +324,7 @@ class State:
             address=lane.place_in_log(move.first)[0], at_s=wall_s, reason=move.reason,
         )  # fmt: skip
 
-    def _settle(self, lane: Lane, move: Move, wall_s: int) -> None:
+    def _settle(self, lane: Positions, move: RangeChange, wall_s: int) -> None:
         for counter in range(move.first, move.first + move.count):
             doubt = self.doubts.at((move.holder, move.lane, counter))
             if doubt is not None and move.reason == IN_DOUBT:
@@ -334,7 +334,7 @@ class State:
                 lane.notes.pop(counter, None)
                 self.doubts.forget(move.holder, move.lane, counter, 1)
                 one = replace(move, first=counter, count=1)
-                for heir in move.heirs:
+                for heir in move.copies_to:
                     self._adopt(lane, one, heir, wall_s)
 
     def memory_of(self, source: bytes, key: str, stream: int) -> Memory | None:
@@ -345,7 +345,12 @@ class State:
         return self.memories.left(source, key, stream)
 
     def _adopt(
-        self, lane: Lane, move: Move, heir: tuple[int, int, int], wall_s: int, note: int = 0
+        self,
+        lane: Positions,
+        move: RangeChange,
+        heir: tuple[int, int, int],
+        wall_s: int,
+        note: int = 0,
     ) -> None:
         """Another queue takes packets over where they lie: a dead letter costs no copy.
 
@@ -380,7 +385,7 @@ class State:
         while len(known) > DUPLICATE_IDS_MAX:
             known.popitem(last=False)
 
-    def _moved(self, moved: Moved, address: int) -> None:
+    def _moved(self, moved: Relocated, address: int) -> None:
         lane = self.holders[moved.holder].lane(moved.lane)
         lane.relocate(list(moved.counters), address, moved.packets.lengths)
 
@@ -545,20 +550,20 @@ class State:
         del queue.parent.subs[queue.sub.casefold()]
         self._drop(queue)
 
-    def make_outgoing(self, number: int, name: str) -> Outgoing:
+    def make_outgoing(self, number: int, name: str) -> OutgoingQueue:
         """An outgoing queue as a record or a checkpoint describes it."""
         (element,) = parse_format_name(name)
-        outgoing = Outgoing(number, self.space, element)
+        outgoing = OutgoingQueue(number, self.space, element)
         self.holders[number] = self.outgoing[outgoing.key] = outgoing
         self.next_number = max(self.next_number, number + 1)
         return outgoing
 
-    def _outgoing(self, number: int) -> Outgoing:
+    def _outgoing(self, number: int) -> OutgoingQueue:
         outgoing = self.holders[number]
-        assert isinstance(outgoing, Outgoing)
+        assert isinstance(outgoing, OutgoingQueue)
         return outgoing
 
-    def answers_only(self, outgoing: Outgoing) -> None:
+    def answers_only(self, outgoing: OutgoingQueue) -> None:
         """An outgoing queue is there only to answer strangers."""
         outgoing.for_strangers = True
         self.answering[outgoing.number] = None
@@ -629,7 +634,7 @@ class State:
                 if outgoing.bound_name == name:
                     hand_over(outgoing, before, sent.get(outgoing.number))
 
-    def outgoing_of(self, key: str) -> Outgoing | None:
+    def outgoing_of(self, key: str) -> OutgoingQueue | None:
         """The outgoing queue that messages under a name have gone to; None: none was sent."""
         return self.outgoing.get(key) or self.aliases.get(key)
 
@@ -645,14 +650,14 @@ class State:
             del self.aliases[key]
         self._drop(outgoing)
 
-    def _drop(self, holder: Holder) -> None:
+    def _drop(self, holder: AnyQueue) -> None:
         for lane in holder.lanes.values():
             for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
                 for first, count in list(lane.ranges(state, 0)):
                     lane.remove(first, count)
         del self.holders[holder.number]
 
-    def all_lanes(self) -> Iterator[tuple[Holder, int, Lane]]:
+    def all_lanes(self) -> Iterator[tuple[AnyQueue, int, Positions]]:
         """Every lane of every holder."""
         for holder in self.holders.values():
             for index, lane in holder.lanes.items():
@@ -672,9 +677,9 @@ class State:
         }
 
 
-def title_of(holder: Holder) -> str:
+def title_of(holder: AnyQueue) -> str:
     """What people call a queue or an outgoing queue."""
-    if isinstance(holder, Outgoing):
+    if isinstance(holder, OutgoingQueue):
         return str(holder.name)
     assert isinstance(holder, Queue)
     if holder.number & JOURNAL_BIT:

@@ -14,24 +14,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from onceq.core.state.queues import Holder
-from onceq.core.state.records import Move
-from onceq.core.state.report_requests import Wants
+from onceq.core.state.queues import AnyQueue
+from onceq.core.state.records import RangeChange
+from onceq.core.state.report_requests import ReportRequests
 from onceq.model.run import LENGTH_TYPE
 
 
-class Holders(Protocol):
+class QueueTables(Protocol):
     """The part of the durable state that a move concerns."""
 
     @property
-    def holders(self) -> Mapping[int, Holder]:
+    def holders(self) -> Mapping[int, AnyQueue]:
         """Everything that holds messages, by number."""
 
-    def take_out(self, holder: Holder, index: int, first: int, count: int) -> None:
+    def take_out(self, holder: AnyQueue, index: int, first: int, count: int) -> None:
         """Remove a range."""
 
 
-def shift(state: Holders, move: Move, wall_s: int) -> None:
+def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
     """Take a range out of one queue and put it behind what is in another."""
     holder, target = state.holders[move.holder], state.holders[move.to]
     lane, into = holder.lane(move.lane), target.lane(move.lane)
@@ -55,5 +55,5 @@ def shift(state: Holders, move: Move, wall_s: int) -> None:
                 w, first=begin + start - move.first, count=size, number=w.number + at,
                 message=w.message + at,
             )  # fmt: skip
-            target.wanting.setdefault(move.lane, Wants()).add(told)
+            target.wanting.setdefault(move.lane, ReportRequests()).add(told)
     state.take_out(holder, move.lane, move.first, move.count)

@@ -13,10 +13,10 @@ Upholds: I18 (counters rise by one), I19 (a quota counts what the same record br
 
 from __future__ import annotations
 
-from onceq.core.state.queues import Holder, Queue
-from onceq.core.state.records import Change, Move, Put
+from onceq.core.state.queues import AnyQueue, Queue
+from onceq.core.state.records import Change, Put, RangeChange
 from onceq.core.step.message_numbers import take_numbers
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.identity import NO_GUID, TransactionId
 from onceq.model.run import Run, total_of
 from onceq.model.time import NEVER_S
@@ -25,11 +25,11 @@ from onceq.model.time import NEVER_S
 class ChangeBuilder:
     """See the module. ``record`` ends it; nothing is in effect before."""
 
-    __slots__ = ("_coming", "_next", "change", "desk")
+    __slots__ = ("_coming", "_next", "change", "step")
 
-    def __init__(self, desk: Desk, outcome: TransactionId | None = None) -> None:
-        self.desk = desk
-        self.change = Change(desk.now.wall_s, outcome)
+    def __init__(self, step: Step, outcome: TransactionId | None = None) -> None:
+        self.step = step
+        self.change = Change(step.now.wall_s, outcome)
         self._next: dict[tuple[int, int], int] = {}
         """Queue and lane to the counter behind what is put there."""
         self._coming: dict[int, int] = {}
@@ -37,7 +37,7 @@ class ChangeBuilder:
 
     # ---- what comes in ------------------------------------------------------------------------
 
-    def next_counter(self, holder: Holder, lane: int) -> int:
+    def next_counter(self, holder: AnyQueue, lane: int) -> int:
         """The counter that the next message gets in a lane."""
         return self._next.get((holder.number, lane)) or holder.lane(lane).next
 
@@ -57,7 +57,7 @@ class ChangeBuilder:
     ) -> None:  # fmt: skip
         """Packets that are at hand come into a queue that nobody names: a dead-letter queue, a
         journal, or the outgoing queue for an acknowledgment."""
-        first = self.next_counter(self.desk.state.holders[number], lane)
+        first = self.next_counter(self.step.state.holders[number], lane)
         self.put(
             Put(
                 number, lane, first, packets, stream, first_number, expires, NEVER_S, flags,
@@ -67,15 +67,15 @@ class ChangeBuilder:
 
     def take_numbers(self, count: int) -> int:
         """The first of ``count`` consecutive message numbers."""
-        return take_numbers(self.desk, self.change, count)
+        return take_numbers(self.step, self.change, count)
 
     # ---- what moves on ------------------------------------------------------------------------
 
-    def move(self, move: Move) -> None:
+    def move(self, move: RangeChange) -> None:
         """Something happens to a range; neighbours with the same fate are one."""
-        if move.to or move.heirs:
+        if move.to or move.copies_to:
             size = self.size(move)
-            takers = [heir[0] for heir in move.heirs]
+            takers = [heir[0] for heir in move.copies_to]
             for number in (*takers, move.to) if move.to else takers:
                 self._coming[number] = self._coming.get(number, 0) + size
         moves = self.change.moves
@@ -84,16 +84,16 @@ class ChangeBuilder:
             last is not None and last.first + last.count == move.first and last.op == move.op
             and last.holder == move.holder and last.lane == move.lane
             and last.reason == move.reason and last.to == move.to
-            and last.to_lane == move.to_lane and last.heirs == move.heirs
+            and last.to_lane == move.to_lane and last.copies_to == move.copies_to
             and last.note == move.note
         ):  # fmt: skip
             last.count += move.count
         else:
             moves.append(move)
 
-    def size(self, move: Move) -> int:
+    def size(self, move: RangeChange) -> int:
         """Bytes of the packets of a range."""
-        lane = self.desk.state.holders[move.holder].lanes[move.lane]
+        lane = self.step.state.holders[move.holder].lanes[move.lane]
         return lane.size(move.first, move.count)
 
     # ---- room ---------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class ChangeBuilder:
 
     def holding(self, queue: Queue) -> int:
         """Bytes in a queue, those promised to it, and those that the change brings."""
-        return self.desk.holding(queue) + self._coming.get(queue.number, 0)
+        return self.step.holding(queue) + self._coming.get(queue.number, 0)
 
     # ---- the end ------------------------------------------------------------------------------
 
@@ -115,4 +115,4 @@ class ChangeBuilder:
             change.moves or change.puts or change.seen or change.advances or change.marks
             or change.outcome
         ):  # fmt: skip
-            self.desk.record(change, forced=forced)
+            self.step.record(change, forced=forced)

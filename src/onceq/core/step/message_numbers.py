@@ -6,19 +6,19 @@ Upholds: I7 (numbers for ever).
 from __future__ import annotations
 
 from onceq.core.state.records import Change
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.limits import MESSAGE_NUMBER_MAX
 
 NUMBERS_RESERVED = 1 << 16
 """Message numbers that one durable reservation covers."""
 
 
-def take_numbers(desk: Desk, change: Change, count: int) -> int:
+def take_numbers(step: Step, change: Change, count: int) -> int:
     """The first of ``count`` consecutive message numbers, which a change takes.
 
     Zero means "not assigned" on the wire (wire-mqqb 13), so a block never contains it.
     """
-    state = desk.state
+    state = step.state
     first = change.next_message or state.next_message
     if first + count - 1 > MESSAGE_NUMBER_MAX:
         first = 1
@@ -27,6 +27,6 @@ def take_numbers(desk: Desk, change: Change, count: int) -> int:
     if after > state.number_ceiling:
         # What is sent express stands in no record that anybody waits for, but its numbers must
         # not come again: the receiver would take the next message for a repetition.
-        desk.setup("numbers", ceiling=after + NUMBERS_RESERVED)
+        step.setup("numbers", ceiling=after + NUMBERS_RESERVED)
     change.next_message = after if after <= MESSAGE_NUMBER_MAX else 1
     return first

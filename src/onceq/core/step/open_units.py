@@ -8,7 +8,7 @@ Upholds: I17.
 
 from __future__ import annotations
 
-from onceq.core.step.step import Desk, Transaction
+from onceq.core.step.step import Step, Transaction
 from onceq.errors import OnceqError, TransactionOver
 from onceq.model.xid import Xid
 
@@ -16,20 +16,20 @@ REFUSED_MAX = 1_024
 """Transactions not begun, or over, of which it is remembered why; the oldest go first."""
 
 
-def find(desk: Desk, owner: int, number: int) -> Transaction:
+def find(step: Step, owner: int, number: int) -> Transaction:
     """An open transaction; raises TransactionOver, or why it could not be begun."""
-    tx = desk.transactions.get((owner, number))
+    tx = step.transactions.get((owner, number))
     if tx is None:
-        refused = desk.refused.get((owner, number))
+        refused = step.refused.get((owner, number))
         if refused is not None:
             raise refused
         raise TransactionOver("this transaction is over, or was never begun")
-    tx.used_us = desk.now.mono_us
+    tx.used_us = step.now.mono_us
     return tx
 
 
-def refused_from_now_on(desk: Desk, what: tuple[int, int] | Xid | bytes, why: OnceqError) -> None:
+def refused_from_now_on(step: Step, what: tuple[int, int] | Xid | bytes, why: OnceqError) -> None:
     """Say why to whatever is asked next of a transaction or branch that is not there."""
-    desk.refused[what] = why
-    if len(desk.refused) > REFUSED_MAX:
-        del desk.refused[next(iter(desk.refused))]
+    step.refused[what] = why
+    if len(step.refused) > REFUSED_MAX:
+        del step.refused[next(iter(step.refused))]

@@ -1,8 +1,8 @@
 """What every rule of the core works with: the durable state, the running tables, one decision.
 
-The rules stand in the other modules as functions that take the desk. ``record`` is the only way
-to change the durable state: it puts the record into the decision and applies it, in one breath,
-so that a change without a record cannot be written (house idea 2).
+The rules stand in the rooms above as functions that take the step. ``record`` is the only way to
+change the durable state: it puts the record into the decision and applies it at once, so that no
+change is without its record.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from heapq import heappush
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
 from onceq.core.inputs.damage import ScrubView
 from onceq.core.inputs.inputs import Receive, SendItem
-from onceq.core.state.branch_table import Branch, Laid
+from onceq.core.state.branch_table import Branch, StoredPackets
 from onceq.core.state.commit_outcomes import Fences
-from onceq.core.state.queues import Handle, Outgoing, Peer, Queue
-from onceq.core.state.records import Change, Move, Op, Setup
+from onceq.core.state.queues import Handle, OutgoingQueue, Peer, Queue
+from onceq.core.state.records import Change, Op, RangeChange, Setup
 from onceq.core.state.state import Identity, State
 from onceq.core.step.identity_watch import Watch
 from onceq.errors import OnceqError, SendFailed
@@ -64,12 +64,12 @@ class Timer(IntEnum):
 class Target:
     """One destination of a send: a queue here, or an outgoing queue."""
 
-    holder: Queue | Outgoing
+    holder: Queue | OutgoingQueue
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StoredBatch:
     """A batch that stands in the log already, as packets (``core/send/packets_at_prepare.py``).
 
     Attributes:
@@ -82,11 +82,11 @@ class Written:
     message: int
     transaction: int
     bytes: int
-    runs: tuple[Laid, ...]
+    runs: tuple[StoredPackets, ...]
 
 
 @dataclass(slots=True)
-class Prepared:
+class CheckedBatch:
     """A batch that was checked and resolved, ready to become packets, or written as such."""
 
     item: SendItem
@@ -97,11 +97,11 @@ class Prepared:
     size: int
     confirm_by: int
     """Second at which a sender has waited long enough for the news of an end (EOD-42)."""
-    grave: int = 0
+    dead_letter_queue: int = 0
     """Number of the sender's own dead-letter queue; 0: the system's."""
     once: bool = False
     """One attempt to deliver them, no second (CNF-4)."""
-    written: Written | None = None
+    written: StoredBatch | None = None
     """Of ``item`` only the number of messages counts then."""
 
     def size_at(self, index: int) -> int:
@@ -114,7 +114,7 @@ class Prepared:
 
 
 @dataclass(slots=True)
-class Held(Move):
+class HeldRange(RangeChange):
     """A range that a transaction holds, and what its commit does with it.
 
     ``to``: move it there; ``reason``: end it so; neither: it is received.
@@ -157,8 +157,8 @@ class Transaction:
     owner: int
     number: int
     began_s: int
-    sends: list[Prepared] = field(default_factory=list)
-    receives: list[Held] = field(default_factory=list)
+    sends: list[CheckedBatch] = field(default_factory=list)
+    receives: list[HeldRange] = field(default_factory=list)
     targets: set[int] = field(default_factory=set)
     gtrid: bytes = b""
     bytes: int = 0
@@ -173,7 +173,7 @@ class Transaction:
     used_us: int = 0
 
 
-class Desk:
+class Step:
     """The durable state (``state``), what runs on it, and the decision being made."""
 
     computer_guids: frozenset[bytes] = frozenset()
@@ -236,7 +236,7 @@ class Desk:
         self.targets: dict[str, tuple[Target, ...]] = {}
         self.sources: dict[str, Queue] = {}
         self.routes: dict[object, tuple[tuple[Target, ...], tuple[Template, ...]]] = {}
-        self.by_guid: dict[bytes, list[Outgoing]] = {}
+        self.by_guid: dict[bytes, list[OutgoingQueue]] = {}
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
         self.touched: dict[int, None] = {}
         """Numbers of queues and outgoing queues in which something has become available."""
@@ -250,7 +250,7 @@ class Desk:
         self.mode = Mode.WORKGROUP
         self.directory: Snapshot | None = None
         """What the directory said when it was last read."""
-        self.places: dict[str, Outgoing] = {}
+        self.places: dict[str, OutgoingQueue] = {}
         """The outgoing queue of each place: all names that lead there share it (EOD-3)."""
         self.told: dict[tuple[str, str], int] = {}
         """What the operator was told of, and until when he is not told of it again."""
@@ -330,7 +330,7 @@ class Desk:
         bytes = queue.bytes + self.promised.get(queue.number, 0)
         return bytes + sum(sub.bytes for sub in queue.subs.values()) if queue.subs else bytes
 
-    def promise(self, sends: Sequence[Prepared], sign: int) -> None:
+    def promise(self, sends: Sequence[CheckedBatch], sign: int) -> None:
         """Count sends to local queues as promised (1), or not any more (-1)."""
         for prepared in sends:
             for index, target in enumerate(prepared.targets):

@@ -16,7 +16,7 @@ Upholds: I20, I21 (only where there is no decision, and none can come), I24.
 from __future__ import annotations
 
 from onceq.core.step.open_units import refused_from_now_on
-from onceq.core.step.step import Desk, Timer, Transaction
+from onceq.core.step.step import Step, Timer, Transaction
 from onceq.core.transaction.second_phase import undo_promised
 from onceq.errors import RolledBackByTime
 from onceq.model.branch import Phase
@@ -27,48 +27,48 @@ LOOKS = 8
 """Times that all are looked at in the span that is allowed."""
 
 
-def watch(desk: Desk, tx: Transaction) -> None:
+def watch(step: Step, tx: Transaction) -> None:
     """A branch is prepared: see to it that it does not wait for ever, if it is ours to decide."""
-    set_already = Timer.UNDECIDED in desk.watching
-    if set_already or not desk.settings.undecided_s or not _ours(desk, tx):
+    set_already = Timer.UNDECIDED in step.watching
+    if set_already or not step.settings.undecided_s or not _ours(step, tx):
         return
-    desk.watching.add(Timer.UNDECIDED)
-    wait_us = desk.settings.undecided_s * SECOND_US // LOOKS
-    desk.timer(desk.now.mono_us + wait_us, Timer.UNDECIDED, None)
+    step.watching.add(Timer.UNDECIDED)
+    wait_us = step.settings.undecided_s * SECOND_US // LOOKS
+    step.timer(step.now.mono_us + wait_us, Timer.UNDECIDED, None)
 
 
-def _ours(desk: Desk, tx: Transaction) -> bool:
+def _ours(step: Step, tx: Transaction) -> bool:
     if tx.phase is not Phase.PREPARED or tx.xid is None:
         return False
     decider = decider_of(tx.xid.gtrid)
-    return decider is not None and decider[0] == desk.identity.guid
+    return decider is not None and decider[0] == step.identity.guid
 
 
-def look(desk: Desk, nobody: object) -> None:
+def on_timer(step: Step, nobody: object) -> None:
     """Undo those that were prepared too long ago, and that nothing decides."""
-    desk.watching.discard(Timer.UNDECIDED)
-    if not desk.settings.undecided_s:
+    step.watching.discard(Timer.UNDECIDED)
+    if not step.settings.undecided_s:
         return  # switched off meanwhile
-    for tx in [tx for tx in desk.branches.values() if _ours(desk, tx)]:
+    for tx in [tx for tx in step.branches.values() if _ours(step, tx)]:
         assert tx.xid is not None
         gtrid = tx.xid.gtrid
-        decided = gtrid in desk.state.branches.decisions
-        at_work = gtrid in desk.deciding or gtrid in desk.telling
-        over_us = tx.used_us + desk.settings.undecided_s * SECOND_US
-        if decided or at_work or desk.now.mono_us < over_us:
-            watch(desk, tx)
+        decided = gtrid in step.state.branches.decisions
+        at_work = gtrid in step.deciding or gtrid in step.telling
+        over_us = tx.used_us + step.settings.undecided_s * SECOND_US
+        if decided or at_work or step.now.mono_us < over_us:
+            watch(step, tx)
         else:
-            _undo(desk, tx)
+            _undo(step, tx)
 
 
-def _undo(desk: Desk, tx: Transaction) -> None:
+def _undo(step: Step, tx: Transaction) -> None:
     text = (
-        f"nobody had asked to commit it within {desk.settings.undecided_s} s (setting undecided_s)"
+        f"nobody had asked to commit it within {step.settings.undecided_s} s (setting undecided_s)"
     )
     assert tx.xid is not None
     why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
-    refused_from_now_on(desk, tx.xid, why)
-    undo_promised(desk, tx)
-    desk.notice(
+    refused_from_now_on(step, tx.xid, why)
+    undo_promised(step, tx)
+    step.notice(
         "a branch that nobody decided was rolled back", "", branch=str(tx.xid), sent=tx.messages
     )

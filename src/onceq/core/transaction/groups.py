@@ -24,7 +24,7 @@ from onceq.core.decision import Grouped
 from onceq.core.inputs.xa import CommitGroup, ForgetGroup, RollbackGroup
 from onceq.core.state.group_table import Group
 from onceq.core.step.open_units import refused_from_now_on
-from onceq.core.step.step import Desk, Transaction
+from onceq.core.step.step import Step, Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
 from onceq.errors import (
     GroupIncomplete,
@@ -39,10 +39,10 @@ from onceq.model.limits import GROUP_AGE_S, GROUPS_MAX
 from onceq.model.xid import Xid, group_of, is_group_prefix
 
 
-def commit(desk: Desk, item: CommitGroup) -> None:
+def commit(step: Step, item: CommitGroup) -> None:
     """Commit all branches of the list, unless that version was committed before."""
-    _check(desk, item.prefix, item.xids)
-    known = desk.state.groups.get(item.app)
+    _check(step, item.prefix, item.xids)
+    known = step.state.groups.get(item.app)
     if known is not None and known.query and item.query and known.query != item.query:
         raise GroupOfAnotherQuery(
             f"{item.app!r} has committed up to version {known.version} for query {known.query}, "
@@ -50,72 +50,72 @@ def commit(desk: Desk, item: CommitGroup) -> None:
             "anew, so batches would be taken for those that were committed before"
         )
     if known is not None and item.version <= known.version:
-        rolled_back = _drop(desk, item.prefix)
-        desk.answer(item.owner, item.request, Grouped(True, 0, rolled_back))
+        rolled_back = _drop(step, item.prefix)
+        step.answer(item.owner, item.request, Grouped(True, 0, rolled_back))
         return
-    promised = [_promised(desk, item, xid) for xid in item.xids]
+    promised = [_promised(step, item, xid) for xid in item.xids]
     if known is None:
-        _make_room(desk)
-    desk.setup(
+        _make_room(step)
+    step.setup(
         "group", app=item.app, query=item.query or (known.query if known else ""),
-        version=item.version, prefix=item.prefix.decode(), at=desk.now.wall_s,
+        version=item.version, prefix=item.prefix.decode(), at=step.now.wall_s,
         branches=[tx.branch for tx in promised],
     )  # fmt: skip
-    messages = _carry_out(desk, promised)
-    rolled_back = _drop(desk, item.prefix)
+    messages = _carry_out(step, promised)
+    rolled_back = _drop(step, item.prefix)
     if known is not None:
-        rolled_back += _drop(desk, known.prefix)
-    desk.answer(item.owner, item.request, Grouped(False, messages, rolled_back))
+        rolled_back += _drop(step, known.prefix)
+    step.answer(item.owner, item.request, Grouped(False, messages, rolled_back))
 
 
-def finish(desk: Desk) -> None:
+def finish(step: Step) -> None:
     """After a restart: what the last group record has decided, and no change has done yet."""
-    left = set(desk.state.groups.pending)
-    by_number = {tx.branch: tx for tx in desk.branches.values() if tx.branch in left}
-    numbers = [number for number in desk.state.groups.pending if number in by_number]
-    _carry_out(desk, [by_number[number] for number in numbers])
+    left = set(step.state.groups.pending)
+    by_number = {tx.branch: tx for tx in step.branches.values() if tx.branch in left}
+    numbers = [number for number in step.state.groups.pending if number in by_number]
+    _carry_out(step, [by_number[number] for number in numbers])
 
 
-def _carry_out(desk: Desk, promised: Sequence[Transaction]) -> int:
-    messages = sum(carry_out(desk, tx).messages for tx in promised)
-    desk.state.groups.pending = []
+def _carry_out(step: Step, promised: Sequence[Transaction]) -> int:
+    messages = sum(carry_out(step, tx).messages for tx in promised)
+    step.state.groups.pending = []
     return messages
 
 
-def rollback(desk: Desk, item: RollbackGroup) -> None:
+def rollback(step: Step, item: RollbackGroup) -> None:
     """Give a batch up: its prepared branches are undone, whoever has made them."""
-    _check(desk, item.prefix, ())
+    _check(step, item.prefix, ())
     if item.final:
-        refused_from_now_on(desk, item.prefix, RolledBack("rolled back, because its group is over"))
-    desk.answer(item.owner, item.request, _drop(desk, item.prefix))
+        refused_from_now_on(step, item.prefix, RolledBack("rolled back, because its group is over"))
+    step.answer(item.owner, item.request, _drop(step, item.prefix))
 
 
-def forget(desk: Desk, item: ForgetGroup) -> None:
+def forget(step: Step, item: ForgetGroup) -> None:
     """An operator says that an application is gone, or begins anew."""
-    if desk.state.groups.get(item.app) is None:
+    if step.state.groups.get(item.app) is None:
         raise UsageError(f"no version is remembered of {item.app!r}")
-    desk.setup("group-forget", app=item.app)
-    desk.answer(item.owner, item.request, None)
+    step.setup("group-forget", app=item.app)
+    step.answer(item.owner, item.request, None)
 
 
 # ---- checks ------------------------------------------------------------------------------
 
 
-def _check(desk: Desk, prefix: bytes, xids: Sequence[Xid]) -> None:
+def _check(step: Step, prefix: bytes, xids: Sequence[Xid]) -> None:
     """Only branches of one batch, each once, and only of this manager's own."""
-    if not is_group_prefix(prefix, desk.identity.guid):
-        raise InvalidParameter(f"not the prefix of a group that {desk.identity.name} decides")
+    if not is_group_prefix(prefix, step.identity.guid):
+        raise InvalidParameter(f"not the prefix of a group that {step.identity.name} decides")
     if any(group_of(xid) != prefix for xid in xids):
         raise InvalidParameter("a group has branches of one batch only")
     if len(set(xids)) != len(xids):
         raise InvalidParameter("a branch is in a group once")
 
 
-def _promised(desk: Desk, item: CommitGroup, xid: Xid) -> Transaction:
-    tx = desk.branches.get(xid)
+def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
+    tx = step.branches.get(xid)
     if tx is not None and tx.phase is Phase.PREPARED:
         return tx
-    why = desk.refused.get(xid)
+    why = step.refused.get(xid)
     said = why.text if why is not None else "rolled back, decided by hand, or never prepared"
     raise GroupIncomplete(
         f"version {item.version} of {item.app!r} cannot be committed: branch {xid} is not "
@@ -123,25 +123,25 @@ def _promised(desk: Desk, item: CommitGroup, xid: Xid) -> Transaction:
     )
 
 
-def _make_room(desk: Desk) -> None:
+def _make_room(step: Step) -> None:
     """Applications are remembered up to a number; very old ones make room for new ones."""
-    groups = desk.state.groups
+    groups = step.state.groups
     if len(groups) < GROUPS_MAX:
         return
     oldest: tuple[str, Group] | None = groups.oldest()
     assert oldest is not None
     app, group = oldest
-    if desk.now.wall_s - group.at_s < GROUP_AGE_S:
+    if step.now.wall_s - group.at_s < GROUP_AGE_S:
         raise InsufficientResources(
             f"versions of {GROUPS_MAX} applications are remembered, and all have committed lately; "
             "'onceq tx groups' shows them, 'onceq tx forget-group' forgets one that is gone"
         )
-    desk.setup("group-forget", app=app)
+    step.setup("group-forget", app=app)
 
 
-def _drop(desk: Desk, prefix: bytes) -> int:
+def _drop(step: Step, prefix: bytes) -> int:
     """Roll back what is prepared of a batch; returns how many branches."""
-    left = desk.state.branches.of_group(prefix)
+    left = step.state.branches.of_group(prefix)
     for branch in left:
-        undo_promised(desk, desk.branches[branch.xid])
+        undo_promised(step, step.branches[branch.xid])
     return len(left)

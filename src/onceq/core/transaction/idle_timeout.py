@@ -13,7 +13,7 @@ Upholds: I16, I20 (a promise is kept).
 from __future__ import annotations
 
 from onceq.core.step.open_units import refused_from_now_on
-from onceq.core.step.step import Desk, Timer, Transaction
+from onceq.core.step.step import Step, Timer, Transaction
 from onceq.core.transaction.unit_of_work import undo
 from onceq.errors import RolledBackByTime, TransactionOver
 from onceq.model.branch import Phase
@@ -23,50 +23,50 @@ LOOKS = 8
 """Times that all are looked at, at most, in the span that is allowed."""
 
 
-def look(desk: Desk, nobody: object) -> None:
+def on_timer(step: Step, nobody: object) -> None:
     """Undo those in which nothing has happened for too long."""
-    desk.watching.discard(Timer.IDLE)
-    limit_us = desk.settings.transaction_idle_s * SECOND_US
+    step.watching.discard(Timer.IDLE)
+    limit_us = step.settings.transaction_idle_s * SECOND_US
     if not limit_us:
         return  # switched off meanwhile
-    now_us = desk.now.mono_us
-    waiting = {(item.owner, item.transaction) for item in desk.waiting.values()}
+    now_us = step.now.mono_us
+    waiting = {(item.owner, item.transaction) for item in step.waiting.values()}
     left = False
-    for tx in list(desk.units()):
+    for tx in list(step.units()):
         if tx.phase is Phase.PREPARED:
             continue
         if (tx.owner, tx.number) in waiting:
             tx.used_us = now_us
         if tx.used_us + limit_us <= now_us:
-            _undo(desk, tx)
+            _undo(step, tx)
         else:
             left = True
     if left:
-        desk.timer(now_us + limit_us // LOOKS, Timer.IDLE, None)
-        desk.watching.add(Timer.IDLE)
+        step.timer(now_us + limit_us // LOOKS, Timer.IDLE, None)
+        step.watching.add(Timer.IDLE)
 
 
-def watch(desk: Desk) -> None:
+def watch(step: Step) -> None:
     """See to it that open transactions are looked at, if that was switched on meanwhile."""
-    limit_us = desk.settings.transaction_idle_s * SECOND_US
-    if limit_us and Timer.IDLE not in desk.watching and any(True for _ in desk.units()):
-        desk.timer(desk.now.mono_us + limit_us // LOOKS, Timer.IDLE, None)
-        desk.watching.add(Timer.IDLE)
+    limit_us = step.settings.transaction_idle_s * SECOND_US
+    if limit_us and Timer.IDLE not in step.watching and any(True for _ in step.units()):
+        step.timer(step.now.mono_us + limit_us // LOOKS, Timer.IDLE, None)
+        step.watching.add(Timer.IDLE)
 
 
-def _undo(desk: Desk, tx: Transaction) -> None:
+def _undo(step: Step, tx: Transaction) -> None:
     text = (
-        f"nothing had happened in it for {desk.settings.transaction_idle_s} s "
+        f"nothing had happened in it for {step.settings.transaction_idle_s} s "
         "(setting transaction_idle_s)"
     )
     if tx.phase is Phase.ACTIVE:
         over = TransactionOver(f"this transaction was rolled back: {text}")
-        refused_from_now_on(desk, (tx.owner, tx.number), over)
+        refused_from_now_on(step, (tx.owner, tx.number), over)
     if tx.xid is not None:
         why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
-        refused_from_now_on(desk, tx.xid, why)
-    undo(desk, tx)
-    desk.notice(
+        refused_from_now_on(step, tx.xid, why)
+    undo(step, tx)
+    step.notice(
         "a forgotten transaction was rolled back", str(tx.owner), application=tx.owner,
         transaction=str(tx.xid or tx.number), received=sum(h.count for h in tx.receives),
         sent=tx.messages,

@@ -12,8 +12,8 @@ from typing import Any
 
 from onceq.core.inputs.inputs import SendItem
 from onceq.core.state.branch_table import Branch
-from onceq.core.state.queues import Outgoing, Queue
-from onceq.core.step.step import Desk, Prepared, Target, Written
+from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.step.step import CheckedBatch, Step, StoredBatch, Target
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
@@ -32,12 +32,12 @@ _values_of = attrgetter(*_NAMES)
 _DEFAULTS = _values_of(Properties())
 
 
-def messages_of(p: Prepared) -> Run:
+def messages_of(p: CheckedBatch) -> Run:
     """What must be kept of its messages: their own headers, where they have some, and bodies."""
     return joined(p.item.own, p.item.bodies)
 
 
-def note_of(p: Prepared) -> dict[str, Any]:
+def note_of(p: CheckedBatch) -> dict[str, Any]:
     """What must be kept of a batch, without its messages."""
     note = {
         "to": p.item.destination,
@@ -48,7 +48,7 @@ def note_of(p: Prepared) -> dict[str, Any]:
         ],
         "times": [p.expires, p.receive_by, p.confirm_by],
         "size": p.size,
-        "grave": p.grave,
+        "grave": p.dead_letter_queue,
         "once": p.once,
         "own": p.item.own is not None,
     }
@@ -57,45 +57,45 @@ def note_of(p: Prepared) -> dict[str, Any]:
     return note
 
 
-def batches_of(desk: Desk, branch: Branch) -> list[Prepared]:
+def batches_of(step: Step, branch: Branch) -> list[CheckedBatch]:
     """The batches of a branch again."""
     if not branch.laid:
         notes = zip(branch.sends, branch.bodies, strict=True)
-        return [_batch_of(desk, note, messages) for note, messages in notes]
+        return [_batch_of(step, note, messages) for note, messages in notes]
     laid = iter(branch.laid)
-    made: list[Prepared] = []
+    made: list[CheckedBatch] = []
     for note in branch.sends:
         runs = tuple(next(laid) for _ in note["targets"])
-        p = _batch_of(desk, note, Run(b"", runs[0].lengths))
+        p = _batch_of(step, note, Run(b"", runs[0].lengths))
         message, transaction, size = note["written"]
-        p.written = Written(message, transaction, size, runs)
+        p.written = StoredBatch(message, transaction, size, runs)
         made.append(p)
     return made
 
 
-def _batch_of(desk: Desk, note: dict[str, Any], messages: Run) -> Prepared:
+def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
     # A record that was written before messages could have headers of their own does not say it.
     own, bodies = parted(messages) if note.get("own") else (None, messages)
     item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)
-    targets = tuple(Target(_holder(desk, number), text) for number, text in note["targets"])
+    targets = tuple(Target(_holder(step, number), text) for number, text in note["targets"])
     templates = tuple(
         Template(bytes.fromhex(head), transaction, properties, flags, bytes.fromhex(tail))
         for head, transaction, properties, flags, tail in note["templates"]
     )
     expires, receive_by, confirm_by = note["times"]
-    return Prepared(
+    return CheckedBatch(
         item, targets, templates, expires, receive_by, note["size"], confirm_by, note["grave"],
         note["once"],
     )  # fmt: skip
 
 
-def _holder(desk: Desk, number: int) -> Queue | Outgoing:
-    holder = desk.state.holders.get(number)
+def _holder(step: Step, number: int) -> Queue | OutgoingQueue:
+    holder = step.state.holders.get(number)
     if holder is None:
         # Numbers never come again: nobody takes this one for another queue.
         gone = QueueProperties(name="deleted", number=number, transactional=True)
-        return Queue(number, desk.state.space, gone)
-    assert isinstance(holder, (Queue, Outgoing))
+        return Queue(number, step.state.space, gone)
+    assert isinstance(holder, (Queue, OutgoingQueue))
     return holder
 
 

@@ -11,15 +11,15 @@ from onceq.core.decision import Sent
 from onceq.core.receive.poison import given_back
 from onceq.core.state.branch_table import Marks
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Transaction
+from onceq.core.step.step import Step, Transaction
 from onceq.core.transaction.unit_of_work import put_back, release, take_effect
 from onceq.model.branch import Phase
 
 
-def carry_out(desk: Desk, tx: Transaction, *, by_hand: bool = False) -> Sent:
+def carry_out(step: Step, tx: Transaction, *, by_hand: bool = False) -> Sent:
     """Make all of a branch happen, in one record with its end."""
-    release(desk, tx)
-    build = ChangeBuilder(desk)
+    release(step, tx)
+    build = ChangeBuilder(step)
     result = take_effect(build, tx.sends, tx.receives)
     if tx.branch:
         build.change.marks = Marks(tx.branch, Phase.COMMITTED if by_hand else None)
@@ -27,12 +27,12 @@ def carry_out(desk: Desk, tx: Transaction, *, by_hand: bool = False) -> Sent:
     return result
 
 
-def undo_promised(desk: Desk, tx: Transaction, *, by_hand: bool = False) -> None:
+def undo_promised(step: Step, tx: Transaction, *, by_hand: bool = False) -> None:
     """Nothing of a prepared branch happens, on record."""
     assert tx.branch, "only what is prepared is undone by a record of its own"
-    release(desk, tx)
-    build = ChangeBuilder(desk)
+    release(step, tx)
+    build = ChangeBuilder(step)
     back = put_back(build, tx.receives)
     build.change.marks = Marks(tx.branch, Phase.ROLLED_BACK if by_hand else None)
     build.record()
-    given_back(desk, back)
+    given_back(step, back)

@@ -20,10 +20,10 @@ from onceq.core.send.send import add_puts, prepare, prepared_all
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import PUT_EXPRESS, Move, Op
+from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.open_units import find, refused_from_now_on
-from onceq.core.step.step import Desk, Held, Prepared, Timer, Transaction
+from onceq.core.step.step import CheckedBatch, HeldRange, Step, Timer, Transaction
 from onceq.errors import (
     BranchState,
     InsufficientResources,
@@ -37,7 +37,7 @@ from onceq.model.limits import OPEN_TRANSACTIONS_MAX
 from onceq.model.time import SECOND_US
 
 
-def begin(desk: Desk, item: Begin) -> None:
+def begin(step: Step, item: Begin) -> None:
     """Open a transaction.
 
     Clients do not wait for the answer; so why it was refused is said again to whatever they ask
@@ -45,85 +45,85 @@ def begin(desk: Desk, item: Begin) -> None:
     """
     key = (item.owner, item.transaction)
     try:
-        open_unit(desk, *key)
+        open_unit(step, *key)
     except InsufficientResources as error:
-        refused_from_now_on(desk, key, error)
+        refused_from_now_on(step, key, error)
         raise
-    desk.answer(item.owner, item.request, None)
+    step.answer(item.owner, item.request, None)
 
 
-def open_unit(desk: Desk, owner: int, number: int) -> Transaction:
+def open_unit(step: Step, owner: int, number: int) -> Transaction:
     """A new unit of work; raises UsageError or InsufficientResources."""
-    if number <= 0 or (owner, number) in desk.transactions:
+    if number <= 0 or (owner, number) in step.transactions:
         raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
-    if len(desk.transactions) >= OPEN_TRANSACTIONS_MAX:
+    if len(step.transactions) >= OPEN_TRANSACTIONS_MAX:
         raise InsufficientResources(f"{OPEN_TRANSACTIONS_MAX} transactions are open already")
-    tx = Transaction(owner, number, desk.now.wall_s, used_us=desk.now.mono_us)
-    desk.transactions[owner, number] = tx
-    if desk.settings.transaction_idle_s and Timer.IDLE not in desk.watching:
-        desk.watching.add(Timer.IDLE)
-        idle_us = desk.settings.transaction_idle_s * SECOND_US
-        desk.timer(desk.now.mono_us + idle_us, Timer.IDLE, None)
+    tx = Transaction(owner, number, step.now.wall_s, used_us=step.now.mono_us)
+    step.transactions[owner, number] = tx
+    if step.settings.transaction_idle_s and Timer.IDLE not in step.watching:
+        step.watching.add(Timer.IDLE)
+        idle_us = step.settings.transaction_idle_s * SECOND_US
+        step.timer(step.now.mono_us + idle_us, Timer.IDLE, None)
     return tx
 
 
-def send(desk: Desk, item: Send) -> None:
+def send(step: Step, item: Send) -> None:
     """Send inside a transaction, or at once (section 3.3)."""
     if item.transaction:
-        tx = find(desk, item.owner, item.transaction)
+        tx = find(step, item.owner, item.transaction)
         before = tx.bytes
-        tx.sends += prepared_all(desk, item.items, tx)
-        desk.open_bytes += tx.bytes - before
-        desk.answer(item.owner, item.request, None)
+        tx.sends += prepared_all(step, item.items, tx)
+        step.open_bytes += tx.bytes - before
+        step.answer(item.owner, item.request, None)
         return
-    sends = prepared_all(desk, item.items, None)
-    build = ChangeBuilder(desk)
-    desk.promise(sends, -1)
+    sends = prepared_all(step, item.items, None)
+    build = ChangeBuilder(step)
+    step.promise(sends, -1)
     first = add_puts(build, sends, transaction=0)
     trace_sent(build, sends, first)
     express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
     build.record(forced=not express)
     count = sum(len(p.item.bodies) for p in sends)
-    desk.answer(item.owner, item.request, Sent(first, count))
+    step.answer(item.owner, item.request, Sent(first, count))
 
 
-def commit(desk: Desk, item: Commit) -> None:
+def commit(step: Step, item: Commit) -> None:
     """Add the last sends and make the whole of it happen, in one record."""
-    if item.id is not None and desk.fences.bars(item.id, desk.state.outcomes):
-        late = desk.transactions.get((item.owner, item.transaction))
+    if item.id is not None and step.fences.bars(item.id, step.state.outcomes):
+        late = step.transactions.get((item.owner, item.transaction))
         if late is not None:
-            undo(desk, late)
+            undo(step, late)
         raise TransactionOver("this commit came after its outcome was told; it was aborted")
-    receives: list[Held] = []
-    build = ChangeBuilder(desk, item.id)
+    receives: list[HeldRange] = []
+    build = ChangeBuilder(step, item.id)
     if item.transaction:
-        tx = find(desk, item.owner, item.transaction)
+        tx = find(step, item.owner, item.transaction)
         if tx.xid is not None:
             raise BranchState("a branch of an external transaction is committed by who began that")
         before = tx.bytes
-        sends = tx.sends + _last_sends(desk, item, tx)
-        desk.open_bytes -= before
+        sends = tx.sends + _last_sends(step, item, tx)
+        step.open_bytes -= before
         if sends:
-            desk.promise(sends, -1)
-        del desk.transactions[item.owner, item.transaction]
+            step.promise(sends, -1)
+        del step.transactions[item.owner, item.transaction]
         receives = tx.receives
-        desk.emptied.update(dict.fromkeys(tx.targets))
+        step.emptied.update(dict.fromkeys(tx.targets))
         if tx.gtrid:
-            del desk.deciding[tx.gtrid]
+            del step.deciding[tx.gtrid]
             build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners)
-            desk.telling[tx.gtrid] = item.owner
+            step.telling[tx.gtrid] = item.owner
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
-        sends = [prepare(desk, item.items[0], None, transactional=True)]
+        sends = [prepare(step, item.items[0], None, transactional=True)]
     else:
-        sends = prepared_all(desk, item.items, Transaction(item.owner, 0, desk.now.wall_s))
-        desk.promise(sends, -1)
+        sends = prepared_all(step, item.items, Transaction(item.owner, 0, step.now.wall_s))
+        step.promise(sends, -1)
     result = take_effect(build, sends, receives)
     build.record()
-    desk.answer(item.owner, item.request, result)
+    step.answer(item.owner, item.request, result)
 
 
-def _last_sends(desk: Desk, item: Commit, tx: Transaction) -> list[Prepared]:
+def _last_sends(step: Step, item: Commit, tx: Transaction) -> list[CheckedBatch]:
     """What a commit brings along, prepared. If a send was refused, now or before, and not because
     it was wrong in itself, the transaction is undone instead.
 
@@ -131,18 +131,18 @@ def _last_sends(desk: Desk, item: Commit, tx: Transaction) -> list[Prepared]:
         SendFailed: It was.
     """
     try:
-        made = prepared_all(desk, item.items, tx)
+        made = prepared_all(step, item.items, tx)
     except OnceqError:
         if tx.doomed is None:
             raise
-        undo(desk, tx)
+        undo(step, tx)
         raise tx.doomed from None
     return made
 
 
-def take_effect(build: ChangeBuilder, sends: list[Prepared], receives: list[Held]) -> Sent:
+def take_effect(build: ChangeBuilder, sends: list[CheckedBatch], receives: list[HeldRange]) -> Sent:
     """Put into a change all that a unit of work does: what it sends, then what it has taken."""
-    result, state = Sent(), build.desk.state
+    result, state = Sent(), build.step.state
     if sends:
         written = sends[0].written
         if written is None:
@@ -159,64 +159,64 @@ def take_effect(build: ChangeBuilder, sends: list[Prepared], receives: list[Held
     return result
 
 
-def _done(build: ChangeBuilder, held: Held) -> None:
+def _done(build: ChangeBuilder, held: HeldRange) -> None:
     """What a transaction held is received, or moved, or refused (RCV-15)."""
     holder, index, first, count = held.holder, held.lane, held.first, held.count
-    queue = build.desk.state.holders[holder]
+    queue = build.step.state.holders[holder]
     if held.to:
-        move = Move(Op.SHIFT, holder, index, first, count, to=held.to)
+        move = RangeChange(Op.SHIFT, holder, index, first, count, to=held.to)
         if queue.lane(index).state(first) == PURGING:
-            move = Move(Op.END, holder, index, first, count)
+            move = RangeChange(Op.END, holder, index, first, count)
             ended(build, move, MessageClass.NACK_QUEUE_PURGED)
         else:
             build.move(move)
     elif held.reason:
         refuse(build, held, MessageClass(held.reason), keep=held.keep)
     else:
-        move = Move(Op.REMOVE, holder, index, first, count)
+        move = RangeChange(Op.REMOVE, holder, index, first, count)
         ended(build, move, MessageClass.ACK_RECEIVE)
     if isinstance(queue, Queue) and queue.shown:
         queue.shown.difference_update((index, at) for at in range(first, first + count))
 
 
-def abort(desk: Desk, item: Abort) -> None:
+def abort(step: Step, item: Abort) -> None:
     """Undo a transaction."""
-    if desk.refused.pop((item.owner, item.transaction), None) is None:
-        undo(desk, find(desk, item.owner, item.transaction))
-    desk.answer(item.owner, item.request, None)
+    if step.refused.pop((item.owner, item.transaction), None) is None:
+        undo(step, find(step, item.owner, item.transaction))
+    step.answer(item.owner, item.request, None)
 
 
-def undo(desk: Desk, tx: Transaction) -> None:
+def undo(step: Step, tx: Transaction) -> None:
     """Nothing was sent; what was received goes back to its place (SND-4, RCV-12)."""
-    release(desk, tx)
-    build = ChangeBuilder(desk)
+    release(step, tx)
+    build = ChangeBuilder(step)
     back = put_back(build, tx.receives)
     build.record(forced=False)
     if back:
-        given_back(desk, back)
+        given_back(step, back)
 
 
-def release(desk: Desk, tx: Transaction) -> None:
+def release(step: Step, tx: Transaction) -> None:
     """It is in no table any more, and holds no room."""
     if tx.phase is Phase.ACTIVE:
-        del desk.transactions[tx.owner, tx.number]
+        del step.transactions[tx.owner, tx.number]
     if tx.xid is not None:
-        del desk.branches[tx.xid]
+        del step.branches[tx.xid]
     if tx.gtrid:
-        del desk.deciding[tx.gtrid]
-    desk.open_bytes -= tx.bytes
-    desk.promise(tx.sends, -1)
-    desk.emptied.update(dict.fromkeys(tx.targets))
+        del step.deciding[tx.gtrid]
+    step.open_bytes -= tx.bytes
+    step.promise(tx.sends, -1)
+    step.emptied.update(dict.fromkeys(tx.targets))
 
 
-def put_back(build: ChangeBuilder, receives: list[Held]) -> list[Held]:
+def put_back(build: ChangeBuilder, receives: list[HeldRange]) -> list[HeldRange]:
     """Unlock in a change what was received; returns what is in its place again."""
-    back: list[Held] = []
+    back: list[HeldRange] = []
     for held in receives:
-        queue = build.desk.state.holders.get(held.holder)
+        queue = build.step.state.holders.get(held.holder)
         if isinstance(queue, Queue):
             purged_meanwhile(build, held)
-            build.move(Move(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
+            build.move(RangeChange(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
             back.append(held)
             if queue.shown:
                 places = range(held.first, held.first + held.count)
@@ -224,29 +224,29 @@ def put_back(build: ChangeBuilder, receives: list[Held]) -> list[Held]:
     return back
 
 
-def owner_gone(desk: Desk, item: OwnerGone) -> None:
+def owner_gone(step: Step, item: OwnerGone) -> None:
     """A client is lost: its open transactions abort, its waits and handles end."""
     owner = item.owner
-    for key in [key for key in desk.transactions if key[0] == owner]:
-        undo(desk, desk.transactions[key])
-    for tx in [tx for tx in desk.branches.values() if tx.owner == owner]:
+    for key in [key for key in step.transactions if key[0] == owner]:
+        undo(step, step.transactions[key])
+    for tx in [tx for tx in step.branches.values() if tx.owner == owner]:
         if tx.phase is not Phase.PREPARED:
-            undo(desk, tx)
-    for gtrid in [gtrid for gtrid, teller in desk.telling.items() if teller == owner]:
-        del desk.telling[gtrid]
-    for key in [key for key in desk.refused if isinstance(key, tuple) and key[0] == owner]:
-        del desk.refused[key]
-    for key in [key for key in desk.waiting if key[0] == owner]:
-        del desk.waiting[key]
-        desk.emptied.update(dict.fromkeys(desk.state.subqueues))
-    for number in [n for n, handle in desk.handles.items() if handle.owner == owner]:
-        close_handle(desk, number)
+            undo(step, tx)
+    for gtrid in [gtrid for gtrid, teller in step.telling.items() if teller == owner]:
+        del step.telling[gtrid]
+    for key in [key for key in step.refused if isinstance(key, tuple) and key[0] == owner]:
+        del step.refused[key]
+    for key in [key for key in step.waiting if key[0] == owner]:
+        del step.waiting[key]
+        step.emptied.update(dict.fromkeys(step.state.subqueues))
+    for number in [n for n, handle in step.handles.items() if handle.owner == owner]:
+        close_handle(step, number)
 
 
-def outcome(desk: Desk, item: AskOutcome) -> None:
+def outcome(step: Step, item: AskOutcome) -> None:
     """Tell what became of a commit, and see to it that this stays true (``Fences``)."""
-    now, age_s = desk.now, desk.settings.outcome_age_s
-    answer = desk.state.outcomes.ask(item.id, now.wall_s, age_s)
+    now, age_s = step.now, step.settings.outcome_age_s
+    answer = step.state.outcomes.ask(item.id, now.wall_s, age_s)
     if answer is not Outcome.COMMITTED:
-        desk.fences.told(item.id, desk.state.outcomes, now, age_s)
-    desk.answer(item.owner, item.request, answer)
+        step.fences.told(item.id, step.state.outcomes, now, age_s)
+    step.answer(item.owner, item.request, answer)

@@ -32,11 +32,11 @@ from onceq.core.inputs.xa import (
     RollbackBranch,
     StartBranch,
 )
-from onceq.core.send.packets_at_prepare import lay
+from onceq.core.send.packets_at_prepare import store_packets
 from onceq.core.send.send import prepared_all
 from onceq.core.state.branch_table import Branch
 from onceq.core.step.open_units import find
-from onceq.core.step.step import Desk, Held, Transaction
+from onceq.core.step.step import HeldRange, Step, Transaction
 from onceq.core.transaction import abandoned_branches
 from onceq.core.transaction.prepared_codec import batches_of, messages_of, note_of
 from onceq.core.transaction.second_phase import carry_out, undo_promised
@@ -63,64 +63,64 @@ _IDLE = (Phase.SUSPENDED, Phase.ENDED)
 # ---- work --------------------------------------------------------------------------------
 
 
-def start(desk: Desk, item: StartBranch) -> None:
+def start(step: Step, item: StartBranch) -> None:
     """Associate a transaction number with a branch."""
-    _admitted(desk)
+    _admitted(step)
     if item.how is Join.NEW:
-        if item.xid in desk.branches or desk.state.branches.get(item.xid) is not None:
+        if item.xid in step.branches or step.state.branches.get(item.xid) is not None:
             raise DuplicateBranch(f"there is a branch {item.xid} already")
-        desk.refused.pop(item.xid, None)
-        tx = open_unit(desk, item.owner, item.transaction)
+        step.refused.pop(item.xid, None)
+        tx = open_unit(step, item.owner, item.transaction)
         tx.xid = item.xid
-        desk.branches[item.xid] = tx
+        step.branches[item.xid] = tx
     else:
-        tx = _known(desk, item.xid)
+        tx = _known(step, item.xid)
         if tx.phase is not (Phase.SUSPENDED if item.how is Join.RESUME else Phase.ENDED):
             raise BranchState(f"branch {item.xid} is {tx.phase.value}: it cannot be joined so")
         key = (item.owner, item.transaction)
-        if item.transaction <= 0 or key in desk.transactions:
+        if item.transaction <= 0 or key in step.transactions:
             raise UsageError(f"transaction number {item.transaction} is in use")
-        tx.owner, tx.number, tx.used_us = *key, desk.now.mono_us
+        tx.owner, tx.number, tx.used_us = *key, step.now.mono_us
         tx.phase = Phase.ACTIVE
-        desk.transactions[key] = tx
-    desk.answer(item.owner, item.request, None)
+        step.transactions[key] = tx
+    step.answer(item.owner, item.request, None)
 
 
-def end(desk: Desk, item: EndBranch) -> None:
+def end(step: Step, item: EndBranch) -> None:
     """Dissociate it; a suspended branch may be ended from where it was."""
-    tx = _known(desk, item.xid)
+    tx = _known(step, item.xid)
     here = tx.phase is Phase.ACTIVE and (tx.owner, tx.number) == (item.owner, item.transaction)
     resting = tx.phase is Phase.SUSPENDED and item.how is not Leave.SUSPEND
     if not (here or resting):
         raise BranchState(f"branch {item.xid} is {tx.phase.value}, and not by this work")
     if here:
-        del desk.transactions[tx.owner, tx.number]
-    tx.used_us = desk.now.mono_us
+        del step.transactions[tx.owner, tx.number]
+    tx.used_us = step.now.mono_us
     tx.phase = Phase.SUSPENDED if item.how is Leave.SUSPEND else Phase.ENDED
     tx.failed = tx.failed or item.how is Leave.FAIL
-    desk.answer(item.owner, item.request, None)
+    step.answer(item.owner, item.request, None)
 
 
-def _admitted(desk: Desk) -> None:
-    if not desk.settings.external_transactions:
+def _admitted(step: Step) -> None:
+    if not step.settings.external_transactions:
         raise NoCoordinator(
-            f"{desk.identity.name} takes no part in external transactions: its setting "
+            f"{step.identity.name} takes no part in external transactions: its setting "
             "external_transactions is false"
         )
 
 
-def _known(desk: Desk, xid: Xid) -> Transaction:
+def _known(step: Step, xid: Xid) -> Transaction:
     """A branch that is not prepared, or is; raises what XA says of others."""
-    tx = desk.branches.get(xid)
+    tx = step.branches.get(xid)
     if tx is None:
-        raise _unknown(desk, xid)
+        raise _unknown(step, xid)
     return tx
 
 
-def _unknown(desk: Desk, xid: Xid) -> Exception:
-    branch = desk.state.branches.get(xid)
+def _unknown(step: Step, xid: Xid) -> Exception:
+    branch = step.state.branches.get(xid)
     if branch is None:
-        return desk.refused.get(xid) or UnknownBranch(f"there is no branch {xid}")
+        return step.refused.get(xid) or UnknownBranch(f"there is no branch {xid}")
     at = f"branch {xid}, prepared at {branch.prepared_s} (seconds since 1970), was"
     if branch.by_hand is Phase.COMMITTED:
         return CommittedByHand(f"{at} committed by an operator")
@@ -130,195 +130,195 @@ def _unknown(desk: Desk, xid: Xid) -> Exception:
 # ---- the first phase ---------------------------------------------------------------------
 
 
-def prepare(desk: Desk, item: PrepareBranch) -> None:
+def prepare(step: Step, item: PrepareBranch) -> None:
     """Promise both outcomes, in one record (XTX-3)."""
-    tx = _known(desk, item.xid)
+    tx = _known(step, item.xid)
     at_work = tx.phase is Phase.ACTIVE and (tx.owner, tx.number) == (item.owner, item.transaction)
     if not (at_work or tx.phase is Phase.ENDED) or (item.items and not at_work):
         raise BranchState(f"branch {item.xid} is {tx.phase.value}: it cannot be prepared")
     if item.items:
-        _last_sends(desk, item, tx)
+        _last_sends(step, item, tx)
     if at_work:
-        del desk.transactions[tx.owner, tx.number]
+        del step.transactions[tx.owner, tx.number]
         tx.phase = Phase.ENDED
     if tx.doomed is not None:
-        undo(desk, tx)
+        undo(step, tx)
         raise tx.doomed
     if tx.failed:
-        undo(desk, tx)
+        undo(step, tx)
         raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
     if not (tx.sends or tx.receives):
-        release(desk, tx)
-        desk.answer(item.owner, item.request, Vote.READ_ONLY)
+        release(step, tx)
+        step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
-    over = desk.refused.get(group_of(item.xid))
+    over = step.refused.get(group_of(item.xid))
     if over is not None:
-        undo(desk, tx)
+        undo(step, tx)
         raise over
-    if len(desk.state.branches) >= PREPARED_MAX:
-        undo(desk, tx)
+    if len(step.state.branches) >= PREPARED_MAX:
+        undo(step, tx)
         raise RolledBack(
             f"{PREPARED_MAX} branches are prepared already and wait for their outcomes "
             "(tx list); this one was rolled back"
         )
-    laid, message, transaction = lay(desk, tx)
+    laid, message, transaction = store_packets(step, tx)
     branch = Branch(
-        desk.state.next_number, item.xid, desk.now.wall_s, [note_of(p) for p in tx.sends],
+        step.state.next_number, item.xid, step.now.wall_s, [note_of(p) for p in tx.sends],
         [list(astuple(held)) for held in tx.receives],
         [] if laid else [messages_of(p) for p in tx.sends], laid, message, transaction,
     )  # fmt: skip
-    desk.prepared(branch)
-    tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, desk.now.mono_us
-    abandoned_branches.watch(desk, tx)
-    desk.answer(item.owner, item.request, Vote.PREPARED)
+    step.prepared(branch)
+    tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, step.now.mono_us
+    abandoned_branches.watch(step, tx)
+    step.answer(item.owner, item.request, Vote.PREPARED)
 
 
-def _last_sends(desk: Desk, item: PrepareBranch, tx: Transaction) -> None:
+def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
     """What a prepare brings along; a refusal that dooms the branch is told by its vote."""
     before = tx.bytes
     try:
-        tx.sends += prepared_all(desk, item.items, tx)
+        tx.sends += prepared_all(step, item.items, tx)
     except OnceqError:
         if tx.doomed is None:
             raise
-    desk.open_bytes += tx.bytes - before
+    step.open_bytes += tx.bytes - before
 
 
-def restore(desk: Desk) -> None:
+def restore(step: Step) -> None:
     """After a restart: prepared branches are there as they were, with their locks."""
-    for branch in desk.state.branches:
+    for branch in step.state.branches:
         if branch.by_hand is not None:
             continue
-        tx = Transaction(0, -branch.number, branch.prepared_s, used_us=desk.now.mono_us)
-        tx.sends = batches_of(desk, branch)
+        tx = Transaction(0, -branch.number, branch.prepared_s, used_us=step.now.mono_us)
+        tx.sends = batches_of(step, branch)
         tx.receives = [_held(values) for values in branch.receives]
         tx.targets = {held.to for held in tx.receives if held.to}
         tx.bytes = 0 if branch.laid else sum(p.size for p in tx.sends)
         tx.messages = sum(len(p.item.bodies) for p in tx.sends)
         tx.xid, tx.phase, tx.branch = branch.xid, Phase.PREPARED, branch.number
-        desk.branches[branch.xid] = tx
-        desk.open_bytes += tx.bytes
-        desk.promise(tx.sends, 1)
-        abandoned_branches.watch(desk, tx)
+        step.branches[branch.xid] = tx
+        step.open_bytes += tx.bytes
+        step.promise(tx.sends, 1)
+        abandoned_branches.watch(step, tx)
 
 
-def _held(values: list[Any]) -> Held:
+def _held(values: list[Any]) -> HeldRange:
     # Between the heirs and the last, what later versions have added to a move.
-    op, holder, lane, first, count, reason, to, to_lane, heirs = values[:9]
-    return Held(
-        op, holder, lane, first, count, reason, to, to_lane, tuple(heirs), keep=values[-1]
+    op, holder, lane, first, count, reason, to, to_lane, copies_to = values[:9]
+    return HeldRange(
+        op, holder, lane, first, count, reason, to, to_lane, tuple(copies_to), keep=values[-1]
     )  # fmt: skip
 
 
 # ---- the second phase --------------------------------------------------------------------
 
 
-def commit(desk: Desk, item: CommitBranch) -> None:
+def commit(step: Step, item: CommitBranch) -> None:
     """Make all of it happen, in one record with the end of the branch."""
-    tx = _to_be_ended(desk, item.xid)
+    tx = _to_be_ended(step, item.xid)
     if tx.phase is Phase.ENDED:
         if not item.one_phase:
             raise BranchState(f"branch {item.xid} is not prepared")
         if tx.doomed is not None:
-            undo(desk, tx)
+            undo(step, tx)
             raise tx.doomed
         if tx.failed:
-            undo(desk, tx)
+            undo(step, tx)
             raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
     elif item.one_phase:
         raise BranchState(f"branch {item.xid} is prepared: it is committed in two phases")
-    result = carry_out(desk, tx, by_hand=item.by_hand)
+    result = carry_out(step, tx, by_hand=item.by_hand)
     if item.by_hand:
-        _decided_by_hand(desk, item.xid, "committed")
-    desk.answer(item.owner, item.request, result)
+        _decided_by_hand(step, item.xid, "committed")
+    step.answer(item.owner, item.request, result)
 
 
-def rollback(desk: Desk, item: RollbackBranch) -> None:
+def rollback(step: Step, item: RollbackBranch) -> None:
     """Undo it: nothing was sent, what it has received is back in its place."""
-    if item.xid not in desk.branches and desk.refused.pop(item.xid, None) is not None:
-        desk.answer(item.owner, item.request, None)  # time has done it
+    if item.xid not in step.branches and step.refused.pop(item.xid, None) is not None:
+        step.answer(item.owner, item.request, None)  # time has done it
         return
-    tx = _to_be_ended(desk, item.xid)
+    tx = _to_be_ended(step, item.xid)
     if not tx.branch:
-        undo(desk, tx)
-        desk.answer(item.owner, item.request, None)
+        undo(step, tx)
+        step.answer(item.owner, item.request, None)
         return
-    undo_promised(desk, tx, by_hand=item.by_hand)
+    undo_promised(step, tx, by_hand=item.by_hand)
     if item.by_hand:
-        _decided_by_hand(desk, item.xid, "rolled back")
-    desk.answer(item.owner, item.request, None)
+        _decided_by_hand(step, item.xid, "rolled back")
+    step.answer(item.owner, item.request, None)
 
 
-def _to_be_ended(desk: Desk, xid: Xid) -> Transaction:
-    tx = _known(desk, xid)
+def _to_be_ended(step: Step, xid: Xid) -> Transaction:
+    tx = _known(step, xid)
     if tx.phase in (Phase.ACTIVE, Phase.SUSPENDED):
         raise BranchState(f"branch {xid} is {tx.phase.value}: its work has to end first")
     return tx
 
 
-def _decided_by_hand(desk: Desk, xid: Xid, how: str) -> None:
+def _decided_by_hand(step: Step, xid: Xid, how: str) -> None:
     values = {"xid": str(xid), "outcome": how}
-    desk.act(Notice("a branch was decided by hand", values))
+    step.act(Notice("a branch was decided by hand", values))
 
 
-def forget(desk: Desk, item: ForgetBranch) -> None:
+def forget(step: Step, item: ForgetBranch) -> None:
     """Whoever coordinates knows what an operator has done."""
-    branch = desk.state.branches.get(item.xid)
+    branch = step.state.branches.get(item.xid)
     if branch is None:
         raise UnknownBranch(f"there is no branch {item.xid}")
     if branch.by_hand is None:
         raise BranchState(f"branch {item.xid} is in doubt: only what was decided can be forgotten")
-    desk.setup("branch-forget", number=branch.number)
-    desk.answer(item.owner, item.request, None)
+    step.setup("branch-forget", number=branch.number)
+    step.answer(item.owner, item.request, None)
 
 
 # ---- deciding for others -----------------------------------------------------------------
 
 
-def enlist(desk: Desk, item: Enlist) -> None:
+def enlist(step: Step, item: Enlist) -> None:
     """The commit of this transaction will decide for a partner, too."""
-    _admitted(desk)
-    tx = find(desk, item.owner, item.transaction)
+    _admitted(step)
+    tx = find(step, item.owner, item.transaction)
     if tx.xid is not None:
         raise EnlistRefused("a branch of an external transaction decides for nobody")
     if not tx.gtrid:
-        if item.gtrid in desk.deciding or item.gtrid in desk.state.branches.decisions:
+        if item.gtrid in step.deciding or item.gtrid in step.state.branches.decisions:
             raise DuplicateBranch("that global transaction identifier was used before")
-        if len(desk.state.branches.decisions) >= DECISIONS_MAX:
+        if len(step.state.branches.decisions) >= DECISIONS_MAX:
             raise EnlistRefused(
                 f"{DECISIONS_MAX} decisions wait for partners that have not carried them out "
                 "(tx list): recover these first"
             )
-        desk.deciding[item.gtrid] = tx
+        step.deciding[item.gtrid] = tx
         tx.gtrid = item.gtrid
     elif tx.gtrid != item.gtrid:
         raise UsageError("a transaction has one global identifier")
     if item.partner not in tx.partners:
         tx.partners = (*tx.partners, item.partner)
-    desk.answer(item.owner, item.request, None)
+    step.answer(item.owner, item.request, None)
 
 
-def decision(desk: Desk, item: AskDecision) -> None:
+def decision(step: Step, item: AskDecision) -> None:
     """Tell what was decided; what is not on record and not open never will be."""
-    at_work = item.gtrid in desk.deciding or item.gtrid in desk.telling
-    if at_work or desk.state.branches.in_group(item.gtrid):
+    at_work = item.gtrid in step.deciding or item.gtrid in step.telling
+    if at_work or step.state.branches.in_group(item.gtrid):
         answer = Decision.OPEN
-    elif item.gtrid in desk.state.branches.decisions:
+    elif item.gtrid in step.state.branches.decisions:
         answer = Decision.COMMITTED
     else:
         answer = Decision.ABORTED
-    desk.answer(item.owner, item.request, answer)
+    step.answer(item.owner, item.request, answer)
 
 
-def leave(desk: Desk, item: LeaveDecision) -> None:
+def leave(step: Step, item: LeaveDecision) -> None:
     """Its application could not tell all partners: others may."""
-    desk.telling.pop(item.gtrid, None)
-    desk.answer(item.owner, item.request, None)
+    step.telling.pop(item.gtrid, None)
+    step.answer(item.owner, item.request, None)
 
 
-def done(desk: Desk, item: DecisionDone) -> None:
+def done(step: Step, item: DecisionDone) -> None:
     """Every partner has carried a decision out: nobody will ask again."""
-    desk.telling.pop(item.gtrid, None)
-    if item.gtrid in desk.state.branches.decisions:
-        desk.setup("decision-done", forced=False, gtrid=item.gtrid.hex())
-    desk.answer(item.owner, item.request, None)
+    step.telling.pop(item.gtrid, None)
+    if item.gtrid in step.state.branches.decisions:
+        step.setup("decision-done", forced=False, gtrid=item.gtrid.hex())
+    step.answer(item.owner, item.request, None)

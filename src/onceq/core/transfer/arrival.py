@@ -49,7 +49,7 @@ from onceq.core.state.records import (
 )
 from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer.admission import refusal_of, refusal_room, room_for, stream_room, verdicts
 from onceq.core.transfer.duplicates import new_places
 from onceq.core.transfer.filter import Judgment, Verdict, judge
@@ -69,115 +69,115 @@ from onceq.packet.address import DIRECT
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun
 
 
-def arrived(desk: Desk, item: Arrived) -> None:
+def arrived(step: Step, item: Arrived) -> None:
     """Take one run in."""
-    peer = desk.peers.get(item.session)
+    peer = step.peers.get(item.session)
     if peer is None:
         return
     run = item.run
-    sweep(desk)
-    reason = speaks_for(desk, peer, run)
+    sweep(step)
+    reason = speaks_for(step, peer, run)
     if reason:
-        meet_routers(desk)
-        desk.act(CloseSession(item.session, reason))
+        meet_routers(step)
+        step.act(CloseSession(item.session, reason))
         return
     if run.onward:
-        if not pass_on(desk, item.session, run, room=room_for(desk, run)):
+        if not pass_on(step, item.session, run, room=room_for(step, run)):
             return
-    elif run.destination_manager not in (NO_GUID, desk.identity.guid):
-        if not forward(desk, run):
+    elif run.destination_manager not in (NO_GUID, step.identity.guid):
+        if not forward(step, run):
             reason = "it sent a message for another queue manager, and none is passed on here"
-            desk.act(CloseSession(item.session, reason))
+            step.act(CloseSession(item.session, reason))
             return
     elif run.kind == ORDER_ACK:
         for packet in run.packets:
             told = parse_order_ack(packet)
-            if not gave(desk, told.stream):
-                acked_strangely(desk, peer, run.source, told)
-            elif believes_order_ack(desk, peer, told):
-                sent_more(desk, told)
-                order_acked(desk, told)
+            if not gave(step, told.stream):
+                acked_strangely(step, peer, run.source, told)
+            elif believes_order_ack(step, peer, told):
+                sent_more(step, told)
+                order_acked(step, told)
     elif run.kind == FINAL_ACK:
         for packet in run.packets:
             ack = parse_final_ack(packet)
-            if believes_final_ack(desk, peer, ack) and not settled_by(desk, ack):
-                final_acked(desk, ack)
+            if believes_final_ack(step, peer, ack) and not settled_by(step, ack):
+                final_acked(step, ack)
     elif run.kind == SETTLING:
-        settling(desk, peer, run)
-    elif run.http and not _http_takes(desk, item.session, run):
+        settling(step, peer, run)
+    elif run.http and not _http_takes(step, item.session, run):
         return
-    elif not run.http and not room_for(desk, run):
-        desk.act(
+    elif not run.http and not room_for(step, run):
+        step.act(
             CloseSession(item.session, "no room for more messages now; the sender will try again")
         )
         return
     elif run.transactional:
-        if not _ordered(desk, peer, _unheard(desk, run)):
-            desk.act(CloseSession(item.session, "too many message streams, or outgoing queues"))
+        if not _ordered(step, peer, _unheard(step, run)):
+            step.act(CloseSession(item.session, "too many message streams, or outgoing queues"))
             return
     else:
-        if not _plain(desk, _unheard(desk, run)):
-            desk.act(CloseSession(item.session, "no room for dead letters of others now"))
+        if not _plain(step, _unheard(step, run)):
+            step.act(CloseSession(item.session, "no room for dead letters of others now"))
             return
     if run.recoverable or peer.http:
-        desk.act(Persisted(item.session, len(run.packets)))
+        step.act(Persisted(item.session, len(run.packets)))
 
 
-def meet_routers(desk: Desk) -> None:
+def meet_routers(step: Step) -> None:
     """Ask who the routers are that were never met: a message that was refused comes again."""
-    for outgoing in unknown_routers(desk):
+    for outgoing in unknown_routers(step):
         if not (outgoing.session or outgoing.connecting or outgoing.retry_us):
-            connect(desk, outgoing)
+            connect(step, outgoing)
 
 
-def _http_takes(desk: Desk, session: int, run: ArrivedRun) -> bool:
+def _http_takes(step: Step, session: int, run: ArrivedRun) -> bool:
     """Whether a message that came over HTTP may be judged; if not it is answered here, and nothing
     else is said or recorded (HTTP-9, HTTP-10).
 
     A repetition needs no room and no queue: its sender must hear that it has arrived, whatever has
     become of the queue since.
     """
-    key, queue = _place(desk, run)
-    if _known(desk, run, key):
+    key, queue = _place(step, run)
+    if _known(step, run, key):
         return True
-    if not room_for(desk, run):
-        desk.act(Declined(session, 500, "no room for more messages now"))
+    if not room_for(step, run):
+        step.act(Declined(session, 500, "no room for more messages now"))
         return False
-    refusal = refusal_of(desk, run, queue, len(run.packets.data))
+    refusal = refusal_of(step, run, queue, len(run.packets.data))
     if refusal == MessageClass.NACK_QUEUE_EXCEED_QUOTA:
-        desk.act(Declined(session, 500, "the queue is full"))
+        step.act(Declined(session, 500, "the queue is full"))
         return False
     if refusal and refusal != MessageClass.NACK_REACH_QUEUE_TIMEOUT:
-        desk.act(Declined(session, 400, class_name(refusal)))
+        step.act(Declined(session, 400, class_name(refusal)))
         return False
     return True
 
 
-def _place(desk: Desk, run: ArrivedRun) -> tuple[str, Queue | None]:
+def _place(step: Step, run: ArrivedRun) -> tuple[str, Queue | None]:
     """The key of the stream of a run, and its queue.
 
     A sender numbers by the name that it uses. So two addresses of one queue are two streams, also
     where a redirection makes one of the other.
     """
-    key, queue = arrival_key(desk, run.destination)
+    key, queue = arrival_key(step, run.destination)
     return run.sent_to.casefold() or key, queue
 
 
-def _known(desk: Desk, run: ArrivedRun, key: str) -> bool:
+def _known(step: Step, run: ArrivedRun, key: str) -> bool:
     """Whether everything in a run is a repetition of what was accepted before."""
     if not run.transactional:
-        return not new_places(desk, run, key)
-    progress = desk.state.progress.get((run.source, key))
+        return not new_places(step, run, key)
+    progress = step.state.progress.get((run.source, key))
     last = run.first_number + len(run.packets) - 1
     return progress is not None and run.stream == progress.stream and last <= progress.last
 
 
-def _unheard(desk: Desk, run: ArrivedRun) -> ArrivedRun:
+def _unheard(step: Step, run: ArrivedRun) -> ArrivedRun:
     """Without what its destination gives no answer to (Q-17)."""
-    if not desk.settings.quiet_system_queues:
+    if not step.settings.quiet_system_queues:
         return run
-    _, queue = arrival_key(desk, run.destination)
-    if queue is None or not quiet(desk, queue.properties.name):
+    _, queue = arrival_key(step, run.destination)
+    if queue is None or not quiet(step, queue.properties.name):
         return run
     return replace(run, acknowledge=0, wants=0, dead_letter=False)
 
@@ -185,16 +185,16 @@ def _unheard(desk: Desk, run: ArrivedRun) -> ArrivedRun:
 # ---- transactional messages --------------------------------------------------------------
 
 
-def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
+def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     """Judge a run of a stream and store or refuse what is next; False if there is no place."""
-    key, queue = _place(desk, run)
+    key, queue = _place(step, run)
     direct = run.destination.kind == DIRECT
-    desk.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
-    progress = desk.state.progress.get((run.source, key))
+    step.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
+    progress = step.state.progress.get((run.source, key))
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     count = len(run.packets)
-    if run.stream > stream and refused_as_future(desk, peer, run.source, run.stream):
-        turn_away(desk, peer, run, settle.FUTURE, here=stream)
+    if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
+        turn_away(step, peer, run, settle.FUTURE, here=stream)
         return True
     judgment = judge(
         stream=stream, last=last, arrived=run.stream, number=run.first_number,
@@ -203,27 +203,27 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
     if (
         judgment.duplicates
         and progress is not None
-        and desk.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
+        and step.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
     ):
         judgment = Judgment(Verdict.CONFLICT)
-    if desk.settings.history:
-        _observe(desk, run, key, judgment)
+    if step.settings.history:
+        _observe(step, run, key, judgment)
     if judgment.verdict is Verdict.ACCEPT:
-        if progress is None and not stream_room(desk, run.source):
+        if progress is None and not stream_room(step, run.source):
             return False
-        if not run.http and not refusal_room(desk, run, queue):
-            turn_away(desk, peer, run, settle.NO_ROOM, here=stream)
+        if not run.http and not refusal_room(step, run, queue):
+            turn_away(step, peer, run, settle.NO_ROOM, here=stream)
             return True
         if run.receipts and not learn_address(
-            desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
+            step, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
         ):
             return False
-        undone_restores.came(desk, run, progress, judgment.duplicates)
-        _accept(desk, run, key, queue, skip=judgment.duplicates)
-        progress = desk.state.progress[run.source, key]
+        undone_restores.came(step, run, progress, judgment.duplicates)
+        _accept(step, run, key, queue, skip=judgment.duplicates)
+        progress = step.state.progress[run.source, key]
         new = run.message_numbers[judgment.duplicates :]
         number = run.first_number + judgment.duplicates
-        desk.watch.accepted.note(run.source, key, run.stream, number, new)
+        step.watch.accepted.note(run.source, key, run.stream, number, new)
         progress.rejects = progress.stale_stream = 0
         progress.duplicates += judgment.duplicates
     elif progress is not None:
@@ -233,25 +233,25 @@ def _ordered(desk: Desk, peer: Peer, run: ArrivedRun) -> bool:
             if run.receipts:
                 # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
                 learn_address(
-                    desk, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
+                    step, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
                 )
         elif judgment.verdict is Verdict.GAP:
             progress.gaps += count
         elif judgment.verdict is Verdict.CONFLICT:
             # Never acknowledged: it is another message, and would be lost (I9).
-            twice(desk, progress, run)
+            twice(step, progress, run)
             return True
         else:
             progress.stale += count
-            progress.stale_stream, progress.stale_s = run.stream, desk.now.wall_s
-            turn_away(desk, peer, run, settle.STALE, here=stream)
+            progress.stale_stream, progress.stale_s = run.stream, step.now.wall_s
+            turn_away(step, peer, run, settle.STALE, here=stream)
     if progress is not None:
         progress.session = peer.session
         progress.direct = direct
         progress.leads_to = queue.number if queue is not None else 0
-        progress.last_access_s = desk.now.wall_s
+        progress.last_access_s = step.now.wall_s
         progress.since_ack += count
-        schedule_ack(desk, progress)
+        schedule_ack(step, progress)
     return True
 
 
@@ -260,13 +260,13 @@ def _url(run: ArrivedRun) -> str:
     return run.sent_to or run.destination.direct
 
 
-def _observe(desk: Desk, run: ArrivedRun, key: str, judgment: Judgment) -> None:
+def _observe(step: Step, run: ArrivedRun, key: str, judgment: Judgment) -> None:
     """What was not next leaves no record; the history shall know of it all the same."""
     sight, count = _SIGHTS.get(judgment.verdict, Sight.DUPLICATE), len(run.packets)
     if judgment.verdict is Verdict.ACCEPT:
         count = judgment.duplicates
     if count:
-        desk.act(Observed(sight, key, run.source, run.stream, run.first_number, count))
+        step.act(Observed(sight, key, run.source, run.stream, run.first_number, count))
 
 
 _SIGHTS = {
@@ -276,19 +276,19 @@ _SIGHTS = {
 }
 
 
-def _accept(desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
+def _accept(step: Step, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
     packets = run.packets.part(skip, len(run.packets) - skip)
-    for first, count, refusal in verdicts(desk, run, queue, packets):
-        _take(desk, run, key, queue, packets.part(first, count), skip + first, refusal)
+    for first, count, refusal in verdicts(step, run, queue, packets):
+        _take(step, run, key, queue, packets.part(first, count), skip + first, refusal)
 
 
 def _take(
-    desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, packets: Run, skip: int,
+    step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run, skip: int,
     refusal: int,
 ) -> None:  # fmt: skip
     """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
     number, count = run.first_number + skip, len(packets)
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     build.change.advances.append(
         Advance(
             run.source, key, run.stream, number + count - 1, number,
@@ -355,35 +355,35 @@ def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
 # ---- other messages ----------------------------------------------------------------------
 
 
-def _plain(desk: Desk, run: ArrivedRun) -> bool:
+def _plain(step: Step, run: ArrivedRun) -> bool:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27); False if
     there is no room for their dead letters."""
-    key, queue = _place(desk, run)
-    new = new_places(desk, run, key)
+    key, queue = _place(step, run)
+    new = new_places(step, run, key)
     if not new:
         return True
     packets = run.packets
     size = len(packets.data)
     if (
-        run.dead_letter and refusal_of(desk, run, queue, size)
-        and not unasked_room(desk, DEAD_LETTER, size)
+        run.dead_letter and refusal_of(step, run, queue, size)
+        and not unasked_room(step, DEAD_LETTER, size)
     ):  # fmt: skip
         return False
     if len(new) != len(packets):
         every = list(packets)
         packets = Run.of([every[i] for i in new])
-    for first, count, refusal in verdicts(desk, run, queue, packets):
+    for first, count, refusal in verdicts(step, run, queue, packets):
         part = new[first : first + count]
-        _take_plain(desk, run, key, queue, packets.part(first, count), part, refusal)
+        _take_plain(step, run, key, queue, packets.part(first, count), part, refusal)
     return True
 
 
 def _take_plain(
-    desk: Desk, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
+    step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
     places: Sequence[int], refusal: int,
 ) -> None:  # fmt: skip
     """Store or refuse messages of a run, those at these places."""
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     numbers = array("I", (run.message_numbers[i] for i in places))
     build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
     flags = 0 if run.recoverable else PUT_EXPRESS

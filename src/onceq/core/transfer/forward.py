@@ -21,7 +21,7 @@ from onceq.core.ending.ending import ack_flags, tell_sender
 from onceq.core.ending.trace_reports import FORWARDED, trace_arrival
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.strangers import known
-from onceq.core.state.queues import Outgoing
+from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -31,7 +31,7 @@ from onceq.core.state.records import (
 )
 from onceq.core.state.state import DEAD_LETTER
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
@@ -49,25 +49,25 @@ _HOPS = "hops"
 """In the history of what was seen: the messages that had made too many hops here."""
 
 
-def forward(desk: Desk, run: ArrivedRun) -> bool:
+def forward(step: Step, run: ArrivedRun) -> bool:
     """Keep a run for its manager; False if this manager passes nothing on, or has no room."""
-    if not desk.settings.forward_messages or desk.space_low or run.destination.kind != 3:
+    if not step.settings.forward_messages or step.space_low or run.destination.kind != 3:
         return False
     packets = hopped(run.packets)
     if packets is None:
-        _refuse(desk, run)
+        _refuse(step, run)
         return True
     guid = guid_text(run.destination_manager)
     (name,) = parse_format_name(f"PRIVATE={guid}\\{run.destination.number:08x}")
     try:
-        outgoing = outgoing_for(desk, name, stranger=not known(desk, run.source))
+        outgoing = outgoing_for(step, name, stranger=not known(step, run.source))
     except InsufficientResources:
         return False
-    keep(desk, run, packets, outgoing)
+    keep(step, run, packets, outgoing)
     return True
 
 
-def keep(desk: Desk, run: ArrivedRun, packets: Run, outgoing: Outgoing) -> None:
+def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> None:
     """Put a run, whose packets have been given one more hop, into an outgoing queue."""
     flags = 0 if run.recoverable else PUT_EXPRESS
     if not run.transactional:
@@ -78,23 +78,23 @@ def keep(desk: Desk, run: ArrivedRun, packets: Run, outgoing: Outgoing) -> None:
     expires = NEVER_S if lifetime >= NEVER_S - 1 else min(run.sent_time + lifetime, NEVER_S - 1)
     if not run.time_to_reach_queue:
         flags |= PUT_WANTS | PUT_ONCE
-        expires = min(expires, desk.now.wall_s + math.ceil(desk.settings.resend_first_s))
-    build = ChangeBuilder(desk)
+        expires = min(expires, step.now.wall_s + math.ceil(step.settings.resend_first_s))
+    build = ChangeBuilder(step)
     build.put_copy(outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags)
     trace_arrival(build, run, range(len(run.packets)), event=FORWARDED)
     build.record(forced=run.recoverable)
 
 
-def _refuse(desk: Desk, run: ArrivedRun) -> None:
+def _refuse(step: Step, run: ArrivedRun) -> None:
     """Too many hops: most likely two managers send it to and fro. Told once, however often the
     sender comes again before it has heard of it."""
     refusal = MessageClass.NACK_HOP_COUNT_EXCEEDED
-    desk.notice("a message has made too many hops", guid_text(run.source),
+    step.notice("a message has made too many hops", guid_text(run.source),
                 source=guid_text(run.source), number=run.destination.number)  # fmt: skip
     if run.kind != USER:
         return
-    build = ChangeBuilder(desk)
-    seen, source = desk.state.seen, run.source
+    build = ChangeBuilder(step)
+    seen, source = step.state.seen, run.source
     numbers = run.message_numbers
     sent = run.sent_time
     new = [at for at, n in enumerate(numbers) if (source, _HOPS, n, sent) not in seen]

@@ -16,8 +16,8 @@ from __future__ import annotations
 from onceq.core.decision import Declined
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Outgoing
-from onceq.core.step.step import Desk
+from onceq.core.state.queues import OutgoingQueue
+from onceq.core.step.step import Step
 from onceq.core.transfer.forward import FORWARD_LANE, hopped, keep
 from onceq.errors import OnceqError
 from onceq.model.identity import NO_GUID
@@ -26,59 +26,59 @@ from onceq.model.names import parse_format_name
 from onceq.packet.arrived import ArrivedRun
 
 
-def pass_on(desk: Desk, session: int, run: ArrivedRun, *, room: bool) -> bool:
+def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
     """Keep a run for another host; False if it was declined, and is answered.
 
     Args:
         room: Whether this computer has room for more messages.
     """
     if not room:
-        desk.act(Declined(session, 500, "no room for more messages now"))
+        step.act(Declined(session, 500, "no room for more messages now"))
         return False
     packets = hopped(run.packets)
     if packets is None:
-        desk.notice("a message over HTTP was passed on too often", run.onward, to=run.onward)
+        step.notice("a message over HTTP was passed on too often", run.onward, to=run.onward)
         text = f"it was passed on {HOPS_MAX} times: managers send it to and fro"
-        desk.act(Declined(session, 400, text))
+        step.act(Declined(session, 400, text))
         return False
     try:
-        outgoing = outgoing_for(desk, parse_format_name(f"DIRECT={run.onward}")[0])
+        outgoing = outgoing_for(step, parse_format_name(f"DIRECT={run.onward}")[0])
     except OnceqError as error:
-        desk.act(Declined(session, 500, error.text))
+        step.act(Declined(session, 500, error.text))
         return False
     if run.receipts:
-        _learn(desk, run)
-    if not _waits(desk, run, outgoing):
+        _learn(step, run)
+    if not _waits(step, run, outgoing):
         counter = outgoing.lane(FORWARD_LANE).next
-        keep(desk, run, packets, outgoing)
-        _remember(desk, run, outgoing, counter)
+        keep(step, run, packets, outgoing)
+        _remember(step, run, outgoing, counter)
     return True
 
 
-def _learn(desk: Desk, run: ArrivedRun) -> None:
+def _learn(step: Step, run: ArrivedRun) -> None:
     """Where the receipts of a stream go: the last host must hear of it."""
-    receipts = desk.state.receipts
+    receipts = step.state.receipts
     if receipts.of_stream(run.source, run.stream) == run.receipts:
         return
-    desk.setup(
+    step.setup(
         "receipts", forced=False, source=run.source.hex(), stream=run.stream, name=run.receipts,
         left=receipts.stream_to(run.source, run.onward), queue=run.onward,
     )  # fmt: skip
 
 
-def _waits(desk: Desk, run: ArrivedRun, outgoing: Outgoing) -> bool:
+def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:
     """Whether this very message still waits here."""
-    known = desk.passed_on.get((run.source, run.first_message, run.sent_time))
+    known = step.passed_on.get((run.source, run.first_message, run.sent_time))
     if known is None:
         return False
     number, counter = known
     return number == outgoing.number and outgoing.lane(FORWARD_LANE).state(counter) == AVAILABLE
 
 
-def _remember(desk: Desk, run: ArrivedRun, outgoing: Outgoing, counter: int) -> None:
+def _remember(step: Step, run: ArrivedRun, outgoing: OutgoingQueue, counter: int) -> None:
     if run.source == NO_GUID:
         return
-    known = desk.passed_on
+    known = step.passed_on
     known[run.source, run.first_message, run.sent_time] = (outgoing.number, counter)
     while len(known) > PASSED_ON_MAX:
         del known[next(iter(known))]

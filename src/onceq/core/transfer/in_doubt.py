@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from onceq.core.ending.dead_letters import journal_takes
 from onceq.core.peers.duplicate_identity import told
-from onceq.core.peers.refusals import heard
+from onceq.core.peers.refusals import without_quiet_queues
 from onceq.core.peers.trust import FORGED, disbelieve, serves
 from onceq.core.state.in_doubt_table import Doubt
 from onceq.core.state.position_block import AVAILABLE, LOCKED
-from onceq.core.state.queues import Outgoing, Peer
-from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Move, Op
+from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Timer
+from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.inquiry_answers import answer
 from onceq.core.transfer.outgoing_queue import connect, held
 from onceq.core.transfer.stranded import address_of_queue, learn, post, turned
@@ -45,76 +45,76 @@ from onceq.packet.settle import (
 )
 
 
-def settling(desk: Desk, peer: Peer, run: ArrivedRun) -> None:
+def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
     """A packet about doubts has come."""
     if not peer.extended or run.source != peer.peer:
         return
     for packet in run.packets:
         said = parse_settling(packet)
         if isinstance(said, Inquiry):
-            answer(desk, peer, said)
+            answer(step, peer, said)
         elif isinstance(said, TurnedAway):
-            heard(desk, peer, said)
-            turned(desk, peer, said)
+            without_quiet_queues(step, peer, said)
+            turned(step, peer, said)
         elif isinstance(said, TwoLives):
-            told(desk, peer, said)
+            told(step, peer, said)
         elif isinstance(said, EndsAsked):
-            tell(desk, peer, said)
+            tell(step, peer, said)
         elif isinstance(said, EndsOpen):
-            hear(desk, peer, said)
+            hear(step, peer, said)
         else:
-            _settle(desk, peer, said)
-            learn(desk, peer, said)
+            _settle(step, peer, said)
+            learn(step, peer, said)
 
 
 # ---- the sender ----------------------------------------------------------------------------
 
 
-def inquire(desk: Desk, outgoing: Outgoing) -> None:
+def inquire(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask about what is in doubt, if anything is: now if there is a session, else later."""
-    streams = _askable(desk, outgoing)
+    streams = _askable(step, outgoing)
     if not streams:
         outgoing.inquiry_us = outgoing.inquiries = 0
         return
-    peer = desk.peers.get(outgoing.session)
+    peer = step.peers.get(outgoing.session)
     if peer is not None and not peer.extended:
         outgoing.inquiry_us = outgoing.inquiries = 0
-        _never_told(desk, outgoing)
+        _never_told(step, outgoing)
         return
     if peer is not None:
         entries = [(s, _live_from(outgoing, s, last)) for s, last in sorted(streams.items())]
         for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
             some = tuple(entries[at : at + INQUIRY_STREAMS_MAX])
-            post(desk, peer, Inquiry(address_of_queue(outgoing), some))
-    outgoing.inquiry_us = desk.later_us(desk.settings.resend_wait_s(outgoing.inquiries))
-    desk.timer(outgoing.inquiry_us, Timer.INQUIRE, outgoing.number)
+            post(step, peer, Inquiry(address_of_queue(outgoing), some))
+    outgoing.inquiry_us = step.later_us(step.settings.resend_wait_s(outgoing.inquiries))
+    step.timer(outgoing.inquiry_us, Timer.INQUIRE, outgoing.number)
 
 
-def _askable(desk: Desk, outgoing: Outgoing) -> dict[int, int]:
+def _askable(step: Step, outgoing: OutgoingQueue) -> dict[int, int]:
     """The streams in doubt that are not behind the one that is transmitted now: a receiver that is
     asked about a stream leaves those before it, and what waits in them would be stale."""
-    streams = desk.state.doubts.streams_of(outgoing.number)
+    streams = step.state.doubts.streams_of(outgoing.number)
     if outgoing.unacknowledged:
         head = outgoing.head.stream
         return {stream: last for stream, last in streams.items() if stream <= head}
     return streams
 
 
-def ring(desk: Desk, number: int) -> None:
+def on_timer(step: Step, number: int) -> None:
     """Nothing was answered in time: ask again, over a new session if need be."""
-    outgoing = desk.state.holders.get(number)
-    if not isinstance(outgoing, Outgoing):
+    outgoing = step.state.holders.get(number)
+    if not isinstance(outgoing, OutgoingQueue):
         return
-    if not outgoing.inquiry_us or outgoing.inquiry_us > desk.now.mono_us:
+    if not outgoing.inquiry_us or outgoing.inquiry_us > step.now.mono_us:
         return
     outgoing.inquiries += 1
     idle = not (outgoing.session or outgoing.connecting or outgoing.retry_us)
-    if idle and not held(desk, outgoing) and _askable(desk, outgoing):
-        connect(desk, outgoing)
-    inquire(desk, outgoing)
+    if idle and not held(step, outgoing) and _askable(step, outgoing):
+        connect(step, outgoing)
+    inquire(step, outgoing)
 
 
-def _live_from(outgoing: Outgoing, stream: int, last: int) -> int:
+def _live_from(outgoing: OutgoingQueue, stream: int, last: int) -> int:
     """The first number of a stream that may still be sent; no smaller one ever will be."""
     base = outgoing.base_of(stream)
     if base is None:
@@ -126,15 +126,15 @@ def _live_from(outgoing: Outgoing, stream: int, last: int) -> int:
     return max(end - base, last + 1)
 
 
-def _settle(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
-    doubts = desk.state.doubts
-    build = ChangeBuilder(desk)
+def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
+    doubts = step.state.doubts
+    build = ChangeBuilder(step)
     concerned: set[int] = set()
     for memory in memories:
         for number, doubt in doubts.of_stream(memory.stream):
-            holder = desk.state.holders.get(doubt.outgoing)
-            if isinstance(holder, Outgoing) and not serves(desk, peer, holder, peer.peer):
-                disbelieve(desk, peer, FORGED, queue=str(holder.name))
+            holder = step.state.holders.get(doubt.outgoing)
+            if isinstance(holder, OutgoingQueue) and not serves(step, peer, holder, peer.peer):
+                disbelieve(step, peer, FORGED, queue=str(holder.name))
                 continue
             concerned.add(doubt.outgoing)
             arrived = memory.arrived(number)
@@ -142,21 +142,21 @@ def _settle(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
                 _certain(build, doubt, arrived=arrived)
     build.record()
     for number in concerned:
-        outgoing = desk.state.holders.get(number)
-        if isinstance(outgoing, Outgoing) and not doubts.streams_of(number):
+        outgoing = step.state.holders.get(number)
+        if isinstance(outgoing, OutgoingQueue) and not doubts.streams_of(number):
             outgoing.inquiry_us = outgoing.inquiries = 0
 
 
-def _move(doubt: Doubt, op: Op, reason: int) -> Move:
-    return Move(op, doubt.holder, doubt.lane, doubt.counter, 1, reason)
+def _move(doubt: Doubt, op: Op, reason: int) -> RangeChange:
+    return RangeChange(op, doubt.holder, doubt.lane, doubt.counter, 1, reason)
 
 
-def settled_by(desk: Desk, ack: FinalAck) -> bool:
+def settled_by(step: Step, ack: FinalAck) -> bool:
     """Whether a final acknowledgment, come late, is about a message in doubt: it settles it."""
-    doubt = desk.state.doubts.find(ack.stream, ack.number)
-    if doubt is None or ack.source != desk.identity.guid:
+    doubt = step.state.doubts.find(ack.stream, ack.number)
+    if doubt is None or ack.source != step.identity.guid:
         return False
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     if ack.message_class & 0x8000:
         kept = doubt.holder == DOUBTS_KEPT
         build.move(_move(doubt, Op.END if kept else Op.SETTLE, ack.message_class))
@@ -168,12 +168,12 @@ def settled_by(desk: Desk, ack: FinalAck) -> bool:
 
 def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
     """The receiver has said whether it accepted a message; only its end may be open then."""
-    lane, kept = build.desk.state.holders[doubt.holder].lanes[doubt.lane], doubt.holder
+    lane, kept = build.step.state.holders[doubt.holder].lanes[doubt.lane], doubt.holder
     if not arrived:
         # It ends for what ended the wait for it, and whoever asked can be told so now.
         reason = lane.notes.get(doubt.counter) or MessageClass.NACK_REACH_QUEUE_TIMEOUT
         move = _move(doubt, Op.END if kept == DOUBTS_KEPT else Op.SETTLE, reason)
-        move.heirs = ((ACKS_OWED, 0, int(reason)),)
+        move.copies_to = ((ACKS_OWED, 0, int(reason)),)
         build.move(move)
     elif kept == DOUBTS_KEPT and not doubt.flags & PUT_JOURNAL:
         # How it ends there is told by the receiver, to whoever asked.
@@ -187,35 +187,35 @@ def _received(build: ChangeBuilder, doubt: Doubt) -> None:
     computer shall have (Q-12)."""
     move = _move(doubt, Op.REMOVE, 0)
     copied = bool(doubt.flags & PUT_JOURNAL) and journal_takes(build, move)
-    state = build.desk.state.holders[doubt.holder].lane(doubt.lane).state(doubt.counter)
+    state = build.step.state.holders[doubt.holder].lane(doubt.lane).state(doubt.counter)
     if state == AVAILABLE:
         move.to = JOURNAL if copied else 0
         build.move(move)
         return
     # A transaction holds the dead letter: it goes when that ends, whatever it decides.
     settled = _move(doubt, Op.SETTLE, MessageClass.ACK_RECEIVE)
-    settled.heirs = ((JOURNAL, 0, 0),) if copied else ()
+    settled.copies_to = ((JOURNAL, 0, 0),) if copied else ()
     build.move(settled)
     if state == LOCKED:
         build.move(_move(doubt, Op.PURGE, 0))
 
 
-def give_up(desk: Desk) -> None:
+def give_up(step: Step) -> None:
     """Messages have been in doubt for so long that nothing more will be heard of them: whoever
     asked for bad news is told that."""
-    build = ChangeBuilder(desk)
-    for index, lane in desk.state.holders[DOUBTS_KEPT].lanes.items():
-        for first, count in lane.expired(desk.now.wall_s, (AVAILABLE,)):
+    build = ChangeBuilder(step)
+    for index, lane in step.state.holders[DOUBTS_KEPT].lanes.items():
+        for first, count in lane.expired(step.now.wall_s, (AVAILABLE,)):
             for counter in range(first, first + count):
-                _stays(build, desk.state.doubts.at((DOUBTS_KEPT, index, counter)), index, counter)
+                _stays(build, step.state.doubts.at((DOUBTS_KEPT, index, counter)), index, counter)
     build.record()
 
 
-def _never_told(desk: Desk, outgoing: Outgoing) -> None:
+def _never_told(step: Step, outgoing: OutgoingQueue) -> None:
     """The manager of a queue cannot be asked, and has not promised to tell how these messages end:
     whoever asked for bad news is told now that they are in doubt."""
-    build = ChangeBuilder(desk)
-    for doubt in desk.state.doubts.of_outgoing(outgoing.number):
+    build = ChangeBuilder(step)
+    for doubt in step.state.doubts.of_outgoing(outgoing.number):
         if doubt.holder == DOUBTS_KEPT and not doubt.flags & PUT_FINAL:
             _stays(build, doubt, doubt.lane, doubt.counter)
     build.record()
@@ -223,7 +223,7 @@ def _never_told(desk: Desk, outgoing: Outgoing) -> None:
 
 def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) -> None:
     """A doubt is given up. One that is not in the table was one too many for it."""
-    move = Move(Op.END, DOUBTS_KEPT, index, counter, 1, IN_DOUBT)
+    move = RangeChange(Op.END, DOUBTS_KEPT, index, counter, 1, IN_DOUBT)
     if doubt is None or (doubt.flags & PUT_NACK_ARRIVAL and not doubt.arrived):
-        move.heirs = ((ACKS_OWED, 0, int(IN_DOUBT)),)
+        move.copies_to = ((ACKS_OWED, 0, int(IN_DOUBT)),)
     build.move(move)

@@ -19,7 +19,7 @@ from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import refused_as_future
 from onceq.core.state.queues import Peer
 from onceq.core.state.records import Advance, Change
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.model.limits import INQUIRY_STREAMS_MAX, STRANGERS_SHARE, STREAMS_MAX
 from onceq.packet.settle import Inquiry, Memory, settlement
 
@@ -27,56 +27,56 @@ NOBODY_KNOWS: Final = 0xFFFF_FFFF
 """As the number from which on something is remembered."""
 
 
-def answer(desk: Desk, peer: Peer, asked: Inquiry) -> None:
+def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
     """Take note of what will never come, then say what did."""
-    key, _ = arrival_key(desk, asked.destination)
+    key, _ = arrival_key(step, asked.destination)
     for stream, live_from in sorted(asked.streams):
         if live_from:
-            _note_gone(desk, peer, key, stream, live_from)
-    fence = _fence(desk, peer, key, asked)
+            _note_gone(step, peer, key, stream, live_from)
+    fence = _fence(step, peer, key, asked)
     told: list[Memory] = []
     for stream, live_from in sorted(asked.streams):
-        memory = _memory(desk, peer, key, stream, asked=not live_from)
+        memory = _memory(step, peer, key, stream, asked=not live_from)
         if memory is not None:
-            told.append(_claimed(desk, peer, key, memory, 0 if live_from else fence))
-    progress = desk.state.progress.get((peer.peer, key))
+            told.append(_claimed(step, peer, key, memory, 0 if live_from else fence))
+    progress = step.state.progress.get((peer.peer, key))
     room = len(told) < INQUIRY_STREAMS_MAX
     if progress is not None and room and all(m.stream != progress.stream for m in told):
-        told.append(desk.state.memories.current(progress))
+        told.append(step.state.memories.current(progress))
     if told:
-        note(desk, peer, settlement(
-            told, own=desk.identity.guid, own_message=desk.passing_number(),
-            sent_time=desk.now.wall_s, destination_manager=peer.peer,
+        note(step, peer, settlement(
+            told, own=step.identity.guid, own_message=step.passing_number(),
+            sent_time=step.now.wall_s, destination_manager=peer.peer,
         ))  # fmt: skip
 
 
-def _note_gone(desk: Desk, peer: Peer, key: str, stream: int, live_from: int) -> None:
+def _note_gone(step: Step, peer: Peer, key: str, stream: int, live_from: int) -> None:
     """Nothing before a number will be sent any more, nor anything of an older stream."""
-    state = desk.state
+    state = step.state
     progress = state.progress.get((peer.peer, key))
-    room = STREAMS_MAX if known(desk, peer.peer) else STREAMS_MAX // STRANGERS_SHARE
+    room = STREAMS_MAX if known(step, peer.peer) else STREAMS_MAX // STRANGERS_SHARE
     if progress is None and len(state.progress) >= room:
         return
     here, last = (progress.stream, progress.last) if progress is not None else (0, 0)
-    if stream > here and refused_as_future(desk, peer, peer.peer, stream):
+    if stream > here and refused_as_future(step, peer, peer.peer, stream):
         return
     if stream > here or (stream == here and live_from - 1 > last):
-        change = Change(desk.now.wall_s)
+        change = Change(step.now.wall_s)
         change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
-        desk.record(change)
+        step.record(change)
 
 
-def _fence(desk: Desk, peer: Peer, key: str, asked: Inquiry) -> int:
+def _fence(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
     """The stream that claims what was not accepted of the others that are asked about; 0: none."""
-    progress = desk.state.progress.get((peer.peer, key))
+    progress = step.state.progress.get((peer.peer, key))
     if progress is None or all(live_from for _, live_from in asked.streams):
         return 0
     return progress.stream if (progress.stream, 1) in asked.streams else 0
 
 
-def _memory(desk: Desk, peer: Peer, key: str, stream: int, *, asked: bool) -> Memory | None:
+def _memory(step: Step, peer: Peer, key: str, stream: int, *, asked: bool) -> Memory | None:
     """What is known of a stream; who asks about it by name is always answered."""
-    state = desk.state
+    state = step.state
     found = state.memory_of(peer.peer, key, stream)
     progress = state.progress.get((peer.peer, key))
     if found is not None or not asked or progress is None or stream > progress.stream:
@@ -86,13 +86,13 @@ def _memory(desk: Desk, peer: Peer, key: str, stream: int, *, asked: bool) -> Me
     return Memory(stream, NOBODY_KNOWS, 0, closed=True)
 
 
-def _claimed(desk: Desk, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+def _claimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
     """What may be said of a stream: of what was not accepted only if it goes on where this is
     said; the first that asks for it has it."""
     if not memory.closed:
         return memory
-    by = desk.state.memories.claimed(peer.peer, key, memory.stream)
+    by = step.state.memories.claimed(peer.peer, key, memory.stream)
     if not by and fence and memory.since != NOBODY_KNOWS:
         by = fence
-        desk.setup("claim", source=peer.peer.hex(), key=key, stream=memory.stream, by=fence)
+        step.setup("claim", source=peer.peer.hex(), key=key, stream=memory.stream, by=fence)
     return replace(memory, closed=False) if by and by != fence else memory

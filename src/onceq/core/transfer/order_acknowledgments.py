@@ -11,13 +11,13 @@ from __future__ import annotations
 from onceq.core.decision import Ready
 from onceq.core.peers.http_receipts import post_receipt
 from onceq.core.state.queues import Progress
-from onceq.core.step.step import Desk, Timer
+from onceq.core.step.step import Step, Timer
 
 
-def schedule_ack(desk: Desk, progress: Progress) -> None:
+def schedule_ack(step: Step, progress: Progress) -> None:
     """An order acknowledgment is due when the stream is quiet, or has not been told for long
     (EOD-33); also for repetitions, whose sender has missed one (EOD-32)."""
-    now, settings = desk.now.mono_us, desk.settings
+    now, settings = step.now.mono_us, step.settings
     running = progress.due_us
     if not running:
         progress.acked_us = max(progress.acked_us, now)
@@ -25,42 +25,42 @@ def schedule_ack(desk: Desk, progress: Progress) -> None:
         due = now
     else:
         due = min(
-            desk.later_us(settings.order_ack_delay_s),
+            step.later_us(settings.order_ack_delay_s),
             progress.acked_us + int(settings.order_ack_delay_s_max * 1_000_000),
         )
     progress.due_us = due
     if due <= now:
-        emit_ack(desk, progress)
+        emit_ack(step, progress)
     elif not running or due < running:
-        desk.timer(due, Timer.ORDER_ACK, (progress.source, progress.key))
+        step.timer(due, Timer.ORDER_ACK, (progress.source, progress.key))
 
 
-def ack_due(desk: Desk, key: tuple[bytes, str]) -> None:
+def ack_due(step: Step, key: tuple[bytes, str]) -> None:
     """The timer of an order acknowledgment rings."""
-    progress = desk.state.progress.get(key)
+    progress = step.state.progress.get(key)
     if progress is None or not progress.due_us:
         return
-    if progress.due_us > desk.now.mono_us:
-        desk.timer(progress.due_us, Timer.ORDER_ACK, key)
+    if progress.due_us > step.now.mono_us:
+        step.timer(progress.due_us, Timer.ORDER_ACK, key)
         return
-    emit_ack(desk, progress)
+    emit_ack(step, progress)
 
 
-def emit_ack(desk: Desk, progress: Progress) -> None:
+def emit_ack(step: Step, progress: Progress) -> None:
     """Hand the acknowledgment to a session with the sender; without one it can wait for the next
     repetition (EOD-36)."""
     progress.due_us = 0
     progress.since_ack = 0
-    progress.acked_us = desk.now.mono_us
-    address = desk.state.receipts.of_stream(progress.source, progress.stream)
+    progress.acked_us = step.now.mono_us
+    address = step.state.receipts.of_stream(progress.source, progress.stream)
     if address is not None:
-        post_receipt(desk, progress, address)
+        post_receipt(step, progress, address)
         return
     session = progress.session
-    if session not in desk.peers:
-        others = desk.sessions_of.get(progress.source)
+    if session not in step.peers:
+        others = step.sessions_of.get(progress.source)
         if not others:
             return
         session = min(others)
-    desk.peers[session].acks[progress.source, progress.key] = None
-    desk.act(Ready(session))
+    step.peers[session].acks[progress.source, progress.key] = None
+    step.act(Ready(session))

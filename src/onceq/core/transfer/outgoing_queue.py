@@ -10,18 +10,18 @@ Upholds: I10 (release only on truth), I26 (liveness).
 from __future__ import annotations
 
 from onceq.core.decision import Connect, Ready
-from onceq.core.ending.dead_letters import journal_takes, taker
+from onceq.core.ending.dead_letters import dead_letter_target, journal_takes
 from onceq.core.ending.ending import gave_up
 from onceq.core.names.resolve import computer_of
 from onceq.core.peers import undone_restores
 from onceq.core.peers.strangers import may_connect, retry_s
 from onceq.core.peers.trust import bind
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Peer
-from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Move, Op
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Op, RangeChange
 from onceq.core.state.state import JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk, Timer
+from onceq.core.step.step import Step, Timer
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
@@ -34,94 +34,94 @@ PROBE_MESSAGES = 64
 """Sent at a time after a time-out, until anything is acknowledged (a window of MSMQ's)."""
 
 
-def held(desk: Desk, outgoing: Outgoing) -> bool:
+def held(step: Step, outgoing: OutgoingQueue) -> bool:
     """Whether nothing may leave: paused, disconnected by an operator, or locked (section 1.3)."""
-    return bool(outgoing.paused_s or desk.state.offline_s) or locked(desk, outgoing)
+    return bool(outgoing.paused_s or step.state.offline_s) or locked(step, outgoing)
 
 
-def locked(desk: Desk, outgoing: Outgoing) -> bool:
+def locked(step: Step, outgoing: OutgoingQueue) -> bool:
     """Whether this manager is hardened and the destination not reached over HTTP (Q-7)."""
-    return desk.settings.hardened and outgoing.name.protocol not in ("HTTP", "HTTPS")
+    return step.settings.hardened and outgoing.name.protocol not in ("HTTP", "HTTPS")
 
 
-def stir(desk: Desk, outgoing: Outgoing) -> None:
+def start_if_possible(step: Step, outgoing: OutgoingQueue) -> None:
     """Let an outgoing queue move if it can: transmit, or connect."""
-    if held(desk, outgoing) or not outgoing.pending():
+    if held(step, outgoing) or not outgoing.pending():
         return
     if outgoing.session:
-        desk.act(Ready(outgoing.session))
+        step.act(Ready(outgoing.session))
     elif not outgoing.connecting and not outgoing.retry_us:
-        connect(desk, outgoing)
+        connect(step, outgoing)
 
 
-def connect(desk: Desk, outgoing: Outgoing) -> None:
+def connect(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask for a session, or use one that is there."""
-    if not may_connect(desk, outgoing):
-        outgoing.retry_us = desk.later_us(retry_s(desk, outgoing))
-        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+    if not may_connect(step, outgoing):
+        outgoing.retry_us = step.later_us(retry_s(step, outgoing))
+        step.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
         return
     name = outgoing.name
     where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
-    outgoing.tried(ConnectionStatus.IN_PROGRESS, desk.now.wall_s, where)
-    route = desk.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    outgoing.tried(ConnectionStatus.IN_PROGRESS, step.now.wall_s, where)
+    route = step.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
     if route is not None:
         outgoing.connecting = True
-        desk.act(Connect(outgoing.number, "OS", route, bytes(16)))
+        step.act(Connect(outgoing.number, "OS", route, bytes(16)))
         return
     if name.kind is Kind.PRIVATE:
-        for session in sorted(desk.sessions_of.get(name.guid, ())):
-            attach(desk, outgoing, desk.peers[session])
+        for session in sorted(step.sessions_of.get(name.guid, ())):
+            attach(step, outgoing, step.peers[session])
             return
         outgoing.connecting = True
-        desk.act(Connect(outgoing.number, "", "", name.guid))
+        step.act(Connect(outgoing.number, "", "", name.guid))
         return
     if name.kind is Kind.PUBLIC:
-        _connect_public(desk, outgoing)
+        _connect_public(step, outgoing)
         return
     outgoing.connecting = True
     url = url_of(name) if outgoing.over_http else ""
-    desk.act(Connect(outgoing.number, name.protocol, name.host, bytes(16), url))
+    step.act(Connect(outgoing.number, name.protocol, name.host, bytes(16), url))
 
 
-def _connect_public(desk: Desk, outgoing: Outgoing) -> None:
+def _connect_public(step: Step, outgoing: OutgoingQueue) -> None:
     """To where the directory says that the queue is; nowhere before it says so (section 1.3)."""
-    computer = computer_of(desk, outgoing.name)
+    computer = computer_of(step, outgoing.name)
     if computer is None:
         return
-    for session in sorted(desk.sessions_of.get(computer.guid, ())):
-        bind(desk, outgoing, desk.peers[session])
-        attach(desk, outgoing, desk.peers[session])
+    for session in sorted(step.sessions_of.get(computer.guid, ())):
+        bind(step, outgoing, step.peers[session])
+        attach(step, outgoing, step.peers[session])
         return
     outgoing.connecting = True
-    desk.act(Connect(outgoing.number, "OS", computer.name, bytes(16)))
+    step.act(Connect(outgoing.number, "OS", computer.name, bytes(16)))
 
 
-def attach(desk: Desk, outgoing: Outgoing, peer: Peer) -> None:
+def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     """A session serves an outgoing queue from now on; what is unacknowledged goes out again.
 
     Another session may have served it until now (both sides may connect at once): it does not any
     more, so that one stream never goes over two sessions.
     """
-    before = desk.peers.get(outgoing.session)
+    before = step.peers.get(outgoing.session)
     if before is not None:
         before.outgoing.discard(outgoing.number)
     outgoing.session = peer.session
-    outgoing.tried(ConnectionStatus.ESTABLISHED, desk.now.wall_s, peer.address)
+    outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
     if outgoing.name.protocol == "OS":
-        desk.names[peer.peer] = outgoing.name.host
+        step.names[peer.peer] = outgoing.name.host
     outgoing.connecting = outgoing.closing = False
     outgoing.retry_us = 0
-    outgoing.connected_s = desk.now.wall_s
+    outgoing.connected_s = step.now.wall_s
     outgoing.trouble.reason = ""
     outgoing.trouble.attempts = 0
     outgoing.rewind()
     peer.outgoing.add(outgoing.number)
-    desk.act(Ready(peer.session))
+    step.act(Ready(peer.session))
 
 
 def lost(
-    desk: Desk,
-    outgoing: Outgoing,
+    step: Step,
+    outgoing: OutgoingQueue,
     reason: str,
     *,
     idle: bool = False,
@@ -133,62 +133,62 @@ def lost(
     goes on waiting until its time, and only then a new session is made (section 4.3).
     """
     outgoing.closing = False
-    nothing_leaves(desk, outgoing)
-    if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(desk, outgoing):
+    nothing_leaves(step, outgoing)
+    if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(step, outgoing):
         outgoing.session = 0
         outgoing.connected_s = 0
         outgoing.retry_us = outgoing.pace.due_us
         # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
-        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        step.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
         outgoing.rewind()
         return
     trouble = outgoing.trouble
     if not trouble.reason:
-        trouble.since_s = desk.now.wall_s
-    trouble.reason, trouble.last_s = reason, desk.now.wall_s
+        trouble.since_s = step.now.wall_s
+    trouble.reason, trouble.last_s = reason, step.now.wall_s
     trouble.attempts += 1
-    outgoing.tried(status, desk.now.wall_s, "", reason)
+    outgoing.tried(status, step.now.wall_s, "", reason)
     outgoing.session = 0
     outgoing.connecting = False
     outgoing.connected_s = 0
     outgoing.pace.due_us = 0
     outgoing.rewind()
     if outgoing.wanting:
-        _attempt_over(desk, outgoing)
-    if outgoing.pending() and not held(desk, outgoing):
-        outgoing.retry_us = desk.later_us(retry_s(desk, outgoing))
-        desk.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        _attempt_over(step, outgoing)
+    if outgoing.pending() and not held(step, outgoing):
+        outgoing.retry_us = step.later_us(retry_s(step, outgoing))
+        step.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
 
 
-def retry(desk: Desk, number: int) -> None:
+def retry(step: Step, number: int) -> None:
     """The connect timer of an outgoing queue rings."""
-    outgoing = desk.state.holders.get(number)
-    if not isinstance(outgoing, Outgoing) or not 0 < outgoing.retry_us <= desk.now.mono_us:
+    outgoing = step.state.holders.get(number)
+    if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.retry_us <= step.now.mono_us:
         return
     outgoing.retry_us = 0
     if outgoing.pace.due_us:
         outgoing.pace.due_us = 0
         outgoing.pace.timeouts += 1
-    stir(desk, outgoing)
+    start_if_possible(step, outgoing)
 
 
-def resend(desk: Desk, number: int) -> None:
+def resend(step: Step, number: int) -> None:
     """The resend timer of a stream rings: everything unacknowledged is to go out again (EOD-16).
 
     How much of it the receiver has is not known; maybe all, and only acknowledgments were lost. So
     the first few go alone, and what they are answered with says where to go on.
     """
-    outgoing = desk.state.holders.get(number)
-    if not isinstance(outgoing, Outgoing):
+    outgoing = step.state.holders.get(number)
+    if not isinstance(outgoing, OutgoingQueue):
         return
     pace = outgoing.pace
     if not pace.due_us:
         return
     if not outgoing.session:
-        retry(desk, number)
+        retry(step, number)
         return
-    if pace.due_us > desk.now.mono_us:
-        desk.timer(pace.due_us, Timer.RESEND, number)
+    if pace.due_us > step.now.mono_us:
+        step.timer(pace.due_us, Timer.RESEND, number)
         return
     pace.due_us = 0
     if outgoing.unacknowledged == 0:
@@ -196,36 +196,36 @@ def resend(desk: Desk, number: int) -> None:
         return
     pace.timeouts += 1
     outgoing.sent = 0
-    start_clock(desk, outgoing)
-    stir(desk, outgoing)
+    start_clock(step, outgoing)
+    start_if_possible(step, outgoing)
 
 
-def start_clock(desk: Desk, outgoing: Outgoing) -> None:
+def start_clock(step: Step, outgoing: OutgoingQueue) -> None:
     """An order acknowledgment is due within the interval of the table (section 4.3)."""
     pace = outgoing.pace
     running = pace.due_us
-    pace.started_us = desk.now.mono_us
-    pace.due_us = desk.later_us(desk.settings.resend_wait_s(pace.timeouts))
+    pace.started_us = step.now.mono_us
+    pace.due_us = step.later_us(step.settings.resend_wait_s(pace.timeouts))
     if not running or pace.due_us < running:
-        desk.timer(pace.due_us, Timer.RESEND, outgoing.number)
+        step.timer(pace.due_us, Timer.RESEND, outgoing.number)
 
 
-def await_ends(desk: Desk, outgoing: Outgoing, after_s: int = ENDS_ASKED_S) -> None:
+def await_ends(step: Step, outgoing: OutgoingQueue, after_s: int = ENDS_ASKED_S) -> None:
     """Ask in so many seconds of which acknowledged messages the end will be told, if not sooner."""
-    due, running = desk.later_us(after_s), outgoing.ends.due_us
+    due, running = step.later_us(after_s), outgoing.ends.due_us
     if outgoing.ordered_lane.awaiting and not 0 < running <= due:
         outgoing.ends.due_us = due
-        desk.timer(due, Timer.ENDS, outgoing.number)
+        step.timer(due, Timer.ENDS, outgoing.number)
 
 
-def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
+def last_allowed(step: Step, outgoing: OutgoingQueue) -> int:
     """Up to where a stream may be transmitted before an order acknowledgment comes.
 
     A receiver takes nothing behind a message that was lost, so whatever is sent meanwhile is sent
     in vain; ``unacknowledged_messages_max`` says how much that may be.
     """
     lane = outgoing.ordered_lane
-    window = desk.settings.unacknowledged_messages_max
+    window = step.settings.unacknowledged_messages_max
     if outgoing.pace.timeouts:
         window = min(window, PROBE_MESSAGES)
     first = lane.first_available()
@@ -233,7 +233,7 @@ def last_allowed(desk: Desk, outgoing: Outgoing) -> int:
     return min(first + window - 1, lane.next - 1, outgoing.stretch(first).end)
 
 
-def about_to_leave(desk: Desk, outgoing: Outgoing, lane: int, last: int) -> None:
+def about_to_leave(step: Step, outgoing: OutgoingQueue, lane: int, last: int) -> None:
     """Messages up to a counter are about to be transmitted: see to it that this is known for ever.
 
     The mark is durable before they leave. It runs ahead, so that few of them are needed, and what
@@ -245,10 +245,10 @@ def about_to_leave(desk: Desk, outgoing: Outgoing, lane: int, last: int) -> None
         ahead = last + LEFT_AHEAD
         if lane == TRANSACTIONAL_LANE:
             ahead = min(ahead, outgoing.stretch(last).end)
-        desk.setup("left", number=outgoing.number, lanes=[[lane, ahead]])
+        step.setup("left", number=outgoing.number, lanes=[[lane, ahead]])
 
 
-def nothing_leaves(desk: Desk, outgoing: Outgoing) -> None:
+def nothing_leaves(step: Step, outgoing: OutgoingQueue) -> None:
     """Nothing is transmitted before ``about_to_leave`` says so: take back what was allowed in
     vain. It is not waited for; lost, it makes doubts of some messages that never left."""
     vain = [
@@ -257,10 +257,10 @@ def nothing_leaves(desk: Desk, outgoing: Outgoing) -> None:
         if counter > outgoing.transmitted.get(lane, 0)
     ]
     if vain:
-        desk.setup("left", forced=False, number=outgoing.number, lanes=vain)
+        step.setup("left", forced=False, number=outgoing.number, lanes=vain)
 
 
-def recall(desk: Desk, outgoing: Outgoing) -> None:
+def recall(step: Step, outgoing: OutgoingQueue) -> None:
     """After a restart: what earlier lives may have transmitted.
 
     An outgoing queue of an earlier version has left no mark: all that it holds may have left.
@@ -270,24 +270,26 @@ def recall(desk: Desk, outgoing: Outgoing) -> None:
         outgoing.transmitted[index] = min(left, lane.next - 1)
     if not outgoing.left_known:
         lanes = [[index, lane.next - 1] for index, lane in outgoing.lanes.items()]
-        desk.setup("left", forced=False, number=outgoing.number, lanes=lanes)
-    nothing_leaves(desk, outgoing)
+        step.setup("left", forced=False, number=outgoing.number, lanes=lanes)
+    nothing_leaves(step, outgoing)
 
 
 # ---- acknowledgments ---------------------------------------------------------------------
 
 
-def delivered(build: ChangeBuilder, outgoing: Outgoing, lane: int, first: int, count: int) -> None:
+def delivered(
+    build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int
+) -> None:
     """A range that is not transactional has arrived: forget it, but for the copies that the
     computer journal shall have (Q-12)."""
     for w, start, size in outgoing.wants(lane).parts(first, count):
-        move = Move(Op.RELEASE, outgoing.number, lane, start, size)
+        move = RangeChange(Op.RELEASE, outgoing.number, lane, start, size)
         if w is not None and w.flags & PUT_JOURNAL and journal_takes(build, move):
             move.to = JOURNAL
         build.move(move)
 
 
-def order_acked(desk: Desk, ack: OrderAck) -> None:
+def order_acked(step: Step, ack: OrderAck) -> None:
     """The receiver says: everything of this stream up to this number is durable (EOD-10).
 
     Stream and number must both match; an acknowledgment for a stream that was left, or for
@@ -295,52 +297,52 @@ def order_acked(desk: Desk, ack: OrderAck) -> None:
     sent more, of what waits here too or in a stream of an earlier life: then it counts as far as
     this one has transmitted.
     """
-    outgoing = desk.state.streams.get(ack.stream)
+    outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or ack.number <= 0:
         return
     if outgoing.head.stream != ack.stream:
         return
-    lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, desk.state.stamp) + 1
+    lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, step.state.stamp) + 1
     if end - 1 > outgoing.ever_sent:
-        if end > lane.next and not outgoing.of_earlier_life(desk.state.stamp):
+        if end > lane.next and not outgoing.of_earlier_life(step.state.stamp):
             return
         end = outgoing.ever_sent + 1
     head = outgoing.head
     if head.base + ack.number > min(head.end, lane.next - 1):
-        undone_restores.note(desk, ack.acker, undone_restores.SENT)
+        undone_restores.note(step, ack.acker, undone_restores.SENT)
     if outgoing.last_ack == (ack.stream, ack.number):
         outgoing.last_ack_count += 1
-        outgoing.last_ack_s = desk.now.wall_s
+        outgoing.last_ack_s = step.now.wall_s
     elif outgoing.last_ack < (ack.stream, ack.number):
         outgoing.last_ack = (ack.stream, ack.number)
         outgoing.last_ack_count = 1
-        outgoing.last_ack_s = desk.now.wall_s
-    build = ChangeBuilder(desk)
+        outgoing.last_ack_s = step.now.wall_s
+    build = ChangeBuilder(step)
     for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
         release(build, outgoing, first, count)
     if not build.change.moves:
         return
     build.record(forced=False)
-    await_ends(desk, outgoing)
+    await_ends(step, outgoing)
     outgoing.turned_away = None
     pace = outgoing.pace
     pace.timeouts = 0
     outgoing.sent = max(outgoing.sent, end - 1)
     if lane.available and outgoing.session:
-        start_clock(desk, outgoing)
+        start_clock(step, outgoing)
         if outgoing.sent < lane.next - 1:
-            stir(desk, outgoing)
+            start_if_possible(step, outgoing)
     else:
         pace.due_us = 0
 
 
-def release(build: ChangeBuilder, outgoing: Outgoing, first: int, count: int) -> None:
+def release(build: ChangeBuilder, outgoing: OutgoingQueue, first: int, count: int) -> None:
     """Forget a range, but for the messages whose end is wanted (EOD-11), and the copies that the
     computer journal shall have where no end will be told (HTTP-13)."""
     lane = TRANSACTIONAL_LANE
     for w, start, size in outgoing.wants(lane).parts(first, count):
         flags = w.flags if w is not None else 0
-        move = Move(
+        move = RangeChange(
             Op.AWAIT if flags & PUT_FINAL else Op.RELEASE, outgoing.number, lane, start, size
         )
         if move.op == Op.RELEASE and flags & PUT_JOURNAL and journal_takes(build, move):
@@ -348,10 +350,10 @@ def release(build: ChangeBuilder, outgoing: Outgoing, first: int, count: int) ->
         build.move(move)
 
 
-def final_acked(desk: Desk, ack: FinalAck) -> None:
+def final_acked(step: Step, ack: FinalAck) -> None:
     """The receiver tells how one message ended (EOD-40)."""
-    outgoing = desk.state.streams.get(ack.stream)
-    if outgoing is None or ack.source != desk.identity.guid:
+    outgoing = step.state.streams.get(ack.stream)
+    if outgoing is None or ack.source != step.identity.guid:
         return
     base = outgoing.base_of(ack.stream)
     if base is None:
@@ -361,11 +363,11 @@ def final_acked(desk: Desk, ack: FinalAck) -> None:
         return
     if outgoing.place_of(counter) != (ack.stream, ack.number):
         return  # a number that another life has given in this stream
-    build = ChangeBuilder(desk)
-    move = Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class)
+    build = ChangeBuilder(step)
+    move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class)
     w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
     if w is not None:
-        move.to = taker(build, w, move, ack.message_class, transactional=True)
+        move.to = dead_letter_target(build, w, move, ack.message_class, transactional=True)
     build.move(move)
     build.record()
 
@@ -373,28 +375,28 @@ def final_acked(desk: Desk, ack: FinalAck) -> None:
 # ---- expiry ------------------------------------------------------------------------------
 
 
-def expire(desk: Desk, outgoing: Outgoing) -> None:
+def expire(step: Step, outgoing: OutgoingQueue) -> None:
     """Take out what has not reached its queue, or was not confirmed, in time (EOD-8, CNF-11)."""
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     for index, lane in outgoing.lanes.items():
-        for first, count in lane.expired(desk.now.wall_s, (AVAILABLE, AWAITING)):
+        for first, count in lane.expired(step.now.wall_s, (AVAILABLE, AWAITING)):
             gave_up(build, outgoing, index, first, count, TOO_LATE)
     build.record()
     if build.change.moves:
-        settled_down(desk, outgoing)
+        settled_down(step, outgoing)
 
 
-def settled_down(desk: Desk, outgoing: Outgoing) -> None:
+def settled_down(step: Step, outgoing: OutgoingQueue) -> None:
     """Some of its messages have ended here: see what there is left to wait for."""
     if outgoing.unacknowledged == 0:
         outgoing.pace.due_us = outgoing.pace.timeouts = 0
     elif outgoing.session:
-        stir(desk, outgoing)
+        start_if_possible(step, outgoing)
 
 
-def _attempt_over(desk: Desk, outgoing: Outgoing) -> None:
+def _attempt_over(step: Step, outgoing: OutgoingQueue) -> None:
     """The link is lost, or was not made: what was to be tried once has been tried (CNF-4)."""
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     for index, wants in outgoing.wanting.items():
         lane = outgoing.lanes[index]
         for w in wants:

@@ -13,23 +13,23 @@ from onceq.core.ending.ending import gave_up
 from onceq.core.inputs.inputs import Remove
 from onceq.core.receive.lookup import ordered
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import Outgoing, lookup_id
+from onceq.core.state.queues import OutgoingQueue, lookup_id
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import settled_down
 from onceq.errors import TransactionUsage
 from onceq.model.classes import MessageClass
 
 
-def take_out(desk: Desk, item: Remove, outgoing: Outgoing) -> None:
+def take_out(step: Step, item: Remove, outgoing: OutgoingQueue) -> None:
     """End a range of what waits for another manager. Answer: how many messages that were."""
     if item.transaction:
         raise TransactionUsage(
             f"{item.queue} is an outgoing queue: what is taken out of it is gone at once, in no "
             "transaction"
         )
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     count = 0
     for index, lane in ordered(outgoing):
         base = lookup_id(index, 0)
@@ -42,6 +42,6 @@ def take_out(desk: Desk, item: Remove, outgoing: Outgoing) -> None:
                 count += size
     build.record()
     if count:
-        settled_down(desk, outgoing)
-        inquire(desk, outgoing)
-    desk.answer(item.owner, item.request, count)
+        settled_down(step, outgoing)
+        inquire(step, outgoing)
+    step.answer(item.owner, item.request, count)

@@ -13,12 +13,12 @@ from __future__ import annotations
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.ending.ending import gave_up
 from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
-from onceq.core.peers.duplicate_identity import heard, met
+from onceq.core.peers.duplicate_identity import met, without_quiet_queues
 from onceq.core.peers.trust import bind, pinned_to_another
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Outgoing, Peer
+from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer.forward import FORWARD_LANE
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import attach, delivered, lost
@@ -27,93 +27,93 @@ from onceq.core.transfer.untold import ask
 from onceq.model.classes import MessageClass
 
 
-def opened(desk: Desk, item: SessionOpened) -> None:
+def opened(step: Step, item: SessionOpened) -> None:
     """A session is ready."""
-    outgoing = desk.state.holders.get(item.outgoing)
-    reason = _turned_away(desk, item)
-    if not reason and isinstance(outgoing, Outgoing):
-        reason = pinned_to_another(desk, outgoing, item.peer)
+    outgoing = step.state.holders.get(item.outgoing)
+    reason = _turned_away(step, item)
+    if not reason and isinstance(outgoing, OutgoingQueue):
+        reason = pinned_to_another(step, outgoing, item.peer)
     if reason:
-        desk.act(CloseSession(item.session, reason))
-        if isinstance(outgoing, Outgoing) and outgoing.connecting:
-            lost(desk, outgoing, reason)
+        step.act(CloseSession(item.session, reason))
+        if isinstance(outgoing, OutgoingQueue) and outgoing.connecting:
+            lost(step, outgoing, reason)
         return
     peer = Peer(
         item.session, item.peer, item.address, extended=item.extended, http=item.http,
         life=item.life, stamp=item.stamp,
     )  # fmt: skip
-    desk.peers[item.session] = peer
-    desk.sessions_of.setdefault(item.peer, set()).add(item.session)
-    met(desk, peer)
-    if isinstance(outgoing, Outgoing):
-        bind(desk, outgoing, peer)
-        attach(desk, outgoing, peer)
-    for waiting in desk.by_guid.get(item.peer, ()):
+    step.peers[item.session] = peer
+    step.sessions_of.setdefault(item.peer, set()).add(item.session)
+    met(step, peer)
+    if isinstance(outgoing, OutgoingQueue):
+        bind(step, outgoing, peer)
+        attach(step, outgoing, peer)
+    for waiting in step.by_guid.get(item.peer, ()):
         if not waiting.session and waiting is not outgoing:
-            attach(desk, waiting, peer)
+            attach(step, waiting, peer)
     for number in sorted(peer.outgoing):
-        served = desk.state.holders[number]
-        assert isinstance(served, Outgoing)
-        inquire(desk, served)
-        ask(desk, served)
-        if served.of_earlier_life(desk.state.stamp):
-            question(desk, served)
-    desk.act(Ready(item.session))
+        served = step.state.holders[number]
+        assert isinstance(served, OutgoingQueue)
+        inquire(step, served)
+        ask(step, served)
+        if served.of_earlier_life(step.state.stamp):
+            question(step, served)
+    step.act(Ready(item.session))
 
 
-def _turned_away(desk: Desk, item: SessionOpened) -> str:
+def _turned_away(step: Step, item: SessionOpened) -> str:
     """Why a session is closed as soon as it is there; "" if it is not."""
-    if item.peer == desk.identity.guid:
+    if item.peer == step.identity.guid:
         return "identity-clash: the peer claims our own identity"
-    if desk.state.offline_s:
+    if step.state.offline_s:
         return "this queue manager was disconnected by an operator"
-    if desk.settings.hardened and not item.http:
+    if step.settings.hardened and not item.http:
         return "this queue manager is hardened: it talks over HTTP only"
     return ""
 
 
-def closed(desk: Desk, item: SessionClosed) -> None:
+def closed(step: Step, item: SessionClosed) -> None:
     """A session is over: what was under way on it goes out again on the next."""
-    peer = desk.peers.pop(item.session, None)
+    peer = step.peers.pop(item.session, None)
     if peer is None:
         return
-    sessions = desk.sessions_of[peer.peer]
+    sessions = step.sessions_of[peer.peer]
     sessions.discard(item.session)
     if not sessions:
-        del desk.sessions_of[peer.peer]
+        del step.sessions_of[peer.peer]
     for number in sorted(peer.outgoing):
-        outgoing = desk.state.holders.get(number)
-        if isinstance(outgoing, Outgoing) and outgoing.session == item.session:
-            lost(desk, outgoing, item.reason, idle=item.idle)
-            _ask_later(desk, outgoing)
+        outgoing = step.state.holders.get(number)
+        if isinstance(outgoing, OutgoingQueue) and outgoing.session == item.session:
+            lost(step, outgoing, item.reason, idle=item.idle)
+            _ask_later(step, outgoing)
 
 
-def connect_failed(desk: Desk, item: ConnectFailed) -> None:
+def connect_failed(step: Step, item: ConnectFailed) -> None:
     """The destination cannot be reached now."""
-    outgoing = desk.state.holders.get(item.outgoing)
-    if isinstance(outgoing, Outgoing) and outgoing.connecting:
-        lost(desk, outgoing, item.reason, status=item.status)
-        _ask_later(desk, outgoing)
+    outgoing = step.state.holders.get(item.outgoing)
+    if isinstance(outgoing, OutgoingQueue) and outgoing.connecting:
+        lost(step, outgoing, item.reason, status=item.status)
+        _ask_later(step, outgoing)
 
 
-def _ask_later(desk: Desk, outgoing: Outgoing) -> None:
+def _ask_later(step: Step, outgoing: OutgoingQueue) -> None:
     """What was to be tried once has been tried, and may have arrived (CNF-4)."""
     if not outgoing.inquiry_us:
-        inquire(desk, outgoing)
+        inquire(step, outgoing)
 
 
-def acked(desk: Desk, item: SessionAcked) -> None:
+def acked(step: Step, item: SessionAcked) -> None:
     """The peer has got so many messages, and so many recoverable ones are durable there.
 
     A refusal (over HTTP, 400) is the answer to the last of them alone: what was answered before it
     has been delivered, whatever becomes of the others. It makes no acknowledgment message (Q-5,
     HTTP-10).
     """
-    peer = desk.peers.get(item.session)
+    peer = step.peers.get(item.session)
     if peer is None:
         return
-    heard(desk, peer, item.messages)
-    build = ChangeBuilder(desk)
+    without_quiet_queues(step, peer, item.messages)
+    build = ChangeBuilder(step)
     kept = []
     released: dict[tuple[int, int], set[int]] = {}
     for entry in peer.plain:
@@ -123,8 +123,8 @@ def acked(desk: Desk, item: SessionAcked) -> None:
         if not done:
             kept.append(entry)
             continue
-        holder = desk.state.holders.get(number)
-        if not isinstance(holder, Outgoing):
+        holder = step.state.holders.get(number)
+        if not isinstance(holder, OutgoingQueue):
             continue
         lane = holder.lane(index)
         gone = released.setdefault((number, index), set())
@@ -135,7 +135,7 @@ def acked(desk: Desk, item: SessionAcked) -> None:
                 gave_up(build, holder, index, at, size, reason, answered=True)
                 if index == FORWARD_LANE:
                     # Its sender hears nothing, and has it in doubt when its time is over.
-                    desk.notice("a message that was passed on was refused", holder.key,
+                    step.notice("a message that was passed on was refused", holder.key,
                                 to=str(holder.name))  # fmt: skip
             elif gone.isdisjoint(range(at, at + size)):
                 delivered(build, holder, index, at, size)

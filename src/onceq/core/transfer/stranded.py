@@ -26,18 +26,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from onceq.core.ending.dead_letters import taker
+from onceq.core.ending.dead_letters import dead_letter_target
 from onceq.core.ending.ending import owes
 from onceq.core.peers import refusals, undone_restores
 from onceq.core.peers.duplicate_identity import STREAM, found_of, note, rise, strange
 from onceq.core.peers.lives import gave, next_stream
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Peer, Stretch
-from onceq.core.state.records import Change, Move, Op
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer, Stretch
+from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
-from onceq.core.transfer.outgoing_queue import await_ends, release, resend, stir
+from onceq.core.step.step import Step
+from onceq.core.transfer.outgoing_queue import await_ends, release, resend, start_if_possible
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX
@@ -52,7 +52,7 @@ ASKED_MAX: Final = INQUIRY_STREAMS_MAX - 2
 NOT_DELIVERED = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 
 
-def address_of_queue(outgoing: Outgoing) -> Address:
+def address_of_queue(outgoing: OutgoingQueue) -> Address:
     """The queue as it stands in the packets of its streams."""
     name = outgoing.name
     if name.kind is Kind.DIRECT:
@@ -60,20 +60,20 @@ def address_of_queue(outgoing: Outgoing) -> Address:
     return Address(3, number=name.number)
 
 
-def post(desk: Desk, peer: Peer, asked: Inquiry) -> None:
+def post(step: Step, peer: Peer, asked: Inquiry) -> None:
     """Let an inquiry leave on a session."""
-    refusals.note(desk, peer, inquiry(
-        asked, own=desk.identity.guid, own_message=desk.passing_number(),
-        sent_time=desk.now.wall_s, destination_manager=peer.peer,
+    refusals.note(step, peer, inquiry(
+        asked, own=step.identity.guid, own_message=step.passing_number(),
+        sent_time=step.now.wall_s, destination_manager=peer.peer,
     ))  # fmt: skip
 
 
 # ---- asking ---------------------------------------------------------------------------------
 
 
-def question(desk: Desk, outgoing: Outgoing) -> None:
+def question(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask the receiver about the streams in which messages wait, if it can be asked."""
-    peer = desk.peers.get(outgoing.session)
+    peer = step.peers.get(outgoing.session)
     if peer is None or not peer.extended or not outgoing.unacknowledged:
         return
     fence = outgoing.fence if outgoing.fence > outgoing.head.stream else 0
@@ -82,36 +82,36 @@ def question(desk: Desk, outgoing: Outgoing) -> None:
     if fence:
         streams += ((fence, 1),)
     if streams:
-        post(desk, peer, Inquiry(address_of_queue(outgoing), streams))
+        post(step, peer, Inquiry(address_of_queue(outgoing), streams))
 
 
-def ring(desk: Desk, number: int) -> None:
+def on_timer(step: Step, number: int) -> None:
     """The resend timer rings. Perhaps no acknowledgment will ever come: ask."""
-    outgoing = desk.state.holders.get(number)
-    if isinstance(outgoing, Outgoing):
+    outgoing = step.state.holders.get(number)
+    if isinstance(outgoing, OutgoingQueue):
         before = outgoing.pace.timeouts
-        resend(desk, number)
+        resend(step, number)
         if outgoing.pace.timeouts > before:
-            question(desk, outgoing)
+            question(step, outgoing)
 
 
-def acked_strangely(desk: Desk, peer: Peer, source: bytes, ack: OrderAck) -> None:
+def acked_strangely(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> None:
     """A stream is acknowledged that nobody here has begun: perhaps it took the place of ours."""
-    if strange(desk, peer, source, ack):
+    if strange(step, peer, source, ack):
         for number in sorted(peer.outgoing):
-            outgoing = desk.state.holders.get(number)
-            if isinstance(outgoing, Outgoing):
-                question(desk, outgoing)
+            outgoing = step.state.holders.get(number)
+            if isinstance(outgoing, OutgoingQueue):
+                question(step, outgoing)
 
 
-def turned(desk: Desk, peer: Peer, said: TurnedAway) -> None:
+def turned(step: Step, peer: Peer, said: TurnedAway) -> None:
     """The receiver of a stream says that it has left it."""
-    outgoing = desk.state.streams.get(said.stream)
+    outgoing = step.state.streams.get(said.stream)
     if outgoing is not None and said.reason == STALE and outgoing.session == peer.session:
-        question(desk, outgoing)
+        question(step, outgoing)
 
 
-def _waiting(outgoing: Outgoing) -> list[Stretch]:
+def _waiting(outgoing: OutgoingQueue) -> list[Stretch]:
     """The streams in which messages wait, the oldest first."""
     lane = outgoing.ordered_lane
     return [
@@ -124,9 +124,9 @@ def _waiting(outgoing: Outgoing) -> list[Stretch]:
 # ---- what is answered -------------------------------------------------------------------------
 
 
-def learn(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
+def learn(step: Step, peer: Peer, memories: list[Memory]) -> None:
     """The receiver has told what it knows of streams to one queue."""
-    outgoing = _asked(desk, peer, memories)
+    outgoing = _asked(step, peer, memories)
     if outgoing is None:
         return
     here = max(memory.stream for memory in memories)
@@ -134,66 +134,66 @@ def learn(desk: Desk, peer: Peer, memories: list[Memory]) -> None:
         outgoing.stranded_s = 0
         return
     if not outgoing.stranded_s:
-        outgoing.stranded_s = desk.now.wall_s
-        desk.notice(
+        outgoing.stranded_s = step.now.wall_s
+        step.notice(
             "messages wait in a stream that their receiver has left", str(outgoing.name),
             queue=str(outgoing.name), messages=outgoing.unacknowledged,
             stream=f"{outgoing.head.stream:#018x}", receiver=guid_text(peer.peer),
             receiver_is_in=f"{here:#018x}",
         )  # fmt: skip
-    if not gave(desk, here) and undone_restores.is_of(desk, here):
-        undone_restores.note(desk, peer.peer, undone_restores.SENT)
-        rise(desk, here)
-    elif not gave(desk, here):
+    if not gave(step, here) and undone_restores.is_of(step, here):
+        undone_restores.note(step, peer.peer, undone_restores.SENT)
+        rise(step, here)
+    elif not gave(step, here):
         note(
-            desk, desk.identity.guid, STREAM, told_by=desk.name_of(peer.peer), at=peer.address,
+            step, step.identity.guid, STREAM, told_by=step.name_of(peer.peer), at=peer.address,
             stream=f"{here:#018x}",
         )  # fmt: skip
-        rise(desk, here)
+        rise(step, here)
     if here == outgoing.fence:
         outgoing.told.update({m.stream: m for m in memories})
         if all(s.stream in outgoing.told for s in _waiting(outgoing) if s.stream < here):
-            _resolve(desk, outgoing)
+            _resolve(step, outgoing)
         else:
-            question(desk, outgoing)
+            question(step, outgoing)
     elif here > outgoing.fence:
-        _fence(desk, outgoing, here)
+        _fence(step, outgoing, here)
 
 
-def _asked(desk: Desk, peer: Peer, memories: list[Memory]) -> Outgoing | None:
+def _asked(step: Step, peer: Peer, memories: list[Memory]) -> OutgoingQueue | None:
     """The outgoing queue that was asked about: its session, and nobody else, may tell."""
     for memory in memories:
-        outgoing = desk.state.streams.get(memory.stream)
+        outgoing = step.state.streams.get(memory.stream)
         if outgoing is not None and outgoing.session == peer.session and outgoing.unacknowledged:
             return outgoing
     return None
 
 
-def _fence(desk: Desk, outgoing: Outgoing, here: int) -> None:
+def _fence(step: Step, outgoing: OutgoingQueue, here: int) -> None:
     """Begin a stream that is newer than what the receiver is in, and announce it."""
-    change = Change(desk.now.wall_s)
-    fence = next_stream(desk, change)
+    change = Change(step.now.wall_s)
+    fence = next_stream(step, change)
     if fence <= here:
         return  # it would be too far in the future: what waits, waits for its time
-    desk.record(change)
-    desk.setup("fence", number=outgoing.number, stream=fence)
+    step.record(change)
+    step.setup("fence", number=outgoing.number, stream=fence)
     outgoing.told.clear()
-    question(desk, outgoing)
+    question(step, outgoing)
 
 
-def _resolve(desk: Desk, outgoing: Outgoing) -> None:
+def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     """It is known what became of everything older than the fence."""
-    fates = _fates(desk, outgoing)
+    fates = _fates(step, outgoing)
     last = max((first + count - 1 for first, count, came in fates if came), default=0)
     moved = [(first, count) for first, count, came in fates if came is False and first > last]
     if moved:
         first, end = moved[0][0], sum(moved[-1])
         # Before the others end: should the process end in between, they are asked for again.
-        desk.setup("moved-stream", number=outgoing.number, stream=outgoing.fence, first=first,
+        step.setup("moved-stream", number=outgoing.number, stream=outgoing.fence, first=first,
                    last=end - 1)  # fmt: skip
     else:
-        desk.setup("fence", number=outgoing.number, stream=0)
-    build = ChangeBuilder(desk)
+        step.setup("fence", number=outgoing.number, stream=0)
+    build = ChangeBuilder(step)
     for first, count, came in fates:
         if came:
             release(build, outgoing, first, count)
@@ -205,17 +205,17 @@ def _resolve(desk: Desk, outgoing: Outgoing) -> None:
     outgoing.told.clear()
     outgoing.stranded_s = 0
     outgoing.rewind()
-    await_ends(desk, outgoing)
+    await_ends(step, outgoing)
     outgoing.pace.due_us = outgoing.pace.timeouts = 0
-    stir(desk, outgoing)
+    start_if_possible(step, outgoing)
 
 
-def _fates(desk: Desk, outgoing: Outgoing) -> list[tuple[int, int, bool | None]]:
+def _fates(step: Step, outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
     """Ranges of what waits before the fence, and whether each was accepted (None: not known)."""
     fates: list[tuple[int, int, bool | None]] = []
     lane = outgoing.ordered_lane
     # Where another life of this manager is about, the mark says nothing of what that one has sent.
-    alone = not found_of(desk, desk.identity.guid)
+    alone = not found_of(step, step.identity.guid)
     for s in _waiting(outgoing):
         if s.stream >= outgoing.fence:
             continue
@@ -233,16 +233,16 @@ def _fates(desk: Desk, outgoing: Outgoing) -> list[tuple[int, int, bool | None]]
 
 
 def _end(
-    build: ChangeBuilder, outgoing: Outgoing, first: int, count: int, reason: MessageClass
+    build: ChangeBuilder, outgoing: OutgoingQueue, first: int, count: int, reason: MessageClass
 ) -> None:
     """A range ends here, and its dead letter is kept, whoever asked for it."""
     lane = TRANSACTIONAL_LANE
     for w, start, size in outgoing.wants(lane).parts(first, count):
-        part = Move(Op.END, outgoing.number, lane, start, size, reason)
+        part = RangeChange(Op.END, outgoing.number, lane, start, size, reason)
         if w is not None:
-            part.to = taker(build, w, part, reason, transactional=True)
+            part.to = dead_letter_target(build, w, part, reason, transactional=True)
             if reason == NOT_DELIVERED and owes(w.flags, reason):
-                part.heirs = ((ACKS_OWED, 0, int(reason)),)
+                part.copies_to = ((ACKS_OWED, 0, int(reason)),)
         if part.to in (0, DOUBTS_KEPT):
             part.to = DEAD_XACT
         build.move(part)

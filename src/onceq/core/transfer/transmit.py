@@ -14,9 +14,9 @@ from __future__ import annotations
 from onceq.core.decision import Observed, Piece, Sight, Transmit
 from onceq.core.inputs.inputs import Room
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.positions import Lane
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Outgoing, Peer
-from onceq.core.step.step import Desk
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import about_to_leave, held, last_allowed, start_clock
 from onceq.packet.acks import order_ack
 
@@ -45,7 +45,7 @@ class _Load:
         self.renumber: list[tuple[int, int, int, int, int]] = []
         self.count = self.recoverable = self.size = 0
 
-    def leaving(self, outgoing: Outgoing, lane: int) -> None:
+    def leaving(self, outgoing: OutgoingQueue, lane: int) -> None:
         """Note what had been transmitted of a lane before, should this never leave."""
         last = outgoing.transmitted.get(lane, 0)
         self.before.setdefault((outgoing.number, lane), last)
@@ -55,18 +55,18 @@ class _Load:
         return self.count >= self.messages or self.size >= self.bytes
 
 
-def room(desk: Desk, item: Room) -> None:
+def room(step: Step, item: Room) -> None:
     """A session can take more: order acknowledgments first, then what waits."""
-    peer = desk.peers.get(item.session)
+    peer = step.peers.get(item.session)
     if peer is None:
         return
     load = _Load(item)
     _load_notes(peer, load)
-    _load_acks(desk, peer, load)
+    _load_acks(step, peer, load)
     more = bool(peer.acks or peer.notes)
     for number in sorted(peer.outgoing):
-        outgoing = desk.state.holders.get(number)
-        if not isinstance(outgoing, Outgoing) or held(desk, outgoing):
+        outgoing = step.state.holders.get(number)
+        if not isinstance(outgoing, OutgoingQueue) or held(step, outgoing):
             continue
         for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
             if lane not in outgoing.lanes:
@@ -75,13 +75,13 @@ def room(desk: Desk, item: Room) -> None:
                 more = True
                 break
             if lane == TRANSACTIONAL_LANE:
-                more |= _load_ordered(desk, outgoing, load)
+                more |= _load_ordered(step, outgoing, load)
             else:
-                more |= _load_plain(desk, peer, outgoing, lane, load)
+                more |= _load_plain(step, peer, outgoing, lane, load)
     if load.count:
         peer.messages += load.count
         peer.recoverable += load.recoverable
-        desk.act(
+        step.act(
             Transmit(
                 item.session, tuple(load.pieces), load.count, load.recoverable,
                 tuple(load.relink), tuple(load.renumber), more,
@@ -90,17 +90,17 @@ def room(desk: Desk, item: Room) -> None:
         )  # fmt: skip
 
 
-def _load_acks(desk: Desk, peer: Peer, load: _Load) -> None:
+def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
     while peer.acks and not load.full:
         key = next(iter(peer.acks))
         del peer.acks[key]
-        progress = desk.state.progress.get(key)
+        progress = step.state.progress.get(key)
         if progress is None or not progress.last:
             continue
         packet = order_ack(
-            own=desk.identity.guid,
-            own_message=desk.passing_number(),
-            sent_time=desk.now.wall_s,
+            own=step.identity.guid,
+            own_message=step.passing_number(),
+            sent_time=step.now.wall_s,
             address=peer.address if progress.direct else "",
             destination_manager=progress.source,
             stream=progress.stream,
@@ -119,19 +119,21 @@ def _load_notes(peer: Peer, load: _Load) -> None:
         load.size += len(packet)
 
 
-def _take(lane: Lane, start: int, load: _Load, *, last: int = 1 << 62) -> list[tuple[int, int]]:
+def _take(
+    lane: Positions, start: int, load: _Load, *, last: int = 1 << 62
+) -> list[tuple[int, int]]:
     count_max = min(load.messages - load.count, last - max(start, lane.cursor) + 1)
     if count_max <= 0:
         return []
     return lane.take(count_max=count_max, bytes_max=max(load.bytes - load.size, 1), start=start)
 
 
-def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
+def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     """Transactional messages from where we are; whether more would follow."""
     lane = outgoing.ordered_lane
     if not lane.available:
         return False
-    last = last_allowed(desk, outgoing)
+    last = last_allowed(step, outgoing)
     for first, count in _take(lane, outgoing.sent + 1, load, last=last):
         if first <= outgoing.moved_to:
             place = (*outgoing.place_of(first), outgoing.previous_of(first))
@@ -143,25 +145,25 @@ def _load_ordered(desk: Desk, outgoing: Outgoing, load: _Load) -> bool:
         load.count += count
         load.recoverable += count
         load.size += size
-        if desk.settings.history:
-            desk.act(
+        if step.settings.history:
+            step.act(
                 Observed(
                     Sight.TRANSMITTED,
                     str(outgoing.name),
-                    desk.identity.guid,
+                    step.identity.guid,
                     *outgoing.place_of(first),
                     count,
                 )
             )
         outgoing.sent = first + count - 1
         load.leaving(outgoing, TRANSACTIONAL_LANE)
-        about_to_leave(desk, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
+        about_to_leave(step, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
         if not outgoing.pace.due_us:
-            start_clock(desk, outgoing)
+            start_clock(step, outgoing)
     return outgoing.sent < last
 
 
-def _load_plain(desk: Desk, peer: Peer, outgoing: Outgoing, index: int, load: _Load) -> bool:
+def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, load: _Load) -> bool:
     """Other messages of one priority; whether more would follow.
 
     A range is noted as one, and ends as one. Where each message may end for itself (express ones,
@@ -188,5 +190,5 @@ def _load_plain(desk: Desk, peer: Peer, outgoing: Outgoing, index: int, load: _L
             )  # fmt: skip
         outgoing.plain_sent[index] = first + count - 1
         if index in outgoing.wanting:
-            about_to_leave(desk, outgoing, index, first + count - 1)
+            about_to_leave(step, outgoing, index, first + count - 1)
     return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0

@@ -19,18 +19,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onceq.core.ending.dead_letters import taker
+from onceq.core.ending.dead_letters import dead_letter_target
 from onceq.core.ending.ending import ACK_LANE, order_queue_of
 from onceq.core.peers import undone_restores
 from onceq.core.peers.refusals import note
 from onceq.core.peers.trust import FORGED, disbelieve, serves
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Holder, Outgoing, Peer, Queue, Stretch
-from onceq.core.state.records import PUT_FINAL, Move, Op
-from onceq.core.state.report_requests import Wanting
+from onceq.core.state.queues import (
+    TRANSACTIONAL_LANE,
+    AnyQueue,
+    OutgoingQueue,
+    Peer,
+    Queue,
+    Stretch,
+)
+from onceq.core.state.records import PUT_FINAL, Op, RangeChange
+from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import ACKS_OWED, IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Desk
+from onceq.core.step.step import Step
 from onceq.core.transfer.inquiry_answers import NOBODY_KNOWS
 from onceq.core.transfer.outgoing_queue import await_ends, connect, held
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
@@ -51,7 +58,7 @@ ANSWERED_EVERY_US: Final = 1_000_000
 """Whoever asks more often on one session is not answered: all queues are looked through for it."""
 _HERE: Final = (AVAILABLE, LOCKED, PURGING)
 
-Part = tuple[int, int]
+DestinationBatch = tuple[int, int]
 """A range of numbers, both ends included."""
 
 
@@ -66,42 +73,42 @@ class _Asked:
 # ---- the sender -------------------------------------------------------------------------------
 
 
-def ask(desk: Desk, outgoing: Outgoing) -> None:
+def ask(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask of which messages the end will be told, if any are waited for and somebody can say."""
-    ends, peer = outgoing.ends, desk.peers.get(outgoing.session)
+    ends, peer = outgoing.ends, step.peers.get(outgoing.session)
     if not outgoing.ordered_lane.awaiting:
         return
-    if peer is not None and peer.extended and serves(desk, peer, outgoing, peer.peer):
+    if peer is not None and peer.extended and serves(step, peer, outgoing, peer.peer):
         entries = tuple(
             (s.stream, max(first - s.base, ends.begin.get(s.stream, 0)), last - s.base)
             for s, first, last in _awaited(outgoing)
         )
         for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
             asked = EndsAsked(entries[at : at + INQUIRY_STREAMS_MAX])
-            note(desk, peer, ends_asked(
-                asked, own=desk.identity.guid, own_message=desk.passing_number(),
-                sent_time=desk.now.wall_s, destination_manager=peer.peer,
+            note(step, peer, ends_asked(
+                asked, own=step.identity.guid, own_message=step.passing_number(),
+                sent_time=step.now.wall_s, destination_manager=peer.peer,
             ))  # fmt: skip
-    await_ends(desk, outgoing, min(AGAIN_S << min(ends.asked, 16), ENDS_ASKED_S))
+    await_ends(step, outgoing, min(AGAIN_S << min(ends.asked, 16), ENDS_ASKED_S))
     ends.asked += 1
 
 
-def ring(desk: Desk, number: int) -> None:
+def on_timer(step: Step, number: int) -> None:
     """It is time to ask, over a new session if need be."""
-    outgoing = desk.state.holders.get(number)
-    if not isinstance(outgoing, Outgoing) or not 0 < outgoing.ends.due_us <= desk.now.mono_us:
+    outgoing = step.state.holders.get(number)
+    if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.ends.due_us <= step.now.mono_us:
         return
     outgoing.ends.due_us = 0
     if not outgoing.ordered_lane.awaiting:
         outgoing.ends.asked = 0
         return
     idle = not (outgoing.session or outgoing.connecting or outgoing.retry_us)
-    if idle and not held(desk, outgoing):
-        connect(desk, outgoing)
-    ask(desk, outgoing)
+    if idle and not held(step, outgoing):
+        connect(step, outgoing)
+    ask(step, outgoing)
 
 
-def _awaited(outgoing: Outgoing) -> list[tuple[Stretch, int, int]]:
+def _awaited(outgoing: OutgoingQueue) -> list[tuple[Stretch, int, int]]:
     """The streams of which ends are awaited, with the first and the last such position."""
     found = []
     for s in outgoing.stretches():
@@ -111,64 +118,64 @@ def _awaited(outgoing: Outgoing) -> list[tuple[Stretch, int, int]]:
     return found
 
 
-def hear(desk: Desk, peer: Peer, said: EndsOpen) -> None:
+def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
     """The receiver has told of which messages the end will be told."""
     for one in said.streams:
-        outgoing = desk.state.streams.get(one.memory.stream)
+        outgoing = step.state.streams.get(one.memory.stream)
         if outgoing is None:
             continue
-        if not serves(desk, peer, outgoing, peer.peer):
-            disbelieve(desk, peer, FORGED, queue=str(outgoing.name))
+        if not serves(step, peer, outgoing, peer.peer):
+            disbelieve(step, peer, FORGED, queue=str(outgoing.name))
             continue
-        _untold(desk, peer, outgoing, one)
+        _untold(step, peer, outgoing, one)
         ends, stream = outgoing.ends, one.memory.stream
         ends.asked = 0
         ahead = {s.stream: last - s.base for s, _, last in _awaited(outgoing)}
         if ahead.get(stream, 0) > one.last:
             ends.begin[stream] = one.last + 1  # it had no room for more
-            await_ends(desk, outgoing, AGAIN_S)
+            await_ends(step, outgoing, AGAIN_S)
         else:
             ends.begin.pop(stream, None)
             if not ends.begin:
                 ends.due_us = 0
-            await_ends(desk, outgoing)
+            await_ends(step, outgoing)
 
 
-def _untold(desk: Desk, peer: Peer, outgoing: Outgoing, one: StillOpen) -> None:
+def _untold(step: Step, peer: Peer, outgoing: OutgoingQueue, one: StillOpen) -> None:
     """End the wait for what nobody will tell the end of."""
-    build = ChangeBuilder(desk)
+    build = ChangeBuilder(step)
     s = next(s for s in outgoing.stretches() if s.stream == one.memory.stream)
     lane, count = outgoing.ordered_lane, 0
     for first, last in _outside(one.open, one.first, one.last):
         end = min(s.base + last, s.end) + 1
         for start, size in lane.ranges(AWAITING, s.base + max(first, 1), end=end):
             for counter in range(start, start + size):
-                if serves(desk, peer, outgoing, peer.peer, counter):
+                if serves(step, peer, outgoing, peer.peer, counter):
                     why = TOLD_ALREADY if one.memory.arrived(counter - s.base) else FORGOTTEN_THERE
                     _end(build, outgoing, counter, why)
                     count += 1
     if count:
         build.record()
-        desk.notice(
+        step.notice(
             "nobody will tell how acknowledged messages ended: they are in doubt",
             str(outgoing.name), queue=str(outgoing.name), messages=count,
             receiver=guid_text(peer.peer), stream=f"{s.stream:#018x}",
         )  # fmt: skip
 
 
-def _end(build: ChangeBuilder, outgoing: Outgoing, counter: int, why: int) -> None:
+def _end(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int, why: int) -> None:
     outgoing.given_up += 1
-    outgoing.given_up_class, outgoing.given_up_s = why, build.desk.now.wall_s
-    move = Move(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, IN_DOUBT, note=why)
+    outgoing.given_up_class, outgoing.given_up_s = why, build.step.now.wall_s
+    move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, IN_DOUBT, note=why)
     w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
     if w is not None:
-        move.to = taker(build, w, move, IN_DOUBT, transactional=True)
+        move.to = dead_letter_target(build, w, move, IN_DOUBT, transactional=True)
     # Its receiver would have told of its end, so what was asked for is not noted here, but in it.
-    move.heirs = ((ACKS_OWED, 0, int(IN_DOUBT)),)
+    move.copies_to = ((ACKS_OWED, 0, int(IN_DOUBT)),)
     build.move(move)
 
 
-def _outside(open: tuple[Part, ...], first: int, last: int) -> list[Part]:
+def _outside(open: tuple[DestinationBatch, ...], first: int, last: int) -> list[DestinationBatch]:
     """The parts of a range of numbers that no other one covers."""
     found, at = [], first
     for begin, end in sorted(open):
@@ -183,33 +190,33 @@ def _outside(open: tuple[Part, ...], first: int, last: int) -> list[Part]:
 # ---- the receiver -----------------------------------------------------------------------------
 
 
-def tell(desk: Desk, peer: Peer, asked: EndsAsked) -> None:
+def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
     """Say of which messages the end will be told, unless some are on their way just now."""
-    if desk.now.mono_us < peer.ends_told_us or _under_way(desk, peer.peer):
+    if step.now.mono_us < peer.ends_told_us or _under_way(step, peer.peer):
         return
-    peer.ends_told_us = desk.now.mono_us + ANSWERED_EVERY_US
-    parts: dict[int, list[Part]] = {stream: [] for stream, _, _ in asked.streams}
-    for holder in desk.state.holders.values():
+    peer.ends_told_us = step.now.mono_us + ANSWERED_EVERY_US
+    parts: dict[int, list[DestinationBatch]] = {stream: [] for stream, _, _ in asked.streams}
+    for holder in step.state.holders.values():
         if isinstance(holder, Queue) and holder.wanting:
             _look(holder, peer.peer, parts)
     told = tuple(
-        _answer(desk, peer, stream, _Asked(first, last), sorted(parts[stream]))
+        _answer(step, peer, stream, _Asked(first, last), sorted(parts[stream]))
         for stream, first, last in asked.streams
     )
-    note(desk, peer, ends_open(
-        EndsOpen(told), own=desk.identity.guid, own_message=desk.passing_number(),
-        sent_time=desk.now.wall_s, destination_manager=peer.peer,
+    note(step, peer, ends_open(
+        EndsOpen(told), own=step.identity.guid, own_message=step.passing_number(),
+        sent_time=step.now.wall_s, destination_manager=peer.peer,
     ))  # fmt: skip
 
 
-def _under_way(desk: Desk, guid: bytes) -> bool:
+def _under_way(step: Step, guid: bytes) -> bool:
     """Whether ends that were told to a manager have not been taken by it yet."""
-    outgoing = desk.state.outgoing_of(order_queue_of(guid).key())
+    outgoing = step.state.outgoing_of(order_queue_of(guid).key())
     lane = outgoing.lanes.get(ACK_LANE) if outgoing is not None else None
     return lane is not None and lane.available > 0
 
 
-def _look(holder: Holder, source: bytes, parts: dict[int, list[Part]]) -> None:
+def _look(holder: AnyQueue, source: bytes, parts: dict[int, list[DestinationBatch]]) -> None:
     """Add what a queue holds of these streams of a manager."""
     for index, wants in holder.wanting.items():
         lane = holder.lanes[index]
@@ -220,14 +227,16 @@ def _look(holder: Holder, source: bytes, parts: dict[int, list[Part]]) -> None:
                         parts[w.stream].append(_numbers(w, first, count))
 
 
-def _numbers(w: Wanting, first: int, count: int) -> Part:
+def _numbers(w: ReportRequest, first: int, count: int) -> DestinationBatch:
     number = w.number + first - w.first
     return number, number + count - 1
 
 
-def _answer(desk: Desk, peer: Peer, stream: int, asked: _Asked, here: list[Part]) -> StillOpen:
+def _answer(
+    step: Step, peer: Peer, stream: int, asked: _Asked, here: list[DestinationBatch]
+) -> StillOpen:
     """About one stream: a bounded number of ranges, and up to where they say it all."""
-    last, found = asked.last, list[Part]()
+    last, found = asked.last, list[DestinationBatch]()
     for first, end in here:
         if end < asked.first or first > last:
             continue
@@ -238,25 +247,25 @@ def _answer(desk: Desk, peer: Peer, stream: int, asked: _Asked, here: list[Part]
             break
         else:
             found.append((first, end))
-    memory = _memory(desk, peer.peer, stream)
-    if _never_came(desk, peer.peer, stream, asked.last, memory) and undone_restores.is_of(
-        desk, stream
+    memory = _memory(step, peer.peer, stream)
+    if _never_came(step, peer.peer, stream, asked.last, memory) and undone_restores.is_of(
+        step, stream
     ):
-        undone_restores.note(desk, peer.peer, undone_restores.CAME)
+        undone_restores.note(step, peer.peer, undone_restores.CAME)
     return StillOpen(asked.first, last, memory, tuple(found))
 
 
-def _never_came(desk: Desk, source: bytes, stream: int, last: int, memory: Memory) -> bool:
+def _never_came(step: Step, source: bytes, stream: int, last: int, memory: Memory) -> bool:
     """Whether what was acknowledged to a sender never came to this life of its receiver."""
     if memory.since != NOBODY_KNOWS:
         return last > memory.last
-    progress = desk.state.progress.items()
+    progress = step.state.progress.items()
     return all(stream > p.stream for (sender, _), p in progress if sender == source)
 
 
-def _memory(desk: Desk, source: bytes, stream: int) -> Memory:
+def _memory(step: Step, source: bytes, stream: int) -> Memory:
     """What is known of a stream, whichever queue it led to."""
-    state = desk.state
+    state = step.state
     for (sender, _), progress in state.progress.items():
         if sender == source and progress.stream == stream:
             return state.memories.current(progress)
