@@ -132,13 +132,13 @@ PLANTED = (
     Planted(
         "a-farewell-is-not-understood",
         _stops_without_a_farewell,
-        "tests/unit/client/test_client_socket_link.py::"
+        "tests/unit/client/test_socket_link.py::"
         "test_a_farewell_says_that_what_was_not_answered_has_not_happened",
     ),
     Planted(
         "tasks-do-not-look",
         _tasks_do_not_look,
-        "tests/unit/client/test_client_async_link.py::"
+        "tests/unit/client/test_async_link.py::"
         "test_a_look_notices_that_the_other_side_has_gone",
     ),
     Planted(
@@ -152,6 +152,6 @@ PLANTED = (
     Planted(
         "pipes-take-all",
         _pipes_take_all,
-        "tests/unit/cli/test_cli_draining.py::test_what_is_not_read_is_waited_for",
+        "tests/unit/cli/test_draining.py::test_what_is_not_read_is_waited_for",
     ),
 )

@@ -137,7 +137,7 @@ def most_for_each(patch: pytest.MonkeyPatch) -> None:
 FRAMING = "tests/unit/store/test_framing.py::test_"
 POOL = "tests/unit/store/test_pool.py::test_"
 SESSION = "tests/unit/wire/test_mqqb_session.py::test_"
-UNIT = "tests/unit/client/test_client_unit.py::test_"
+CLIENT = "tests/unit/client/"
 RANGES = "tests/spark/test_spark_ranges.py::test_"
 
 PLANTED = (
@@ -156,10 +156,11 @@ PLANTED = (
     Planted("prepared-unsynced", prepared_unsynced, POOL + "it_is_filled_and_emptied"),
     Planted("window-of-one-side", window_of_one_side, SESSION + "what_the_acceptor_answers"),
     Planted("unheard-for-ever", unheard_for_ever, SESSION + "no_answer_closes"),
-    Planted("milliseconds-cut", milliseconds_cut, UNIT + "timeouts"),
+    Planted("milliseconds-cut", milliseconds_cut, CLIENT + "test_plans.py::test_timeouts"),
     Planted(
         "moved-into-another-queue", moved_into_another_queue,
-        UNIT + "a_target_that_begins_with_a_semicolon_is_beside_a_subqueue",
+        CLIENT + "test_choosing.py::"
+        "test_a_target_that_begins_with_a_semicolon_is_beside_a_subqueue",
     ),
     Planted(
         "batch-begins-with-the-last", batch_begins_with_the_last,

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from onceq.client import bodies, unit
-from onceq.client.batches import send_many
-from onceq.client.choosing import subqueue
-from onceq.client.link import Greeting, Request
-from onceq.client.plans import Plan, outcome, receive_many, wait_ms
-from onceq.client.results import Batch
+from onceq.client.link import Greeting
+from onceq.client.plans import Plan
 from onceq.client.session import Session
 from onceq.client.unit import Unit
 from onceq.errors import (
@@ -35,84 +29,9 @@ from onceq.errors import (
     TransactionUsage,
 )
 from onceq.model.identity import TransactionId
-from onceq.model.limits import PACKET_BYTES_MAX, RECEIVE_MESSAGES_MAX
-from onceq.model.run import Run
-from onceq.wire.app import frames
+from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.wire.app.frames import Code
-
-Q = r"private$\q"
-
-
-class Script:
-    """Answers requests as a manager would, unless the test has another answer for a code."""
-
-    def __init__(self) -> None:
-        self.asked: list[Request] = []
-        self.answers: dict[int, list[object]] = {}
-        self.sent: list[tuple[str, bytes]] = []
-        self.pending: list[tuple[str, bytes]] = []
-
-    def will(self, code: int, *answers: object) -> None:
-        self.answers.setdefault(code, []).extend(answers)
-
-    def codes(self) -> list[str]:
-        return [Code(request.code).name for request in self.asked]
-
-    def answer(self, request: Request) -> object:
-        self.asked.append(request)
-        waiting = self.answers.get(request.code)
-        result = waiting.pop(0) if waiting else None
-        if isinstance(result, BaseException):
-            raise result
-        return self._does(request) if result is None else result
-
-    def _does(self, request: Request) -> object:
-        code, head = request.code, request.head
-        if code in (Code.SEND, Code.COMMIT):
-            for item, run in zip(head.items, request.runs, strict=True):
-                assert item.count == len(run)
-                self.pending += [(item.destination, bytes(body)) for body in run]
-            if code == Code.COMMIT or not head.transaction:
-                first = len(self.sent) + 1
-                self.sent += self.pending
-                count, self.pending = len(self.pending), []
-                return frames.SentHead(first, count, 1)
-        if code == Code.ABORT:
-            self.pending = []
-        if code == Code.OPEN:
-            return frames.OpenedHead(1, True, True)
-        return None
-
-    def run(self, plan: Plan) -> Any:
-        try:
-            request = next(plan)
-            while True:
-                try:
-                    result = self.answer(request)
-                except BaseException as error:  # noqa: BLE001 - as the runners do
-                    request = plan.throw(error)
-                else:
-                    request = plan.send(result)
-        except StopIteration as stop:
-            return stop.value
-
-
-@pytest.fixture
-def script() -> Script:
-    return Script()
-
-
-@pytest.fixture
-def session() -> Session:
-    return Session(Greeting("A", bytes(range(16)), 1_000), clock=lambda: 5.0)
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything flushes early."""
-    monkeypatch.setattr(unit, "FLUSH_BYTES", 1_000)
-    monkeypatch.setattr(unit, "FLUSH_MESSAGES", 20)
-    monkeypatch.setattr(bodies, "PART_BYTES_MAX", 500)
+from tests.unit.client.script import Q, Script
 
 
 def test_a_small_transaction_is_one_frame(script: Script, session: Session) -> None:
@@ -436,124 +355,3 @@ def test_what_there_is_not(script: Script, session: Session) -> None:
         script.run(work.commit(retaining=True))
     assert caught.value.hresult == 0x8004D00F
     assert work.over == ""
-
-
-# ---- outside transactions ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_batch_at_once(script: Script, session: Session, transactional: bool) -> None:
-    plan = send_many(session, Q, [b"1", "2"], transactional=transactional, values={})
-    ids = script.run(plan)
-    assert script.codes() == ["COMMIT" if transactional else "SEND"]
-    assert script.sent == [(Q, b"1"), (Q, b"2")]
-    assert [id.number for id in ids] == [1, 2]
-
-
-@pytest.mark.usefixtures("small")
-def test_a_large_batch_at_once(script: Script, session: Session) -> None:
-    items = [bytes([n]) * 60 for n in range(40)]
-    ids = script.run(send_many(session, Q, items, transactional=True, values={}))
-    assert script.codes().count("COMMIT") == 1
-    assert script.sent == [(Q, body) for body in items]
-    assert len(ids) == 40
-    ids = script.run(send_many(session, Q, items, transactional=False, values={}))
-    assert [id.number for id in ids] == list(range(41, 81))
-
-
-@pytest.mark.usefixtures("small")
-def test_a_large_batch_at_once_that_is_refused_leaves_nothing(
-    script: Script, session: Session
-) -> None:
-    items = [bytes([n]) * 60 for n in range(40)]
-    for refusals in ([InsufficientResources()], [None, InsufficientResources()]):
-        script.will(Code.SEND, *refusals)
-        with pytest.raises(InsufficientResources):
-            script.run(send_many(session, Q, items, transactional=True, values={}))
-        assert script.codes()[-1] == "ABORT"
-        assert not script.sent
-        assert not script.pending
-
-
-def test_an_empty_batch_asks_nothing(script: Script, session: Session) -> None:
-    for transactional in (False, True):
-        plan = send_many(session, Q, [], transactional=transactional, values={})
-        assert len(script.run(plan)) == 0
-    assert not script.asked
-
-
-def test_a_single_message_transaction_in_doubt_has_a_name(script: Script, session: Session) -> None:
-    script.will(Code.COMMIT, LinkLost("cut"))
-    with pytest.raises(InDoubt) as caught:
-        script.run(send_many(session, Q, [b"1"], transactional=True, values={}))
-    script.will(Code.OUTCOME, "aborted")
-    assert script.run(outcome(session, caught.value.transaction)) == "aborted"
-    assert script.asked[-1].head.number == 1
-
-
-@pytest.mark.parametrize("text", ["", "x", "00-1", "0" * 32 + "-0", "0" * 32 + "-" + "9" * 30,
-                                  "0" * 32 + "-²", "z" * 32 + "-1"])  # fmt: skip
-def test_what_is_no_transaction_identifier(script: Script, session: Session, text: str) -> None:
-    with pytest.raises(InvalidParameter):
-        script.run(outcome(session, text))
-
-
-@pytest.mark.parametrize(
-    ("timeout", "ms"),
-    [(None, -1), (0, 0), (-3, 0), (0.0001, 1), (1.5, 1_500), (float("inf"), -1), (1e30, -1)],
-)
-def test_timeouts(timeout: float | None, ms: int) -> None:
-    assert wait_ms(timeout) == ms
-
-
-def test_a_timeout_that_is_no_number() -> None:
-    with pytest.raises(InvalidParameter):
-        wait_ms(float("nan"))
-
-
-def test_late_messages_come_first_but_not_into_transactions(
-    script: Script, session: Session
-) -> None:
-    none = array("I", [0])
-    late = Batch(Run.of([b"late"]), array("Q", [1]), none, none)
-    fresh = Batch(Run.of([b"fresh"]), array("Q", [2]), none, none)
-    session.keep(Q, late)
-    script.will(Code.RECEIVE, fresh, fresh, fresh)
-    assert script.run(receive_many(session, Q, count=1, timeout=0, transaction=1)) is fresh
-    assert script.run(receive_many(session, Q, count=1, timeout=0, peek=True)) is fresh
-    assert script.run(receive_many(session, Q, count=1, timeout=0)) is late
-    assert script.run(receive_many(session, Q, count=1, timeout=0)) is fresh
-
-
-def test_counts_are_kept_in_range(script: Script, session: Session) -> None:
-    script.run(receive_many(session, Q, count=1 << 40, timeout=0))
-    assert script.asked[0].head.count_max == RECEIVE_MESSAGES_MAX
-    for count in (0, -1):
-        with pytest.raises(InvalidParameter):
-            script.run(receive_many(session, Q, count=count, timeout=0))
-
-
-@pytest.mark.parametrize(
-    ("request_", "lost", "unsent"),
-    [
-        (Request(Code.LOOK, frames.LookHead("status", "")), True, True),
-        (Request(Code.OUTCOME, frames.OutcomeHead(bytes(16), 1)), True, True),
-        (Request(Code.RECEIVE, frames.ReceiveHead(Q, 0, 1, 1, 0, True, 0, 0, 0)), True, True),
-        (Request(Code.RECEIVE, frames.ReceiveHead(Q, 0, 1, 1, 0, True, 0, 0, 7)), False, True),
-        (Request(Code.RECEIVE, frames.ReceiveHead(Q, 0, 1, 1, 0, False, 0, 0, 0)), False, True),
-        (Request(Code.COMMIT, frames.CommitHead(0, bytes(16), 1, [])), False, True),
-        (Request(Code.SEND, frames.SendHead(0, [])), False, True),
-        (Request(Code.DELETE, frames.Named(Q)), False, True),
-    ],
-)
-def test_what_may_be_asked_again(request_: Request, lost: bool, unsent: bool) -> None:
-    assert request_.repeatable(LinkLost()) is lost
-    assert request_.repeatable(ServiceNotAvailable()) is unsent
-
-
-def test_a_target_that_begins_with_a_semicolon_is_beside_a_subqueue() -> None:
-    """Not inside it: a queue has one level of subqueues."""
-    assert subqueue("q", ";retry") == "q;retry"
-    assert subqueue("q;retry", ";poison") == "q;poison"
-    assert subqueue("q;retry", "") == "q"
-    assert subqueue("q;retry", "other") == "other"

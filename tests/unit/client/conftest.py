@@ -1,0 +1,28 @@
+"""What tests of plans share: a scripted manager, a session, and limits that are soon reached."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.client import bodies, unit
+from onceq.client.link import Greeting
+from onceq.client.session import Session
+from tests.unit.client.script import Script
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(Greeting("A", bytes(range(16)), 1_000), clock=lambda: 5.0)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything flushes early."""
+    monkeypatch.setattr(unit, "FLUSH_BYTES", 1_000)
+    monkeypatch.setattr(unit, "FLUSH_MESSAGES", 20)
+    monkeypatch.setattr(bodies, "PART_BYTES_MAX", 500)

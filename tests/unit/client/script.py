@@ -1,0 +1,69 @@
+"""A queue manager for plans: it answers each request as one would, unless the test says otherwise.
+
+No connection and no threads are needed: a plan is a generator, and the script drives it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceq.client.link import Request
+from onceq.client.plans import Plan
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+Q = r"private$\q"
+
+
+class Script:
+    """Answers requests as a manager would, unless the test has another answer for a code."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+        self.answers: dict[int, list[object]] = {}
+        self.sent: list[tuple[str, bytes]] = []
+        self.pending: list[tuple[str, bytes]] = []
+
+    def will(self, code: int, *answers: object) -> None:
+        self.answers.setdefault(code, []).extend(answers)
+
+    def codes(self) -> list[str]:
+        return [Code(request.code).name for request in self.asked]
+
+    def answer(self, request: Request) -> object:
+        self.asked.append(request)
+        waiting = self.answers.get(request.code)
+        result = waiting.pop(0) if waiting else None
+        if isinstance(result, BaseException):
+            raise result
+        return self._does(request) if result is None else result
+
+    def _does(self, request: Request) -> object:
+        code, head = request.code, request.head
+        if code in (Code.SEND, Code.COMMIT):
+            for item, run in zip(head.items, request.runs, strict=True):
+                assert item.count == len(run)
+                self.pending += [(item.destination, bytes(body)) for body in run]
+            if code == Code.COMMIT or not head.transaction:
+                first = len(self.sent) + 1
+                self.sent += self.pending
+                count, self.pending = len(self.pending), []
+                return frames.SentHead(first, count, 1)
+        if code == Code.ABORT:
+            self.pending = []
+        if code == Code.OPEN:
+            return frames.OpenedHead(1, True, True)
+        return None
+
+    def run(self, plan: Plan) -> Any:
+        try:
+            request = next(plan)
+            while True:
+                try:
+                    result = self.answer(request)
+                except BaseException as error:  # noqa: BLE001 - as the runners do
+                    request = plan.throw(error)
+                else:
+                    request = plan.send(result)
+        except StopIteration as stop:
+            return stop.value
