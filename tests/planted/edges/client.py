@@ -138,8 +138,7 @@ PLANTED = (
     Planted(
         "tasks-do-not-look",
         _tasks_do_not_look,
-        "tests/unit/client/test_async_link.py::"
-        "test_a_look_notices_that_the_other_side_has_gone",
+        "tests/unit/client/test_async_link.py::test_a_look_notices_that_the_other_side_has_gone",
     ),
     Planted(
         "lost-handles-are-usage-errors",

@@ -259,7 +259,7 @@ PLANTED = (
     Planted("damaged-stays", damaged_stays, DAMAGE + "test_a_peek_finds_damage_too"),
     Planted(
         "damage-transmitted", never_left_forgotten,
-        "tests/unit/service/test_damage_sent.py::"
+        "tests/conformance/test_damage.py::"
         "test_an_outgoing_queue_does_not_stand_behind_a_damaged_message",
     ),
     Planted(

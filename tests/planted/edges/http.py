@@ -85,6 +85,6 @@ PLANTED = (
     ),
     Planted(
         "capitals-matter-in-urls", _case_matters,
-        "tests/unit/wire/test_srmp_mapping.py::test_addresses_for_stream_receipts",
+        "tests/unit/wire/srmp/test_mapping.py::test_addresses_for_stream_receipts",
     ),
 )  # fmt: skip

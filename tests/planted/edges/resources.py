@@ -10,6 +10,7 @@ from tests.planted.planted import Planted
 
 ADMISSION = "tests/unit/service/test_admission.py::"
 NETWORK = "tests/unit/service/test_network.py::"
+LISTENING = "tests/unit/service/test_listening.py::"
 ANSWERS = "tests/unit/service/test_answers.py::"
 
 
@@ -136,7 +137,7 @@ PLANTED = (
     Planted("every-stranger-is-known", _everybody_is_known,
             ADMISSION + "test_strangers_leave_room_for_those_that_are_known"),
     Planted("accepting-never-pauses", _accepting_never_pauses,
-            NETWORK + "test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors"),
+            LISTENING + "test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors"),
     Planted("each-line-is-written", _each_line_is_written,
             NETWORK + "test_lines_that_strangers_cause_are_counted"),
     Planted("spare-descriptors-are-not-used", _spares_are_not_used,

@@ -136,7 +136,7 @@ def most_for_each(patch: pytest.MonkeyPatch) -> None:
 
 FRAMING = "tests/unit/store/test_framing.py::test_"
 POOL = "tests/unit/store/test_pool.py::test_"
-SESSION = "tests/unit/wire/test_mqqb_session.py::test_"
+SESSION = "tests/unit/wire/mqqb/test_session.py::test_"
 CLIENT = "tests/unit/client/"
 RANGES = "tests/spark/test_spark_ranges.py::test_"
 

@@ -14,7 +14,7 @@ from onceq.model.run import Extent
 from onceq.packet.decode import decode
 from onceq.store.memory import MemoryStore
 from tests.unit.service.fakes import OWN, House
-from tests.unit.wire.mqqb_pair import users
+from tests.unit.wire.mqqb.pair import users
 
 
 def ask(request: int) -> Input:

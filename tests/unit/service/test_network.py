@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
 import stat
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -18,58 +16,11 @@ from onceq.core.inputs.inputs import ConnectFailed, SessionOpened
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.run import Buffer
-from onceq.service import descriptors, listening, wires
 from onceq.service import network as network_module
-from onceq.service.descriptors import Budget
-from onceq.service.network import AsyncNetwork
-from onceq.service.wires import HIGH_WATER_BYTES, PeerWire
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
+from onceq.service import wires
+from onceq.service.wires import PeerWire
 from onceq.wire.mqqb.session import Session
-from tests.unit.service.fakes import House
-
-BUDGET = descriptors.budget(4096, embedded=False)
-
-
-class Host:
-    """A gate on one loop, with a scripted core behind it."""
-
-    def __init__(self, peers: dict[str, str] | None = None, budget: Budget = BUDGET) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.network = AsyncNetwork(self.loop, self, peers or {}, budget=budget)
-        self.house = House(settings=Settings(disk_reserve_bytes=0), said=self.network.say).start()
-        self.house.engine.sessions.network = self.network
-        self.network.attach(self.house.engine)
-        self.failures: list[BaseException] = []
-
-    def run(self, work: Callable[[], None]) -> None:
-        work()
-        self.house.engine.pump()
-        self.network.say()
-
-    def failed(self, error: BaseException) -> None:
-        self.failures.append(error)
-
-    def seen(self, kind: type) -> list[Any]:
-        return [item for item in self.house.core.seen if isinstance(item, kind)]
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not true():
-            await asyncio.sleep(0)
-
-
-async def ended(reader: asyncio.StreamReader) -> bool:
-    """Whether the other side ends the connection, one way or another."""
-    try:
-        return await reader.read() == b""
-    except ConnectionResetError:
-        return True
-
-
-def run(work: Callable[[], Any]) -> None:
-    asyncio.run(work())
+from tests.unit.service.looped import BUDGET, Host, Sink, ended, greeted, run, until
 
 
 def test_two_networks_open_a_session() -> None:
@@ -207,15 +158,6 @@ def test_applications_above_the_limit_are_turned_away_and_later_ones_let_in() ->
     run(work)
 
 
-async def greeted(where: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection of an application that has been welcomed."""
-    reader, writer = await asyncio.open_connection(*where)
-    hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "test"))
-    writer.writelines(list(map(bytes, hello)))
-    assert await reader.read(1)
-    return reader, writer
-
-
 async def talked(where: str, own_id: bytes) -> tuple[Session, asyncio.StreamWriter]:
     """A session that another manager has opened."""
     reader, writer = await asyncio.open_connection(*where.split(":"))
@@ -300,67 +242,6 @@ def test_who_sends_much_before_he_says_who_he_is_is_cut() -> None:
     run(work)
 
 
-def greets_at(
-    kind: type[socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[], Awaitable[None]]:
-    """An application is greeted by a network that listens at sockets of that kind."""
-
-    def bound(family: int, address: Any) -> socket.socket:
-        own = kind(family, socket.SOCK_STREAM)
-        own.bind(address)
-        return own
-
-    async def work() -> None:
-        monkeypatch.setattr(network_module, "bound", bound)
-        host = Host()
-        where = await host.network.listen_clients("127.0.0.1:0")
-        _, writer = await greeted(where.split(":"))
-        writer.close()
-        await host.network.shut()
-
-    return work
-
-
-def test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One line, and the processor is free; who waits is accepted as soon as there is room."""
-
-    class Short(socket.socket):
-        tries = 0
-        pauses: ClassVar[list[float]] = []
-
-        def accept(self) -> Any:
-            Short.tries += 1
-            # There is room after three pauses; whoever tries without one tries for nothing.
-            now = asyncio.get_running_loop().time()
-            Short.pauses = Short.pauses or [now]
-            if now < Short.pauses[0] + 3 * listening.ACCEPT_PAUSE_S:
-                raise OSError(errno.EMFILE, "Too many open files")
-            return super().accept()
-
-    monkeypatch.setattr(listening, "ACCEPT_PAUSE_S", 0.02)
-    run(greets_at(Short, monkeypatch))
-    assert Short.tries <= 6, "it did not try again and again"
-    said = {r.message for r in caplog.records if "accepting pauses" in r.message}
-    assert said == {'accepting pauses: reason="too many open files"'}
-
-
-def test_a_connection_that_ended_before_it_was_accepted_keeps_nobody_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Gone(socket.socket):
-        tries = 0
-
-        def accept(self) -> Any:
-            Gone.tries += 1
-            if Gone.tries == 1:
-                raise ConnectionAbortedError(errno.ECONNABORTED, "Software caused it")
-            return super().accept()
-
-    run(greets_at(Gone, monkeypatch))
-
-
 def test_lines_that_strangers_cause_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "onceq")
 
@@ -381,111 +262,6 @@ def test_lines_that_strangers_cause_are_counted(caplog: pytest.LogCaptureFixture
     lines = [r.message for r in caplog.records if "turned away" in r.message]
     assert len(lines) == LOG_LINES_AT_ONCE + 1
     assert f"peer turned away, more of these: count={2 * LOG_LINES_AT_ONCE}" in lines[-1]
-
-
-class Sink(asyncio.Transport):
-    """Takes what it is given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.data = b""
-        self.closed = self.aborted = False
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def writelines(self, list_of_data: Any) -> None:
-        self.data += b"".join(list_of_data)
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def abort(self) -> None:
-        self.closed = self.aborted = True
-
-
-def test_what_is_said_is_collected_and_then_written_in_order() -> None:
-    async def work() -> None:
-        host = Host()
-        wire, sink = PeerWire(host.network, 0), Sink()
-        wire.connection_made(sink)
-        sink.data = b""
-        pieces: list[Buffer] = [b"a", bytearray(b"b"), memoryview(b"c")]
-        wire.write(pieces)
-        wire.write([b"d"])
-        assert sink.data == b""
-        host.network.say()
-        assert sink.data == b"abcd"
-        wire.write([b"e"])
-        wire.close()
-        assert not wire.writable
-        host.network.say()
-        assert sink.data == b"abcde"
-        assert sink.closed
-        assert not sink.aborted
-        wire.connection_lost(None)
-
-    run(work)
-
-
-def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said() -> None:
-    """A pump in another thread must not run ahead of the loop without bound."""
-
-    async def work() -> None:
-        host = Host()
-        wire, sink = PeerWire(host.network, 0), Sink()
-        wire.connection_made(sink)
-        told: list[int] = []
-        host.house.engine.writable = told.append  # type: ignore[method-assign]
-        wire.write([bytes(HIGH_WATER_BYTES - 1)])
-        assert wire.writable
-        wire.write([b"x"])
-        assert not wire.writable
-        host.network.say()
-        assert wire.writable
-        await asyncio.sleep(0)
-        assert told == [1], "the session may go on"
-        host.network.say()
-        await asyncio.sleep(0)
-        assert told == [1]
-        wire.connection_lost(None)
-
-    run(work)
-
-
-def test_a_wire_that_is_emptied_while_somebody_asks_whether_it_is_full() -> None:
-    """Whoever is told "full" must hear of it when it is full no more."""
-
-    async def work() -> None:
-        host = Host()
-        told: list[int] = []
-        host.house.engine.writable = told.append  # type: ignore[method-assign]
-
-        class Hurried(PeerWire):
-            """The loop writes everything just after another thread has looked."""
-
-            emptied = False
-
-            @property
-            def queued_bytes(self) -> int:
-                found = super().queued_bytes
-                if not self.emptied:
-                    self.emptied = True
-                    self.flush()
-                return found
-
-        wire, sink = Hurried(host.network, 0), Sink()
-        wire.connection_made(sink)
-        wire.write([bytes(HIGH_WATER_BYTES)])
-        if not wire.writable:
-            await asyncio.sleep(0)
-            assert told
-        wire.connection_lost(None)
-
-    run(work)
 
 
 def test_an_end_that_does_not_take_its_last_bytes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

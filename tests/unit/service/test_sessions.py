@@ -26,7 +26,7 @@ from onceq.packet.templates import template
 from onceq.service import sessions
 from onceq.wire.mqqb.session import Session
 from tests.unit.service.fakes import House, Wire
-from tests.unit.wire.mqqb_pair import SETTINGS, users
+from tests.unit.wire.mqqb.pair import SETTINGS, users
 
 PEER = b"P" * 16
 

@@ -14,7 +14,7 @@ from onceq.model import limits
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
-REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PROTOCOL = (REFERENCE / "formats" / "client-protocol.md").read_text()
 LIBRARY = (REFERENCE / "client.md").read_text()
 

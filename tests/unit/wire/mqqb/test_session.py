@@ -17,7 +17,7 @@ from onceq.wire.mqqb.internal import (
     parse,
 )
 from onceq.wire.mqqb.session import Acked, Closed, Opened, Session
-from tests.unit.wire.mqqb_pair import (
+from tests.unit.wire.mqqb.pair import (
     ACK,
     CP,
     EC,

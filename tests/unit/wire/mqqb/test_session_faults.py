@@ -9,7 +9,7 @@ import pytest
 from onceq.errors import MalformedPacket, PeerError, ProtocolState
 from onceq.wire.mqqb.internal import SessionHeader
 from onceq.wire.mqqb.session import Acked, Arrived, Closed
-from tests.unit.wire.mqqb_pair import CP, EC, USER, header, opened, users
+from tests.unit.wire.mqqb.pair import CP, EC, USER, header, opened, users
 
 # ---- the peer does wrong -------------------------------------------------------------------------
 
