@@ -15,7 +15,7 @@ from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "formats" / "store.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats" / "store.md"
 PATH = "/store"
 ID = bytes(range(16))
 
