@@ -60,6 +60,8 @@ class _Grouped(LoadScopeScheduling):  # type: ignore[misc]
         folder = nodeid.split("/")[1:2]
         if folder and folder[0] in self.GROUPS:
             return self.GROUPS[folder[0]]
+        if folder == ["unit"]:
+            return nodeid
         return nodeid if "spark" not in nodeid.rpartition("::")[0] else "spark"
 
     def remove_node(self, node: Any) -> Any:

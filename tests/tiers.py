@@ -48,16 +48,11 @@ FILES: Final = {
     "daemon/test_demo.py": REST,
     "daemon/test_liar.py": REST,
     "docs/test_site.py": REST,
-    "partners/test_deciding.py": QUICK,
-    "spark/test_spark_drain_files.py": QUICK,
-    "spark/test_spark_options.py": QUICK,
+    "spark/test_spark_access.py": QUICK,
     "spark/test_spark_pool.py": QUICK,
-    "spark/test_spark_ranges.py": QUICK,
-    "spark/test_spark_rows.py": QUICK,
-    "spark/test_spark_sink_options.py": QUICK,
 }
-"""Files that are not of the tier of their folder: whole demos, benchmarks and sites, and tests that
-start neither Spark nor a server of a database."""
+"""Files that are not of the tier of their folder: whole demos, benchmarks and sites, and tests of
+the Spark reader that start a queue manager, but no Spark."""
 
 PROCESSES: Final = "processes"
 """Parameter of the conformance cases that run on real processes: nineteen times as slow as the same

@@ -138,7 +138,7 @@ FRAMING = "tests/unit/store/test_framing.py::test_"
 POOL = "tests/unit/store/test_pool.py::test_"
 SESSION = "tests/unit/wire/mqqb/test_session.py::test_"
 CLIENT = "tests/unit/client/"
-RANGES = "tests/spark/test_spark_ranges.py::test_"
+RANGES = "tests/unit/spark/test_ranges.py::test_"
 
 PLANTED = (
     Planted(

@@ -12,7 +12,7 @@ import pytest
 from onceq.errors import ConfigurationError
 from onceq.spark.sink_options import COLUMNS, SINK_OPTIONS, columns_of, parse_sink
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "spark-options.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "spark-options.md"
 ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}
 
 

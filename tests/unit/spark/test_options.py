@@ -138,7 +138,7 @@ def test_what_is_refused(changed: dict[str, str], stream: bool, words: str) -> N
 
 def table(section: str) -> dict[str, list[str]]:
     """Rows of a table of the page by their first cell."""
-    page = Path(__file__).parents[2] / "docs" / "reference" / "spark-options.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "spark-options.md"
     text = page.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
     found = {row[0].strip("`"): row[1:] for row in rows}

@@ -15,7 +15,6 @@ from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.spark.packets import CutShort
-from onceq.spark.ranges import Range
 from onceq.spark.reader import longer
 from onceq.spark.rows import COLUMNS, arrow_schema, prefix, record_batch
 
@@ -223,30 +222,3 @@ def test_how_much_is_asked_for() -> None:
     assert prefix(("lookupId", "label")) == 512
     assert prefix(("lookupId", "body")) is None
     assert [longer(0), longer(512), longer(2048), longer(8192)] == [512, 2048, 8192, None]
-
-
-def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
-    from onceq.spark.access import Access
-
-    queue = r"private$\holes"
-    daemon.manager.create_queue(queue, transactional=True)
-    with daemon.manager.transaction() as tx:
-        tx.send_many(queue, [f"{i}".encode() for i in range(10)])
-    view = daemon.manager.queue(queue)
-    whole = Range(queue, view["first_lookup"] - 1, view["last_lookup"])
-    with Access(str(daemon.path)) as access:
-        sight = access.look(queue)
-        assert [len(batch) for batch in access.pages(queue, whole)] == [10]
-        part = Range(queue, whole.after + 3, whole.after + 7)
-        assert [batch.bodies() for batch in access.pages(queue, part)] == [[b"3", b"4", b"5", b"6"]]
-        assert access.unbroken(queue, whole) == whole.to
-        daemon.manager.receive(queue, lookup_id=whole.after + 5)
-        assert [len(batch) for batch in access.pages(queue, whole)] == [9]
-        assert access.unbroken(queue, whole) == whole.after + 4
-        size = sum(daemon.manager.peek_many(queue, 3).run.lengths)
-        assert access.fitting(queue, whole, 1) == whole.after + 1
-        assert access.fitting(queue, whole, size) == whole.after + 3
-        assert access.fitting(queue, whole, size - 1) == whole.after + 2
-        assert access.fitting(queue, whole, 1 << 30) == whole.to
-        assert access.remove([(queue, whole)], [sight], "a test") == [9]
-        assert access.remove([(queue, whole)], [sight], "a test") == [0]

@@ -1,0 +1,34 @@
+"""What a worker reads of a queue manager, page by page, and what is missing there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceq.spark.ranges import Range
+
+
+def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
+    from onceq.spark.access import Access
+
+    queue = r"private$\holes"
+    daemon.manager.create_queue(queue, transactional=True)
+    with daemon.manager.transaction() as tx:
+        tx.send_many(queue, [f"{i}".encode() for i in range(10)])
+    view = daemon.manager.queue(queue)
+    whole = Range(queue, view["first_lookup"] - 1, view["last_lookup"])
+    with Access(str(daemon.path)) as access:
+        sight = access.look(queue)
+        assert [len(batch) for batch in access.pages(queue, whole)] == [10]
+        part = Range(queue, whole.after + 3, whole.after + 7)
+        assert [batch.bodies() for batch in access.pages(queue, part)] == [[b"3", b"4", b"5", b"6"]]
+        assert access.unbroken(queue, whole) == whole.to
+        daemon.manager.receive(queue, lookup_id=whole.after + 5)
+        assert [len(batch) for batch in access.pages(queue, whole)] == [9]
+        assert access.unbroken(queue, whole) == whole.after + 4
+        size = sum(daemon.manager.peek_many(queue, 3).run.lengths)
+        assert access.fitting(queue, whole, 1) == whole.after + 1
+        assert access.fitting(queue, whole, size) == whole.after + 3
+        assert access.fitting(queue, whole, size - 1) == whole.after + 2
+        assert access.fitting(queue, whole, 1 << 30) == whole.to
+        assert access.remove([(queue, whole)], [sight], "a test") == [9]
+        assert access.remove([(queue, whole)], [sight], "a test") == [0]
