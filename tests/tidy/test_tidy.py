@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.layout import THEMES, homeless
 from tests.tidy.rules import BANS, faults, orphans
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,16 @@ def test_every_file_is_tidy() -> None:
 
 def test_no_module_is_left_over() -> None:
     assert not list(orphans(ROOT))
+
+
+def test_unit_tests_are_named_after_what_they_test() -> None:
+    assert not list(homeless(ROOT))
+
+
+def test_no_theme_is_left_over() -> None:
+    """One whose file is gone, or is named after a module by now, excuses the next of its name."""
+    assert [name for name in THEMES if f"tests/unit/{name}" not in set(homeless(ROOT, {}))] == []
+    assert all(THEMES.values())
 
 
 def test_nothing_that_is_made_is_kept() -> None:
@@ -147,6 +158,23 @@ def test_a_module_that_nobody_imports_is_found(tmp_path: Path) -> None:
     )
     (tmp_path / "pyproject.toml").write_text("")
     assert list(orphans(tmp_path)) == ["onceq.model.alone is imported by nobody"]
+
+
+def test_a_unit_test_of_nothing_is_found(tmp_path: Path) -> None:
+    for name in (
+        "src/onceq/store/log.py", "src/onceq/spark/audit/__init__.py", "src/onceq/errors.py",
+        "tools/check.py", "tests/tiers.py",
+        "tests/unit/store/test_log.py", "tests/unit/store/test_log_again.py",
+        "tests/unit/spark/test_audit.py", "tests/unit/test_errors.py", "tests/unit/test_tiers.py",
+        "tests/unit/tools/test_check.py", "tests/unit/store/helper.py",
+        "tests/unit/store/test_logs.py", "tests/unit/test_log.py", "tests/unit/store/test_tiers.py",
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    wrong = ["store/test_logs.py", "store/test_tiers.py", "test_log.py"]
+    assert list(homeless(tmp_path, {})) == [f"tests/unit/{name}" for name in wrong]
+    assert list(homeless(tmp_path, dict.fromkeys(wrong, "why"))) == []
 
 
 def test_every_home_of_a_ban_exists() -> None:

@@ -1,0 +1,43 @@
+"""Where tests stand: unit tests beside what they test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+THEMES: Final = {
+    "service/test_damage.py": "damage is found and told by engine, store and core together",
+    "service/test_pages.py": "pages and the unit file that tell of the configuration and the log",
+}
+"""Files of ``tests/unit`` that are about no single module, and why."""
+
+OF_RULES: Final = "core"
+"""Its unit tests are named after rules, which several of its modules carry out."""
+
+
+def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
+    """Unit tests that are named after no module.
+
+    ``tests/unit/store/test_log.py`` is about ``src/onceq/store/log.py``, and so may be
+    ``test_log_something.py`` beside it. ``tests/unit/tools`` is about ``tools``, a file directly
+    in ``tests/unit`` about a module of ``tests`` or of ``src/onceq``.
+    """
+    unit = root / "tests" / "unit"
+    for path in sorted(unit.rglob("test_*.py")):
+        name = path.relative_to(unit)
+        if name.parts[0] == OF_RULES or name.as_posix() in themes:
+            continue
+        homes = [root / "src" / "onceq" / name.parent]
+        if name.parts[0] == "tools":
+            homes = [root / name.parent]
+        elif len(name.parts) == 1:
+            homes.append(root / "tests")
+        words = name.stem.removeprefix("test_").split("_")
+        stems = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
+        if not any(
+            (home / f"{stem}.py").is_file() or (home / stem / "__init__.py").is_file()
+            for home in homes
+            for stem in stems
+        ):
+            yield path.relative_to(root).as_posix()
