@@ -1,0 +1,51 @@
+"""The glossary: each word once, and each name of the code that it gives exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+FIELDS = {"MSMQ", "XA", "databases", "SRMP", "Spark", "onceq"}
+
+
+class Word(NamedTuple):
+    """A row of the page."""
+
+    word: str
+    code: str
+    field: str
+    meaning: str
+
+
+def words() -> list[Word]:
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text()
+    rows = [
+        Word(*row) for row in re.findall(r"^\| (.+?) \| ?(.*?) ?\| (.+?) \| (.+) \|$", page, re.M)
+    ]
+    return [row for row in rows if row.word != "word"]
+
+
+def test_each_word_stands_there_once() -> None:
+    known = [word for row in words() for word in row.word.split(", ")]
+    assert len(known) > 100
+    assert sorted(known) == sorted(set(known))
+
+
+def test_each_word_has_a_field_and_a_meaning() -> None:
+    for row in words():
+        assert row.field in FIELDS, row
+        assert row.meaning.endswith("."), row
+
+
+def test_names_of_the_code_exist() -> None:
+    homes = (ROOT / "src", ROOT / "tests" / "planted")
+    code = "\n".join(path.read_text() for home in homes for path in home.rglob("*.py"))
+    missing = [
+        f"{row.word}: {name}"
+        for row in words()
+        for name in re.findall(r"`([^`]+)`", row.code)
+        if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code)
+    ]
+    assert not missing, "the glossary names what is not in the code any more"
