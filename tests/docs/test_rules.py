@@ -24,9 +24,6 @@ BARE = re.compile(r"\(\d{1,2}(?:\.\d{1,2})+\)")
 NEAR = 300
 """A section number belongs to a document that is named at most this many characters before it."""
 
-CORE = "src/onceq/core/"
-"""Where old references are left until its modules have moved."""
-
 LOST = re.compile(
     r"\b(?:house idea \d|product (?:D\d|section)|wire-(?:mqqb|srmp)\b|wire page|of the semantics"
     r"|semantics sections?|testing P\d|Appendix [A-Z] of)"
@@ -154,12 +151,7 @@ def prose(source: str) -> str:
 
 
 def test_no_reference_leads_nowhere() -> None:
-    found = [
-        f"{name}: {what}"
-        for name, text in texts().items()
-        if not name.startswith(CORE)
-        for what in lost(text)
-    ]
+    found = [f"{name}: {what}" for name, text in texts().items() for what in lost(text)]
     assert not found, "name a published document or a rule of docs/reference/rules.md"
 
 
@@ -167,9 +159,7 @@ def test_a_number_in_brackets_belongs_to_a_document() -> None:
     """``(2.2.19.1)`` stands only where the module names the document that has this section."""
     found = []
     for name, text in texts().items():
-        if name.startswith(CORE) or not (name.startswith("src/") and name.endswith(".py")):
-            continue
-        if BARE.search(text):
+        if name.startswith("src/") and name.endswith(".py") and BARE.search(text):
             said = prose(text)
             found += [f"{name}: {bare}" for bare in BARE.findall(said) if not DOCUMENT.search(said)]
     assert not found

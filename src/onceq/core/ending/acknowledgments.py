@@ -1,4 +1,4 @@
-"""Acknowledgment messages: an application is told of arrival and end (section 5).
+"""Acknowledgment messages: an application is told of arrival and end (ACK-17).
 
 They are ordinary messages to the administration queues that the original names, made from its
 packet. Where an arrival is stored or refused the packet is at hand, and they stand in the record
@@ -148,7 +148,7 @@ def pay(step: Step, item: Compose) -> None:
 
 
 def asked_by(reason: MessageClass) -> Acknowledge:
-    """The bits of the level that ask for acknowledgments of a class (section 5.3)."""
+    """The bits of the level that ask for acknowledgments of a class (ACK-15)."""
     if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
         # That nothing is known matters to whoever asked for bad news of either kind.
         return Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE

@@ -4,7 +4,7 @@ A message ends by being received, expired, purged, deleted with its queue, or re
 asked to know (negative or positive journaling, a final acknowledgment) learns it in the same
 record that ends it, so that two ends can never both happen (I11). For a transactional message
 from another manager that is a final acknowledgment, a recoverable message to its order queue
-(section 4.6). For one that was sent here, and for one that is not transactional, it is a dead
+(EOD-39). For one that was sent here, and for one that is not transactional, it is a dead
 letter here (Q-16). Copies for journals and acknowledgment messages that are owed take the packet
 over where it lies (``RangeChange.heirs``).
 
@@ -148,7 +148,7 @@ def gave_up(
     build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int,
     reason: MessageClass, *, answered: bool = False,
 ) -> None:  # fmt: skip
-    """A range ends in its outgoing queue, and the destination has not said how (section 6.5).
+    """A range ends in its outgoing queue, and the destination has not said how (CNF-21).
 
     What was never transmitted is certainly not delivered, for this reason. What may have been
     transmitted may have arrived, and been received: it is in doubt, whatever ends the wait for it

@@ -102,7 +102,7 @@ def copies_of_refused(
 
     This computer is both ends. As the target it keeps transactional messages for a queue of the
     other kind, whatever they asked (S0); as the source it keeps what asked for it, in the
-    sender's own dead-letter queue if there is one (product D5, X-1).
+    sender's own dead-letter queue if there is one (X-1).
 
     Args:
         size: Bytes of the packets that are refused.

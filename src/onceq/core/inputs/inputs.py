@@ -25,7 +25,7 @@ from onceq.packet.arrived import ArrivedRun
 
 
 class Access(IntEnum):
-    """What a queue is opened for (section 1.8)."""
+    """What a queue is opened for (Q-41)."""
 
     RECEIVE = 1
     SEND = 2
@@ -218,7 +218,7 @@ class CreateQueue:
 
 @dataclass(frozen=True, slots=True)
 class SetQueue:
-    """Change properties of a queue (section 7.2). Answer: QueueProperties.
+    """Change properties of a queue (PRP-7). Answer: QueueProperties.
 
     Attributes:
         values: Names of ``QueueProperties`` with their new values; all of them or none.
@@ -273,7 +273,7 @@ class SessionOpened:
         peer: GUID of the other queue manager.
         address: Its address as text, without port.
         outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
-        extended: Whether both sides understand packets about doubts (product D6).
+        extended: Whether both sides understand packets about doubts (CNF-22).
         http: It is a connection over HTTP: the peer is not known, and each message is answered.
         life, stamp: What the peer tells of its life (``core/peers/lives.py``); empty if it tells
             nothing.

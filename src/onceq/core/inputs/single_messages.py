@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Seek(IntEnum):
-    """Which message is meant, from a lookup identifier or from a cursor (section 8.1)."""
+    """Which message is meant, from a lookup identifier or from a cursor (RCV-21)."""
 
     CURRENT = 0
     NEXT = 1
@@ -62,7 +62,7 @@ class CloseCursor:
 
 @dataclass(frozen=True, slots=True)
 class MoveMessage:
-    """Move a message between a queue and its subqueues (section 1.9).
+    """Move a message between a queue and its subqueues (Q-32).
 
     Answer: its new lookup identifier; 0 in a transaction, which moves it at its commit.
 

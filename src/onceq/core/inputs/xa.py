@@ -1,4 +1,4 @@
-"""Inputs about branches of external transactions, after the verbs of XA (section 11.2).
+"""Inputs about branches of external transactions, after the verbs of XA (XTX-15).
 
 What all inputs have in common is said in ``core/inputs/inputs.py``. The work of a branch goes on
 under a transaction number of its owner, like that of any transaction.

@@ -1,7 +1,7 @@
 """What the core does with a directory: modes, places, and what this computer tells of itself.
 
 The core is handed snapshots and never reads. While the directory cannot be read, whatever needs
-it is refused (FN-11, section 9.4); messages that are under way already go on to where it said
+it is refused (FN-11, DL-14); messages that are under way already go on to where it said
 last, and those of which it was not known wait (NEED VALIDATION) until it is read again.
 
 Upholds: I5 (one stream for each place), I27.

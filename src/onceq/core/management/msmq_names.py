@@ -1,7 +1,7 @@
 """The management view by MSMQ's own names: states, EodGetSendInfo, EodGetReceiveInfo, properties.
 
-Whoever has scripts for MSMQ finds here each item of section 4.9 and each PROPID_MGMT_* of section
-7.3 under its name; ``docs/reference/management.md`` says where each stands. Everything is read
+Whoever has scripts for MSMQ finds here each item of EOD-48 and each PROPID_MGMT_* of PRP-8
+under its name; ``docs/reference/management.md`` says where each stands. Everything is read
 from the state and changes nothing.
 """
 
@@ -32,11 +32,11 @@ STATES = {
     "DISCONNECTING": 7,
     "LOCKED": 8,
 }
-"""Strings of PROPID_MGMT_QUEUE_STATE with their numbers (section 1.3)."""
+"""Strings of PROPID_MGMT_QUEUE_STATE with their numbers (Q-40)."""
 
 
 def state_of(step: Step, outgoing: OutgoingQueue) -> str:
-    """The state of an outgoing queue, in the words of section 1.3."""
+    """The state of an outgoing queue, in the words of Q-40."""
     if locked(step, outgoing):
         return "LOCKED"
     if outgoing.paused_s:
@@ -68,7 +68,7 @@ def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
     return (step.routes_to.get(name.guid) or step.name_of(name.guid) or guid_text(name.guid),)
 
 
-# ---- EodGetSendInfo and EodGetReceiveInfo (4.9) ---------------------------------------------
+# ---- EodGetSendInfo and EodGetReceiveInfo (EOD-48) ------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +215,13 @@ def format_name(step: Step, queue: Queue) -> str:
     return f"PRIVATE={guid_text(step.identity.guid)}\\{queue.number:08x}"
 
 
-# ---- PROPID_MGMT_* (7.3) -------------------------------------------------------------------
+# ---- PROPID_MGMT_* (PRP-8) -----------------------------------------------------------------
 
 
 def properties(step: Step, name: str) -> dict[str, object]:
     """Management properties of a queue, an outgoing queue, or (no name) of this manager.
 
-    The keys are the names of section 7.3 in small letters, without PROPID_MGMT_QUEUE_ or
+    The keys are the names of PRP-8 in small letters, without PROPID_MGMT_QUEUE_ or
     PROPID_MGMT_MSMQ_.
     """
     if not name:

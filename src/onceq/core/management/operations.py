@@ -1,6 +1,6 @@
 """What operators do: make, delete and purge queues, steer outgoing queues.
 
-None of it is transactional (section 3.3). Whoever asked how a message ends is told when it is
+None of it is transactional (SND-26). Whoever asked how a message ends is told when it is
 purged or deleted (Q-39).
 """
 
@@ -56,7 +56,7 @@ from onceq.model.queue import changed, check_supported
 from onceq.model.time import NEVER_S
 
 RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
-"""Queues that only queue managers use (section 1.1)."""
+"""Queues that only queue managers use (Q-45)."""
 
 
 def create(step: Step, item: CreateQueue) -> None:
@@ -89,7 +89,7 @@ def create(step: Step, item: CreateQueue) -> None:
 
 
 def set_queue(step: Step, item: SetQueue) -> None:
-    """Change properties of a queue: all that are named, or none (section 7.2).
+    """Change properties of a queue: all that are named, or none (PRP-7).
 
     A smaller quota ends no message: it refuses what would come next.
     """

@@ -13,7 +13,7 @@ from onceq.model.identity import guid_text
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
-    """One incoming stream: EodGetReceiveInfo (4.9). ``sender`` is "" if not known.
+    """One incoming stream: EodGetReceiveInfo (EOD-48). ``sender`` is "" if not known.
 
     ``begun``: when its sender says that it began it. ``stale_stream``: an older one of which
     something came since the last message was accepted (0: none), last at ``stale_at``. ``reset_*``:

@@ -1,4 +1,4 @@
-"""Looking at the state: what management commands and ``why`` are made from (section 4.9).
+"""Looking at the state: what management commands and ``why`` are made from (EOD-48).
 
 Views are plain values; times are seconds since 1970, 0 meaning never.
 """
@@ -116,10 +116,10 @@ class ConnectionView:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingView:
-    """One outgoing queue: its state, and EodGetSendInfo (4.9). ``clash`` says what was found if
+    """One outgoing queue: its state, and EodGetSendInfo (EOD-48). ``clash`` says what was found if
     another manager uses this one's identity.
 
-    ``state`` is a string of section 1.3 (``core/management/msmq_names.py``). ``messages`` are all
+    ``state`` is a string of Q-40 (``core/management/msmq_names.py``). ``messages`` are all
     that it holds (PRP-6); of them ``unprocessed`` have arrived and await their final
     acknowledgment, and ``unsent`` are the rest (case 126). ``xact`` is UNKNOWN: nobody here knows
     what kind of queue another computer has (PRP-5). ``in_doubt`` are dead letters of which it is

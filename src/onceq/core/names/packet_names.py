@@ -146,8 +146,8 @@ def arrival_key(step: Step, address: Address) -> tuple[str, Queue | None]:
     """Where an arrived packet wants to go: the key of its stream, and the queue if there is one.
 
     The TCP connection has reached us, so the host part of a direct name is not compared
-    (wire-mqqb section 9). But it is part of the key: a sender numbers by the name that it uses,
-    so that two spellings of one queue are two streams (wire-mqqb 8.1, U10).
+    (MS-MQQB 3.1.5.8.5). But it is part of the key: a sender numbers by the name that it uses,
+    so that two spellings of one queue are two streams (U10).
     """
     state = step.state
     if address.kind == 7 and address.direct[:4].upper() == "HTTP":

@@ -1,4 +1,4 @@
-"""Queues held open: what a name may be opened for, and who excludes whom (section 1.8)."""
+"""Queues held open: what a name may be opened for, and who excludes whom (Q-41)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
 
 
 def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
-    """The table of section 1.8, for the one that comes later."""
+    """The table of Q-41, for the one that comes later."""
     for held in queue.handles.values():
         if held.access in (Access.SEND, Access.MOVE):
             continue

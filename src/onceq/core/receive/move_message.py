@@ -1,4 +1,4 @@
-"""Moving messages between a queue and its subqueues (section 1.9).
+"""Moving messages between a queue and its subqueues (Q-32).
 
 In a transaction a move is provisional: the message is locked in its place until the outcome. An
 abort leaves it there, a commit puts it behind what is in the target (Q-34).

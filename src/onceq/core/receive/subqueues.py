@@ -1,4 +1,4 @@
-"""Subqueues: parts of a queue into which messages come only by a move (section 1.9).
+"""Subqueues: parts of a queue into which messages come only by a move (Q-31).
 
 A subqueue is made when it is opened or first moved to, and goes when it is empty and nobody has
 it open, waits at it or is about to move something there. Everything else about it, its quota

@@ -1,4 +1,4 @@
-"""Quotas: of a queue, for good; of the whole manager, for now (section 1.5, Q-19).
+"""Quotas: of a queue, for good; of the whole manager, for now (Q-19).
 
 Messages of open transactions count, received and sent ones (Q-21): what a send was told is within
 the quota stays so until its commit.

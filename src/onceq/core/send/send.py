@@ -1,7 +1,7 @@
 """A send: checked, resolved to its destinations, and turned into packets when it takes effect.
 
 One batch to a multiple-element name becomes one run for each destination, all in one record, all or
-none (S0, S3). Packets are made once, here (product D2): for what was sent in a transaction at its
+none (S0, S3). Packets are made once, here: for what was sent in a transaction at its
 commit, when its numbers are known, so that an aborted send uses up nothing (I3). What a prepared
 branch sends to queues of this manager is written before (``core/send/packets_at_prepare.py``).
 
@@ -97,7 +97,7 @@ def prepare(
 
 
 def _timed(step: Step, prepared: CheckedBatch) -> CheckedBatch:
-    """When these messages expire: all lifetimes count from the call of send (section 6.1).
+    """When these messages expire: all lifetimes count from the call of send (CNF-19).
 
     A time to reach the queue of 0 gives one attempt, which is over at the latest when the stream
     would be sent again (CNF-4).
@@ -253,7 +253,7 @@ class _PutBuilder:
         """What has arrived here, or was refused, and shall be acknowledged (behind all puts)."""
 
     def acknowledge(self) -> None:
-        """Tell of arrivals and refusals on this computer (section 5)."""
+        """Tell of arrivals and refusals on this computer (ACK-17)."""
         for packets, properties, reason in self.acks:
             if properties.admin_queue:
                 on_arrival(self.build, packets, properties.acknowledge, reason)
@@ -324,7 +324,7 @@ def _refuse_local(
     reason: MessageClass, message: int, transaction: int,
 ) -> None:  # fmt: skip
     """Messages that cannot enter a queue of this manager: dead letters, and whoever asked is
-    told, as if they had arrived from elsewhere (Q-4, D5)."""
+    told, as if they had arrived from elsewhere (Q-4, X-1)."""
     plain_express = properties.delivery == Delivery.EXPRESS and not transaction
     express = PUT_EXPRESS if plain_express else 0
     build, size = numbering.build, total_of(packets.lengths)

@@ -65,7 +65,7 @@ class Progress:
     """What this receiver knows of one sender's messages to one queue.
 
     ``stream``, ``last``, ``since``, ``passed``, ``message`` and ``vague`` are durable (EOD-21,
-    product D6); the rest is for the order acknowledgment and for operators (4.9).
+    CNF-22); the rest is for the order acknowledgment and for operators (EOD-48).
     """
 
     source: bytes

@@ -12,7 +12,7 @@ CHUNK = 1 << CHUNK_SHIFT
 """Messages to one chunk of the tables."""
 
 AVAILABLE, LOCKED, REMOVED, PURGING, AWAITING = range(5)
-"""States of a position (section 1.10). PURGING: locked, and purged meanwhile. AWAITING: in an
+"""States of a position (Q-43). PURGING: locked, and purged meanwhile. AWAITING: in an
 outgoing queue, accepted by the destination, but its end is not known yet (EOD-11)."""
 
 Range = tuple[int, int]

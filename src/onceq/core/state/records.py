@@ -54,7 +54,7 @@ class Op(IntEnum):
     UNLOCK = 3
     """That transaction aborted: back to its place, abort count one higher (I17)."""
     PURGE = 4
-    """Removed by an operator; a locked message follows when its transaction ends (section 1.10)."""
+    """Removed by an operator; a locked message follows when its transaction ends (Q-43)."""
     RELEASE = 5
     """An order or session acknowledgment covers it: the outgoing queue forgets it."""
     AWAIT = 6
@@ -104,7 +104,7 @@ class Put:
         confirm_by: In outgoing queues: second at which the wait for their end is over (EOD-42).
         flags: The bits PUT_EXPRESS and following.
         source: Sending manager of an arrival; zero for what was sent here.
-        dead_letter_queue: Number of the sender's own dead-letter queue (section 6.4); 0: the
+        dead_letter_queue: Number of the sender's own dead-letter queue (CNF-14); 0: the
             system's.
         address: Log address at which the packets lie already, laid by a prepare: ``packets`` has
             their lengths only then; 0: they come with the record.
@@ -137,7 +137,7 @@ PUT_FINAL = 16
 PUT_ACK_RECEIVE = 32
 PUT_NACK_RECEIVE = 64
 PUT_NACK_ARRIVAL = 128
-"""Acknowledgment messages that are wanted of ends still to come (section 5.2)."""
+"""Acknowledgment messages that are wanted of ends still to come (ACK-15)."""
 PUT_ACKS = PUT_ACK_RECEIVE | PUT_NACK_RECEIVE | PUT_NACK_ARRIVAL
 PUT_ONCE = 256
 """One attempt to deliver them, no second (CNF-4)."""

@@ -2,7 +2,7 @@
 
 Whatever was done between the backup and the restore is undone here, and not elsewhere. The record
 of a restore says so; with it everything is forgotten that was known for certain of what had
-arrived, because that is true no more (product D6: those who ask are told that it is not known).
+arrived, because that is true no more (CNF-22: those who ask are told that it is not known).
 
 Upholds: I11 (nothing is called undelivered that an undone life may have accepted).
 """

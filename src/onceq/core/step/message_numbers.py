@@ -16,7 +16,7 @@ NUMBERS_RESERVED = 1 << 16
 def take_numbers(step: Step, change: Change, count: int) -> int:
     """The first of ``count`` consecutive message numbers, which a change takes.
 
-    Zero means "not assigned" on the wire (wire-mqqb 13), so a block never contains it.
+    Zero means "not assigned" on the wire, so a block never contains it.
     """
     state = step.state
     first = change.next_message or state.next_message

@@ -37,7 +37,7 @@ _GIVES_BACK = frozenset((int(Op.UNLOCK), int(Op.RETURN)))
 
 
 class Mode(IntEnum):
-    """What there is of a directory (section 9.4)."""
+    """What there is of a directory (DL-14)."""
 
     WORKGROUP = 0
     """None was configured."""

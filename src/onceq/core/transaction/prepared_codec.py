@@ -1,7 +1,7 @@
 """A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
 
 Nothing is checked or resolved a second time: what was promised stands in the record. A queue that
-was deleted meanwhile is a destination all the same; the commit finds it gone (section 1.10).
+was deleted meanwhile is a destination all the same; the commit finds it gone (Q-43).
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def open_unit(step: Step, owner: int, number: int) -> Transaction:
 
 
 def send(step: Step, item: Send) -> None:
-    """Send inside a transaction, or at once (section 3.3)."""
+    """Send inside a transaction, or at once (SND-26)."""
     if item.transaction:
         tx = find(step, item.owner, item.transaction)
         before = tx.bytes

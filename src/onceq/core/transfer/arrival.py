@@ -308,7 +308,7 @@ def _take(
 def _refuse(
     build: ChangeBuilder, run: ArrivedRun, packets: Run, number: int, skip: int, refusal: int
 ) -> None:
-    """Record the refusal, tell the sender, and keep what belongs on this computer (D5)."""
+    """Record the refusal, tell the sender, and keep what belongs on this computer (X-1)."""
     if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
         build.put_copy(DEAD_XACT, packets, stream=run.stream, first_number=number, reason=refusal)
     tell_sender(

@@ -40,7 +40,7 @@ def judge(
 
     A run of a newer stream is accepted only when nothing precedes it. A stream that is merely
     different is not enough: the first message of a stream already left behind may still be on
-    its way, and taking it would deliver it twice (product D4, EOD-23, EOD-24).
+    its way, and taking it would deliver it twice (EOD-23, EOD-24).
 
     Args:
         stream: Stream that this receiver is in for the sender and the queue; 0 if none.

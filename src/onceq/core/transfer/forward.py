@@ -115,7 +115,7 @@ def _refuse(step: Step, run: ArrivedRun) -> None:
 
 
 def hopped(packets: Run) -> Run | None:
-    """The packets with one hop more; None if they have made too many (section 1.11)."""
+    """The packets with one hop more; None if they have made too many (Q-44)."""
     data = bytearray(packets.data)
     at = 0
     for length in packets.lengths:

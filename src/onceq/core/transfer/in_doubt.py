@@ -1,6 +1,6 @@
 """Messages in doubt: transmitted, expired before anything was heard; and how they become certain.
 
-Their dead letters have class 0xC003 (CNF-12). Between two onceq managers doubt ends (product D6):
+Their dead letters have class 0xC003 (CNF-12). Between two onceq managers doubt ends (CNF-22):
 the sender asks the receiver about the streams concerned, saying from which number on anything is
 still alive; the receiver takes note of that, durably, as if the next message had come, and answers
 with what it accepted and what it passed over. What was passed over was never delivered: its dead

@@ -1,4 +1,4 @@
-"""What a receiver answers when it is asked what became of messages (product D6).
+"""What a receiver answers when it is asked what became of messages (CNF-22).
 
 It takes note of what will never come, durably, as if the next message had come; then it says what
 did. What was never accepted of a stream that it has left goes on in at most one other stream of the

@@ -35,7 +35,7 @@ PROBE_MESSAGES = 64
 
 
 def held(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether nothing may leave: paused, disconnected by an operator, or locked (section 1.3)."""
+    """Whether nothing may leave: paused, disconnected by an operator, or locked (Q-40)."""
     return bool(outgoing.paused_s or step.state.offline_s) or locked(step, outgoing)
 
 
@@ -84,7 +84,7 @@ def connect(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def _connect_public(step: Step, outgoing: OutgoingQueue) -> None:
-    """To where the directory says that the queue is; nowhere before it says so (section 1.3)."""
+    """To where the directory says that the queue is; nowhere before it says so (DL-14)."""
     computer = computer_of(step, outgoing.name)
     if computer is None:
         return
@@ -130,7 +130,7 @@ def lost(
     """No session any more, or none came about: say why, and try again later (Q-9).
 
     A session that was closed for idleness is no trouble: what waits for an order acknowledgment
-    goes on waiting until its time, and only then a new session is made (section 4.3).
+    goes on waiting until its time, and only then a new session is made (EOD-17).
     """
     outgoing.closing = False
     nothing_leaves(step, outgoing)
@@ -201,7 +201,7 @@ def resend(step: Step, number: int) -> None:
 
 
 def start_clock(step: Step, outgoing: OutgoingQueue) -> None:
-    """An order acknowledgment is due within the interval of the table (section 4.3)."""
+    """An order acknowledgment is due within the interval of the table (EOD-17)."""
     pace = outgoing.pace
     running = pace.due_us
     pace.started_us = step.now.mono_us
@@ -293,7 +293,7 @@ def order_acked(step: Step, ack: OrderAck) -> None:
     """The receiver says: everything of this stream up to this number is durable (EOD-10).
 
     Stream and number must both match; an acknowledgment for a stream that was left, or for
-    messages that never were, changes nothing (D4, I9, I10). Another copy of this manager may have
+    messages that never were, changes nothing (I9, I10). Another copy of this manager may have
     sent more, of what waits here too or in a stream of an earlier life: then it counts as far as
     this one has transmitted.
     """

@@ -3,7 +3,7 @@
 The protocol of a session (windows, counts, timers) is ``wire/mqqb/session.py``; here it is only
 open, closed, or acknowledging. A session acknowledgment ends the wait of messages that are not
 transactional (express ones when received, recoverable ones when durable there); it never lets a
-transactional message be forgotten (section 4.1).
+transactional message be forgotten (EOD-49).
 
 Upholds: I10, I25 (two managers with one identity are noticed), I26.
 """
