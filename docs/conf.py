@@ -88,6 +88,54 @@ def contents(index: str) -> str:
     )
 
 
+NAMED = re.compile(r"^( +)(\w+(?:, \w+)+): (.*)$")
+CONSTRUCTED = ("FileDirectory", "MemoryDirectory", "Xid")
+"""Classes that applications construct; others are made by the calls that return them."""
+_attributes: dict[str, list[str]] = {}
+
+
+def _before(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
+    """What Napoleon would misread, said as it understands it."""
+    if what in ("attribute", "data", "property"):
+        _attributes[name] = list(lines)
+        return
+    lines[:] = spread(lines)
+
+
+def _after(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
+    """An attribute has a sentence; Napoleon takes what stands before its colon for a type."""
+    if name in _attributes:
+        lines[:] = _attributes.pop(name)
+
+
+def spread(lines: list[str]) -> list[str]:
+    """Lines of a docstring; "a, b: text" as two entries, errors without reasons as a sentence."""
+    found: list[str] = []
+    rest = list(lines)
+    while rest:
+        line = rest.pop(0)
+        named = NAMED.match(line)
+        if named and "ttributes:" in "".join(found):
+            more = []
+            while rest and rest[0].startswith(named[1] + " "):
+                more.append(rest.pop(0))
+            for one in named[2].split(", "):
+                found += [f"{named[1]}{one}: {named[3]}", *more]
+        elif line == "Raises:" and not any(":" in text for text in rest):
+            names = " ".join(text.strip() for text in rest).strip().rstrip(".")
+            found.append("Raises " + ", ".join(f"``{one}``" for one in names.split(", ")) + ".")
+            rest = []
+        else:
+            found.append(line)
+    return found
+
+
+def _skip(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Constructors of what applications do not construct say nothing to them."""
+    made = getattr(thing, "__qualname__", "").partition(".")[0]
+    return True if name == "__init__" and made not in CONSTRUCTED else None
+
+
 def _read(app: Any, page: str, text: list[str]) -> None:
     if page == "index":
         text[0] += contents(text[0])
@@ -97,3 +145,6 @@ def _read(app: Any, page: str, text: list[str]) -> None:
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _read)
+    app.connect("autodoc-process-docstring", _before, priority=400)
+    app.connect("autodoc-process-docstring", _after, priority=600)
+    app.connect("autodoc-skip-member", _skip)

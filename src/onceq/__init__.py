@@ -9,7 +9,9 @@ is told why not.
 
 from onceq import directory, errors
 from onceq.client.backups import BackupReport
+from onceq.client.branches import Branch, Xa
 from onceq.client.cursors import Cursor
+from onceq.client.groups import Groups
 from onceq.client.opening import connect, open
 from onceq.client.restores import RestoreReport, restore
 from onceq.client.results import Batch, MessageIds
@@ -19,9 +21,11 @@ from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.tracking import Ending, Tracked
 from onceq.client.whole import SenderTransaction
 from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
+from onceq.model.branch import Vote
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
+from onceq.model.xid import Xid
 
 __version__ = "0.2.0.dev0"
 
@@ -29,9 +33,11 @@ __all__ = [
     "Acknowledge",
     "BackupReport",
     "Batch",
+    "Branch",
     "Cursor",
     "Delivery",
     "Ending",
+    "Groups",
     "InDoubt",
     "Journal",
     "Message",
@@ -50,6 +56,9 @@ __all__ = [
     "Tracked",
     "Transaction",
     "TransactionId",
+    "Vote",
+    "Xa",
+    "Xid",
     "connect",
     "directory",
     "errors",

@@ -13,16 +13,23 @@ from collections.abc import Mapping
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.cursors import AsyncCursor
+from onceq.client.groups import AsyncGroups
+from onceq.client.task_branches import AsyncBranch, AsyncXa
 from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.tasks import AsyncQueueManager
+from onceq.client.tracking import AsyncTracked
 from onceq.directory import Directory
 from onceq.model.limits import Settings
 
 __all__ = [
+    "AsyncBranch",
     "AsyncCursor",
+    "AsyncGroups",
     "AsyncOpenQueue",
     "AsyncQueueManager",
+    "AsyncTracked",
     "AsyncTransaction",
+    "AsyncXa",
     "connect",
     "open",
 ]

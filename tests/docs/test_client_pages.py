@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 
 import onceq
+import onceq.aio
+import onceq.directory
 from onceq.client.properties import NAMES
 from onceq.model import limits
 from onceq.wire.app import frames
@@ -17,6 +19,8 @@ from onceq.wire.app.frames import Code
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PROTOCOL = (REFERENCE / "formats" / "client-protocol.md").read_text()
 LIBRARY = (REFERENCE / "client.md").read_text()
+
+PUBLIC = (onceq, onceq.aio, onceq.directory)
 
 ANSWERS = {
     Code.HELLO: frames.Welcome,
@@ -66,14 +70,39 @@ def test_every_property_is_described() -> None:
     assert described == set(NAMES)
 
 
-def test_every_call_is_described() -> None:
-    for kind in (onceq.QueueManager, onceq.Transaction, onceq.OpenQueue):
-        for name, value in inspect.getmembers(kind):
-            public = not name.startswith("_") and name not in ("live", "run")
-            if public and (inspect.isfunction(value) or isinstance(value, property)):
-                assert re.search(rf"`{name}[`(]", LIBRARY), f"{kind.__name__}.{name}"
-    for row in re.findall(r"^\| `(\w+)\(([^)]*)\)` \|", LIBRARY, re.M):
-        name, arguments = row
-        signature = inspect.signature(getattr(onceq.QueueManager, name))
-        for argument in re.findall(r"(\w+)=", arguments):
-            assert argument in signature.parameters, f"{name}({argument}=)"
+def test_every_public_call_says_what_it_does() -> None:
+    """The reference is made from docstrings; ``tests/docs/test_site.py`` looks into it."""
+    for module in PUBLIC:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            assert inspect.getdoc(thing), f"{module.__name__}.{name}"
+            for member, value in inspect.getmembers(thing) if inspect.isclass(thing) else ():
+                if (not member.startswith("_") and callable(value)) or isinstance(value, property):
+                    assert inspect.getdoc(value), f"{module.__name__}.{name}.{member}"
+
+
+def test_both_faces_have_the_same_calls() -> None:
+    """Who knows a call for threads knows it for tasks; its parameters have the same names."""
+    for name in onceq.aio.__all__:
+        if not name.startswith("Async"):
+            continue
+        mine, other = getattr(onceq.aio, name), getattr(onceq, name.removeprefix("Async"))
+        assert calls(mine) == calls(other), name
+
+
+def calls(kind: type) -> dict[str, list[str]]:
+    """Public methods of a class with the names of their parameters."""
+    found = inspect.getmembers(kind, inspect.isfunction)
+    return {
+        name: list(inspect.signature(value).parameters)
+        for name, value in found
+        if not name.startswith("_") and (kind, name) != (onceq.aio.AsyncBranch, "start")
+    }
+
+
+def test_the_overview_names_no_call_that_does_not_exist() -> None:
+    """What stands in it as ``qm.name`` or ``tx.name`` is one."""
+    kinds = {"qm": onceq.QueueManager, "tx": onceq.Transaction}
+    for holder, name in re.findall(r"\b(qm|tx)\.(\w+)", LIBRARY):
+        kind = kinds[holder]
+        assert hasattr(kind, name) or f"        {name}: " in (kind.__doc__ or ""), name

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
+import posixpath
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sphinx.util.inventory import InventoryFile
 
 import docs_site
+import onceq
+import onceq.aio
+import onceq.spark
+import onceq.spark.operators
+
+INTERNAL = ("live", "run", "start")
+"""Methods that classes of the client have for each other; ``start`` is one of ``AsyncBranch``."""
+MODULES = (onceq, onceq.aio, onceq.directory, onceq.spark.operators)
 
 CONF = docs_site.PAGES / "conf.py"
 
@@ -65,6 +77,38 @@ def test_a_page_that_the_index_does_not_list_ends_the_build(tmp_path: Path) -> N
     code, said = docs_site.build(tmp_path / "docs", tmp_path / "site")
     assert code != 0
     assert "lost.md" in said
+
+
+@pytest.mark.slow
+def test_everything_public_is_in_the_reference(site: Path) -> None:
+    with (site / "objects.inv").open("rb") as file:
+        listed = InventoryFile.load(file, "", posixpath.join)
+    names = {name for kind, found in listed.items() if kind.startswith("py:") for name in found}
+    missing = sorted({*public()} - names)
+    assert not missing, f"add them to docs/reference/api: {missing}"
+
+
+def public() -> Iterator[str]:
+    """Dotted names of what applications may use: modules' ``__all__``, and methods of classes."""
+    named = {kind: f"onceq.errors.{kind.__name__}" for kind in onceq.errors.every().values()}
+    named[onceq.OnceqError] = "onceq.errors.OnceqError"
+    yield from (f"onceq.spark.{name}" for name in onceq.spark._WHERE)
+    for module in MODULES:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing):
+                named.setdefault(thing, f"{module.__name__}.{name}")
+            elif not inspect.ismodule(thing):
+                yield f"{module.__name__}.{name}"
+    for kind, name in named.items():
+        yield name
+        for member, value in inspect.getmembers(kind):
+            function = value.fget if isinstance(value, property) else value
+            if not inspect.isfunction(function) or not function.__module__.startswith("onceq."):
+                continue
+            having = [base for base in kind.__mro__ if getattr(base, member, None) is value]
+            if not member.startswith("_") and member not in INTERNAL:
+                yield f"{[named[base] for base in having if base in named][-1]}.{member}"
 
 
 def small(folder: Path, page: str) -> None:
