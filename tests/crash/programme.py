@@ -14,6 +14,7 @@ A scenario is a short life of a store. Four ways to end it are tried:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
@@ -21,6 +22,7 @@ from random import Random
 from onceq.errors import OnceqError
 from onceq.store.log import LogStore
 from onceq.testing.disk import PowerCut, SimFiles
+from onceq.testing.scale import Scale, put_in
 from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.scenarios import SCENARIOS, onward, scenario
@@ -29,6 +31,8 @@ WAYS = ("power", "again", "kill", "lost")
 IMAGES_IN_RECOVERY = 6
 LOST_MOST = 60
 """Ways in which a file may be lost, at one point."""
+LARGE = Scale(LARGE_RECORD_BYTES=900, LARGE_BLOCK_BYTES=512)
+"""Sizes with which records of these lives are large, and have several blocks."""
 AT_ENDS = 10
 """So many times more images at the end of a scenario: what it leads up to."""
 
@@ -72,12 +76,19 @@ class Point:
         )
 
 
+def sizes(name: str) -> AbstractContextManager[None]:
+    """What makes a record large in a life: in every second random one few bytes do."""
+    few = name.startswith("random-") and int(name[7:]) % 2
+    return put_in(LARGE) if few else nullcontext()
+
+
 def lived(name: str, stop: int) -> tuple[Life, bool]:
     """A life up to before operation ``stop``, and whether it was stopped there."""
     life = Life(SimFiles())
     life.files.stop_at = stop
     try:
-        scenario(name)(life)
+        with sizes(name):
+            scenario(name)(life)
     except PowerCut:
         return life, True
     return life, False
@@ -106,6 +117,11 @@ def later_points(name: str, stop: int) -> Iterator[Point]:
 def killed(point: Point) -> tuple[Life | None, bool]:
     """The life after a kill and a restart; None if there was no store yet."""
     life, _ = lived(point.scenario, point.stop)
+    with sizes(point.scenario):
+        return _gone_on(life, point)
+
+
+def _gone_on(life: Life, point: Point) -> tuple[Life | None, bool]:
     life.files.stop_at = 0
     life.killed()
     if not life.existed and not life.files.exists(PATH + "/STORE"):
@@ -125,6 +141,11 @@ def run(point: Point, most: int, tally: Tally, *, seed: int = 0) -> None:
         Broken: A promise was not kept.
     """
     tally.points += 1
+    with sizes(point.scenario):
+        _run(point, most, tally, seed)
+
+
+def _run(point: Point, most: int, tally: Tally, seed: int) -> None:
     if point.way == "kill":
         after_kill, _ = killed(point)
         if after_kill is None:

@@ -87,7 +87,7 @@ def test_the_tables_take_them_apart() -> None:
 def test_the_tables_take_the_other_files_apart() -> None:
     files = _printed()
     head = struct.unpack_from("<8sI16sQI", files["STORE"])
-    assert head == (b"onceq\0st", 3, ID, 1_700_000_000, 5)
+    assert head == (b"onceq\0st", 4, ID, 1_700_000_000, 5)
     assert files["STORE"][40:45] == b"ALPHA"
     state = files["state-0000000000000058.ckp"]
     assert struct.unpack_from("<8sI16sQQQII", state) == (
@@ -155,3 +155,28 @@ def test_the_printed_record_with_packets_is_right() -> None:
     store.append([payload[:head], payload[head:]], head)
     store.sync()
     assert disk.contents(f"{PATH}/log-{0:016x}.seg")[64 : 64 + len(whole)] == whole
+
+
+def test_the_printed_large_record_with_packets_is_right() -> None:
+    digest = hashlib.blake2b(ID, digest_size=12, person=b"onceq frame").digest()
+    seed, mask = struct.unpack("<IQ", digest)
+    payload, head = b"head" + b"x" * 299_996, 4
+    blocks = [payload[at : at + 32_768] for at in range(0, len(payload), 32_768)]
+    start = (seed ^ 0 // 8) & 0x7FFFFFFF
+    sums = [zlib.crc32(blocks[0][head:], start)]
+    sums += [zlib.crc32(data, start + n) for n, data in enumerate(blocks[1:], 1)]
+    table = struct.pack("<11I", head, *sums) + bytes(4)
+    rest = struct.pack("<IQQQ", len(payload) | 3 << 30, mask, 0, 1)
+    own = zlib.crc32(table, zlib.crc32(payload[:head], zlib.crc32(rest, seed)))
+    header = struct.pack("<I", own) + rest
+    printed = re.search(r"of 300,000 bytes.*?header  ([0-9a-f \n]+)table   ([0-9a-f \n]+)```",
+                        PAGE.read_text(), re.S)  # fmt: skip
+    assert printed is not None
+    assert bytes.fromhex(printed[1].replace("\n", " ")) == header
+    assert bytes.fromhex(printed[2].replace("\n", " ")) == table
+    disk = SimFiles()
+    store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=8_192)
+    store.append([payload[:head], payload[head:]], head)
+    store.sync()
+    frame = disk.contents(f"{PATH}/log-{0:016x}.seg")[64:]
+    assert frame[: 32 + len(payload) + len(table)] == header + payload + table

@@ -15,6 +15,7 @@ from onceq.store.check import check
 from onceq.store.framing import Framing
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
+from onceq.testing.scale import PRODUCT, Scale, put_in
 from tests.crash.life import Life, head_for
 from tests.crash.scenarios import random_life
 
@@ -115,12 +116,19 @@ def test_no_bytes_upset_the_promise(data: bytes, good: bool) -> None:
     sizes=st.lists(st.integers(0, 12_000), min_size=1, max_size=5),
     at=st.integers(0, 60_000),
     mask=st.integers(1, 255),
+    scale=st.sampled_from([PRODUCT, Scale(LARGE_RECORD_BYTES=3_000, LARGE_BLOCK_BYTES=512)]),
     data=st.data(),
 )
 def test_what_is_read_is_right_or_refused(
-    sizes: list[int], at: int, mask: int, data: st.DataObject
+    sizes: list[int], at: int, mask: int, scale: Scale, data: st.DataObject
 ) -> None:
-    """One byte altered anywhere in a segment, and any part of any record asked for."""
+    """One byte altered anywhere in a segment, and any part of any record asked for; in every second
+    example records are large from few bytes on."""
+    with put_in(scale):
+        _read_or_refused(sizes, at, mask, data)
+
+
+def _read_or_refused(sizes: list[int], at: int, mask: int, data: st.DataObject) -> None:
     disk = SimFiles()
     store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=65_536)
     records = [Random(n).randbytes(size) for n, size in enumerate(sizes)]

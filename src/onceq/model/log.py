@@ -22,6 +22,12 @@ FRAME_ALIGN = 8
 BLOCK_BYTES = 4096
 """Bytes of a payload that share a checksum (decision 0012 says why so many)."""
 
+LARGE_BLOCK_BYTES = 32 << 10
+"""The same in a large record with packets: who reads much of it makes an eighth of the calls."""
+
+LARGE_RECORD_BYTES = 256 << 10
+"""A payload with packets of so many bytes or more is large: a block is an eighth of it at most."""
+
 CHECKSUM_BYTES = 4
 """Bytes of the checksum of one block."""
 
@@ -34,11 +40,17 @@ def padded(size: int) -> int:
     return (size + FRAME_ALIGN - 1) // FRAME_ALIGN * FRAME_ALIGN
 
 
+def block_size(payload_size: int, head: int = 0) -> int:
+    """Bytes of a payload that share a checksum."""
+    return LARGE_BLOCK_BYTES if head and payload_size >= LARGE_RECORD_BYTES else BLOCK_BYTES
+
+
 def blocks_of(payload_size: int, head: int = 0) -> int:
     """How many blocks of a payload have checksums of their own; 0 if the frame's covers it all."""
     if payload_size <= BLOCK_BYTES and not head:
         return 0
-    return (payload_size + BLOCK_BYTES - 1) // BLOCK_BYTES
+    block = block_size(payload_size, head)
+    return (payload_size + block - 1) // block
 
 
 def frame_size(payload_size: int, head: int = 0) -> int:
@@ -49,7 +61,8 @@ def frame_size(payload_size: int, head: int = 0) -> int:
     """
     size = FRAME_HEADER + (payload_size + FRAME_ALIGN - 1) // FRAME_ALIGN * FRAME_ALIGN
     if head:
-        blocks = (payload_size + BLOCK_BYTES - 1) // BLOCK_BYTES
+        block = LARGE_BLOCK_BYTES if payload_size >= LARGE_RECORD_BYTES else BLOCK_BYTES
+        blocks = (payload_size + block - 1) // block
         return size + (blocks + 2) // 2 * FRAME_ALIGN
     if payload_size <= BLOCK_BYTES:
         return size

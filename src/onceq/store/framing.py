@@ -48,10 +48,13 @@ from onceq.model.log import (
     FRAME_ALIGN,
     FRAME_HEADER,
     HEAD_SIZE_BYTES,
+    LARGE_RECORD_BYTES,
+    block_size,
     blocks_of,
     padded,
 )
 from onceq.model.run import Buffer
+from onceq.store.blocks import block_checksums
 from onceq.store.checksum import crc32
 
 _HEADER = struct.Struct("<IIQQQ")
@@ -72,10 +75,6 @@ _TOP_AT: Final = 8 + _WINDOW_BITS // 8
 """Where in a header the bytes lie in which they agree."""
 _TOP_BYTES: Final = 8 - _WINDOW_BITS // 8
 
-JOIN_BYTES: Final = 64 << 10
-"""Pieces of a record that are smaller are joined with their neighbours: copying such a piece costs
-less than carrying it along."""
-
 assert _HEADER.size == FRAME_HEADER
 
 
@@ -87,6 +86,7 @@ class Frame:
         size: Of its payload.
         blocks: How many blocks of it have checksums.
         packets: The payload is a head and packets.
+        block_bytes: Size of its blocks.
     """
 
     position: int
@@ -95,6 +95,7 @@ class Frame:
     epoch: int
     blocks: int = 0
     packets: bool = False
+    block_bytes: int = BLOCK_BYTES
 
     @property
     def payload(self) -> int:
@@ -142,8 +143,8 @@ class Sound:
 
 def block_place(frame: Frame, at: int, head: int = 0) -> tuple[int, int]:
     """Address and size of a block, as far as it lies behind the head."""
-    begin = max(at * BLOCK_BYTES, head)
-    end = min((at + 1) * BLOCK_BYTES, padded(frame.size))
+    begin = max(at * frame.block_bytes, head)
+    end = min((at + 1) * frame.block_bytes, padded(frame.size))
     return frame.payload + begin, end - begin
 
 
@@ -181,15 +182,16 @@ class Framing:
         size = sum(map(len, payload))
         padding = _PADDING[-size % FRAME_ALIGN]
         if head:
-            rest = _REST.pack(size | WITH_PACKETS, position ^ self._mask, synced, epoch)
-            if size <= BLOCK_BYTES and len(payload) == 1:
+            flags = WITH_PACKETS if size < LARGE_RECORD_BYTES else WITH_PACKETS | WITH_BLOCKS
+            rest = _REST.pack(size | flags, position ^ self._mask, synced, epoch)
+            if size <= BLOCK_BYTES and len(payload) == 1 and flags == WITH_PACKETS:
                 # One small record: the way of every single send, in as few calls as can be.
                 data = payload[0]
                 crc = crc32(padding, crc32(data[head:], self._start(position)))
                 table = _ONE_BLOCK.pack(head, crc)
                 crc = crc32(table, crc32(data[:head], crc32(rest, self._seed)))
                 return [_CRC.pack(crc) + rest, data, padding + table]
-            table = self._packet_table(payload, padding, position, head)
+            table = self._packet_table(payload, padding, position, head, block_size(size, head))
             crc = crc32(rest, self._seed)
             for part in _parts(payload, 0, head):
                 crc = crc32(part, crc)
@@ -209,12 +211,12 @@ class Framing:
         return [_CRC.pack(crc) + rest, *payload]
 
     def _packet_table(
-        self, payload: Sequence[Buffer], padding: bytes, position: int, head: int
+        self, payload: Sequence[Buffer], padding: bytes, position: int, head: int, block: int
     ) -> bytes:
         """The table behind a payload with packets: the size of its head, and checksums."""
-        before, skipped = divmod(head, BLOCK_BYTES)
+        before, skipped = divmod(head, block)
         packets: list[Buffer] = [*_parts(payload, head), padding]
-        found = block_checksums(packets, self._start(position) + before, skipped)
+        found = block_checksums(packets, self._start(position) + before, skipped, block)
         table = _CRC.pack(head) + bytes(CHECKSUM_BYTES * before) + _raw(found)
         return table + _PADDING[-len(table) % FRAME_ALIGN]
 
@@ -232,9 +234,13 @@ class Framing:
         plain = size & ~WITH_BLOCKS
         if plain > RECORD_BYTES_MAX:
             plain ^= WITH_PACKETS
-            if size & WITH_BLOCKS or plain > RECORD_BYTES_MAX:
+            if not size & WITH_BLOCKS:  # of any size in format 3
+                blocks = (plain + BLOCK_BYTES - 1) // BLOCK_BYTES
+                return Frame(position, plain, synced, epoch, blocks, packets=True)
+            if plain < LARGE_RECORD_BYTES:
                 return None
-            return Frame(position, plain, synced, epoch, blocks_of(plain, 1), packets=True)
+            block = block_size(plain, 1)
+            return Frame(position, plain, synced, epoch, blocks_of(plain, 1), True, block)
         if size != plain and plain <= BLOCK_BYTES:
             return None
         return Frame(position, plain, synced, epoch, blocks_of(plain) if size != plain else 0)
@@ -289,18 +295,19 @@ class Framing:
         """
         at = frame.table - frame.position
         table = table_of(whole[at:], frame)
-        return self.wrong_blocks(whole[FRAME_HEADER:at], table, frame.position, range(frame.blocks))
+        return self.wrong_blocks(whole[FRAME_HEADER:at], table, frame, range(frame.blocks))
 
-    def wrong_blocks(self, data: Buffer, table: Table, position: int, blocks: range) -> list[int]:
+    def wrong_blocks(self, data: Buffer, table: Table, frame: Frame, blocks: range) -> list[int]:
         """Those of some consecutive blocks of a frame that are not what was written.
 
         Args:
             data: Their bytes, padding at the end of the payload included.
-            table: Of the frame.
+            table, frame: What they belong to.
         """
-        skip = table.head - blocks.start * BLOCK_BYTES
+        block = frame.block_bytes
+        skip = table.head - blocks.start * block
         if skip > 0:
-            blocks = blocks[skip // BLOCK_BYTES :]
+            blocks = blocks[skip // block :]
             data = memoryview(data)[skip:]
         if not blocks:
             return []
@@ -308,8 +315,8 @@ class Framing:
         wanted = array("I", bytes(table.checksums[where]))
         if sys.byteorder == "big":
             wanted.byteswap()
-        start = self._start(position) + blocks.start
-        found = block_checksums([data], start, max(skip, 0) % BLOCK_BYTES)
+        start = self._start(frame.position) + blocks.start
+        found = block_checksums([data], start, max(skip, 0) % block, block)
         if found == wanted:
             return []
         both = min(len(found), len(wanted))
@@ -367,38 +374,6 @@ def table_of(raw: Buffer, frame: Frame) -> Table:
     return Table(raw[HEAD_SIZE_BYTES:], _CRC.unpack_from(raw)[0])
 
 
-def block_checksums(pieces: Sequence[Buffer], start: int, skipped: int = 0) -> array[int]:
-    """A checksum of each block of bytes that lie in several pieces, the last block perhaps short.
-
-    Args:
-        start: What the first one begins with; the next with one more, and so on.
-        skipped: Bytes of the first block that do not count, and are not among these.
-    """
-    found = array("I")
-    crc, have = start, skipped
-    for piece in pieces:
-        at, size = 0, len(piece)
-        with memoryview(piece) as view:
-            if have:
-                at = min(BLOCK_BYTES - have, size)
-                crc = crc32(view[:at], crc)
-                have += at
-                if have < BLOCK_BYTES:
-                    continue
-                found.append(crc)
-                have = 0
-            whole = at + (size - at) // BLOCK_BYTES * BLOCK_BYTES
-            first = start + len(found)
-            cuts = [slice(place, place + BLOCK_BYTES) for place in range(at, whole, BLOCK_BYTES)]
-            found.extend(map(crc32, map(view.__getitem__, cuts), range(first, first + len(cuts))))
-            crc, have = start + len(found), size - whole
-            if have:
-                crc = crc32(view[whole:], crc)
-    if have:
-        found.append(crc)
-    return found
-
-
 def _table(checksums: array[int]) -> bytes:
     """The checksums of blocks as they stand behind a payload without a head."""
     if len(checksums) % 2:
@@ -423,23 +398,3 @@ def _parts(pieces: Sequence[Buffer], start: int, end: int | None = None) -> list
             found.append(memoryview(piece)[max(start - at, 0) : stop])
         at += size
     return found
-
-
-def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:
-    """The same bytes in as few pieces as are worth it, none of them a view of something larger
-    that would have to stay for its sake."""
-    if sum(map(len, payload)) < JOIN_BYTES:
-        return [b"".join(payload)]
-    pieces: list[bytes | bytearray] = []
-    small: list[Buffer] = []
-    for piece in payload:
-        if len(piece) < JOIN_BYTES or isinstance(piece, memoryview):
-            small.append(piece)
-            continue
-        if small:
-            pieces.append(b"".join(small))
-            small = []
-        pieces.append(piece)
-    if small:
-        pieces.append(b"".join(small))
-    return pieces

@@ -21,11 +21,11 @@ from onceq.errors import DamagedRecord, NewerFormat, NotAStore
 from onceq.model.run import Buffer
 from onceq.store.files import Files
 
-FORMAT: Final = 3
+FORMAT: Final = 4
+"""Version of everything in a store directory; one of an older version becomes one of this when it
+is opened. What each of them has is told in ``docs/reference/formats/store.md``."""
 PROMISES: Final = 2
 """From this format on there is a promise beside the log."""
-"""Version of everything in a store directory. In 1 large records had no checksums of their blocks,
-and nothing but the log said how far it went; such a store becomes one of 2 when it is opened."""
 FILE_VERSION: Final = 1
 """Of the note of an orderly stop."""
 STORE_FILE: Final = "STORE"

@@ -37,10 +37,11 @@ from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 from onceq.store import checkpoints, identification, promises, recovery, replaying, scan
+from onceq.store.blocks import few_pieces
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Cut, Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
-from onceq.store.framing import Framing, few_pieces
+from onceq.store.framing import Framing
 from onceq.store.identification import (
     RESTORING,
     STORE_FILE,

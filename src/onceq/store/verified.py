@@ -34,8 +34,8 @@ WALK_BYTES: Final = 8192
 """Read at once when headers are walked."""
 TABLES_MAX: Final = 64
 """Large frames of which the checksums are remembered."""
-AHEAD_BLOCKS: Final = 16
-"""Verified at once where small parts of a large frame are read one behind the other."""
+AHEAD_BYTES: Final = 512 << 10
+"""Read and verified at once where small parts of a large frame are read one behind the other."""
 WRONG: Final = "what stands there is not what was written"
 CUT_SHORT: Final = "the file was cut short"
 WHOLE_MAX: Final = 4096
@@ -78,8 +78,8 @@ class VerifiedLog:
         self._tables: OrderedDict[int, Table] = OrderedDict()
         self._whole: OrderedDict[int, Frame] = OrderedDict()
         self._last: tuple[int, Buffer] = (0, b"")
-        """What was read and verified last of a frame with blocks: its address, and the bytes; no
-        more of them than AHEAD_BLOCKS."""
+        """What was read and verified last of a frame with blocks: its address, and the bytes; not
+        many more of them than AHEAD_BYTES."""
         self._lock = threading.Lock()
 
     def read(self, segment: Segment, address: int, size: int) -> Buffer:
@@ -102,8 +102,11 @@ class VerifiedLog:
         blocks = range(first, _block_of(frame, address + max(size, 1) - 1) + 1)
         start = _block(frame, first)[0]
         data = b""
-        if known <= address <= behind and len(blocks) < AHEAD_BLOCKS:
-            data = self._read_ahead(segment, frame, range(first, first + AHEAD_BLOCKS))
+        parts = AHEAD_BYTES // max(size, 1)
+        if parts > 1 and known <= address <= behind:
+            # The next ones will have this size, too: the last of them shall not be read in part.
+            last = _block_of(frame, address + parts * max(size, 1) - 1)
+            data = self._read_ahead(segment, frame, range(first, last + 1))
         if not data:
             data, wrong = self._read_blocks(segment, frame, blocks)
             if wrong:
@@ -116,7 +119,7 @@ class VerifiedLog:
         unseen = frame.payload + head - start
         if unseen > 0:
             whole, start = whole[unseen:], start + unseen
-        if len(data) <= AHEAD_BLOCKS * BLOCK_BYTES:
+        if len(data) <= AHEAD_BYTES + 2 * frame.block_bytes:
             self._last = (start, whole)
         return whole[address - start : address - start + size]
 
@@ -157,7 +160,7 @@ class VerifiedLog:
             return b"", self._one_by_one(segment, frame, table, blocks)
 
     def _wrong(self, data: bytes, table: Table, frame: Frame, blocks: range) -> list[int]:
-        return self._framing.wrong_blocks(data, table, frame.position, blocks)
+        return self._framing.wrong_blocks(data, table, frame, blocks)
 
     def _one_by_one(self, segment: Segment, frame: Frame, table: Table, blocks: range) -> list[int]:
         """Which blocks cannot be read, or are not what was written."""
@@ -365,7 +368,7 @@ class VerifiedLog:
 
 def _block_of(frame: Frame, address: int) -> int:
     """Index of the block that an address lies in."""
-    return (address - frame.position - FRAME_HEADER) // BLOCK_BYTES
+    return (address - frame.payload) // frame.block_bytes
 
 
 def _block(frame: Frame, at: int) -> tuple[int, int]:

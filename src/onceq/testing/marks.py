@@ -62,6 +62,7 @@ GROUP_TWICE = "group written twice, sent once"
 SETTLED = "doubt settled by the receiver"
 ROTTEN = "stored byte altered by itself"
 ROTTEN_BEHIND = "stored byte altered behind the checkpoint"
+ROTTEN_LARGE = "stored byte altered in a large record"
 SET_ASIDE = "damaged message set aside"
 LIE_IGNORED = "lie about an acknowledgment ignored"
 STRANGER_REFUSED = "message under another identity refused"
@@ -104,7 +105,8 @@ REQUIRED: Final = (
     PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
-    GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, ROTTEN_BEHIND, SET_ASIDE,
+    GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, ROTTEN_BEHIND, ROTTEN_LARGE,
+    SET_ASIDE,
     TIMED, PLAIN_GRAVE, STILL_KEPT, PASSED,
     CHUNKS, MANY_CHUNKS, IDS_FULL, STREAMS_FULL, DOUBTS_FULL, PASSED_FULL,
     LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,

@@ -73,7 +73,7 @@ class Rot:
             return
         address, length = self.rng.choice(places)
         at = address + self.rng.randrange(length)
-        start, end = self._block(store, at)
+        start, end, large = self._block(store, at)
         near = [place for place in places if place[0] < end and sum(place) > start]
         uids = [self._uid(node, *place) for place in near]
         if None in uids:
@@ -82,21 +82,22 @@ class Rot:
         node.disk.flip(segment.path, segment.offset(at), 1 << self.rng.randrange(8))
         self.world.ledger.rotten.update(uid for uid in uids if uid is not None)
         self.world.marks[marks.ROTTEN] += 1
+        self.world.marks[marks.ROTTEN_LARGE] += large
         if at >= store._checkpoint.position:
             self.world.marks[marks.ROTTEN_BEHIND] += 1
         self.world.note("rot", node.name, at)
 
     @staticmethod
-    def _block(store: LogStore, at: int) -> tuple[int, int]:
-        """The bytes that cannot be told from a damaged one."""
+    def _block(store: LogStore, at: int) -> tuple[int, int, bool]:
+        """The bytes that cannot be told from a damaged one, and whether its record is large."""
         segments = store._table[1]
         segment = next(s for s in segments if s.base <= at < s.end)
         frame = store._verified._frame(segment, at)
         if not frame.blocks:
-            return frame.position, frame.end
+            return frame.position, frame.end, False
         table = store._verified._table(segment, frame)
-        start, size = block_place(frame, (at - frame.payload) // BLOCK_BYTES, table.head)
-        return start, start + size
+        start, size = block_place(frame, (at - frame.payload) // frame.block_bytes, table.head)
+        return start, start + size, frame.block_bytes != BLOCK_BYTES
 
     def _uid(self, node: Node, address: int, length: int) -> int | None:
         """Which message of the books lies there; None if it is another one."""

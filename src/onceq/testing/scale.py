@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Final
 
 from onceq.core.state.position_block import CHUNK_SHIFT
 from onceq.model import limits
+from onceq.model.log import LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES
 from onceq.testing import marks
 
 if TYPE_CHECKING:
     from onceq.core.manager import Manager
 
 MANY_CHUNKS: Final = 4
-_PARTS: Final = ("onceq.core.", "onceq.packet.", "onceq.service.", "onceq.model.limits")
-"""Modules that these constants are put into; the store's are other ones of the same name."""
+BLOCKS_SHARE: Final = 0.25
+"""Of worlds whose sizes are drawn: records with packets are large from few bytes on."""
+_PARTS: Final = (
+    "onceq.core.", "onceq.packet.", "onceq.service.", "onceq.model.limits", "onceq.model.log",
+    "onceq.store.framing",
+)  # fmt: skip
+"""Modules that these constants are put into; others of the store have some of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,8 @@ class Scale:
     NUMBERS_RESERVED: int = 1 << 16
     ROUTES_MAX: int = 1_024
     REFUSED_MAX: int = 1_024
+    LARGE_RECORD_BYTES: int = LARGE_RECORD_BYTES
+    LARGE_BLOCK_BYTES: int = LARGE_BLOCK_BYTES
 
 
 PRODUCT: Final = Scale()
@@ -92,6 +100,9 @@ def draw(rng: Random) -> Scale:
         small = rng.choice(sizes)
         if rng.random() < 0.6 and name:
             drawn[name] = small
+    if rng.random() < BLOCKS_SHARE:
+        drawn["LARGE_RECORD_BYTES"] = rng.choice((300, 1_000))
+        drawn["LARGE_BLOCK_BYTES"] = rng.choice((64, 200, 512))
     return Scale(**drawn)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from onceq.core.management import damage
 from onceq.history import projector
+from onceq.model.log import BLOCK_BYTES, LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES, blocks_of
 from onceq.service.engine import Engine
 from onceq.service.scrub import Scrubbing
 from onceq.service.upkeep import Upkeep
@@ -40,6 +42,26 @@ def damage_costs_the_record(patch: pytest.MonkeyPatch) -> None:
     """One bad block is said to be the whole record."""
     patch.setattr(verified, "_block", framing.block_place)
     patch.setattr(verified, "block_place", lambda frame, at, head=0: verified._payload(frame))
+
+
+def small_blocks_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Who reads a part of a large record takes its blocks for small ones."""
+    patch.setattr(
+        verified, "_block_of", lambda frame, address: (address - frame.payload) // BLOCK_BYTES
+    )
+
+
+def format_three_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A large record of an older version is read as if it had the blocks of today."""
+    head = Framing.head
+
+    def today(self: Framing, data: Any, at: int, *, position: int) -> Frame | None:
+        found = head(self, data, at, position=position)
+        if found is None or not found.packets or found.size < LARGE_RECORD_BYTES:
+            return found
+        return replace(found, block_bytes=LARGE_BLOCK_BYTES, blocks=blocks_of(found.size, 1))
+
+    patch.setattr(Framing, "head", today)
 
 
 def torn_is_damage(patch: pytest.MonkeyPatch) -> None:
@@ -211,6 +233,14 @@ PLANTED = (
     Planted(
         "damage-costs-the-record", damage_costs_the_record,
         VERIFIED + "test_an_altered_byte_costs_one_block_of_a_large_record",
+    ),
+    Planted(
+        "small-blocks-everywhere", small_blocks_everywhere,
+        VERIFIED + "test_an_altered_byte_costs_one_block_of_the_large_ones",
+    ),
+    Planted(
+        "format-three-forgotten", format_three_forgotten,
+        VERIFIED + "test_a_store_of_format_three_goes_on",
     ),
     Planted(
         "torn-is-damage", torn_is_damage, LOG + "test_a_torn_tail_with_packets_is_cut"

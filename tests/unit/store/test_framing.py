@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store.framing import Frame, Framing, Table, blocks_of
+from onceq.model.log import (
+    BLOCK_BYTES,
+    FRAME_HEADER,
+    LARGE_BLOCK_BYTES,
+    LARGE_RECORD_BYTES,
+    block_size,
+    blocks_of,
+    frame_size,
+)
+from onceq.store.framing import Frame, Framing, Table
 
 FRAMING = Framing(b"S" * 16)
 
@@ -99,8 +107,9 @@ def test_blocks_of_another_place_are_not_taken_for_these() -> None:
     pieces = FRAMING.encode([payload], position=8_000, synced=0, epoch=1)
     table = Table(bytes(pieces[-1]))  # the payload needs no padding
     count = blocks_of(len(payload))
-    assert FRAMING.wrong_blocks(payload, table, 8_000, range(count)) == []
-    assert FRAMING.wrong_blocks(payload, table, 16_000, range(count)) == list(range(count))
+    here, there = (Frame(at, len(payload), 0, 1, count) for at in (8_000, 16_000))
+    assert FRAMING.wrong_blocks(payload, table, here, range(count)) == []
+    assert FRAMING.wrong_blocks(payload, table, there, range(count)) == list(range(count))
 
 
 # ---- records with packets ------------------------------------------------------------------------
@@ -108,6 +117,8 @@ def test_blocks_of_another_place_are_not_taken_for_these() -> None:
 CUTS = [
     (2, 1), (100, 40), (8, 8), (4_096, 1), (4_096, 4_095), (4_097, 4_096), (9_000, 60),
     (20_000, 4_096), (20_000, 9_001), (20_000, 19_999),
+    (LARGE_RECORD_BYTES - 1, 60), (LARGE_RECORD_BYTES, 1), (LARGE_RECORD_BYTES + 1, 40_000),
+    (300_001, 2 * LARGE_BLOCK_BYTES), (300_001, 300_000),
 ]  # fmt: skip
 """Sizes of a payload, and of its head."""
 
@@ -118,7 +129,8 @@ def test_a_frame_with_packets_is_read_back_in_however_many_pieces(size: int, hea
     data = _frame(payload, 800, synced=640, epoch=3, head=head)
     assert len(data) == frame_size(size, head)
     frame = FRAMING.parse(data, 0, position=800)
-    assert frame == Frame(800, size, 640, 3, blocks_of(size, head), packets=True)
+    block = LARGE_BLOCK_BYTES if size >= LARGE_RECORD_BYTES else BLOCK_BYTES
+    assert frame == Frame(800, size, 640, 3, -(-size // block), True, block)
     assert frame is not None
     assert frame.end == 800 + len(data)
     for at in (1, min(head, size - 1), size // 2):
@@ -134,7 +146,8 @@ def test_damaged_packets_do_not_cost_the_record_and_anything_else_does(
     data = bytearray(_frame(bytes(at * 7 % 251 for at in range(size)), 800, head=head))
     table = FRAME_HEADER + (size + 7) // 8 * 8
     inside = range(FRAME_HEADER + head, FRAME_HEADER + size)
-    places = {*range(FRAME_HEADER), *range(FRAME_HEADER, len(data), 97), *range(table, len(data))}
+    some = range(FRAME_HEADER, len(data), 97 if size < 60_000 else 4_999)
+    places = {*range(FRAME_HEADER), *some, *range(table, len(data), 1 if size < 60_000 else 7)}
     places |= {FRAME_HEADER + head - 1, FRAME_HEADER + head, FRAME_HEADER + size - 1}
     for offset in sorted(place for place in places if place < len(data)):
         data[offset] ^= 0x10
@@ -145,7 +158,7 @@ def test_damaged_packets_do_not_cost_the_record_and_anything_else_does(
             ((address, length),) = sound.places()
             at = 800 + offset
             assert address <= at < address + length
-            assert length <= 4_096
+            assert length <= block_size(size, head)
             assert address >= 800 + FRAME_HEADER + head, "the head is no packet"
         elif offset < table:
             assert sound is None or offset >= FRAME_HEADER + size, f"byte {offset} of the head"
@@ -161,5 +174,13 @@ def test_a_payload_of_just_the_bit_that_marks_packets_has_that_size() -> None:
     assert FRAMING.head(raw, 0, position=0) == Frame(0, 1 << 30, 0, 1)
     raw[4:8] = (1 << 30 | 1).to_bytes(4, "little")
     assert FRAMING.head(raw, 0, position=0) == Frame(0, 1, 0, 1, 1, packets=True)
-    raw[4:8] = (3 << 30 | 5).to_bytes(4, "little")
-    assert FRAMING.head(raw, 0, position=0) is None
+    raw[4:8] = (3 << 30).to_bytes(4, "little")
+    assert FRAMING.head(raw, 0, position=0) == Frame(0, 1 << 30, 0, 1, 1 << 18)
+
+
+def test_a_small_record_has_no_large_blocks() -> None:
+    raw = bytearray(_frame(b"", 0))
+    for size, blocks in ((5, 0), (LARGE_RECORD_BYTES - 1, 0), (LARGE_RECORD_BYTES + 1, 9)):
+        raw[4:8] = (3 << 30 | size).to_bytes(4, "little")
+        found = FRAMING.head(raw, 0, position=0)
+        assert found == (Frame(0, size, 0, 1, blocks, True, LARGE_BLOCK_BYTES) if blocks else None)

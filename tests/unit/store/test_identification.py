@@ -9,6 +9,7 @@ import pytest
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
 from onceq.store.identification import (
+    FORMAT,
     Closed,
     Identification,
     read_closed,
@@ -49,10 +50,10 @@ def test_any_altered_byte_is_refused() -> None:
 def test_a_newer_format_is_refused_by_name() -> None:
     disk = _disk()
     raw = bytearray(disk.contents(f"{PATH}/STORE"))
-    struct.pack_into("<I", raw, 8, 4)
+    struct.pack_into("<I", raw, 8, FORMAT + 1)
     raw[-4:] = struct.pack("<I", zlib.crc32(raw[:-4]))
     disk.write(disk.open(f"{PATH}/STORE"), 0, [raw])
-    with pytest.raises(NewerFormat, match="has format 4"):
+    with pytest.raises(NewerFormat, match=f"has format {FORMAT + 1}"):
         read_identification(disk, PATH)
 
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from onceq.errors import DamagedRecord, StorageFailure
-from onceq.model.log import BLOCK_BYTES, FRAME_HEADER, frame_size
+from onceq.model.log import (
+    BLOCK_BYTES,
+    FRAME_HEADER,
+    LARGE_BLOCK_BYTES,
+    LARGE_RECORD_BYTES,
+    frame_size,
+)
 from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
+from onceq.store.verified import AHEAD_BYTES
 from onceq.testing.disk import SimFiles
-from tests.unit.store import format_one
+from tests.unit.store import format_one, format_three
 
 PATH = "/store"
 SEGMENT = 128 << 10
@@ -25,13 +32,13 @@ def _data(n: int, size: int) -> bytes:
 
 
 def _cold(
-    heads: tuple[int, ...] = PLAIN,
+    heads: tuple[int, ...] = PLAIN, sizes: tuple[int, ...] = SIZES, segment_bytes: int = SEGMENT
 ) -> tuple[SimFiles, LogStore, list[tuple[int, bytes]]]:
     """A store in whose memory nothing is, and address and bytes of its records."""
     disk = SimFiles()
-    store = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=SEGMENT)
+    store = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=segment_bytes)
     places = []
-    for n, size in enumerate(SIZES):
+    for n, size in enumerate(sizes):
         data = _data(n, size)
         pieces = [data[: size // 3], data[size // 3 :]]
         places.append((store.append(pieces, heads[n]) + FRAME_HEADER, data))
@@ -239,3 +246,96 @@ def test_an_altered_packet_costs_what_lies_in_its_block_behind_the_head() -> Non
         assert not report.refused
         assert report.records == len(SIZES) - 1
         store.abandon()
+
+
+# ---- large records -------------------------------------------------------------------------------
+
+LARGE = (900, LARGE_RECORD_BYTES + 70_001, 500)
+LARGE_HEADS = (20, LARGE_BLOCK_BYTES + 9_000, 1)
+
+
+@pytest.mark.parametrize("behind", [0, 5_000, LARGE_BLOCK_BYTES - 1, 250_000, 280_000])
+def test_an_altered_byte_costs_one_block_of_the_large_ones(behind: int) -> None:
+    """A large record has larger blocks; of its packets no more than one of them is lost."""
+    disk, _, places = _cold(LARGE_HEADS, LARGE, 1 << 20)
+    address, data = places[1]
+    head = LARGE_HEADS[1]
+    at = head + behind
+    _flip(disk, address + at)
+    store = _again(disk)
+    lost = 0
+    for start in range(head, len(data), 1_000):
+        part = data[start : start + 1_000]
+        try:
+            assert bytes(store.read(address + start, len(part))) == part
+        except DamagedRecord as error:
+            (piece,) = error.pieces
+            assert address + at in piece.span
+            assert piece.size <= LARGE_BLOCK_BYTES
+            lost += len(part)
+    assert 0 < lost <= LARGE_BLOCK_BYTES + 2 * 1_000
+    for other, whole in (places[0], places[2]):
+        assert bytes(store.read(other, len(whole))) == whole
+    report = check(PATH, disk)
+    assert not report.refused
+    assert [address + at in piece.span for piece in report.damaged] == [True]
+
+
+@pytest.mark.parametrize("size", [1_000, 40_000, 107_000, 200_000, 400_000])
+def test_parts_of_one_size_are_read_from_the_disk_once(size: int) -> None:
+    """All but the blocks in which what is read ahead ends."""
+    parts = 3_000_000 // size
+    disk, _, places = _cold((60, 60), (parts * size + 60, 10_000))
+    files, read = disk.kill(), 0
+    store = LogStore.open(PATH, files, segment_bytes=SEGMENT)
+    real = files.read
+
+    def counted(file: int, offset: int, wanted: int) -> bytes:
+        nonlocal read
+        read += wanted
+        return real(file, offset, wanted)
+
+    files.read = counted  # type: ignore[method-assign]
+    address, data = places[0]
+    for start in range(60, len(data), size):
+        assert bytes(store.read(address + start, size)) == data[start : start + size]
+    at_once = max(AHEAD_BYTES // size, 1) * size
+    reads = 3_000_000 // at_once + 3
+    assert read <= len(data) + reads * 2 * LARGE_BLOCK_BYTES
+
+
+# ---- as format 3 wrote them ----------------------------------------------------------------------
+
+THREE = ((900, 20), (LARGE_RECORD_BYTES + 70_001, 9_000), (500, 1))
+
+
+@pytest.mark.parametrize("covered", [False, True], ids=["behind", "before the checkpoint"])
+def test_a_store_of_format_three_goes_on(covered: bool) -> None:
+    """Its large records keep their blocks of 4 KiB; those that come have the larger ones."""
+    disk, places = format_three.store(PATH, THREE, covered=covered)
+    store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
+    assert [bytes(store.read(a, len(d))) for a, d in places] == [d for _, d in places]
+    more = _data(9, LARGE_RECORD_BYTES)
+    place = store.append([more], 60) + FRAME_HEADER
+    store.sync()
+    store.close()
+    again = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
+    assert bytes(again.read(place, len(more))) == more
+    assert [bytes(again.read(a, len(d))) for a, d in places] == [d for _, d in places]
+    assert len(list(again.records())) == (1 if covered else len(THREE) + 1)
+    report = check(PATH, disk)
+    assert (report.problem, report.records) == ("", len(THREE) + 1)
+
+
+@pytest.mark.parametrize("covered", [False, True], ids=["behind", "before the checkpoint"])
+def test_an_altered_byte_of_format_three_costs_4_kib(covered: bool) -> None:
+    disk, places = format_three.store(PATH, THREE, covered=covered)
+    address, data = places[1]
+    _flip(disk, address + 200_000)
+    store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
+    found = store.recovered.damaged if not covered else check(PATH, disk).damaged
+    block = address + 200_000 // 4_096 * 4_096
+    assert [(piece.address, piece.size) for piece in found] == [(block, 4_096)]
+    with pytest.raises(DamagedRecord):
+        store.read(address + 200_000, 10)
+    assert bytes(store.read(block + 4_096, 50)) == data[block + 4_096 - address :][:50]

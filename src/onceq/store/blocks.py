@@ -1,0 +1,70 @@
+"""Records in pieces: adding up their blocks, and joining what is not worth a piece of its own."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+from onceq.model.log import BLOCK_BYTES
+from onceq.model.run import Buffer
+from onceq.store.checksum import crc32
+
+JOIN_BYTES: Final = 64 << 10
+"""Pieces of a record that are smaller are joined with their neighbours: copying such a piece costs
+less than carrying it along."""
+
+
+def block_checksums(
+    pieces: Sequence[Buffer], start: int, skipped: int = 0, block: int = BLOCK_BYTES
+) -> array[int]:
+    """A checksum of each block of bytes that lie in several pieces, the last block perhaps short.
+
+    Args:
+        start: What the first one begins with; the next with one more, and so on.
+        skipped: Bytes of the first block that do not count, and are not among these.
+        block: Bytes of a block.
+    """
+    found = array("I")
+    crc, have = start, skipped
+    for piece in pieces:
+        at, size = 0, len(piece)
+        with memoryview(piece) as view:
+            if have:
+                at = min(block - have, size)
+                crc = crc32(view[:at], crc)
+                have += at
+                if have < block:
+                    continue
+                found.append(crc)
+                have = 0
+            whole = at + (size - at) // block * block
+            first = start + len(found)
+            cuts = [slice(place, place + block) for place in range(at, whole, block)]
+            found.extend(map(crc32, map(view.__getitem__, cuts), range(first, first + len(cuts))))
+            crc, have = start + len(found), size - whole
+            if have:
+                crc = crc32(view[whole:], crc)
+    if have:
+        found.append(crc)
+    return found
+
+
+def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:
+    """The same bytes in as few pieces as are worth it, none of them a view of something larger
+    that would have to stay for its sake."""
+    if sum(map(len, payload)) < JOIN_BYTES:
+        return [b"".join(payload)]
+    pieces: list[bytes | bytearray] = []
+    small: list[Buffer] = []
+    for piece in payload:
+        if len(piece) < JOIN_BYTES or isinstance(piece, memoryview):
+            small.append(piece)
+            continue
+        if small:
+            pieces.append(b"".join(small))
+            small = []
+        pieces.append(piece)
+    if small:
+        pieces.append(b"".join(small))
+    return pieces
