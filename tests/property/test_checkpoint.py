@@ -301,6 +301,7 @@ def busy() -> Node:
     setup(a, "clock-ahead", source=(b"C" * 16).hex(), until_s=START_S, at_s=START_S, reason="why")
     setup(a, "restored", at_s=START_S, taken_s=START_S - 9, position=5, told=True)
     setup(a, "undone", manager=(b"U" * 16).hex(), knows="a later stream", at_s=START_S)
+    setup(a, "elsewhere", number=number, lanes=[[8, 2]])
     setup(a, "alias", number=number, name=r"DIRECT=OS:C\private$\far")
     setup(a, "receipts", source=bytes(16).hex(), stream=5, name="DIRECT=HTTP://b/x", left=0)
     # What was moved, given back, rejected, is held, is express.

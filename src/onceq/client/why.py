@@ -54,9 +54,16 @@ def why(view: Mapping[str, Any]) -> str:
     text = _why(view, state, waiting)
     if view["clash"]:
         text += f". {CLASH}: {view['clash']}"
+    if view.get("elsewhere"):
+        some = f"{view['elsewhere']} message{'s' if view['elsewhere'] != 1 else ''}"
+        text += f". {some} here {_ELSEWHERE}"
     return text + (_put_back(put_back, _THERE) if put_back else "")
 
 
+_ELSEWHERE = (
+    "may have left from there: another queue manager with this identity was noticed when that many "
+    "waited; whatever of them ends before its receiver is heard ends in doubt, not as undelivered"
+)
 _THERE = (
     "waited then already and may have left in between: the receiver is asked, or drops what it "
     "has; what nobody can tell ends in doubt, and nothing is delivered twice. 'onceq dead list' "

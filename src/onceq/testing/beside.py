@@ -25,6 +25,7 @@ from onceq.testing.apps import App
 from onceq.testing.clock import SimClock
 from onceq.testing.disk import SimFiles
 from onceq.testing.node import Node
+from onceq.testing.on_hold import OnHold
 from onceq.testing.options import Options
 from onceq.testing.power import Plan
 from onceq.testing.siblings import Siblings
@@ -141,7 +142,7 @@ class Beside:
         twin.on_down.append(lambda: world.ledger.crashed(twin))
         twin.up()
         self.siblings.begin(twin)
-        self.apps = world.employ(twin)
+        self.apps = world.employ(twin) + OnHold(self).begin()
         safety = world.options.safety_us
         self._move_name()
         if rng.random() < ENDED:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.decision import Decision, Persisted
+from onceq.core.decision import Decision, Notice, Persisted
 from onceq.core.inputs.inputs import Arrived, Input, SessionOpened
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun, cut
@@ -36,6 +36,7 @@ class HostileEngine(Engine):
         self._withheld: set[int] = set()
         super().__init__(**parts)
         self._perform[Persisted] = self._persisted
+        self._perform[Notice] = self._notice
 
     def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
         """Also keep the records, for checks of recovery."""
@@ -51,6 +52,11 @@ class HostileEngine(Engine):
             if isinstance(item, SessionOpened):
                 self.node.world.beside.siblings.opened(self.node, item)
             super().submit(item)
+
+    def _notice(self, action: Notice) -> None:
+        """An operator is told; what was noticed is durable."""
+        super()._notice(action)
+        self.node.world.beside.siblings.aware(self.node, self.manager)
 
     def _arrived(self, item: Arrived) -> None:
         world = self.node.world

@@ -160,18 +160,21 @@ class Operators:
         if draw == 4:
             place = self._place(name)
             assert place is not None
-            key = (app.node.index, place.key)
-
-            def asked() -> None:
-                self.world.ledger.purged[key] = self.world.now
-
-            yield Ask(lambda o, r: PurgeQueue(o, r, name), asked)
+            yield from self.purge_outgoing(app, name, place)
             return
         action = (Steer.PAUSE, Steer.RESUME, Steer.RESEND)[draw % 3]
         yield Ask(lambda o, r: SteerOutgoing(o, r, name, action))
         if action is Steer.PAUSE:
             yield Sleep(app.rng.choice([SECOND, MINUTE, 30 * MINUTE]))
             yield Ask(lambda o, r: SteerOutgoing(o, r, name, Steer.RESUME))
+
+    def purge_outgoing(self, app: App, name: str, place: Place) -> Program:
+        """Purge an outgoing queue."""
+
+        def asked() -> None:
+            self.world.ledger.purged[app.node.index, place.key] = self.world.now
+
+        yield Ask(lambda o, r: PurgeQueue(o, r, name), asked)
 
     def network(self, app: App) -> Program:
         """Tidy up, take the manager off the network for a while, rename the label of a queue."""

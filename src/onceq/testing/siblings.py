@@ -5,7 +5,9 @@ for each of the two alone; so is what the original has sent since. Of what both 
 
 * A message that waited in the copy when it started has one end over both: it arrives, at most once
   where its receiver can know, or one of the two has it as a dead letter. What either of them claims
-  of it may be what it cannot know better: the other one has transmitted it.
+  of it may be what it cannot know better: the other one has transmitted it. From the moment on at
+  which it has noticed that it is one of two, it claims of nothing that was delivered that it was
+  not.
 * The end of a message that its receiver has accepted is told to the identity, so perhaps to the
   other copy; its sender then waits for it. That is excused only where such an answer was seen to
   leave for the other copy.
@@ -28,6 +30,7 @@ from onceq.core.inputs.inputs import SendItem, SessionOpened
 from onceq.core.manager import Manager
 from onceq.core.state.position_block import REMOVED
 from onceq.core.state.queues import AnyQueue
+from onceq.model.classes import MessageClass
 from onceq.model.message import Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.decode import decode
@@ -36,7 +39,7 @@ from onceq.testing.apps import App, Program
 from onceq.testing.ledger import Copy, Message, Place, Status
 from onceq.testing.options import MINUTE
 from onceq.testing.tap import INTERNAL
-from onceq.testing.verdict import GRAVES
+from onceq.testing.verdict import GRAVES, IN_DOUBT, REMOVED_HERE
 
 if TYPE_CHECKING:
     from onceq.testing.beside import Beside
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 Key = tuple[int, tuple[int, str]]
 """A message, and one of its destinations."""
 UID_BYTES = 8
+NEVER_CAME = (REMOVED_HERE, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+"""Classes by which a sender claims that a message was not delivered."""
 GREETINGS = 3
 """So often each of the two speaks to everybody in the end."""
 
@@ -61,6 +66,8 @@ class Siblings:
         """Messages that stood in system queues of the copy when it started."""
         self.left: set[Key] = set()
         """What waits, or waits for its end, in the one that was ended."""
+        self._claimed: dict[int, set[Key]] = {}
+        """By computer, since it knows of the other: messages of which it had dead letters then."""
         self._opened: dict[tuple[int, int], list[tuple[int, bytes]]] = defaultdict(list)
         """By computer and process: sessions with the two, and the life that each was with."""
         self._spoke: set[tuple[int, int, int]] = set()
@@ -115,6 +122,23 @@ class Siblings:
         """Something has come on a session."""
         if self.beside.twin is not None:
             self._spoke.add((node.index, node.life, session))
+
+    def aware(self, node: Node, manager: Manager) -> None:
+        """One of the two may have noticed that it is one of two: what it claims from then on of
+        messages that both had, it must know."""
+        if node not in self.beside.pair or node.index in self._claimed:
+            return
+        if node.guid in manager._step.watch.clashes:
+            self._claimed[node.index] = {
+                key
+                for queue in manager.state.queues.values()
+                if queue.system or queue.properties.name == GRAVES.rpartition("\\")[2]
+                for key in self._messages(node, queue, ends=True)
+            }
+
+    def knows(self, node: Node) -> bool:
+        """Whether one of the two has noticed, since they are two, that it is one of them."""
+        return node.index in self._claimed
 
     def has_met_both(self, node: Node) -> bool:
         """Whether the running process of a manager has met one life, another one, and the first
@@ -228,6 +252,7 @@ class Siblings:
             verdict._wrong(message, place, copy, "I4, received twice")
         if unit is not None and unit.status is not Status.COMMITTED:
             verdict._wrong(message, place, copy, "I3, it waited, and is not committed")
+        self._check_claims(message, place, copy)
         if copy.received or copy.graves or copy.rejected:
             return "of both: received" if copy.received else "of both: a dead letter"
         if not self.is_shared(message, place):
@@ -248,3 +273,19 @@ class Siblings:
         if asked and not with_its_grave and not verdict._leak(place):
             verdict._wrong(message, place, copy, f"I12, of both, without a dead letter ({why})")
         return "of both: gone"
+
+    def _check_claims(self, message: Message, place: Place, copy: Copy) -> None:
+        """Whoever knows that he is one of two claims nothing of what only the other one can know:
+        whether it was delivered."""
+        if not self.is_shared(message, place) or place.deleted_us >= 0:
+            return
+        for index, _, reason in copy.graves:
+            claimed = self._claimed.get(index)
+            if claimed is None or (message.uid, place.key) in claimed or not copy.seen:
+                continue
+            self.world.marks[marks.BOTH_IN_DOUBT] += reason == IN_DOUBT
+            if reason in NEVER_CAME:
+                self.world.verdict._wrong(
+                    message, place, copy, "I11, claimed by one of two copies that knew of the "
+                    "other, which has delivered it",
+                )  # fmt: skip

@@ -50,7 +50,7 @@ def _one_segment_less(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _all_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fates(step: Step, outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
+    def fates(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
         lane = outgoing.ordered_lane
         return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
 

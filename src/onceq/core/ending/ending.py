@@ -161,7 +161,7 @@ def gave_up(
     if not answered:
         outgoing.given_up += count
         outgoing.given_up_class, outgoing.given_up_s = int(reason), build.step.now.wall_s
-    left = 0 if answered else min(max(outgoing.transmitted.get(lane, 0) + 1 - first, 0), count)
+    left = 0 if answered else min(max(outgoing.may_have_left(lane) + 1 - first, 0), count)
     if left:
         _in_doubt(build, outgoing, lane, first, left, reason)
     ordered = lane == TRANSACTIONAL_LANE

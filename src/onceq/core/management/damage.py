@@ -162,7 +162,7 @@ def _aside(
         build.move(RangeChange(Op.END, holder.number, index, first, count))
         return
     if isinstance(holder, OutgoingQueue):
-        left = holder.transmitted.get(index, 0) + 1 - first
+        left = holder.may_have_left(index) + 1 - first
         left = count if state == AWAITING else min(max(left, 0), count)
         removed = MessageClass.NACK_DELETED
         for start, size, reason in (

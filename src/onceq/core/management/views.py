@@ -129,6 +129,7 @@ class OutgoingView:
     ``last_unacked`` are numbers in it; ``behind_stream`` messages stand in streams that follow when
     it has drained.
     ``unanswered``: it is there to answer a stranger only, and trying to reach that was in vain.
+    ``elsewhere`` messages have not left here; the other manager may have transmitted them.
     ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
     """
 
@@ -182,6 +183,7 @@ class OutgoingView:
     stranded_since: int
     unanswered: bool
     put_back: undone_restores.PutBackView | None = None
+    elsewhere: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,4 +406,16 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
         stranded_since=outgoing.stranded_s,
         unanswered=unanswered(step, outgoing),
         put_back=undone_restores.of_outgoing(step, outgoing),
+        elsewhere=_elsewhere(outgoing),
+    )
+
+
+def _elsewhere(outgoing: OutgoingQueue) -> int:
+    """Messages that have not left here, and may have left from another manager with this name."""
+    return sum(
+        count
+        for index, last in outgoing.elsewhere.items()
+        for _, count in outgoing.lane(index).ranges(
+            AVAILABLE, outgoing.transmitted.get(index, 0) + 1, end=last + 1
+        )
     )

@@ -23,13 +23,13 @@ from onceq.core.decision import Ready
 from onceq.core.peers import undone_restores
 from onceq.core.peers.lives import rise_above
 from onceq.core.peers.strangers import known
-from onceq.core.peers.trust import HEARSAY, disbelieve
+from onceq.core.peers.trust import HEARSAY, disbelieve, sent_elsewhere, serves
 from onceq.core.state.queues import OutgoingQueue, Peer, Progress
 from onceq.core.step.identity_watch import Clash, Met
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.limits import CLASHES_MAX, LIVES_MET_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
-from onceq.packet.acks import OrderAck
+from onceq.packet.acks import FinalAck, OrderAck
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import TwoLives, two_lives
 
@@ -53,6 +53,21 @@ def note(step: Step, guid: bytes, what: str, **values: object) -> None:
         "identity-clash", guid.hex(), manager=guid_text(guid), name=step.name_of(guid),
         found=what, cure="end one of the two, or give the copy an identity of its own", **values,
     )  # fmt: skip
+    if guid == step.identity.guid:
+        _not_alone(step)
+
+
+def _not_alone(step: Step) -> None:
+    """Another manager may have a copy of what waits here, and have transmitted it: what this one
+    remembers of what never left is no proof any more that it was not delivered."""
+    for outgoing in step.state.outgoing.values():
+        lanes = [
+            [index, lane.next - 1]
+            for index, lane in outgoing.lanes.items()
+            if len(lane) and lane.next - 1 > outgoing.may_have_left(index)
+        ]
+        if lanes:
+            step.setup("elsewhere", number=outgoing.number, lanes=lanes)
 
 
 def twice(step: Step, progress: Progress, run: ArrivedRun) -> None:
@@ -205,6 +220,22 @@ def sent_more(step: Step, ack: OrderAck) -> None:
         note(
             step, step.identity.guid, found, told_by=step.name_of(ack.acker),
             queue=str(outgoing.name), stream=f"{ack.stream:#018x}", number=ack.number,
+        )  # fmt: skip
+
+
+def ended_elsewhere(step: Step, peer: Peer, ack: FinalAck) -> None:
+    """Notice that a receiver tells the end of a message that was never transmitted from here."""
+    outgoing = step.state.streams.get(ack.stream)
+    counter = sent_elsewhere(outgoing, ack) if outgoing is not None else 0
+    if outgoing is None or not counter or not serves(step, peer, outgoing, ack.acker, counter):
+        return
+    if undone_restores.is_of(step, ack.stream):
+        undone_restores.note(step, ack.acker, undone_restores.SENT)
+    else:
+        note(
+            step, step.identity.guid, MORE if ack.stream >> 32 != step.state.stamp else AHEAD,
+            told_by=step.name_of(ack.acker), queue=str(outgoing.name),
+            stream=f"{ack.stream:#018x}", number=ack.number,
         )  # fmt: skip
 
 

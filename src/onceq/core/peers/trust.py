@@ -16,7 +16,7 @@ Upholds: I10 (release only on truth), I13, I24.
 from __future__ import annotations
 
 from onceq.core.names.resolve import outgoing_for
-from onceq.core.state.position_block import AWAITING
+from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
 from onceq.core.step.step import Step
@@ -119,7 +119,19 @@ def believes_final_ack(step: Step, peer: Peer, ack: FinalAck) -> bool:
     if not served and not _told_on_the_way(step, peer, outgoing, ack):
         disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
+    if sent_elsewhere(outgoing, ack):
+        # A number of an earlier life is that of one message, whichever copy has sent it. One of the
+        # present life may be another's, where memory was copied: the receiver is asked by sending.
+        return ack.stream >> STAMP_SHIFT != state.stamp
     return _possible(step, peer, outgoing, ack, base + ack.number)
+
+
+def sent_elsewhere(outgoing: OutgoingQueue, ack: FinalAck) -> int:
+    """The counter of the message that a final acknowledgment is of, if it waits here and was never
+    transmitted: another manager with this identity has sent its copy. Else 0."""
+    counter = (outgoing.base_of(ack.stream) or 0) + ack.number
+    waits = outgoing.ordered_lane.state(counter) == AVAILABLE and counter > outgoing.ever_sent
+    return counter if waits and outgoing.place_of(counter) == (ack.stream, ack.number) else 0
 
 
 def _told_on_the_way(step: Step, peer: Peer, outgoing: OutgoingQueue, ack: FinalAck) -> bool:

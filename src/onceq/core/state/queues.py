@@ -216,6 +216,7 @@ class OutgoingQueue(AnyQueue):
         "closing",
         "connected_s",
         "connecting",
+        "elsewhere",
         "ends",
         "fence",
         "for_strangers",
@@ -269,6 +270,9 @@ class OutgoingQueue(AnyQueue):
         """By lane: no message behind that counter has ever been transmitted, as far as
         ``left_known``; those up to it may have been."""
         self.left_known = True
+        self.elsewhere: dict[int, int] = {}
+        """By lane: another manager with this identity may have transmitted what stands up to that
+        counter (``core/peers/duplicate_identity.py``)."""
         self.fence = 0
         """A stream that was announced because the receiver has left those in which messages wait
         (``core/transfer/stranded.py``); 0: none."""
@@ -329,6 +333,11 @@ class OutgoingQueue(AnyQueue):
     def ever_sent(self) -> int:
         """The largest counter of a transactional message that may have been transmitted."""
         return self.transmitted.get(TRANSACTIONAL_LANE, 0)
+
+    def may_have_left(self, lane: int) -> int:
+        """The largest counter of a lane that may have been transmitted, here or by another manager
+        with this identity; what stands behind it is certainly not delivered."""
+        return max(self.transmitted.get(lane, 0), self.elsewhere.get(lane, 0))
 
     @property
     def unacknowledged(self) -> int:

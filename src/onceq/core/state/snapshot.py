@@ -74,6 +74,9 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "marks": [
             [o.number, list(o.left.items())] for o in state.outgoing.values() if o.left_known
         ],
+        "elsewhere": [
+            [o.number, list(o.elsewhere.items())] for o in state.outgoing.values() if o.elsewhere
+        ],
         "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
         "bound": state.bindings.dump(),
         "ahead": state.clocks_ahead.dump(),
@@ -171,6 +174,10 @@ def restore(state: State, checkpoint: bytes) -> None:
         marked = state.holders[number]
         assert isinstance(marked, OutgoingQueue)
         marked.left, marked.left_known = dict(map(tuple, lanes)), True
+    for number, lanes in head.get("elsewhere", ()):
+        shared = state.holders[number]
+        assert isinstance(shared, OutgoingQueue)
+        shared.elsewhere = dict(map(tuple, lanes))
     for number, name in head.get("aliases", ()):
         state.join_outgoing(number, name)
     (state.next_number, state.next_message, state.next_ordinal,

@@ -427,10 +427,11 @@ class State:
             outgoing.left_known = values.get("marked", False)
             if values.get("for_strangers", False):
                 self.answers_only(outgoing)
-        elif setup.what == "left":
+        elif setup.what in ("left", "elsewhere"):
             outgoing = self._outgoing(values["number"])
-            outgoing.left.update((int(lane), counter) for lane, counter in values["lanes"])
-            outgoing.left_known = True
+            marks = outgoing.left if setup.what == "left" else outgoing.elsewhere
+            marks.update((int(lane), counter) for lane, counter in values["lanes"])
+            outgoing.left_known = outgoing.left_known or setup.what == "left"
         elif setup.what == "alias":
             self.join_outgoing(values["number"], values["name"])
         elif setup.what == "drop-outgoing":

@@ -24,7 +24,7 @@ from onceq.core.ending.trace_reports import trace_arrival
 from onceq.core.inputs.inputs import Arrived
 from onceq.core.names.packet_names import arrival_key
 from onceq.core.peers import undone_restores
-from onceq.core.peers.duplicate_identity import sent_more, twice
+from onceq.core.peers.duplicate_identity import ended_elsewhere, sent_more, twice
 from onceq.core.peers.http_receipts import learn_address
 from onceq.core.peers.lives import gave
 from onceq.core.peers.refusals import turn_away
@@ -100,6 +100,7 @@ def arrived(step: Step, item: Arrived) -> None:
     elif run.kind == FINAL_ACK:
         for packet in run.packets:
             ack = parse_final_ack(packet)
+            ended_elsewhere(step, peer, ack)
             if believes_final_ack(step, peer, ack) and not settled_by(step, ack):
                 final_acked(step, ack)
     elif run.kind == SETTLING:

@@ -29,7 +29,7 @@ from typing import Final
 from onceq.core.ending.dead_letters import dead_letter_target
 from onceq.core.ending.ending import owes
 from onceq.core.peers import refusals, undone_restores
-from onceq.core.peers.duplicate_identity import STREAM, found_of, note, rise, strange
+from onceq.core.peers.duplicate_identity import STREAM, note, rise, strange
 from onceq.core.peers.lives import gave, next_stream
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer, Stretch
@@ -183,7 +183,7 @@ def _fence(step: Step, outgoing: OutgoingQueue, here: int) -> None:
 
 def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     """It is known what became of everything older than the fence."""
-    fates = _fates(step, outgoing)
+    fates = _fates(outgoing)
     last = max((first + count - 1 for first, count, came in fates if came), default=0)
     moved = [(first, count) for first, count, came in fates if came is False and first > last]
     if moved:
@@ -210,12 +210,12 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     start_if_possible(step, outgoing)
 
 
-def _fates(step: Step, outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
+def _fates(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
     """Ranges of what waits before the fence, and whether each was accepted (None: not known)."""
     fates: list[tuple[int, int, bool | None]] = []
     lane = outgoing.ordered_lane
-    # Where another life of this manager is about, the mark says nothing of what that one has sent.
-    alone = not found_of(step, step.identity.guid)
+    # Where another manager with this identity was noticed, it may have sent what waited then.
+    left = outgoing.may_have_left(TRANSACTIONAL_LANE)
     for s in _waiting(outgoing):
         if s.stream >= outgoing.fence:
             continue
@@ -223,7 +223,7 @@ def _fates(step: Step, outgoing: OutgoingQueue) -> list[tuple[int, int, bool | N
         for first, count in lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1):
             for counter in range(first, first + count):
                 came = memory.arrived(counter - s.base)
-                if came is None and memory.closed and alone and counter > outgoing.ever_sent:
+                if came is None and memory.closed and counter > left:
                     came = False
                 if fates and fates[-1][2] is came and sum(fates[-1][:2]) == counter:
                     fates[-1] = (fates[-1][0], fates[-1][1] + 1, came)

@@ -1,0 +1,65 @@
+"""An operator of one of two copies holds what waits there, and removes it when he knows of both.
+
+What stands on hold in one of the two is delivered by the other one. The operator reads in the log
+that there are two, and purges the outgoing queue: it must not be said then of what it held that it
+was never delivered (``siblings.py``).
+
+Watches: I11 over copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from onceq.core.inputs.inputs import Look, Steer, SteerOutgoing
+from onceq.errors import OnceqError
+from onceq.testing.apps import App, Ask, Program, Sleep
+from onceq.testing.options import MINUTE, MS
+
+if TYPE_CHECKING:
+    from onceq.testing.beside import Beside
+    from onceq.testing.ledger import Place
+
+SHARE: Final = 0.5
+"""Of the worlds with two copies."""
+LOOKS: Final = 120
+"""So often the operator looks, once a minute, whether another copy is known of."""
+
+
+class OnHold:
+    """See the module."""
+
+    def __init__(self, beside: Beside) -> None:
+        self.beside, self.world = beside, beside.world
+        self.rng = beside.world.stream("on hold")
+
+    def begin(self) -> list[App]:
+        """The copy has just started; the operator, if there is one."""
+        if self.rng.random() >= SHARE:
+            return []
+        todo = [self._hold]
+        node = self.rng.choice(self.beside.pair)
+        app = App(node, MS, lambda app: todo.pop()(app) if todo else None)
+        app.start(0)
+        return [app]
+
+    def _hold(self, app: App) -> Program:
+        views = yield Ask(lambda o, r: Look(o, r, "outgoing"), safe=True)
+        held: list[tuple[str, Place]] = []
+        for view in () if isinstance(views, OnceqError) else views:
+            place = self.world.operators._place(view.destination)
+            if view.unacknowledged and place is not None:
+                held.append((view.destination, place))
+                yield Ask(_steer(view.destination, Steer.PAUSE), safe=True)
+        for _ in range(LOOKS):
+            if self.beside.siblings.knows(app.node):
+                break
+            yield Sleep(MINUTE)
+        for name, place in held:
+            yield from self.world.operators.purge_outgoing(app, name, place)
+            yield Ask(_steer(name, Steer.RESUME), safe=True)
+
+
+def _steer(name: str, action: Steer) -> Callable[[int, int], SteerOutgoing]:
+    return lambda owner, request: SteerOutgoing(owner, request, name, action)
