@@ -9,10 +9,12 @@ one by hand, with the test that shall fail::
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 
 import pytest
 
@@ -40,6 +42,26 @@ class Planted:
 def replaced(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
     """A mistake that takes the place of one attribute."""
     return lambda monkeypatch: monkeypatch.setattr(target, name, value)
+
+
+def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """A mistake that is an edit of a module's text: its functions run the edited code from then on,
+    wherever they have been imported to.
+
+    Args:
+        old: Occurs in the module once.
+    """
+
+    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+        text = inspect.getsource(module)
+        assert text.count(old) == 1, f"{module.__name__} has {old!r} {text.count(old)} times"
+        code = compile(text.replace(old, new), str(module.__file__), "exec")
+        for one in code.co_consts:
+            function = vars(module).get(one.co_name) if isinstance(one, CodeType) else None
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                monkeypatch.setattr(function, "__code__", one)
+
+    return plant
 
 
 def all_planted() -> dict[str, Planted]:
