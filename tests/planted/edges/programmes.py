@@ -94,11 +94,11 @@ def newest_identifier_forgotten(patch: pytest.MonkeyPatch) -> None:
 def hole_passed_over(patch: pytest.MonkeyPatch) -> None:
     """Among several tables of positions the one behind a hole is not found."""
 
-    def next_chunk(self: Positions, counter: int) -> int:
+    def next_block(self: Positions, counter: int) -> int:
         return original(self, counter) if len(self._chunks) < SEVERAL else self.next
 
-    original = Positions._next_chunk
-    patch.setattr(Positions, "_next_chunk", next_chunk)
+    original = Positions._next_block
+    patch.setattr(Positions, "_next_block", next_block)
 
 
 def window_slides_too_far(patch: pytest.MonkeyPatch) -> None:
