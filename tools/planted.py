@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 # Not imported by name: patches of the running code are not for mypy.
 _planted = import_module("tests.planted.planted")
-ALL = import_module("tests.planted.test_mistakes").ALL
+ALL = import_module("tests.planted.in_worlds").ALL
 
 AT_ONCE = 2
 LIMIT_S = 600

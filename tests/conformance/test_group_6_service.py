@@ -8,7 +8,7 @@ import pytest
 
 from onceq.errors import ReceiveTimeout
 from onceq.testing import points
-from tests.conformance.test_group_6 import HERE, Q, in_queue
+from tests.conformance.one_queue import HERE, Q, in_queue
 from tests.conformance.world import AnswerLost, Node, World, Worlds
 
 

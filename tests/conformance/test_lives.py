@@ -10,18 +10,15 @@ import pytest
 from onceq.client.why import why
 from onceq.core.peers.duplicate_identity import AHEAD
 from onceq.model.message import Journal
-from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
 from tests.conformance.copies import dead, image, put_back
+from tests.conformance.leaving import take_out
 from tests.conformance.policies import no_order_acks, up_to
-from tests.conformance.test_taken_out import take_out
+from tests.conformance.stranding import LOCAL, PLAIN, Q, newer, stranded
 from tests.conformance.world import Node, World, fast
 
-Q = "DIRECT=OS:B\\private$\\q"
-LOCAL = "private$\\q"
-PLAIN = "DIRECT=OS:B\\private$\\p"
 MESSAGE, SENT_TIME = 56, 52
 
 
@@ -276,28 +273,6 @@ def test_what_one_copy_was_given_is_not_known_to_the_other_as_never_accepted(
     world.run(4000)
     assert b.bodies(LOCAL) == [b"1", b"N", b"2"]
     assert dead(twin) == {b"2": 0xC003}, "it stays in doubt"
-
-
-def newer(world: World, node: Node) -> None:
-    """A message in a newer stream of a manager comes to B, as another life of it would send it."""
-    link = world.link(node.identity.name, "B")
-    kept = link.data()[0]
-    packet = bytearray(kept.packet)
-    at, _ = names_end(packet, 0)
-    struct.pack_into("<QII", packet, at + 4, kept.stream + (1 << 32), 1, 0)
-    start = packet.index(b"1", at + 20 + 56)
-    packet[start : start + 1] = b"N"
-    link.inject(replace(kept, packet=bytes(packet)))
-    world.run(0.5)
-
-
-def stranded(world: World, *bodies: bytes) -> None:
-    """A has messages in a stream of which B has taken the first, and which B has left."""
-    link = world.link("A", "B")
-    link.policy = lambda p: [] if p.kind in (ORDER_ACK, SETTLING) else up_to(1)(p)
-    world["A"].once(Q, *bodies)
-    world.run(0.5)
-    newer(world, world["A"])
 
 
 @pytest.mark.parametrize("victim", ["A", "B"])

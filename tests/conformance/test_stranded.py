@@ -11,7 +11,7 @@ from onceq.testing.power import Plan
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
 from tests.conformance.copies import dead, image
-from tests.conformance.test_lives import LOCAL, Q, newer, stranded
+from tests.conformance.stranding import LOCAL, Q, newer, stranded
 from tests.conformance.world import World, fast
 
 

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import inputs
 from onceq.errors import TransactionUsage
+from onceq.model.classes import MessageClass as C
 from onceq.model.message import Journal
-from tests.conformance.test_what_left import (
+from tests.conformance.leaving import (
     DEAD,
     IN_DOUBT,
     LOCAL,
-    C,
     Q,
     found,
     sent_and_cut,
+    take_out,
+    two_managers,
     whole_again,
 )
-from tests.conformance.test_what_left import world as world
-from tests.conformance.world import Node, World
+from tests.conformance.world import World
 
 
-def take_out(node: Node, body: bytes, transaction: int = 0) -> object:
-    """By its lookup identifier, as an operator does who has peeked."""
-    (lookup,) = [m.lookup_id for m in node.messages(Q) if m.body == body]
-    return node.ask(lambda o, r: inputs.Remove(o, r, Q, transaction, lookup, lookup))
+@pytest.fixture
+def world() -> World:
+    return two_managers()
 
 
 def test_what_never_left_is_not_delivered_and_what_may_have_left_is_in_doubt(world: World) -> None:

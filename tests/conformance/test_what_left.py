@@ -7,67 +7,36 @@ from typing import Any
 import pytest
 
 from onceq.core.inputs import inputs
-from onceq.errors import ReceiveTimeout
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import DOUBT_AGE_S
 from onceq.model.message import Acknowledge, Delivery, Journal
 from onceq.model.queue import QueueProperties
-from onceq.testing.relay import Passing, faithful
 from tests.conformance.copies import image, put_back
+from tests.conformance.leaving import (
+    ADMIN,
+    DEAD,
+    DEAD_PLAIN,
+    IN_DOUBT,
+    JOURNAL,
+    LOCAL,
+    N,
+    Q,
+    found,
+    nothing_heard,
+    sent_and_cut,
+    told,
+    two_managers,
+    whole_again,
+)
 from tests.conformance.world import Node, World, fast
 
-Q, N = r"DIRECT=OS:B\private$\q", r"DIRECT=OS:B\private$\n"
-LOCAL, ADMIN = r"private$\q", r"private$\adm"
-DEAD, DEAD_PLAIN, JOURNAL = "SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER", "SYSTEM$;JOURNAL"
 BAD_NEWS: dict[str, Any] = {"acknowledge": Acknowledge.NEGATIVE_ARRIVAL, "admin_queue": ADMIN}
 PUBLIC = QueueProperties("p", private=False, transactional=True)
-IN_DOUBT = C.NACK_RECEIVE_TIMEOUT_AT_SENDER
 
 
 @pytest.fixture
 def world() -> World:
-    world = World("A", "B")
-    world["B"].create("q")
-    world["B"].create("n", transactional=False)
-    world["A"].create("adm", transactional=False)
-    return world
-
-
-def found(node: Node, queue: str) -> dict[bytes, tuple[int, int]]:
-    """Bodies, and of each the class and the note."""
-    try:
-        return {m.body: (m.message_class, m.note) for m in node.messages(queue)}
-    except ReceiveTimeout:
-        return {}
-
-
-def told(node: Node) -> dict[bytes, int]:
-    """What came to the administration queue, by body (negative acknowledgments repeat it)."""
-    return {body: value for body, (value, _) in found(node, ADMIN).items()}
-
-
-def nothing_heard(world: World, *through: int) -> None:
-    """Messages with these numbers reach B, no others, and A hears nothing of it."""
-
-    def policy(p: Passing) -> list[tuple[int, Passing]]:
-        lost = p.kind in (1, 2, 3) or (p.kind == 0 and p.number not in through)
-        return [] if lost else faithful(p)
-
-    world.link("A", "B").policy = policy
-
-
-def whole_again(world: World) -> None:
-    world.link("A", "B").policy = faithful
-    world.mend("A", "B")
-
-
-def sent_and_cut(world: World, *bodies: bytes, **asked: Any) -> None:
-    """Of these messages the first arrives, the others are lost; then there is no link."""
-    nothing_heard(world, 1)
-    world["A"].once(Q, *bodies, **asked)
-    world.run(3)
-    world.cut("A", "B")
-    world.run(1)
+    return two_managers()
 
 
 def purge(node: Node, queue: str = Q) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -10,101 +9,13 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import onceq
 from onceq.cli.main import run
-from tests.scratch import scratch
-
-ONCEQ = [sys.executable, "-m", "onceq.cli.main"]
-STOCK = "DIRECT=OS:BETA/private$/stock"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextlib.contextmanager
-def running(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """``onceq qm run``, until the end of the block; it must then stop in order."""
-    with open(path / "log.txt", "a") as log:
-        process = subprocess.Popen(
-            [*ONCEQ, "qm", "run", str(path)], stdout=subprocess.PIPE, stderr=log, text=True
-        )
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        assert "ready" in line, (path / "log.txt").read_text()
-        yield process
-    finally:
-        process.terminate()
-        code = process.wait(30)
-        process.stdout.close()
-    assert code == 0, (path / "log.txt").read_text()
-
-
-@dataclass
-class Shell:
-    """Runs commands against ALPHA, in this process where nothing is read from the input."""
-
-    alpha: Path
-    beta: Path
-    capture: pytest.CaptureFixture[str]
-
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        self.capture.readouterr()
-        assert run(["-q", str(self.alpha), *arguments]) == code, self.capture.readouterr()
-        said = self.capture.readouterr()
-        self.error = said.err
-        assert "Traceback" not in said.err
-        return said.out
-
-    def json(self, *arguments: str) -> object:
-        return json.loads(self(*arguments, "--json"))
-
-    def pipe(self, *arguments: str, data: bytes = b"", code: int = 0) -> bytes:
-        """A process of its own with this input; returns its output."""
-        done = subprocess.run(
-            [*ONCEQ, "-q", str(self.alpha), *arguments], input=data, capture_output=True,
-            timeout=60, check=False,
-        )  # fmt: skip
-        self.error = done.stderr.decode()
-        assert done.returncode == code, self.error
-        return done.stdout
-
-
-@pytest.fixture(scope="module")
-def managers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """ALPHA runs; BETA exists, at an address that ALPHA knows, and does not."""
-    with scratch(tmp_path_factory, "qm") as folder:
-        yield from two_managers(folder)
-
-
-def two_managers(folder: Path) -> Iterator[tuple[Path, Path]]:
-    alpha, beta = folder / "alpha", folder / "beta"
-    port = free_port()
-    peer = f"BETA=127.0.0.1:{port}"
-    assert run(["qm", "init", str(alpha), "--name", "ALPHA", "--listen", "127.0.0.1:0",
-                "--peer", peer]) == 0  # fmt: skip
-    with open(alpha / "onceq.toml", "a") as file:
-        file.write("connect_retry_s = 0.05\norder_ack_delay_s = 0.02\n")
-    assert run(["qm", "init", str(beta), "--name", "BETA", "--listen", f"127.0.0.1:{port}"]) == 0
-    with open(beta / "onceq.toml", "a") as file:
-        file.write("order_ack_delay_s = 0.02\n")
-    with running(alpha):
-        yield alpha, beta
-
-
-@pytest.fixture
-def onceq_(managers: tuple[Path, Path], capfd: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(*managers, capfd)
+from tests.daemon.shell import ONCEQ, STOCK, Shell, running
 
 
 @pytest.mark.slow

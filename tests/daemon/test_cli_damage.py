@@ -8,9 +8,7 @@ import pytest
 
 import onceq
 from onceq.client import offline
-from tests.daemon.test_cli import Shell, managers, onceq_
-
-__all__ = ["managers", "onceq_"]
+from tests.daemon.shell import Shell
 
 ROW = b"here stands a row"
 

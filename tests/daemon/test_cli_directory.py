@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onceq.cli.main import run
-from tests.daemon.test_cli import Shell, running
+from tests.daemon.shell import Shell, running
 
 
 @pytest.mark.slow

@@ -13,9 +13,7 @@ import pytest
 import onceq
 import onceq.aio
 from onceq import errors
-from tests.daemon.test_cli import STOCK, Shell, free_port, managers, onceq_, running
-
-__all__ = ["managers", "onceq_"]
+from tests.daemon.shell import STOCK, Shell, free_port, running
 
 GUID = "55ee8f32-cce9-11cf-b108-0020afd61ce9"
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.test_cli import Shell, managers, onceq_
-
-__all__ = ["managers", "onceq_"]
+from tests.daemon.shell import Shell
 
 Q = "private$/picked"
 

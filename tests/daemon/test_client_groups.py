@@ -18,7 +18,7 @@ from onceq.errors import BodyTooLarge, GroupIncomplete, GroupOfAnotherQuery, Usa
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.xid import Xid
 from tests.daemon.applications import Daemon
-from tests.daemon.test_cli import ONCEQ
+from tests.daemon.shell import ONCEQ
 
 Q = r"private$\q"
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,48 +12,12 @@ import trustme
 
 import onceq
 from onceq.errors import ConfigurationError
-from tests.daemon.applications import ROOT
+from tests.daemon.http_daemon import LOCAL, WAIT_S, HttpDaemon, all_of
 from tests.servers import free_port
 
 pytestmark = pytest.mark.slow
-LOCAL = r"private$\q"
-WAIT_S = 30
 LOOKS_MAX = 100_000
 """Requests that ask for something that comes soon."""
-
-
-class HttpDaemon:
-    """A daemon that takes messages over HTTP."""
-
-    def __init__(self, path: Path, name: str, port: int, more: str = "", tables: str = "") -> None:
-        path.mkdir()
-        self.path, self.name = path, name
-        (path / "onceq.toml").write_text(
-            f'name = "{name}"\nlisten = ""\nhttp_listen = "127.0.0.1:{port}"\n{more}\n'
-            f"{tables}\n[settings]\norder_ack_delay_s = 0.02\nconnect_retry_s = 0.1\n"
-            "resend_first_s = 0.3\n"
-        )
-        self.start()
-
-    def start(self) -> None:
-        with open(self.path.parent / f"{self.name}.log", "a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "onceq.service.main", "--data", str(self.path),
-                 "--create", self.name],
-                stdout=subprocess.PIPE, stderr=log, text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-            )  # fmt: skip
-        assert self.process.stdout is not None
-        assert "ready" in self.process.stdout.readline(), self.log()
-
-    def log(self) -> str:
-        return (self.path.parent / f"{self.name}.log").read_text()
-
-    def end(self, number: int = signal.SIGKILL) -> None:
-        self.process.send_signal(number)
-        self.process.wait(WAIT_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
 
 @pytest.fixture
@@ -66,14 +27,6 @@ def ends() -> Iterator[list[HttpDaemon]]:
     for daemon in made:
         if daemon.process.poll() is None:
             daemon.end()
-
-
-def all_of(qm: onceq.QueueManager, count: int) -> list[str]:
-    """What arrives, until so many are there; each wait is bounded."""
-    found: list[str] = []
-    while len(found) < count:
-        found += [m.text for m in qm.receive_many(LOCAL, count - len(found), timeout=WAIT_S)]
-    return found
 
 
 def test_through_kills(tmp_path: Path, ends: list[HttpDaemon]) -> None:

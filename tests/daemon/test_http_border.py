@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import onceq
-from tests.daemon.test_http import HttpDaemon, all_of
+from tests.daemon.http_daemon import HttpDaemon, all_of
 from tests.servers import free_port
 
 pytestmark = pytest.mark.slow

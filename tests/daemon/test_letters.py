@@ -12,10 +12,8 @@ from onceq.client.letters import ALL, DEAD, DEAD_XACT, Returned, give_back
 from onceq.client.sync import QueueManager
 from onceq.errors import ReceiveTimeout
 from onceq.model.message import Journal
-from tests.daemon.test_cli import Shell, managers, onceq_
-from tests.daemon.test_tracking import HERE, THERE, WAIT, Q, Two, two
-
-__all__ = ["managers", "onceq_", "two"]
+from tests.daemon.shell import Shell
+from tests.daemon.two import HERE, THERE, WAIT, Q, Two
 
 GRAVES = r"private$\graves"
 ASKED = {"transactional": True, "journal": Journal.DEADLETTER}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -14,47 +11,10 @@ import onceq
 import onceq.aio
 from onceq.client import letters
 from onceq.client.tracking import QUEUE
-from onceq.errors import (
-    InvalidParameter,
-    ReceiveTimeout,
-    TransactionOver,
-)
+from onceq.errors import InvalidParameter, ReceiveTimeout, TransactionOver
 from onceq.model.message import Journal
-from tests.daemon.test_cli import Shell, managers, onceq_
-
-__all__ = ["managers", "onceq_"]
-
-Q, PLAIN = r"private$\q", r"private$\plain"
-HERE, THERE = rf"DIRECT=OS:ALPHA\{Q}", rf"DIRECT=OS:BETA\{Q}"
-NOWHERE = r"DIRECT=OS:BETA\private$\nowhere"
-WAIT = 30.0
-
-
-@dataclass
-class Two:
-    """Two embedded managers that know each other."""
-
-    alpha: onceq.QueueManager
-    beta: onceq.QueueManager
-    path: Path
-
-
-@pytest.fixture
-def two(tmp_path: Path) -> Iterator[Two]:
-    names = str(tmp_path / "names.json")
-    onceq.directory.create(names)
-    made = [
-        onceq.open(
-            str(tmp_path / name), name=name, listen="127.0.0.1:0", directory=names, create=True
-        )
-        for name in ("ALPHA", "BETA")
-    ]
-    for qm in made:
-        qm.create_queue(Q, transactional=True)
-        qm.create_queue(PLAIN)
-    yield Two(*made, tmp_path)
-    for qm in made:
-        qm.close()
+from tests.daemon.shell import Shell
+from tests.daemon.two import HERE, NOWHERE, PLAIN, THERE, WAIT, Q, Two
 
 
 def states(found: tuple[onceq.Ending, ...]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from onceq.model.limits import Settings
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from tests.conformance.world import Node
-from tests.history.test_function_of_the_log import reference, whole, without_times
+from tests.history.projections import reference, whole, without_times
 from tests.history.worlds import HISTORY, History, Kept, keep
 
 Q, TO_B = r"private$\q", r"DIRECT=OS:B\private$\q"

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
-from onceq.history.keeper import Keeper
 from onceq.model.message import Journal
-from onceq.store.log import LogStore
 from onceq.testing.disk import PowerCut, SimFiles
 from tests.conformance.world import Node
-from tests.history.worlds import HISTORY, NO_NOTES, History, Kept
+from tests.history.projections import SETTINGS, reference, whole
+from tests.history.worlds import History, Kept
 
 Q, NOWHERE = r"private$\q", r"DIRECT=OS:B\private$\q"
-SETTINGS = replace(HISTORY, history_roll_s=1)
 EVERY = 3
 """Each third operation of the disk is one to die at; which third, the way to die says."""
 
@@ -74,39 +70,11 @@ def lived(die: Callable[[SimFiles], SimFiles], stop_at: int) -> tuple[History, i
     return History(node.files, "/store"), node.files.operations, node
 
 
-def reference(node: Node, damaged: bytes = b"") -> History:
-    """The same log, projected at once; with an altered byte in that body."""
-    files = node.files.kill()
-    if damaged:
-        path = f"/store/log-{0:016x}.seg"
-        files.flip(path, files.contents(path).index(damaged) + 50)
-    store = LogStore.open("/store", files, segment_bytes=1 << 16)
-    store.recovered = replace(store.recovered, checkpoint=None, checkpoint_position=0)
-    folder = f"/other{damaged[:4].hex()}"
-    Keeper(store, files, folder, node.identity, SETTINGS).project(store.position, 0)
-    return History(files, folder)
-
-
-def without_times(history: History) -> list[dict[str, object]]:
-    return [{k: v for k, v in r.items() if k not in NO_NOTES} for r in history.rows()]
-
-
 WAYS: dict[str, Callable[[SimFiles], SimFiles]] = {
     "kill": lambda files: files.kill(),
     "power": lambda files: next(iter(files.images())),
     "torn": lambda files: files.crash(random.Random(7)),
 }
-
-
-def whole(history: History, node: Node) -> None:
-    """It tells the log from its beginning to its end, nothing twice."""
-    spans = history.spans
-    assert spans[0].start == 0
-    assert all(a.end == b.start for a, b in pairwise(spans))
-    assert history.names == [span.name for span in spans], "nothing unfinished is left"
-    places = history.story("position", "ordinal")
-    assert places == sorted(set(places))
-    assert without_times(history) == without_times(reference(node))
 
 
 def test_damaged_packets_are_told_by_their_size() -> None:

@@ -16,7 +16,7 @@ from onceq.errors import CommittedByHand
 from onceq.model.identity import guid_bytes
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from tests.daemon.applications import Daemon
-from tests.daemon.test_cli import ONCEQ
+from tests.daemon.shell import ONCEQ
 from tests.scratch import scratch
 from tests.servers import Postgres, free_port, postgres
 

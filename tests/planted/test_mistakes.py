@@ -9,12 +9,10 @@ import pytest
 
 from onceq.testing import marks
 from onceq.testing.simulate import Result, commit_of, run_seed
-from tests.planted.group_mistakes import GROUP_MISTAKES
-from tests.planted.mistakes import MISTAKES, named, quiet_workload
-from tests.planted.shared_mistakes import SHARED_MISTAKES
+from tests.planted.in_worlds import ALL
+from tests.planted.mistakes import named, quiet_workload
 
 SEEDS = 1_000
-ALL = MISTAKES | SHARED_MISTAKES | GROUP_MISTAKES
 SAMPLE = 3
 """Mistakes of the quick tier: the commit chooses them, so that all have their turn."""
 

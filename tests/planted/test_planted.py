@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.planted.in_worlds import ALL
 from tests.planted.planted import SIM, all_planted
-from tests.planted.test_mistakes import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 

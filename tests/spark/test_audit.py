@@ -19,63 +19,19 @@ import pytest
 from onceq.errors import ConfigurationError
 from onceq.history.columns import META, Span, span_of
 from onceq.history.events import SCHEMA
-from onceq.model.message import Acknowledge, Journal
 from onceq.spark.audit import command, files
 from onceq.spark.audit.command import SMALL, audit
 from onceq.spark.audit.stages import Told
 from onceq.testing.node import Node
 from onceq.testing.simulate import small_world
 from onceq.testing.world import World as Simulated
-from tests.history.worlds import History, Kept, keep, save
+from tests.history.worlds import History, keep, save
 from tests.scratch import scratch
+from tests.spark.histories import MESSAGES, Q, peopled
 
 pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
-Q, LOCAL = r"DIRECT=OS:B\private$\q", r"private$\q"
-MESSAGES = 40
-"""Numbers 1 to this of the stream to q are received in order; others have other ends."""
-
-
-def peopled(path: Path, *names: str) -> Path:
-    """Two managers with messages of every end, and a third that refuses what it has not."""
-    names = names or ("A", "B", "C")
-    world = Kept(*names)
-    a, b = world[names[0]], world[names[1]]
-    to = rf"DIRECT=OS:{names[1]}\private$"
-    b.create("q")
-    b.create("j", journal=True)
-    b.create("slow")
-    a.create("adm", transactional=False)
-    a.create("own")
-    admin = rf"DIRECT=OS:{names[0]}\private$\adm"
-    asks = {"acknowledge": Acknowledge(15), "admin_queue": admin}
-    for at in range(MESSAGES // 4):
-        a.once(rf"{to}\q", *[b"%d" % at] * 4, journal=Journal.DEADLETTER, **asks)
-    a.once(rf"{to}\j", b"1", b"2", b"3", journal=Journal.JOURNAL)
-    a.once(rf"DIRECT=OS:{names[2]}\private$\none", b"refused", journal=Journal.DEADLETTER)
-    a.once(rf"{to}\slow", b"purged", b"too", journal=Journal.DEADLETTER)
-    a.once(r"private$\own", b"at home", b"twice at home")
-    a.once(rf"{to}\slow", b"short", time_to_be_received=60)
-    world.run(20)
-    while b.bodies(LOCAL):
-        tx = b.begin()
-        b.receive(LOCAL, tx=tx, count=7)
-        b.commit(tx)
-    b.receive(r"private$\j", count=3)
-    world.run(120)
-    b.purge(r"private$\slow")
-    a.receive(r"private$\own", count=2)
-    world.run(20)
-    world.cut(names[0], names[1])
-    for body in (b"late", b"later"):
-        a.once(rf"{to}\q", body, time_to_reach_queue=30, journal=Journal.DEADLETTER)
-    a.once(rf"{to}\q", b"on its way")
-    world.run(200)
-    b.once(LOCAL, b"at home")
-    b.receive(LOCAL)
-    world.save(path)
-    return path
 
 
 class Planter:

@@ -18,7 +18,7 @@ from onceq.spark.audit import command, stages
 from onceq.spark.audit.stages import Stages, Stopped, Tasks, Told, attended
 from onceq.spark.told import told
 from tests.scratch import scratch
-from tests.spark.test_audit import peopled
+from tests.spark.histories import peopled
 
 pytestmark = pytest.mark.spark
 

@@ -55,7 +55,7 @@ def test_every_message_once(daemon: Any, tmp_path: Path, master: str, how: str, 
 
 def test_a_driver_that_stands_still_keeps_its_queue(daemon: Any, tmp_path: Path) -> None:
     """It may go on at any time, and remove what it has read: nobody else may begin before it."""
-    from tests.spark.test_spark_stream import DRIVER, kill_group
+    from tests.spark.stream_driver import DRIVER, kill_group
 
     queue = r"private$\zombie"
     daemon.manager.create_queue(queue, transactional=True)

@@ -194,7 +194,7 @@ def test_an_address_that_leads_elsewhere(daemon: Any, other: Any, queue: str, dr
 def test_through_spark_with_a_crash(
     spark: Any, daemon: Any, other: Any, queue: str, tmp_path: Path
 ) -> None:
-    from tests.spark.test_spark_stream import Crash
+    from tests.spark.stream_driver import Crash
 
     seen: dict[int, list[str]] = {}
     fail = True

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.property.test_spark_number import Numbers, Sender, numbers_in, table_of
+from tests.property.numbering import Numbers, Sender, numbers_in, table_of
 from tests.spark.files import write_files
 
 pytestmark = pytest.mark.spark

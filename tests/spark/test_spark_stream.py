@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 
 from onceq.errors import ReceiveTimeout, SharingViolation
+from tests.spark.stream_driver import DRIVER, Crash, kill_group
 
 pytestmark = pytest.mark.spark
 
 SCHEMA = "lookupId bigint, body binary"
-
-
-class Crash(Exception):
-    """What a test raises where a driver might die."""
 
 
 class Flow:
@@ -282,25 +279,6 @@ def test_the_queue_manager_is_killed_on_the_way(flow: Flow) -> None:
     assert flow.left == 0
 
 
-DRIVER = """
-import sys
-from pathlib import Path
-from onceq.spark.runtime import QUICK, quiet_session
-where, queue, checkpoint, out = sys.argv[1:]
-session = quiet_session("local[2]", "driver", QUICK, folder=Path(checkpoint + "-spark"))
-spark = session.__enter__()
-def write(frame, batch):
-    frame.write.mode("overwrite").parquet(f"{out}/batch={batch}")
-    print("batch", batch, flush=True)
-    if batch == 1:
-        sys.stdin.read()
-(spark.readStream.format("onceq").schema("lookupId bigint, body binary")
- .option("queueManager", where).option("queue", queue).option("maxMessagesPerTrigger", 10).load()
- .writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
- .trigger(availableNow=True).start().awaitTermination())
-"""
-
-
 @pytest.mark.slow
 def test_a_driver_is_killed_between_writing_and_committing(flow: Flow, tmp_path: Path) -> None:
     """SIGKILL after batch 1 was written and before Spark knew: it must come again, the same."""
@@ -324,15 +302,3 @@ def test_a_driver_is_killed_between_writing_and_committing(flow: Flow, tmp_path:
     flow.run(maxMessagesPerTrigger=10)
     flow.check(40)
     assert flow.left == 0
-
-
-def kill_group(process: subprocess.Popen[str]) -> None:
-    """The driver and its Java, at once."""
-    import os
-    import signal
-
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        pipe.close()

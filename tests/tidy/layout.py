@@ -1,7 +1,8 @@
-"""Where tests stand: unit tests beside what they test."""
+"""Where tests stand: unit tests beside what they test, and what tests share in rooms of its own."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,13 @@ THEMES: Final = {
 
 OF_RULES: Final = "core"
 """Its unit tests are named after rules, which several of its modules carry out."""
+
+BORROWERS: Final = (
+    "tests/conformance/test_clones.py",
+    "tests/conformance/test_left_streams.py",
+    "tests/unit/core/test_sparse.py",
+)
+"""Files that still take from a file of tests beside them; none may be added."""
 
 
 def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
@@ -41,3 +49,14 @@ def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
             for stem in stems
         ):
             yield path.relative_to(root).as_posix()
+
+
+def lenders(root: Path) -> Iterator[str]:
+    """Imports from a file of tests: whoever renames or splits it would break another one."""
+    for path in sorted((root / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if node.module.rpartition(".")[2].startswith("test_"):
+                name = path.relative_to(root).as_posix()
+                yield f"{name}:{node.lineno}: takes from {node.module}"

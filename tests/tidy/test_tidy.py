@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy.layout import THEMES, homeless
+from tests.tidy.layout import BORROWERS, THEMES, homeless, lenders
 from tests.tidy.rules import BANS, faults, orphans
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +47,11 @@ def test_no_theme_is_left_over() -> None:
     """One whose file is gone, or is named after a module by now, excuses the next of its name."""
     assert [name for name in THEMES if f"tests/unit/{name}" not in set(homeless(ROOT, {}))] == []
     assert all(THEMES.values())
+
+
+def test_what_tests_share_is_not_in_a_file_of_tests() -> None:
+    found = [fault for fault in lenders(ROOT) if not fault.startswith(BORROWERS)]
+    assert not found, "move what is shared: " + "\n".join(found)
 
 
 def test_nothing_that_is_made_is_kept() -> None:
@@ -175,6 +180,14 @@ def test_a_unit_test_of_nothing_is_found(tmp_path: Path) -> None:
     wrong = ["store/test_logs.py", "store/test_tiers.py", "test_log.py"]
     assert list(homeless(tmp_path, {})) == [f"tests/unit/{name}" for name in wrong]
     assert list(homeless(tmp_path, dict.fromkeys(wrong, "why"))) == []
+
+
+def test_what_is_lent_by_a_file_of_tests_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "daemon"
+    folder.mkdir(parents=True)
+    (folder / "test_a.py").write_text("from tests.daemon.shell import x\n")
+    (folder / "test_b.py").write_text("def f() -> None:\n    from tests.daemon.test_a import x\n")
+    assert list(lenders(tmp_path)) == ["tests/daemon/test_b.py:2: takes from tests.daemon.test_a"]
 
 
 def test_every_home_of_a_ban_exists() -> None:

@@ -1,0 +1,9 @@
+"""Every mistake that the simulator finds and names."""
+
+from __future__ import annotations
+
+from tests.planted.group_mistakes import GROUP_MISTAKES
+from tests.planted.mistakes import MISTAKES
+from tests.planted.shared_mistakes import SHARED_MISTAKES
+
+ALL = MISTAKES | SHARED_MISTAKES | GROUP_MISTAKES
