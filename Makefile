@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs dist site fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -26,7 +26,7 @@ help:
 	@echo "make docs     write the generated pages     make format   let ruff format everything"
 	@echo "make site     documentation in build/site   make dist     packages, built and tried"
 	@echo "make liar     daemons among lies: SECONDS=n make two-phase  with databases: CASES=n"
-	@echo "make clean    remove what all this made"
+	@echo "make pictures draw those of the docs again  make clean    remove what all this made"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
@@ -107,6 +107,9 @@ dist: setup
 
 site: setup
 	$(RUN) tools/docs_site.py $(ARGS)
+
+pictures: setup
+	$(RUN) tools/pictures.py
 
 clean:
 	rm -rf .venv build dist .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report

@@ -15,6 +15,7 @@ from rich.console import Console
 from demo import flights, report
 from demo.faults import Rates
 from demo.managers import Network
+from demo.picture import draw
 from demo.run import Course, Off, keep_text
 from demo.watch import Watch
 
@@ -31,6 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="leave the queue managers running")
     parser.add_argument("--seed", type=int, default=2013, help="of sizes, aborts and faults")
     parser.add_argument("--report", type=Path, default=REPORT, help="directory for the picture")
+    parser.add_argument("--svg", type=Path, help="write what the terminal shows into this file")
     options = parser.parse_args(argv)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -83,6 +85,8 @@ def _run(console: Console, options: argparse.Namespace) -> int:
         picture = report.plot(found, airlines, options.report)
         console.print(f"Picture: {picture}", highlight=False)
         console.print(f"Audit:   {found.page}", highlight=False)
+        if options.svg:
+            draw(options.svg, watch.told, found)
         if options.keep:
             kept = True
             console.print(keep_text(network, directory / "spark" / "flights.parquet"),

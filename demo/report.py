@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 PICTURE = "once-in-order.png"
+TIMES = 2
+"""Lines at the end of the table that depend on the machine."""
 FEW_SHARE = 500
 """A carrier with fewer than one flight in so many is left out of the picture."""
 
@@ -72,7 +74,12 @@ def show(console: Console, found: Findings, airlines: dict[str, str]) -> None:
     console.print()
     console.print(_carriers(found, airlines))
     console.print(_routes(found))
-    console.print(_outcome(found))
+    console.print(outcome(found))
+    verdict(console, found)
+
+
+def verdict(console: Console, found: Findings) -> None:
+    """Whether all is well, in a sentence."""
     if found.troubles:
         console.print("[bold red]Something is off:[/bold red]")
         for trouble in found.troubles:
@@ -84,7 +91,12 @@ def show(console: Console, found: Findings, airlines: dict[str, str]) -> None:
         )
 
 
-def _outcome(found: Findings) -> Table:
+def outcome(found: Findings, *, times: bool = True) -> Table:
+    """What happened to the messages, line by line.
+
+    Args:
+        times: Also what depends on the machine and on what else it does.
+    """
     table = Table(title="Once, in order", title_justify="left", show_header=False, min_width=72)
     table.add_column("what")
     table.add_column("count", justify="right")
@@ -123,7 +135,7 @@ def _outcome(found: Findings) -> Table:
         ("time", f"{found.total_s:.0f} s",
          f"of which Spark {found.spark_s:.0f} s, and the audit {found.audit_s:.0f} s"),
     ]  # fmt: skip
-    for row in rows:
+    for row in rows if times else rows[:-TIMES]:
         table.add_row(*row)
     return table
 

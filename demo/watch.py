@@ -15,11 +15,16 @@ LINE_S = 2.0
 
 
 class Watch:
-    """See the module."""
+    """See the module.
+
+    Attributes:
+        told: What has happened, a line each; how far things are is not in it.
+    """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.begun = time.monotonic()
+        self.told: list[str] = []
         self._bars: Progress | None = None
         self._tasks: dict[str, int] = {}
         self._said = 0.0
@@ -48,6 +53,10 @@ class Watch:
 
     def say(self, text: str) -> None:
         """Something has happened."""
+        self.told.append(text)
+        self._print(text)
+
+    def _print(self, text: str) -> None:
         seconds = time.monotonic() - self.begun
         self.console.print(f"[dim]{seconds:6.1f} s[/dim]  {text}", highlight=False)
 
@@ -71,4 +80,4 @@ class Watch:
         elif time.monotonic() - self._said >= LINE_S:
             self._said = time.monotonic()
             parts = [f"{name} {done:,}/{total:,}" for name, (done, total) in counts.items()]
-            self.say("  ".join([*parts, note]).rstrip())
+            self._print("  ".join([*parts, note]).rstrip())
