@@ -8,6 +8,7 @@ is told why not.
 """
 
 from onceq import directory, errors
+from onceq.client import letters
 from onceq.client.backups import BackupReport
 from onceq.client.branches import Branch, Xa
 from onceq.client.cursors import Cursor
@@ -21,6 +22,7 @@ from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.tracking import Ending, Tracked
 from onceq.client.whole import SenderTransaction
 from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
+from onceq.model import names
 from onceq.model.branch import Vote
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings
@@ -62,6 +64,8 @@ __all__ = [
     "connect",
     "directory",
     "errors",
+    "letters",
+    "names",
     "open",
     "restore",
     "stopping",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -178,6 +180,34 @@ def test_every_python_block_is_marked() -> None:
             if kind.startswith("python") and kind != "python":
                 assert kind == "python no-run", f"{page}: unknown mark {kind!r}"
                 assert text.startswith("# "), f"{page}: a block that does not run must say why"
+
+
+PUBLIC = (
+    "onceq", "onceq.aio", "onceq.directory", "onceq.errors", "onceq.foreign", "onceq.partners",
+    "onceq.spark", "onceq.testing",
+)  # fmt: skip
+"""What samples may import, and what stands directly below; all other modules may change."""
+
+
+def test_samples_import_public_names_only() -> None:
+    for page in PAGES:
+        for kind, text in FENCE.findall(page.read_text()):
+            if kind.startswith("python"):
+                for module, names in imported(text):
+                    assert module in PUBLIC or module.rpartition(".")[0] in PUBLIC[2:], page
+                    if module == "onceq":
+                        assert set(names) <= set(onceq.__all__), f"{page}: {names}"
+
+
+def imported(text: str) -> list[tuple[str, list[str]]]:
+    """Modules of onceq that a sample imports, and the names that it takes from each."""
+    found: list[tuple[str, list[str]]] = []
+    for node in ast.walk(ast.parse(textwrap.dedent(text))):
+        if isinstance(node, ast.ImportFrom):
+            found.append((node.module or "", [alias.name for alias in node.names]))
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, []) for alias in node.names]
+    return [(module, names) for module, names in found if module.partition(".")[0] == "onceq"]
 
 
 def run_sample(page: str, text: str, folder: Path) -> None:
