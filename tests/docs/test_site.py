@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import posixpath
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from sphinx.util.inventory import InventoryFile
@@ -109,6 +111,49 @@ def public() -> Iterator[str]:
             having = [base for base in kind.__mro__ if getattr(base, member, None) is value]
             if not member.startswith("_") and member not in INTERNAL:
                 yield f"{[named[base] for base in having if base in named][-1]}.{member}"
+
+
+@pytest.fixture(scope="module")
+def conf() -> ModuleType:
+    """The module conf.py."""
+    spec = importlib.util.spec_from_file_location("conf_of_the_site", CONF)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_lists_of_the_index_are_the_contents(conf: ModuleType) -> None:
+    index = "## A\n\n* [x](a/x.md): x.\n\nNo [entry](n.md).\n\n### B\n\n* [y](y.md)\n  [z](z.md)\n"
+    assert re.findall(r"caption: (\w+)\n\n([^`]+)", conf.contents(index)) == [
+        ("A", "a/x\n"),
+        ("B", "y\n"),
+    ]
+
+
+def test_docstrings_are_made_ready_for_the_site(conf: ModuleType) -> None:
+    lines = [
+        "What it is.",
+        "",
+        "Attributes:",
+        "    a, b: Both,",
+        "        of it.",
+        "    c: One.",
+        "",
+    ]
+    assert conf.spread(lines) == [
+        *lines[:3], "    a: Both,", "        of it.", "    b: Both,", "        of it.", *lines[5:]
+    ]  # fmt: skip
+    assert conf.spread(
+        ["Do it.", "", "Raises:", "    NoSpace, Refused,", "    QueueNotFound."]
+    ) == [
+        "Do it.",
+        "",
+        "Raises ``NoSpace``, ``Refused``, ``QueueNotFound``.",
+    ]
+    kept = ["Raises:", "    NoSpace: There is none.", ""]
+    assert conf.spread(kept) == kept
 
 
 def small(folder: Path, page: str) -> None:
