@@ -16,6 +16,9 @@ import docs as generated
 import docs_cases
 import onceq
 from onceq import errors
+from onceq.directory import file
+from onceq.store import backup, checkpoints, identification
+from onceq.wire.app import frames
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
@@ -138,6 +141,22 @@ def test_places_of_cases_are_those_where_pytest_runs_them() -> None:
         kinds = {"inside", "processes"}.intersection(re.split(r"[-\]]", kind)) or {"inside"}
         found.setdefault(name, set()).update(kinds)
     assert found == {name: set(kinds) - {"client"} for name, kinds in where.items()}
+
+
+def test_the_page_about_upgrades_has_the_formats_of_the_code() -> None:
+    page = (ROOT / "docs" / "how-to" / "upgrade.md").read_text()
+    said = dict(re.findall(r"^\| \[([^]]+)\]\([^)]+\) \| (\d+)", page, re.M))
+    assert {name: int(number) for name, number in said.items()} == {
+        "store": identification.FORMAT,
+        "checkpoint": checkpoints.VERSION,
+        "backup": backup.FORMAT,
+        "directory's file": file.FORMAT,
+        "client protocol": frames.VERSION,
+    }
+    older = re.search(r"1 to (\d+) are opened; .* they become format (\d+)", page)
+    assert older is not None
+    now = identification.FORMAT
+    assert [int(number) for number in older.groups()] == [now - 1, now]
 
 
 def test_errors_have_codes_of_their_own() -> None:
