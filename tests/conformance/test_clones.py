@@ -26,7 +26,7 @@ from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan
 from tests.conformance.copies import dead, image
 from tests.conformance.foreign import STRANGER, Foreign
-from tests.conformance.test_what_left import found, told
+from tests.conformance.leaving import found, told
 from tests.conformance.world import START_S, Node, World
 
 Q, OTHER, PLAIN = (f"DIRECT=OS:B\\private$\\{name}" for name in ("q", "other", "plain"))

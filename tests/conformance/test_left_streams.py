@@ -27,7 +27,7 @@ from onceq.packet.settle import (
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
 from tests.conformance.copies import dead, image, put_back
-from tests.conformance.test_lives import LOCAL, Q, newer, stranded
+from tests.conformance.stranding import LOCAL, Q, newer, stranded
 from tests.conformance.world import Node, World, fast
 
 Policy = Callable[[Passing], list[tuple[int, Passing]]]

@@ -16,11 +16,7 @@ THEMES: Final = {
 OF_RULES: Final = "core"
 """Its unit tests are named after rules, which several of its modules carry out."""
 
-BORROWERS: Final = (
-    "tests/conformance/test_clones.py",
-    "tests/conformance/test_left_streams.py",
-    "tests/unit/core/test_sparse.py",
-)
+BORROWERS: Final = ("tests/unit/core/test_sparse.py",)
 """Files that still take from a file of tests beside them; none may be added."""
 
 
