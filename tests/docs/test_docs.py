@@ -78,6 +78,20 @@ def test_every_make_target_is_documented() -> None:
             assert target in targets, f"{page}: make {target} does not exist"
 
 
+def test_the_changelog_begins_with_the_version_of_the_code() -> None:
+    """And has no groups but those that its form has, in their order."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    heads = re.findall(r"^## (.+)$", text, re.M)
+    match = re.fullmatch(r"\[([\d.]+)\] - (unreleased|\d{4}-\d\d-\d\d)", heads[0])
+    assert match is not None, heads[0]
+    version, when = match.groups()
+    assert onceq.__version__ == (f"{version}.dev0" if when == "unreleased" else version)
+    form = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for section in text.split("\n## ")[1:]:
+        groups = re.findall(r"^### (.+)$", section, re.M)
+        assert groups == [group for group in form if group in groups]
+
+
 def test_every_tool_of_the_makefile_exists() -> None:
     for name in re.findall(r"tools/\w+\.py", (ROOT / "Makefile").read_text()):
         assert (ROOT / name).exists(), name
