@@ -302,8 +302,8 @@ def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
 def backwards(patch: pytest.MonkeyPatch) -> None:
     """14: the messages of a transaction are numbered in the wrong order."""
 
-    def add_puts(build: ChangeBuilder, sends: list[Any], *, unit_of_work: int) -> int:
-        return original(build, sends[::-1], transaction=unit_of_work)
+    def add_puts(build: ChangeBuilder, sends: list[Any], *, transaction: int) -> int:
+        return original(build, sends[::-1], transaction=transaction)
 
     original = unit_of_work.add_puts
     patch.setattr(unit_of_work, "add_puts", add_puts)
@@ -312,11 +312,11 @@ def backwards(patch: pytest.MonkeyPatch) -> None:
 def given_back_uncounted(patch: pytest.MonkeyPatch) -> None:
     """15, a kin of it: what is given back does not count as an abort."""
 
-    def unlock(self: State, holder: Any, move: RangeChange, lane: Any) -> None:
-        original(self, holder, replace(move, op=Op.RETURN), lane)
+    def give_back(self: State, lane: Any, first: int, count: int, *, counted: bool) -> None:
+        original(self, lane, first, count, counted=False)
 
-    original = State._unlock
-    patch.setattr(State, "_unlock", unlock)
+    original = State._give_back
+    patch.setattr(State, "_give_back", give_back)
 
 
 def locks_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ CHUNK = 1 << CHUNK_SHIFT
 """Messages to one chunk of the tables."""
 
 AVAILABLE, LOCKED, REMOVED, PURGING, AWAITING = range(5)
-"""States of a position (Q-43). PURGING: locked, and purged meanwhile. AWAITING: in an
-outgoing queue, accepted by the destination, but its end is not known yet (EOD-11)."""
+"""States of a position (Q-43); ``core/state/position_states.py`` has what they are for, and which
+operation leads from which to which."""
+KEPT = (AVAILABLE, LOCKED, PURGING, AWAITING)
+"""States in which a message is there."""
 
 Range = tuple[int, int]
 """First counter and count."""

@@ -25,8 +25,7 @@ from onceq.core.state.position_block import (
     AWAITING,
     CHUNK,
     CHUNK_SHIFT,
-    LOCKED,
-    PURGING,
+    KEPT,
     REMOVED,
     PositionBlock,
     Range,
@@ -390,7 +389,7 @@ class Positions:
             states = block.states
             here = states.count(REMOVED, a, b)
             assert here == 0, "removed twice"
-            for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
+            for state in KEPT:
                 self._count(state, -states.count(state, a, b))
             states[a:b] = bytes((REMOVED,)) * (b - a)
             block.live -= b - a
@@ -531,7 +530,7 @@ class Positions:
         """Put a chunk from a checkpoint into its place and count what is in it."""
         self._put_block(block)
         states = block.states
-        for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
+        for state in KEPT:
             self._count(state, states.count(state))
         kept = [i for i in range(len(states)) if states[i] != REMOVED]
         whole = len(kept) == len(states)

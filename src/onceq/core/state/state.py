@@ -26,7 +26,8 @@ from onceq.core.state.life_table import Lives
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.name_bindings import Binding, Bindings, hand_over
 from onceq.core.state.peer_table import ClocksAhead, Progress, Reset
-from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.position_block import AVAILABLE, AWAITING, KEPT, REMOVED
+from onceq.core.state.position_states import TRANSITIONS, concerned
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_properties import journal_of, restore_properties
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
@@ -245,28 +246,11 @@ class State:
         outgoing.stream, outgoing.base = stream, first - 1
 
     def _move(self, move: RangeChange, wall_s: int) -> None:
-        holder = self.holders[move.holder]
-        lane = holder.lane(move.lane)
-        first, count = move.first, move.count
-        if move.op == Op.LOCK:
-            lane.set_state(first, count, AVAILABLE, LOCKED)
-        elif move.op in (Op.UNLOCK, Op.RETURN):
-            self._unlock(holder, move, lane)
-        elif move.op == Op.PURGE:
-            for part, size in list(lane.ranges(LOCKED, first, end=first + count)):
-                lane.set_state(part, size, LOCKED, PURGING)
-            for state in (AVAILABLE, AWAITING):
-                for part, size in list(lane.ranges(state, first, end=first + count)):
-                    self.take_out(holder, move.lane, part, size)
-        elif move.op == Op.AWAIT:
-            lane.set_state(first, count, AVAILABLE, AWAITING)
-            for w, start, size in holder.wants(move.lane).parts(first, count):
-                if w is not None:
-                    lane.set_expiry(start, size, w.confirm_by)
-                    self.next_expiry = min(self.next_expiry, w.confirm_by)
-        elif move.op == Op.SETTLE:
-            self._settle(lane, move, wall_s)
-        else:
+        holder, op = self.holders[move.holder], move.op
+        lane, transition = holder.lane(move.lane), TRANSITIONS.get(op)
+        if transition is None:
+            raise DamagedRecord(f"a record of an unknown operation {op}")
+        if transition.ends:
             if move.to == DAMAGED:
                 self._damaged(holder, lane, move, wall_s)
             if move.to:
@@ -276,20 +260,32 @@ class State:
                 self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s, move.note)
             for heir in move.copies_to:
                 self._adopt(lane, move, heir, wall_s)
-            self.take_out(holder, move.lane, first, count)
+            self.take_out(holder, move.lane, move.first, move.count)
+        elif op == Op.SETTLE:
+            self._settle(lane, move, wall_s)
+        elif transition.strict:
+            ((old, new),) = transition.moves
+            lane.set_state(move.first, move.count, old, new)
+            if new == AWAITING:
+                for w, start, size in holder.wants(move.lane).parts(move.first, move.count):
+                    if w is not None:
+                        lane.set_expiry(start, size, w.confirm_by)
+                        self.next_expiry = min(self.next_expiry, w.confirm_by)
+        else:
+            for first, count, old, new in concerned(lane, transition, move.first, move.count):
+                if new == REMOVED:
+                    self.take_out(holder, move.lane, first, count)
+                else:
+                    lane.set_state(first, count, old, new)
+                if new == AVAILABLE:
+                    self._give_back(lane, first, count, counted=op == Op.UNLOCK)
 
-    def _unlock(self, holder: AnyQueue, move: RangeChange, lane: Positions) -> None:
-        end = move.first + move.count
-        counted = move.op == Op.UNLOCK
-        for first, count in list(lane.ranges(PURGING, move.first, end=end)):
-            self.take_out(holder, move.lane, first, count)
-        for first, count in list(lane.ranges(LOCKED, move.first, end=end)):
-            lane.set_state(first, count, LOCKED, AVAILABLE)
-            lane.expiry_due(first, count)
-            self.next_expiry = min(self.next_expiry, lane.next_expiry)
-            if counted:
-                for counter in range(first, first + count):
-                    lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
+    def _give_back(self, lane: Positions, first: int, count: int, *, counted: bool) -> None:
+        lane.expiry_due(first, count)
+        self.next_expiry = min(self.next_expiry, lane.next_expiry)
+        if counted:
+            for counter in range(first, first + count):
+                lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
 
     def take_out(self, holder: AnyQueue, index: int, first: int, count: int) -> None:
         holder.lanes[index].remove(first, count)
@@ -653,7 +649,7 @@ class State:
 
     def _drop(self, holder: AnyQueue) -> None:
         for lane in holder.lanes.values():
-            for state in (AVAILABLE, LOCKED, PURGING, AWAITING):
+            for state in KEPT:
                 for first, count in list(lane.ranges(state, 0)):
                     lane.remove(first, count)
         del self.holders[holder.number]
@@ -666,12 +662,11 @@ class State:
 
     def recount(self) -> dict[int, int]:
         """Messages of each holder counted anew from the tables (I19)."""
-        states = (AVAILABLE, LOCKED, PURGING, AWAITING)
         return {
             holder.number: sum(
                 count
                 for lane in holder.lanes.values()
-                for state in states
+                for state in KEPT
                 for _, count in lane.ranges(state, 0)
             )
             for holder in self.holders.values()

@@ -18,8 +18,9 @@ from onceq.core.inputs.damage import ScrubView
 from onceq.core.inputs.inputs import Receive, SendItem
 from onceq.core.state.branch_table import Branch, StoredPackets
 from onceq.core.state.commit_outcomes import Fences
+from onceq.core.state.position_states import GIVES_BACK
 from onceq.core.state.queues import Handle, OutgoingQueue, Peer, Queue
-from onceq.core.state.records import Change, Op, RangeChange, Setup
+from onceq.core.state.records import Change, RangeChange, Setup
 from onceq.core.state.state import Identity, State
 from onceq.core.step.identity_watch import Watch
 from onceq.errors import OnceqError, SendFailed
@@ -32,8 +33,6 @@ from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, Now
 from onceq.model.xid import Xid
 from onceq.packet.templates import Template
-
-_GIVES_BACK = frozenset((int(Op.UNLOCK), int(Op.RETURN)))
 
 
 class Mode(IntEnum):
@@ -272,7 +271,7 @@ class Step:
         for move in change.moves:
             if move.to:
                 self.touched[move.to] = None
-            if move.op in _GIVES_BACK:
+            if move.op in GIVES_BACK:
                 self.touched[move.holder] = None
 
     def prepared(self, branch: Branch) -> None:
