@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs import inputs
+from onceq.core.inputs import inputs, single_messages
 from onceq.errors import (
     BadDeadLetterQueue,
     BodyTooLarge,
@@ -114,7 +114,7 @@ def test_what_ends_behind_its_arrival_comes_there_too(world: World, how: str) ->
         elif how == "reject":
             tx = node.begin()
             lookups = tuple(node.receive(LOCAL, tx=tx).lookup_ids)
-            node.ask(lambda o, r, t=tx, k=lookups: inputs.places.Reject(o, r, LOCAL, t, k))
+            node.ask(lambda o, r, t=tx, k=lookups: single_messages.Reject(o, r, LOCAL, t, k))
             node.commit(tx)
         world.run(30)
     reason = {
@@ -395,7 +395,7 @@ def test_rejected_and_kept_by_both_ends(world: World) -> None:
     a.once(LOCAL, b"nothing asked")
     tx = a.begin()
     lookups = tuple(a.receive(LOCAL, tx=tx, count=2).lookup_ids)
-    a.ask(lambda o, r: inputs.places.Reject(o, r, LOCAL, tx, lookups, True))
+    a.ask(lambda o, r: single_messages.Reject(o, r, LOCAL, tx, lookups, True))
     a.commit(tx)
     assert classes(a, OWN) == [C.NACK_RECEIVE_REJECTED]
     assert a.bodies(DEAD) == [b"m", b"nothing asked"]
