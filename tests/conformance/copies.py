@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan
-from tests.conformance.world import Node
+from tests.conformance.world import Node, World
 
 
 def image(node: Node) -> SimFiles:
@@ -28,3 +28,12 @@ def dead(node: Node) -> dict[bytes, int]:
         return {m.body: m.message_class for m in node.messages("SYSTEM$;DEADXACT")}
     except TimeoutError:
         return {}
+
+
+def twin_of(world: World, node: Node, files: SimFiles) -> Node:
+    """Another process with the identity of a manager, on a copy of its disk."""
+    twin = Node(world, "TWIN", node.settings)
+    twin.kill()
+    twin.identity = node.identity
+    put_back(twin, files)
+    return twin

@@ -35,3 +35,11 @@ def stranded(world: World, *bodies: bytes) -> None:
     world["A"].once(Q, *bodies)
     world.run(0.5)
     newer(world, world["A"])
+
+
+def forget_all(node: Node) -> None:
+    """A receiver has left more streams than it remembers."""
+    assert node.engine is not None
+    state = node.engine.manager.state
+    state.memories.lost()
+    state.memories.forgotten.update(dict.fromkeys(state.progress, 1 << 63))

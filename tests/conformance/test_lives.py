@@ -10,14 +10,13 @@ import pytest
 from onceq.client.why import why
 from onceq.core.peers.duplicate_identity import AHEAD
 from onceq.model.message import Journal
-from onceq.testing.disk import SimFiles
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
-from tests.conformance.copies import dead, image, put_back
+from tests.conformance.copies import dead, image, put_back, twin_of
 from tests.conformance.leaving import take_out
 from tests.conformance.policies import no_order_acks, up_to
-from tests.conformance.stranding import LOCAL, PLAIN, Q, newer, stranded
-from tests.conformance.world import Node, World, fast
+from tests.conformance.stranding import LOCAL, PLAIN, Q, forget_all, newer, stranded
+from tests.conformance.world import World, fast
 
 MESSAGE, SENT_TIME = 56, 52
 
@@ -154,15 +153,6 @@ def test_a_number_that_comes_with_another_message_is_not_acknowledged(world: Wor
 
 
 # ---- what its receiver has left ---------------------------------------------------------------
-
-
-def twin_of(world: World, node: Node, files: SimFiles) -> Node:
-    """Another process with the identity of a manager, on a copy of its disk."""
-    twin = Node(world, "TWIN", node.settings)
-    twin.kill()
-    twin.identity = node.identity
-    put_back(twin, files)
-    return twin
 
 
 def test_what_waited_in_a_backup_and_had_arrived_meanwhile_does_not_come_again(
@@ -360,10 +350,7 @@ def test_a_question_that_announces_no_stream_is_given_nothing(world: World) -> N
 def test_what_nobody_remembers_is_in_doubt_and_kept(world: World) -> None:
     stranded(world, b"1", b"2")
     b = world["B"]
-    assert b.engine is not None
-    state = b.engine.manager.state
-    state.memories.lost()
-    state.memories.forgotten.update(dict.fromkeys(state.progress, 1 << 63))
+    forget_all(b)
     world.link("A", "B").policy = faithful
     world.run(120)
     assert b.bodies(LOCAL) == [b"1", b"N"]

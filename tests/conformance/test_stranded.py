@@ -10,8 +10,8 @@ import pytest
 from onceq.testing.power import Plan
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
-from tests.conformance.copies import dead, image
-from tests.conformance.stranding import LOCAL, Q, newer, stranded
+from tests.conformance.copies import dead, image, twin_of
+from tests.conformance.stranding import LOCAL, Q, forget_all, newer, stranded
 from tests.conformance.world import World, fast
 
 
@@ -65,6 +65,43 @@ def test_what_an_undone_life_has_sent_is_not_sent_again_after_a_crash(kept: int)
     assert b.bodies(LOCAL) == [b"1", b"N", *many], "once"
     assert dead(a) == dict.fromkeys(many, 0xC003)
     assert a.look("outgoing-queue", Q).messages == 0
+
+
+@pytest.mark.parametrize("kept", range(5))
+def test_what_a_copy_has_sent_is_not_sent_again_after_a_restart(kept: int) -> None:
+    """The original learns that it runs twice, and both have forgotten it in a restart when it hears
+    what became of its messages: their receiver does not know. Most never left the original."""
+    world = World("A", "B", settings=fast(unacknowledged_messages_max=1))
+    world["B"].create("q")
+    a, b = world["A"], world["B"]
+    a.once(Q, b"0")
+    world.run(5)
+    world.cut("A", "B")
+    world.run(60)
+    a.once(Q, b"1", b"2", b"3")
+    world.run(5)
+    a.kill()
+    world.mend("A", "B")
+    twin = twin_of(world, a, image(a))
+    twin.once(Q, b"4")
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"0", b"1", b"2", b"3", b"4"]
+    forget_all(b)
+    twin.kill()
+    first_questions(world, kept)
+    a.start()
+    world.run(40)
+    world.cut("A", "B")
+    world.run(60)
+    for node in (a, b):
+        node.kill()
+        node.start()
+    forget_all(b)
+    world.mend("A", "B")
+    world.link("A", "B").policy = faithful
+    world.run(200)
+    assert b.bodies(LOCAL) == [b"0", b"1", b"2", b"3", b"4"], "once"
+    assert dead(a) == dict.fromkeys([b"1", b"2", b"3"], 0xC003)
 
 
 def test_what_is_stranded_twice_is_settled_twice(world: World) -> None:

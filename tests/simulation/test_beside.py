@@ -7,7 +7,13 @@ import pytest
 from onceq.testing import beside, marks
 from onceq.testing.simulate import describe, run_seed
 
-KEPT = (*((seed, 0.3) for seed in range(1000, 1024)), (0x44B, 1), (0x44D, 1))
+KEPT = (
+    *((seed, 0.3) for seed in range(1000, 1024)),
+    (0x44B, 1),
+    (0x44D, 1),
+    (0x305A, 0.3),
+    (0x400F, 1),
+)
 """Seeds, and the sizes of their worlds."""
 
 

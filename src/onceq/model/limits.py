@@ -252,6 +252,10 @@ nobody here began is noticed; the oldest go first."""
 LIVES_MET_MAX: Final = 10_000
 """Other managers of which it is remembered which life of theirs was met last."""
 
+LIVES_OF_ONE_MET_MAX: Final = 4
+"""Lives of one other manager of which it is remembered when they were met first: two copies are
+two, and a start of either is one more."""
+
 CLASHES_MAX: Final = 1_000
 """Identities that two managers claim, and that are remembered as such; the oldest go first."""
 

@@ -53,7 +53,8 @@ class Arrivals:
                 f"{now - sent - receive} s after its time to be received"
             )
         # 0 is one attempt, and arriving is that (CNF-4).
-        if 0 < reach < NEVER_S - 1 and place.node != message.node and arrived:
+        local = self.world.beside.identity(place.node) == self.world.beside.identity(message.node)
+        if 0 < reach < NEVER_S - 1 and not local and arrived:
             self.world.marks[marks.TIMED] += 1
             if arrived > sent + reach + PATIENCE_S and place.parent is None:
                 self.world.wrong(

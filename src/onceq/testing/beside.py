@@ -20,13 +20,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from onceq.testing import marks
+from onceq.testing import backups, marks
 from onceq.testing.apps import App
 from onceq.testing.clock import SimClock
+from onceq.testing.copied_queues import EARLY, MOVES, CopiedQueues
+from onceq.testing.copied_receivers import CopiedReceivers
 from onceq.testing.disk import SimFiles
 from onceq.testing.node import Node
 from onceq.testing.on_hold import OnHold
-from onceq.testing.options import Options
+from onceq.testing.options import MS, Options
 from onceq.testing.power import Plan
 from onceq.testing.siblings import Siblings
 
@@ -41,6 +43,9 @@ CLONES = 0.4
 """Of these: nothing tells the copy that it is one."""
 ENDED = 0.4
 """Of these: one of the two is taken off the network for good."""
+SOON_US: Final = 50 * MS
+TRIES: Final = 400
+"""So often it is looked whether the books say all that a manager with queues has."""
 
 
 def everywhere() -> None:
@@ -68,6 +73,8 @@ class Beside:
         self.apps: list[App] = []
         """Applications of the copy."""
         self.siblings = Siblings(self)
+        self.queues = CopiedQueues(self)
+        self.receivers = CopiedReceivers(self)
         self._leads_to_twin = False
 
     def fitted(self, options: Options) -> Options:
@@ -99,7 +106,10 @@ class Beside:
         """Who is reached where a name, an address or a GUID leads to one of the two."""
         if found is None or self.twin is None or found.guid != self.twin.guid:
             return found
-        if address not in (found.ip, self.twin.name.casefold()):
+        # Where the two have queues, others reach them by an address, too, which the copy has taken
+        # along; what it is called by for itself, nobody else knows.
+        own = self.twin.ip if self.queues.active else found.ip
+        if address not in (own, self.twin.name.casefold()):
             found = self.twin if self._leads_to_twin else self.original
         return None if found is self.ended else found
 
@@ -108,8 +118,8 @@ class Beside:
     def begin(self) -> None:
         """From now on."""
         if self.active:
-            safety = self.world.options.safety_us
-            self._after(self.rng.uniform(0.05, 0.5) * safety, self._copy)
+            safety, share = self.world.options.safety_us, self.rng.uniform(0.05, 0.5)
+            self._after((share * EARLY if self.queues.active else share) * safety, self._copy)
 
     def _after(self, us: float, what: Callable[..., None], *arguments: object) -> None:
         def due() -> None:
@@ -118,16 +128,24 @@ class Beside:
 
         self.world.at(self.world.now + int(us) + 1, due)
 
-    def _copy(self) -> None:
-        """What is durable now is what another computer will start from."""
-        self.world.note("copied", self.original.name)
+    def _copy(self, tries: int = TRIES) -> None:
+        """What is durable now is what another computer will start from; of a manager with queues,
+        all that it has at a moment when the books say the same."""
         image = self.original.disk.image(Plan((), ()))
+        if self.queues.active:
+            if not self.world.restores.quiet(self.original):
+                if tries:
+                    self._after(SOON_US, self._copy, tries - 1)
+                return
+            image = backups.whole(self.original.disk)
+            self.queues.copy()
+        self.world.note("copied", self.original.name)
         if self.rng.random() < CLONES:
             self.world.marks[marks.CLONED] += 1
         else:
             image.changed += 1
-        self._after(self.rng.choice([0, 0.05, 0.3]) * self.world.options.safety_us,
-                    self._start, image)  # fmt: skip
+        delay = self.rng.choice([0, 0.05, 0.3]) * self.world.options.safety_us
+        self._after(delay * EARLY if self.queues.active else delay, self._start, image)
 
     def _start(self, image: SimFiles) -> None:
         world, rng = self.world, self.rng
@@ -135,6 +153,8 @@ class Beside:
         twin.guid, twin.settings = self.original.guid, self.original.settings
         offset, drift = world.options.clock_offset_us, world.options.drift_ppm
         twin.clock = SimClock(world, rng.randint(-offset, offset), rng.randint(-drift, drift))
+        if self.queues.active:
+            twin.addresses |= self.original.addresses
         twin.begin_with(image)
         world.nodes.append(twin)
         self.twin = twin
@@ -142,18 +162,24 @@ class Beside:
         twin.on_down.append(lambda: world.ledger.crashed(twin))
         twin.up()
         self.siblings.begin(twin)
+        self.queues.begin(twin)
         self.apps = world.employ(twin) + OnHold(self).begin()
         safety = world.options.safety_us
         self._move_name()
         if rng.random() < ENDED:
             self._after(rng.uniform(0.1, 0.9) * safety, self._end, rng.choice(self.pair))
+        self.receivers.begin()
         world.marks[marks.BESIDE] += 1
 
     def _move_name(self) -> None:
         """The name leads to one of the two, and some time later perhaps to the other."""
         if self.ended is None:
-            self._leads_to_twin = self.rng.random() < 0.5
+            before, self._leads_to_twin = self._leads_to_twin, self.rng.random() < 0.5
             every = self.world.options.safety_us / 8
+            if self.queues.active:
+                every = self.world.options.think_us * MOVES
+                if before is not self._leads_to_twin:
+                    self.queues.moved()
             self._after(self.rng.expovariate(1 / every), self._move_name)
 
     def _end(self, node: Node) -> None:

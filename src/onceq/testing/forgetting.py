@@ -66,12 +66,17 @@ class Forgetting:
             assert sender is not None
             if tap.message_of(sender, progress.stream, number) is None:
                 continue
-            message, place, copy = self._sent(sender, progress.stream, number)
+            message, place, _ = self._sent(sender, progress.stream, number)
+            queues = self.world.beside.queues
+            copy = message.copies[queues.at(node.index, place).key]
             if self.world.restores.excused(message, place):
                 continue
             if copy.seen or copy.received:
                 what = "and has accepted it"
-            elif not self.world.verdict.may_have_ended(message, place):
+            elif not (
+                self.world.verdict.may_have_ended(message, place)
+                or queues.went_by(node, message, place)
+            ):
                 what = "for no reason"
             else:
                 self.world.marks[marks.PASSED] += 1

@@ -212,6 +212,7 @@ class Ledger:
         if unit is not None:
             unit.sends.append(message)
         self.messages[uid] = message
+        self.world.beside.queues.sent(message)
         return message
 
     def refuse(self, error: OnceqError, messages: list[Message]) -> None:

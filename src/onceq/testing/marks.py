@@ -84,6 +84,13 @@ COPY_ENDED = "one of two copies taken off the network for good"
 MET_BOTH = "manager that has met both copies, and noticed it"
 BOTH_IN_DOUBT = "what one of two copies has delivered is in doubt at the other, which knows of it"
 TOLD_BOTH = "both copies told of each other"
+COPIED_QUEUES = "copy started with queues that others send to"
+TOOK_EACH = "messages of one stream accepted by both copies, each its own"
+TOOK_BOTH = "message transmitted to both copies, and received from both"
+STOOD_BOTH = "message that stood in a queue when it was copied, received from both"
+FROM_COPY = "message received from a copy, that the original has never had"
+DOUBT_BETWEEN = "in doubt at its sender, and accepted by one of two copies"
+OWN_IDENTITY = "copies that met each other, and exchanged nothing"
 REPLAYED = "recovery compared with all records since the beginning"
 STILL_KEPT = "transmitted, not acknowledged, and still kept when its sender ended"
 PASSED = "transmitted, and passed over for a reason"
@@ -122,6 +129,7 @@ OF_LIVES: Final = (
 
 OF_BESIDE: Final = (
     BESIDE, CLONED, SHARED_WAITS, COPY_ENDED, MET_BOTH, TOLD_BOTH, CLASH, STALE, SETTLED, IN_DOUBT,
+    COPIED_QUEUES, TOOK_EACH, TOOK_BOTH, STOOD_BOTH, FROM_COPY, DOUBT_BETWEEN, OWN_IDENTITY,
 )  # fmt: skip
 """Required of a batch in which every world has two copies side by side (``beside.py``)."""
 

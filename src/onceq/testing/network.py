@@ -186,6 +186,7 @@ class SimNetwork:
         here.other, there.other = there, here
         self.ends = [end for end in self.ends if end.alive] + [here, there]
         world.note("connect", node.name, target.name, outgoing)
+        world.beside.queues.connected(node, target)
 
         def accepted(engine: Engine) -> None:
             there.session = engine.accepted(there, node.ip)

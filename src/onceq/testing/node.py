@@ -55,6 +55,7 @@ class Node:
         self.index = index
         self.name = f"M{index}"
         self.ip = f"10.0.0.{index + 1}"
+        self.addresses = frozenset([self.ip])
         choices = world.stream("choices")
         self.guid = choices.randbytes(16)
         self.rng = world.stream(f"disk {index}")
@@ -214,7 +215,7 @@ class Node:
         engine = HostileEngine(
             self,
             manager=Manager(
-                Identity.unpack(store.identity), self.settings, addresses=frozenset([self.ip])
+                Identity.unpack(store.identity), self.settings, addresses=self.addresses
             ),
             store=store,
             clock=self.clock,

@@ -93,6 +93,10 @@ class Operators:
         rng = app.rng
         places = [p for p in self.world.ledger.places.values() if p.node == app.node.index]
         late = [p for p in places if p.late and p.created_us < 0]
+        if self.world.beside.queues.frozen and self.world.beside.identity(
+            app.node.index
+        ) == self.world.beside.of:  # fmt: skip
+            late = []
         there = [p for p in places if p.created_us >= 0]
         draw = rng.randrange(18)
         if draw == 0 and late:
@@ -205,7 +209,7 @@ class Operators:
             self.world.marks[marks.ANSWERS_GONE] += 1
 
     def _place(self, destination: str) -> Place | None:
-        for place in self.world.ledger.places.values():
+        for place in (*self.world.ledger.places.values(), *self.world.beside.receivers.hails):
             if destination.casefold() in map(str.casefold, place.spellings):
                 return place
         return None

@@ -237,7 +237,10 @@ class Siblings:
         return next(iter(carried)) if len(carried) == 1 else None
 
     def misled(self, message: Message, place: Place) -> bool:
-        """Whether its end was told to the other copy, or to nobody: its sender was ended."""
+        """Whether its end was told to the other copy, or to nobody: its sender was ended; or one
+        copy was asked of what the other one knows."""
+        if self.beside.receivers.misled(message, place):
+            return True
         if self.beside.identity(message.node) != self.beside.of or not self.beside.pair:
             return False
         if self.beside.ended is not None and message.node == self.beside.ended.index:

@@ -126,6 +126,7 @@ class Tap:
         if flags & TRANSACTION:
             stream, number, previous = _ORDER.unpack_from(piece, at + 4)
             self._ordered(source, piece, start, message, stream, number, previous)
+            self._reached(target, piece, start)
             if stream not in end.streams and previous:
                 self.world.wrong(
                     f"I8: {source.name} begins a connection with {stream:#x}.{number}, linked to "
@@ -138,6 +139,7 @@ class Tap:
         message_class, body = body_of(piece, start)
         if not message_class:
             self._identified(source, message, body)
+            self._reached(target, piece, start)
         if message_class == ORDER_ACK_CLASS and len(body) == ORDER_ACK_BYTES:
             self._order_ack(source, target, *_ACK.unpack_from(body))
         elif message_class == ORDER_ACK_CLASS:
@@ -196,6 +198,13 @@ class Tap:
                 f"I7: {source.name} gives the message number {message} to message {uid}, "
                 f"it was that of {known}"
             )
+
+    def _reached(self, target: Node, piece: Buffer, start: int) -> None:
+        """A message leaves for a computer: which of two copies it is, must be known."""
+        queues = self.world.beside.queues
+        if queues.concerns(target):
+            uid = int.from_bytes(body_of(piece, start)[1][:8], "little")
+            queues.transmitted(target, uid, _destination(piece, start))
 
     def _settling(self, source: Node, target: Node, body: bytes) -> None:
         """Two onceq managers settle what is in doubt (docs/reference/formats/mqqb.md)."""

@@ -81,6 +81,9 @@ class Told:
             place = self.world.verdict.place_of(message, ack.response_queue)
             if self.world.restores.told(message, place) or self._of_both(message, place):
                 continue
+            if self.world.beside.receivers.doubtful(message, place):
+                self.world.beside.receivers.told(message, place, ack.message_class)
+                continue
             groups[uid, f"{place.node}\\{place.name}", node].append(ack)
             self._one(message, place, ack)
         told: set[tuple[int, str, int]] = set()
@@ -93,16 +96,27 @@ class Told:
             if message.uid in self.world.ledger.rotten:
                 continue  # what is told of it is made from its bytes, and may lie beside them
             for place in message.places:
-                if not (self.world.restores.told(message, place) or self._of_both(message, place)):
+                if not self._untold(message, place):
                     self._due(message, place, told)
 
     def _of_both(self, message: Message, place: Place) -> bool:
         """Whether either of two copies may tell of it, and not know of the other."""
         return self.world.beside.siblings.apart(message, place)
 
+    def _untold(self, message: Message, place: Place) -> bool:
+        """Whether nobody can demand that it is told of."""
+        receivers = self.world.beside.receivers
+        return (
+            self.world.restores.told(message, place)
+            or self._of_both(message, place)
+            or receivers.doubtful(message, place)
+            or receivers.silent(message, place)
+        )
+
     def _due(self, message: Message, place: Place, told: set[tuple[int, str, int]]) -> None:
         """What was asked for, and is certain to have happened, must have been told."""
-        p, copy = message.properties, message.copies[place.key]
+        key = f"{place.node}\\{place.name}"
+        p, (place, copy) = message.properties, self.world.beside.receivers.of(message, place)
         if not p.admin_queue or place.node < 0 or place.deleted_us >= 0:
             return
         there = _HOST.match(p.admin_queue)
@@ -120,7 +134,6 @@ class Told:
             bits = _BITS[bool(reason & NEGATIVE), bool(reason & ON_RECEIVE)]
             if home and reason & NEGATIVE and reason != IN_DOUBT and p.acknowledge & bits:
                 due.append(reason)
-        key = f"{place.node}\\{place.name}"
         for value in due:
             self.world.marks[marks.DUE] += 1
             if (message.uid, key, value) not in told and not self._given_up(message, place):
@@ -155,7 +168,7 @@ class Told:
                                and message.unit.status.value != "committed"):  # fmt: skip
             self._wrong(message, ack, "it was never sent")
         self.world.marks[marks.NACKED if negative else marks.ACKED] += 1
-        copy, p = message.copies[place.key], message.properties
+        p, (place, copy) = message.properties, self.world.beside.receivers.of(message, place)
         ordered = message.unit is not None
         if value == MessageClass.ACK_RECEIVE and not copy.received and not place.leaks:
             self._wrong(message, ack, "nobody has received it")

@@ -32,12 +32,10 @@ REJECTED = MessageClass.NACK_RECEIVE_REJECTED
 STRANDED = frozenset(
     (MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 )
-"""Classes of what waited in a stream that its receiver had left."""
+"""Classes of what waited in a stream that its receiver had left, until its end is told."""
 MISFIT = MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
-
-
 HEADERS_BYTES = 2_000
-"""More than the headers of any packet here have, with all its names."""
+"""More than the headers of any packet here have."""
 GRAVES = "private$\\graves"
 """A dead-letter queue of the senders' own, on each manager."""
 OWN = "GRAVES"
@@ -74,7 +72,7 @@ class Verdict:
         host, _, path = given.partition("\\")
         host = host.rpartition(":")[2]
         for place in message.places:
-            hosts = {f"m{place.node}", f"10.0.0.{place.node + 1}"}
+            hosts = {f"m{self.world.beside.identity(place.node)}", f"10.0.0.{place.node + 1}"}
             if place.node == message.node:
                 hosts.add(".")
             spellings = {message.names[place.key], *map(str.casefold, place.spellings)}
@@ -117,11 +115,14 @@ class Verdict:
                     end = self._put_back(message, place, copy)
                 elif self.world.beside.siblings.apart(message, place):
                     end = self.world.beside.siblings.judge(message, place, copy)
+                elif self.world.beside.receivers.judges(message, place):
+                    end = self.world.beside.receivers.judge(message, place)
                 elif message.unit is not None:
                     end = self._ordered(message, place, copy)
                 else:
                     end = self._plain(message, place, copy)
                 self.ends[end] += 1
+        self.world.beside.receivers.judged()
 
     def _rotten(self, message: Message, place: Place, copy: Copy) -> str:
         """Its bytes, or some beside them, were altered where it was stored: it may have been set
@@ -210,6 +211,7 @@ class Verdict:
             dead
             and not journal & Journal.DEADLETTER
             and not (self.stranded(message) and STRANDED.issuperset(dead))
+            and not (self.stranded(message) and self.world.tap.told_end(message.uid, place))
         ):
             wrong("I12, a dead letter that nobody asked for")
         self._own(message, place, copy, [q for q, c in home if c != MISFIT])
@@ -258,9 +260,8 @@ class Verdict:
         few = self.world.scale.DOUBTS_MAX < DOUBTS_MAX
         grave = bool(message.properties.dead_letter_queue)
         gone = grave and message.node in self.world.ledger.graves_gone
-        if self.world.beside.siblings.misled(message, place):
-            return True
-        return place.deleted_us >= 0 or ((few or gone) and self.may_have_ended(message, place))
+        misled = place.deleted_us >= 0 or self.world.beside.siblings.misled(message, place)
+        return misled or ((few or gone) and self.may_have_ended(message, place))
 
     def _own(self, message: Message, place: Place, copy: Copy, found: list[str]) -> None:
         """A dead letter stands where its sender wanted it, if that can be."""
@@ -292,9 +293,8 @@ class Verdict:
         mortal = self._mortal(message) or self.stranded(message)
         if reason == IN_DOUBT:
             self.world.marks[marks.IN_DOUBT] += 1
-            ended = mortal or self._purged_here(message, place)
-            ended = ended or self.world.beside.siblings.misled(message, place)
-            if not ended and place.deleted_us < 0:
+            ended = mortal or self._purged_here(message, place) or place.deleted_us >= 0
+            if not (ended or self.world.beside.siblings.misled(message, place)):
                 self._wrong(message, place, copy, "I11, in doubt, and nothing has ended it")
             return
         if reason == REMOVED_HERE:
@@ -323,8 +323,7 @@ class Verdict:
     def _vanished(self, message: Message, place: Place, copy: Copy) -> str:
         """Nowhere: there must be a reason, and nobody may have asked to be told."""
         why = "rejected" if copy.rejected else self._excuse(message, place)
-        if not why and self._leak(place):
-            why = "answer lost"
+        why = why or ("answer lost" if self._leak(place) else "")
         if self._with_its_grave(message):
             return f"with its dead-letter queue: {why}"
         asked = bool(message.properties.journal & Journal.DEADLETTER)
@@ -361,8 +360,9 @@ class Verdict:
 
     def _purged_here(self, message: Message, place: Place) -> bool:
         purged = self.world.ledger.purged
-        senders = self.world.beside.siblings.senders(message, place)
-        return any(purged.get((n, place.key), -1) >= message.sent_us for n in senders)
+        named = self.world.beside.queues.original(place)
+        senders = self.world.beside.siblings.senders(message, named)
+        return any(purged.get((n, named.key), -1) >= message.sent_us for n in senders)
 
     @staticmethod
     def _mortal(message: Message) -> bool:

@@ -52,7 +52,7 @@ class Workload:
         self.world = world
         self.ledger: Ledger = world.ledger
         self.left = world.options.transactions
-        self.rng = world.stream("workload")
+        self.rng, self.queues = world.stream("workload"), world.beside.queues
         self.branches = Branching(self)
         self.groups = Grouping(self)
         self.known: dict[int, list[tuple[int, Unit]]] = {}
@@ -89,11 +89,10 @@ class Workload:
     def _places(self, *, plain: bool) -> tuple[Place, ...]:
         """One to five destinations, most of them right."""
         rng = self.rng
-        places = list(self.ledger.places.values())
+        places = self.queues.named()
         if rng.random() >= self.world.options.wrong:
-            places = [
-                p for p in places if p.created_us >= 0 and p.transactional is not plain
-            ] or places  # fmt: skip
+            right = [p for p in places if p.created_us >= 0 and p.transactional is not plain]
+            places = right or places
         count = min(rng.choice([1, 1, 1, 2, 3, 5]), len(places))
         return tuple(rng.sample(places, count))
 
@@ -104,7 +103,7 @@ class Workload:
             name = place.spellings[0]
             if rng.random() < self.world.options.spellings:
                 name = rng.choice(place.spellings)
-            if place.node == node:
+            if place.node == self.world.beside.identity(node):
                 name = f"DIRECT=OS:.\\{place.name}"
             names.append((place, name))
         return names
@@ -141,11 +140,12 @@ class Workload:
     ) -> tuple[SendItem, list[Message]]:
         """A batch to send, and what the books say of it."""
         rng, options = self.rng, self.world.options
-        names = self._names(node, self._places(plain=plain))
+        names = self._names(node, self.queues.more(node, self._places(plain=plain), plain=plain))
         text = ""
         lists = self.world.stream("listed")
         if self.world.lists and lists.random() < options.lists:
             text, names = self._listed(lists.choice(sorted(self.world.lists)), names)
+        names = [(self.queues.at(node, place), name) for place, name in names]
         properties = self._properties(self.world.beside.identity(node), plain=plain)
         if unit is not None and unit.sends:
             first = unit.sends[0].properties

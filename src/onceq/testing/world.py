@@ -148,7 +148,7 @@ class World:
     def _make_places(self) -> None:
         rng, options = self.stream("choices"), self.options
         for node in self.nodes:
-            if node.index == self.beside.of:
+            if node.index == self.beside.of and not self.beside.queues.active:
                 continue
             for number in range(options.queues):
                 late = number > 0 and rng.random() < options.wrong
@@ -244,6 +244,7 @@ class World:
             node.recovery.in_the_end(node.engine.manager)
             self.lives.in_the_end(node, node.engine.manager)
             self.beside.siblings.noticed(node, node.engine.manager)
+            self.beside.receivers.noticed(node, node.engine.manager)
         self.verdict.judge()
         self.told.judge()
 
@@ -354,6 +355,7 @@ class World:
             state = node.engine.manager.state
             for outgoing in state.outgoing.values():
                 ours = "NOWHERE" not in str(outgoing.name) and node is not self.beside.ended
+                ours = ours and not self.beside.receivers.is_hail(str(outgoing.name))
                 if len(outgoing) and ours:
                     left.append(
                         f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "

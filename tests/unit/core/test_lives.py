@@ -14,7 +14,7 @@ from onceq.core.peers.lives import ORDINAL_MAX, next_stream
 from onceq.core.state.life_table import Lives
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Change
-from onceq.model.limits import LIVES_MAX, STREAM_AHEAD_S_MAX, Settings
+from onceq.model.limits import LIVES_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX, Settings
 from onceq.model.time import Now
 from onceq.packet.acks import order_ack
 from onceq.packet.settle import TwoLives, parse_settling, two_lives
@@ -154,12 +154,45 @@ def test_an_earlier_life_that_answers_what_was_sent_after_a_later_one_came(core:
     assert len(core.clashes) == 1
 
 
+def test_an_earlier_life_that_has_risen_above_the_later_one_is_at_work(core: Life) -> None:
+    """Each of two copies begins streams that are newer than those of the other, of which it hears:
+    the stamp rises, and the life is the same."""
+    core.opened(1, b"x", 100)
+    core.opened(3, b"y", 101)
+    core.opened(2, b"x", 102)
+    assert core.clashes == [], "its connection is older than that of the later life"
+    core.opened(4, b"x", 103)
+    ((found, _),) = core.clashes
+    assert "two processes" in found
+
+
+def test_a_life_that_has_met_no_other_one_may_rise(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    core.opened(2, b"x", 102)
+    core.opened(3, b"y", 103)
+    core.opened(4, b"z", 104)
+    assert core.clashes == []
+
+
 def test_two_lives_with_one_stamp_are_copies(core: Life) -> None:
     core.opened(1, b"x", 100)
     core.opened(2, b"y", 100)
     assert len(core.clashes) == 1
-    notes = {s: [parse_settling(n) for n in p.notes] for s, p in core.manager._step.peers.items()}
-    assert notes == {1: [TwoLives(b"y" * 16, 100)], 2: [TwoLives(b"x" * 16, 100)]}
+    warnings = {s: parse_settling(p.warning) for s, p in core.manager._step.peers.items()}
+    assert warnings == {1: TwoLives(b"y" * 16, 100), 2: TwoLives(b"x" * 16, 100)}
+
+
+def test_warnings_do_not_take_the_room_of_questions(core: Life) -> None:
+    """A session with one of two copies begins with one, each time; what was to be asked on it was
+    dropped then, where there was little room."""
+    core.opened(1, b"x", 100)
+    peer = core.manager._step.peers[1]
+    peer.notes.extend([b"question"] * NOTES_MAX)
+    core.opened(2, b"y", 100)
+    assert list(peer.notes) == [b"question"] * NOTES_MAX
+    core.step(inputs.Room(1, 2, 1 << 20))
+    assert peer.warning == b"", "it leaves although there is no room among the notes"
+    assert len(peer.notes) == NOTES_MAX - 1
 
 
 def test_who_is_told_of_another_life_of_his_says_so(core: Life) -> None:

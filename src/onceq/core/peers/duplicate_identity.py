@@ -16,7 +16,7 @@ Upholds: I25. Running tables; what goes on after a restart is noticed again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.core.decision import Ready
@@ -28,7 +28,12 @@ from onceq.core.state.queues import OutgoingQueue, Peer, Progress
 from onceq.core.step.identity_watch import Clash, Met
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
-from onceq.model.limits import CLASHES_MAX, LIVES_MET_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
+from onceq.model.limits import (
+    CLASHES_MAX,
+    LIVES_MET_MAX,
+    LIVES_OF_ONE_MET_MAX,
+    STREAM_AHEAD_S_MAX,
+)
 from onceq.packet.acks import FinalAck, OrderAck
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import TwoLives, two_lives
@@ -114,17 +119,25 @@ def met(step: Step, peer: Peer) -> None:
     """A session with a manager that tells its life is open.
 
     Session numbers rise as connections are made. So a life whose session began after one of a life
-    that is later was at work when that one was.
+    that is later was at work when that one was. Which one is later, the stamp does not say for
+    ever: each of two copies rises above what it hears of the other. So a life was at work with
+    another one, too, if it had sessions before and after the first one of that.
     """
     if not peer.life:
         return
     known = step.watch.met.get(peer.peer)
+    firsts = dict(known.firsts) if known is not None else {}
+    first = firsts.setdefault(peer.life, peer.session)
+    both = any(first < other < peer.session for other in firsts.values())
     if known is None or peer.stamp > known.stamp:
         _later(step, peer, known)
     elif peer.life != known.life:
         peer.superseded = 0
-        if peer.stamp == known.stamp or peer.session > known.session:
-            _both(step, peer)
+        both = both or peer.stamp == known.stamp or peer.session > known.session
+    last = tuple(firsts.items())[-LIVES_OF_ONE_MET_MAX:]
+    step.watch.met[peer.peer] = replace(step.watch.met[peer.peer], firsts=last)
+    if both:
+        _both(step, peer)
 
 
 def _later(step: Step, peer: Peer, known: Met | None) -> None:
@@ -156,13 +169,11 @@ def _both(step: Step, peer: Peer) -> None:
         life, stamp = (met.life, met.stamp) if met.life != one.life else (peer.life, peer.stamp)
         if life == one.life and others:
             life, stamp = others[0].life, others[0].stamp
-        if one.life and life != one.life and one.extended and len(one.notes) < NOTES_MAX:
-            one.notes.append(
-                two_lives(
-                    TwoLives(life, stamp), own=step.identity.guid,
-                    own_message=step.passing_number(), sent_time=step.now.wall_s,
-                    destination_manager=peer.peer,
-                )
+        if one.life and life != one.life and one.extended:
+            # Not among the notes: told at each session, it would take the room of questions.
+            one.warning = two_lives(
+                TwoLives(life, stamp), own=step.identity.guid, own_message=step.passing_number(),
+                sent_time=step.now.wall_s, destination_manager=peer.peer,
             )  # fmt: skip
             step.act(Ready(number))
 

@@ -127,6 +127,8 @@ class Peer:
     """How many packets had been sent to it when a later life of the same manager was met."""
     notes: deque[bytes] = field(default_factory=deque)
     """Packets about doubts that wait to be sent."""
+    warning: bytes = b""
+    """A packet that waits to be sent: that it has met its own identity elsewhere."""
     plain: deque[tuple[int, int, int, int, int, int]] = field(default_factory=deque)
     """(messages so far, recoverable so far, outgoing, lane, first, count) of what was sent
     outside transactions, oldest first; both counts include the range. Where the second is -1 the

@@ -19,6 +19,8 @@ class Met:
     life: bytes
     stamp: int
     session: int
+    firsts: tuple[tuple[bytes, int], ...] = ()
+    """The lives of it that were met last, and the first session with each."""
 
 
 @dataclass(slots=True)

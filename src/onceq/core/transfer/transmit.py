@@ -63,7 +63,7 @@ def room(step: Step, item: Room) -> None:
     load = _Load(item)
     _load_notes(peer, load)
     _load_acks(step, peer, load)
-    more = bool(peer.acks or peer.notes)
+    more = bool(peer.acks or peer.notes or peer.warning)
     for number in sorted(peer.outgoing):
         outgoing = step.state.holders.get(number)
         if not isinstance(outgoing, OutgoingQueue) or held(step, outgoing):
@@ -112,8 +112,11 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
 
 
 def _load_notes(peer: Peer, load: _Load) -> None:
-    while peer.notes and not load.full:
-        packet = peer.notes.popleft()
+    while (peer.notes or peer.warning) and not load.full:
+        if peer.warning:
+            packet, peer.warning = peer.warning, b""
+        else:
+            packet = peer.notes.popleft()
         load.pieces.append(packet)
         load.count += 1
         load.size += len(packet)

@@ -1,0 +1,71 @@
+"""Mistakes about a manager that was copied and receives, found by simulated worlds in which both
+copies have queues, and by the tests of what those worlds have found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from onceq.core.peers import duplicate_identity
+from onceq.core.state.queues import Peer
+from onceq.core.step.step import Step
+from onceq.core.transfer import sessions, untold
+from onceq.model.limits import NOTES_MAX
+from onceq.testing import beside as worlds
+from onceq.testing import copied_queues
+from tests.planted.planted import SIM, Planted, replaced
+
+CORE = "tests/unit/core/test_lives.py::test_"
+STRANDED = "tests/conformance/test_stranded.py::test_"
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _receiving(plant: Plant) -> Plant:
+    """Plant it, and let two copies with queues run side by side in every world."""
+
+    def all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(worlds, "SHARE", 1.0)
+        monkeypatch.setattr(copied_queues, "SHARE", 1.0)
+        plant(monkeypatch)
+
+    return all_of_it
+
+
+def _among_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That there are two is told in the place of questions, if there is room."""
+    both = duplicate_identity._both
+
+    def crowding(step: Step, peer: Peer) -> None:
+        both(step, peer)
+        for one in step.peers.values():
+            if one.warning and len(one.notes) < NOTES_MAX:
+                one.notes.append(one.warning)
+            one.warning = b""
+
+    monkeypatch.setattr(duplicate_identity, "_both", crowding)
+
+
+def _never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks one copy of what the other one has acknowledged."""
+    for module in (untold, sessions):
+        monkeypatch.setattr(module, "ask", lambda step, outgoing: None)
+
+
+PLANTED = (
+    Planted(
+        "only-the-last-life-of-another-manager-is-remembered",
+        replaced(duplicate_identity, "LIVES_OF_ONE_MET_MAX", 1),
+        CORE + "an_earlier_life_that_has_risen_above_the_later_one_is_at_work",
+    ),
+    Planted(
+        "that-there-are-two-is-told-instead-of-asking", _among_the_notes,
+        CORE + "warnings_do_not_take_the_room_of_questions",
+    ),
+    Planted(
+        "what-the-other-copy-may-have-sent-is-forgotten-in-a-restart",
+        replaced(duplicate_identity, "_not_alone", lambda step: None),
+        STRANDED + "what_a_copy_has_sent_is_not_sent_again_after_a_restart",
+    ),
+    Planted("what-the-other-copy-took-is-not-asked-about", _receiving(_never_asked), SIM),
+)  # fmt: skip
