@@ -9,9 +9,11 @@ import pytest
 from onceq.client.results import Batch
 from onceq.core.inputs import inputs
 from onceq.core.state.records import Setup
+from onceq.core.step.identity_watch import Clash
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.settle import Inquiry, parse_settling
 from onceq.testing.relay import Passing, faithful
+from tests.conformance.copies import image, put_back
 from tests.conformance.policies import no_order_acks, without
 from tests.conformance.world import Node, World, fast
 
@@ -254,3 +256,23 @@ def test_a_question_about_a_stream_that_was_left_does_not_lead_back_to_it(world:
     world.run(4000)
     assert b.bodies(LOCAL) == [b"1", b"2", b"3", b"4", b"5", b"x", b"y"]
     assert set(dead(a).values()) == {IN_DOUBT}, "they wait to be received, and have arrived"
+
+
+def test_what_one_of_two_copies_does_not_know_may_have_reached_the_other(world: World) -> None:
+    """Its receiver runs twice, and its sender has noticed it: the one that is asked has accepted
+    nothing, and that says nothing of the other one."""
+    a, b = world["A"], world["B"]
+    a.once(Q, b"0")
+    world.run(5)
+    b.receive(LOCAL)
+    world.run(5)
+    before = image(b)
+    doubtful(world, 1, 2, after=False)
+    assert b.bodies(LOCAL) == [b"1", b"2"]
+    put_back(b, before)
+    assert a.engine is not None
+    a.engine.manager._step.watch.clashes[b.identity.guid] = Clash(0, what="two of them")
+    world.mend("A", "B")
+    world.run(60)
+    assert dead(a) == dict.fromkeys([b"1", b"2", b"3"], IN_DOUBT)
+    assert a.look("outgoing-queue", Q).in_doubt == 0, "and it is not asked for ever"

@@ -14,6 +14,7 @@ from onceq.client.letters import CAUSES
 from onceq.client.why import why
 from onceq.core.inputs.backup import PutBack
 from onceq.core.inputs.single_messages import Claim
+from onceq.core.peers import refusals
 from onceq.core.peers.undone_restores import CAME
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.limits import ENDS_ASKED_S
@@ -103,6 +104,25 @@ def test_it_is_asked_as_soon_as_a_session_opens(world: World) -> None:
     b.receive(LOCAL, count=2)
     world.run(60)
     assert awaiting(a) == 0
+    assert dead(a) == {b"1": DOUBT}
+
+
+def test_a_question_for_which_there_is_no_room_is_asked_soon(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So much else is to be asked when a session opens that this one is not: it is not taken for
+    one that was asked and not answered, again and again, at every session."""
+    a, b = world["A"], world["B"]
+    before = image(b)
+    a.once(Q, b"1", journal=Journal.DEADLETTER)
+    world.run(30)
+    monkeypatch.setattr(refusals, "NOTES_MAX", 0)
+    back(world, b, before)
+    a.once(Q, b"2")
+    world.run(5)
+    assert dead(a) == {}
+    monkeypatch.undo()
+    world.run(15)
     assert dead(a) == {b"1": DOUBT}
 
 

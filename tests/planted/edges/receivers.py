@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core.peers import duplicate_identity
+from onceq.core.peers import duplicate_identity, refusals
 from onceq.core.state.queues import Peer
 from onceq.core.step.step import Step
-from onceq.core.transfer import sessions, untold
+from onceq.core.transfer import in_doubt, sessions, untold
 from onceq.model.limits import NOTES_MAX
 from onceq.testing import beside as worlds
 from onceq.testing import copied_queues
@@ -52,6 +52,11 @@ def _never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ask", lambda step, outgoing: None)
 
 
+def _no_room_asked(step: Step, peer: Peer, packet: bytes) -> bool:
+    refusals.note(step, peer, packet)
+    return True
+
+
 PLANTED = (
     Planted(
         "only-the-last-life-of-another-manager-is-remembered",
@@ -66,6 +71,17 @@ PLANTED = (
         "what-the-other-copy-may-have-sent-is-forgotten-in-a-restart",
         replaced(duplicate_identity, "_not_alone", lambda step: None),
         STRANDED + "what_a_copy_has_sent_is_not_sent_again_after_a_restart",
+    ),
+    Planted(
+        "what-one-copy-has-not-accepted-was-not-delivered",
+        replaced(in_doubt, "found_of", lambda step, guid: ""),
+        "tests/conformance/test_doubts.py::test_what_one_of_two_copies_does_not_know_may_have_"
+        "reached_the_other",
+    ),
+    Planted(
+        "a-question-without-room-counts-as-asked", replaced(untold, "note", _no_room_asked),
+        "tests/conformance/test_untold.py::test_a_question_for_which_there_is_no_room_is_asked_"
+        "soon",
     ),
     Planted("what-the-other-copy-took-is-not-asked-about", _receiving(_never_asked), SIM),
 )  # fmt: skip

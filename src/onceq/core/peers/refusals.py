@@ -27,11 +27,14 @@ WORDS = {
 }
 
 
-def note(step: Step, peer: Peer, packet: bytes) -> None:
-    """Send a packet that is never stored on a session, if not too many wait there already."""
-    if len(peer.notes) < NOTES_MAX:
-        peer.notes.append(packet)
-        step.act(Ready(peer.session))
+def note(step: Step, peer: Peer, packet: bytes) -> bool:
+    """Send a packet that is never stored on a session, if not too many wait there already; returns
+    whether there was room."""
+    if len(peer.notes) >= NOTES_MAX:
+        return False
+    peer.notes.append(packet)
+    step.act(Ready(peer.session))
+    return True
 
 
 def turn_away(step: Step, peer: Peer, run: ArrivedRun, reason: int, *, here: int) -> None:

@@ -16,7 +16,7 @@ Upholds: I6, I11 (a dead letter changes its reason once, on record), I24 (bounde
 from __future__ import annotations
 
 from onceq.core.ending.dead_letters import journal_takes
-from onceq.core.peers.duplicate_identity import told
+from onceq.core.peers.duplicate_identity import found_of, told
 from onceq.core.peers.refusals import without_quiet_queues
 from onceq.core.peers.trust import FORGED, disbelieve, serves
 from onceq.core.state.in_doubt_table import Doubt
@@ -138,7 +138,11 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
                 continue
             concerned.add(doubt.outgoing)
             arrived = memory.arrived(number)
-            if arrived is not None and not doubt.arrived:
+            if arrived is None or doubt.arrived:
+                continue
+            if not arrived and found_of(step, peer.peer):
+                _never_certain(build, doubt)
+            else:
                 _certain(build, doubt, arrived=arrived)
     build.record()
     for number in concerned:
@@ -178,6 +182,15 @@ def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
     elif kept == DOUBTS_KEPT and not doubt.flags & PUT_JOURNAL:
         # How it ends there is told by the receiver, to whoever asked.
         build.move(_move(doubt, Op.END, 0))
+    else:
+        build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
+
+
+def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
+    """Its receiver runs twice: what one of the two has not accepted, the other one may have. It
+    stays in doubt, and nobody is asked any more."""
+    if doubt.holder == DOUBTS_KEPT:
+        _stays(build, doubt, doubt.lane, doubt.counter)
     else:
         build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
 

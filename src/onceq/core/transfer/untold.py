@@ -54,6 +54,8 @@ from onceq.packet.settle import (
 
 AGAIN_S: Final = 60
 """Seconds after which a question that was not answered is asked again; then twice as many."""
+NO_ROOM_S: Final = 2
+"""Seconds after which it is asked, if too much else waited to be asked on the session."""
 ANSWERED_EVERY_US: Final = 1_000_000
 """Whoever asks more often on one session is not answered: all queues are looked through for it."""
 _HERE: Final = (AVAILABLE, LOCKED, PURGING)
@@ -78,6 +80,7 @@ def ask(step: Step, outgoing: OutgoingQueue) -> None:
     ends, peer = outgoing.ends, step.peers.get(outgoing.session)
     if not outgoing.ordered_lane.awaiting:
         return
+    room = True
     if peer is not None and peer.extended and serves(step, peer, outgoing, peer.peer):
         entries = tuple(
             (s.stream, max(first - s.base, ends.begin.get(s.stream, 0)), last - s.base)
@@ -85,12 +88,15 @@ def ask(step: Step, outgoing: OutgoingQueue) -> None:
         )
         for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
             asked = EndsAsked(entries[at : at + INQUIRY_STREAMS_MAX])
-            note(step, peer, ends_asked(
+            room = room and note(step, peer, ends_asked(
                 asked, own=step.identity.guid, own_message=step.passing_number(),
                 sent_time=step.now.wall_s, destination_manager=peer.peer,
             ))  # fmt: skip
-    await_ends(step, outgoing, min(AGAIN_S << min(ends.asked, 16), ENDS_ASKED_S))
-    ends.asked += 1
+    if room:
+        await_ends(step, outgoing, min(AGAIN_S << min(ends.asked, 16), ENDS_ASKED_S))
+        ends.asked += 1
+    else:
+        await_ends(step, outgoing, NO_ROOM_S)
 
 
 def on_timer(step: Step, number: int) -> None:
