@@ -235,9 +235,8 @@ class CopiedReceivers:
             if unit is not None:
                 verdict._wrong(message, place, copy, "I26, still waiting")
             return "to both copies: waiting"
-        sure = unit is not None or (
-            message.done and message.properties.delivery is Delivery.RECOVERABLE
-        )
+        recoverable = message.properties.delivery is Delivery.RECOVERABLE
+        sure = unit is not None or (message.done and recoverable and not place.transactional)
         why = "" if sure else "another kind"
         for one, _ in each:
             why = why or verdict._excuse(message, one)
