@@ -90,6 +90,9 @@ def test_the_changelog_begins_with_the_version_of_the_code() -> None:
     for section in text.split("\n## ")[1:]:
         groups = re.findall(r"^### (.+)$", section, re.M)
         assert groups == [group for group in form if group in groups]
+        assert "\n* " not in section.partition("\n### ")[0], "a line that stands in no group"
+    lines = re.findall(r"^\* .+$", text, re.M)
+    assert sorted(set(lines)) == sorted(lines), "a line that stands there twice"
 
 
 def test_every_tool_of_the_makefile_exists() -> None:
