@@ -87,6 +87,8 @@ class CopiedReceivers:
             if unit.status is Status.ASKED:
                 self.world.ledger.doubt(unit)
                 yield from workload._find_out(app, unit)
+            elif unit.status is Status.OPEN:
+                self.world.ledger.aborted(unit)
 
     def is_hail(self, name: str) -> bool:
         """Whether an outgoing queue leads to the other copy."""
