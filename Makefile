@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -31,6 +31,7 @@ help:
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
 	@echo "make backup   back up under load, put back: MESSAGES=n"
+	@echo "make traces   write the traces of the core in tests/traces again"
 	@echo "ARGS='...'    more arguments for any of them"
 
 $(BIN)/.ready: pyproject.toml requirements.lock
@@ -101,6 +102,9 @@ two-phase: setup
 
 docs: setup
 	$(RUN) tools/docs.py --write
+
+traces: setup
+	$(RUN) tools/traces.py --write $(ARGS)
 
 dist: setup
 	$(RUN) tools/dist.py $(ARGS)

@@ -38,6 +38,7 @@ FOLDERS: Final = {
     "simulation": REST,
     "spark": REST,
     "tidy": QUICK,
+    "traces": QUICK,
     "unit": QUICK,
 }
 """Every folder of tests. A new one must be named here before a test in it can be run."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import random
 from array import array
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 from onceq.core.decision import Handed
 from onceq.core.inputs import inputs
@@ -21,7 +18,6 @@ from onceq.core.state.records import Change, decode
 from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.transfer import outgoing_queue
 from onceq.model.limits import Settings
-from onceq.model.log import FRAME_HEADER
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.model.run import Run
@@ -144,16 +140,6 @@ class World(Core):
         if not isinstance(answer, Handed):
             return 0
         return headers(self.bytes_of(answer.pieces)).user.message
-
-    def bytes_of(self, extents: Iterable[Any]) -> bytes:
-        """What lies at places of the log."""
-        data = b""
-        for extent in extents:
-            place = bisect_left(self.records, extent.address, key=lambda record: record[0])
-            position, payload = self.records[place - 1]
-            at = extent.address - position - FRAME_HEADER
-            data += bytes(payload[at : at + extent.size])
-        return data
 
     def pay(self) -> None:
         """Acknowledgments of ends are made from the packets of what has ended."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from onceq.core.decision import Answer, Decision
 from onceq.core.inputs import inputs
@@ -13,6 +15,7 @@ from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE, LOCKED
 from onceq.core.state.state import Identity
 from onceq.model.limits import Settings
+from onceq.model.log import FRAME_HEADER
 from onceq.model.time import Now
 
 WAITS = object()
@@ -56,6 +59,16 @@ class Core:
         for action in decision.actions:
             if isinstance(action, Answer):
                 self.answers[action.request] = action.result
+
+    def bytes_of(self, extents: Iterable[Any]) -> bytes:
+        """What lies at places of the log."""
+        data = b""
+        for extent in extents:
+            place = bisect_left(self.records, extent.address, key=lambda record: record[0])
+            position, payload = self.records[place - 1]
+            at = extent.address - position - FRAME_HEADER
+            data += bytes(payload[at : at + extent.size])
+        return data
 
     def pass_time(self, seconds: int) -> None:
         self.now_us += seconds * 1_000_000
