@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from onceq.core.step.open_units import refused_from_now_on
 from onceq.core.step.step import Step, Timer, Transaction
+from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.core.transaction.second_phase import undo_promised
 from onceq.errors import RolledBackByTime
-from onceq.model.branch import Phase
 from onceq.model.time import SECOND_US
 from onceq.model.xid import decider_of
 
@@ -38,7 +38,7 @@ def watch(step: Step, tx: Transaction) -> None:
 
 
 def _ours(step: Step, tx: Transaction) -> bool:
-    if tx.phase is not Phase.PREPARED or tx.xid is None:
+    if tx.phase not in PHASES[Verb.TIME_OUT] or tx.xid is None:
         return False
     decider = decider_of(tx.xid.gtrid)
     return decider is not None and decider[0] == step.identity.guid

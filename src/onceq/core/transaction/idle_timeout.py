@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from onceq.core.step.open_units import refused_from_now_on
 from onceq.core.step.step import Step, Timer, Transaction
+from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.core.transaction.unit_of_work import undo
 from onceq.errors import RolledBackByTime, TransactionOver
 from onceq.model.branch import Phase
@@ -33,7 +34,7 @@ def on_timer(step: Step, nobody: object) -> None:
     waiting = {(item.owner, item.transaction) for item in step.waiting.values()}
     left = False
     for tx in list(step.units()):
-        if tx.phase is Phase.PREPARED:
+        if tx.phase not in PHASES[Verb.ABANDON]:
             continue
         if (tx.owner, tx.number) in waiting:
             tx.used_us = now_us

@@ -16,23 +16,27 @@ from onceq.core.transaction.unit_of_work import put_back, release, take_effect
 from onceq.model.branch import Phase
 
 
-def carry_out(step: Step, tx: Transaction, *, by_hand: bool = False) -> Sent:
-    """Make all of a branch happen, in one record with its end."""
+def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> Sent:
+    """Make all of a branch happen, in one record with its end.
+
+    Args:
+        by_hand: The phase in which it stays, decided by an operator; None: it is over.
+    """
     release(step, tx)
     build = ChangeBuilder(step)
     result = take_effect(build, tx.sends, tx.receives)
     if tx.branch:
-        build.change.marks = Marks(tx.branch, Phase.COMMITTED if by_hand else None)
+        build.change.marks = Marks(tx.branch, by_hand)
     build.record()
     return result
 
 
-def undo_promised(step: Step, tx: Transaction, *, by_hand: bool = False) -> None:
-    """Nothing of a prepared branch happens, on record."""
+def undo_promised(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> None:
+    """Nothing of a prepared branch happens, on record; ``by_hand`` as in ``carry_out``."""
     assert tx.branch, "only what is prepared is undone by a record of its own"
     release(step, tx)
     build = ChangeBuilder(step)
     back = put_back(build, tx.receives)
-    build.change.marks = Marks(tx.branch, Phase.ROLLED_BACK if by_hand else None)
+    build.change.marks = Marks(tx.branch, by_hand)
     build.record()
     given_back(step, back)

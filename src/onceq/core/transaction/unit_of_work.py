@@ -24,6 +24,7 @@ from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.open_units import find, refused_from_now_on
 from onceq.core.step.step import CheckedBatch, HeldRange, Step, Timer, Transaction
+from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.errors import (
     BranchState,
     InsufficientResources,
@@ -230,7 +231,7 @@ def owner_gone(step: Step, item: OwnerGone) -> None:
     for key in [key for key in step.transactions if key[0] == owner]:
         undo(step, step.transactions[key])
     for tx in [tx for tx in step.branches.values() if tx.owner == owner]:
-        if tx.phase is not Phase.PREPARED:
+        if tx.phase in PHASES[Verb.ABANDON]:
             undo(step, tx)
     for gtrid in [gtrid for gtrid, teller in step.telling.items() if teller == owner]:
         del step.telling[gtrid]

@@ -38,6 +38,7 @@ from onceq.core.state.branch_table import Branch
 from onceq.core.step.open_units import find
 from onceq.core.step.step import HeldRange, Step, Transaction
 from onceq.core.transaction import abandoned_branches
+from onceq.core.transaction.branch_phases import Verb, after, into
 from onceq.core.transaction.prepared_codec import batches_of, messages_of, note_of
 from onceq.core.transaction.second_phase import carry_out, undo_promised
 from onceq.core.transaction.unit_of_work import open_unit, release, undo
@@ -57,9 +58,6 @@ from onceq.model.branch import Decision, Join, Leave, Phase, Vote
 from onceq.model.limits import DECISIONS_MAX, PREPARED_MAX
 from onceq.model.xid import Xid, group_of
 
-_IDLE = (Phase.SUSPENDED, Phase.ENDED)
-
-
 # ---- work --------------------------------------------------------------------------------
 
 
@@ -75,13 +73,13 @@ def start(step: Step, item: StartBranch) -> None:
         step.branches[item.xid] = tx
     else:
         tx = _known(step, item.xid)
-        if tx.phase is not (Phase.SUSPENDED if item.how is Join.RESUME else Phase.ENDED):
-            raise BranchState(f"branch {item.xid} is {tx.phase.value}: it cannot be joined so")
+        verb = Verb.RESUME if item.how is Join.RESUME else Verb.JOIN
+        phase = into(verb, item.xid, tx.phase)
         key = (item.owner, item.transaction)
         if item.transaction <= 0 or key in step.transactions:
             raise UsageError(f"transaction number {item.transaction} is in use")
         tx.owner, tx.number, tx.used_us = *key, step.now.mono_us
-        tx.phase = Phase.ACTIVE
+        tx.phase = phase
         step.transactions[key] = tx
     step.answer(item.owner, item.request, None)
 
@@ -89,16 +87,21 @@ def start(step: Step, item: StartBranch) -> None:
 def end(step: Step, item: EndBranch) -> None:
     """Dissociate it; a suspended branch may be ended from where it was."""
     tx = _known(step, item.xid)
-    here = tx.phase is Phase.ACTIVE and (tx.owner, tx.number) == (item.owner, item.transaction)
-    resting = tx.phase is Phase.SUSPENDED and item.how is not Leave.SUSPEND
-    if not (here or resting):
-        raise BranchState(f"branch {item.xid} is {tx.phase.value}, and not by this work")
-    if here:
+    verb = Verb.SUSPEND if item.how is Leave.SUSPEND else Verb.END
+    phase = into(verb, item.xid, tx.phase)
+    if _at_work(tx, item):
         del step.transactions[tx.owner, tx.number]
     tx.used_us = step.now.mono_us
-    tx.phase = Phase.SUSPENDED if item.how is Leave.SUSPEND else Phase.ENDED
+    tx.phase = phase
     tx.failed = tx.failed or item.how is Leave.FAIL
     step.answer(item.owner, item.request, None)
+
+
+def _at_work(tx: Transaction, item: EndBranch | PrepareBranch) -> bool:
+    """Whether it is the asking application that is at work; raises BranchState if another is."""
+    if tx.phase is Phase.ACTIVE and (tx.owner, tx.number) != (item.owner, item.transaction):
+        raise BranchState(f"branch {item.xid} is active in another transaction than this one")
+    return tx.phase is Phase.ACTIVE
 
 
 def _admitted(step: Step) -> None:
@@ -133,10 +136,11 @@ def _unknown(step: Step, xid: Xid) -> Exception:
 def prepare(step: Step, item: PrepareBranch) -> None:
     """Promise both outcomes, in one record (XTX-3)."""
     tx = _known(step, item.xid)
-    at_work = tx.phase is Phase.ACTIVE and (tx.owner, tx.number) == (item.owner, item.transaction)
-    if not (at_work or tx.phase is Phase.ENDED) or (item.items and not at_work):
-        raise BranchState(f"branch {item.xid} is {tx.phase.value}: it cannot be prepared")
+    phase = into(Verb.PREPARE, item.xid, tx.phase)
+    at_work = _at_work(tx, item)
     if item.items:
+        if not at_work:
+            raise BranchState(f"branch {item.xid} is {tx.phase.value}; it sends nothing more")
         _last_sends(step, item, tx)
     if at_work:
         del step.transactions[tx.owner, tx.number]
@@ -168,7 +172,7 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         [] if laid else [messages_of(p) for p in tx.sends], laid, message, transaction,
     )  # fmt: skip
     step.prepared(branch)
-    tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, step.now.mono_us
+    tx.phase, tx.branch, tx.used_us = phase, branch.number, step.now.mono_us
     abandoned_branches.watch(step, tx)
     step.answer(item.owner, item.request, Vote.PREPARED)
 
@@ -215,19 +219,17 @@ def _held(values: list[Any]) -> HeldRange:
 
 def commit(step: Step, item: CommitBranch) -> None:
     """Make all of it happen, in one record with the end of the branch."""
-    tx = _to_be_ended(step, item.xid)
+    tx = _known(step, item.xid)
+    verb = Verb.COMMIT_BY_HAND if item.by_hand else Verb.COMMIT
+    by_hand = after(Verb.COMMIT_ONE_PHASE if item.one_phase else verb, item.xid, tx.phase)
     if tx.phase is Phase.ENDED:
-        if not item.one_phase:
-            raise BranchState(f"branch {item.xid} is not prepared")
         if tx.doomed is not None:
             undo(step, tx)
             raise tx.doomed
         if tx.failed:
             undo(step, tx)
             raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
-    elif item.one_phase:
-        raise BranchState(f"branch {item.xid} is prepared: it is committed in two phases")
-    result = carry_out(step, tx, by_hand=item.by_hand)
+    result = carry_out(step, tx, by_hand=by_hand)
     if item.by_hand:
         _decided_by_hand(step, item.xid, "committed")
     step.answer(item.owner, item.request, result)
@@ -238,22 +240,17 @@ def rollback(step: Step, item: RollbackBranch) -> None:
     if item.xid not in step.branches and step.refused.pop(item.xid, None) is not None:
         step.answer(item.owner, item.request, None)  # time has done it
         return
-    tx = _to_be_ended(step, item.xid)
+    tx = _known(step, item.xid)
+    verb = Verb.ROLLBACK_BY_HAND if item.by_hand else Verb.ROLLBACK
+    by_hand = after(verb, item.xid, tx.phase)
     if not tx.branch:
         undo(step, tx)
         step.answer(item.owner, item.request, None)
         return
-    undo_promised(step, tx, by_hand=item.by_hand)
+    undo_promised(step, tx, by_hand=by_hand)
     if item.by_hand:
         _decided_by_hand(step, item.xid, "rolled back")
     step.answer(item.owner, item.request, None)
-
-
-def _to_be_ended(step: Step, xid: Xid) -> Transaction:
-    tx = _known(step, xid)
-    if tx.phase in (Phase.ACTIVE, Phase.SUSPENDED):
-        raise BranchState(f"branch {xid} is {tx.phase.value}: its work has to end first")
-    return tx
 
 
 def _decided_by_hand(step: Step, xid: Xid, how: str) -> None:
@@ -266,8 +263,7 @@ def forget(step: Step, item: ForgetBranch) -> None:
     branch = step.state.branches.get(item.xid)
     if branch is None:
         raise UnknownBranch(f"there is no branch {item.xid}")
-    if branch.by_hand is None:
-        raise BranchState(f"branch {item.xid} is in doubt: only what was decided can be forgotten")
+    after(Verb.FORGET, item.xid, branch.by_hand or Phase.PREPARED)
     step.setup("branch-forget", number=branch.number)
     step.answer(item.owner, item.request, None)
 
