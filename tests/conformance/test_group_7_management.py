@@ -10,7 +10,7 @@ import pytest
 
 from onceq.client.why import why
 from onceq.core.inputs import inputs
-from onceq.core.management.msmq_names import STATES
+from onceq.core.transfer.outgoing_states import STATES
 from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.service.api import plain

@@ -33,10 +33,10 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
     Queue: frozenset({"handles", "shown", "turns", "waiting"}),
     OutgoingQueue: frozenset({
-        "closing", "connected_s", "connecting", "ends", "given_up", "given_up_class", "given_up_s",
+        "connected_s", "ends", "given_up", "given_up_class", "given_up_s",
         "history", "inquiries", "inquiry_us",
-        "last_ack", "last_ack_count", "last_ack_s", "pace", "plain_sent", "retry_us", "sent",
-        "session", "stranded_s", "told", "transmitted", "trouble", "turned_away",
+        "last_ack", "last_ack_count", "last_ack_s", "link", "pace", "plain_sent", "retry_us",
+        "sent", "session", "stranded_s", "told", "transmitted", "trouble", "turned_away",
     }),
     Progress: frozenset({
         "acked_us", "conflicts", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onceq.client.why import duration, stream_why, why
-from onceq.core.management.msmq_names import STATES
+from onceq.core.transfer.outgoing_states import STATES
 from onceq.model.classes import MessageClass
 
 QUIET: dict[str, Any] = {

@@ -15,43 +15,10 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Progress, Queue
 from onceq.core.state.state import queue_key_of, stream_key_of_number
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_queue import locked
+from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import NoInterface, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.model.names import Kind
-
-LOCAL_CONNECTION = "LOCAL CONNECTION"
-STATES = {
-    LOCAL_CONNECTION: 0,
-    "DISCONNECTED": 1,
-    "WAITING": 2,
-    "NEED VALIDATION": 3,
-    "ONHOLD": 4,
-    "INACTIVE": 5,
-    "CONNECTED": 6,
-    "DISCONNECTING": 7,
-    "LOCKED": 8,
-}
-"""Strings of PROPID_MGMT_QUEUE_STATE with their numbers (Q-40)."""
-
-
-def state_of(step: Step, outgoing: OutgoingQueue) -> str:
-    """The state of an outgoing queue, in the words of Q-40."""
-    if locked(step, outgoing):
-        return "LOCKED"
-    if outgoing.paused_s:
-        return "ONHOLD"
-    if outgoing.closing:
-        return "DISCONNECTING"
-    if outgoing.session:
-        return "CONNECTED"
-    if outgoing.name.kind is Kind.PUBLIC and computer_of(step, outgoing.name) is None:
-        return "NEED VALIDATION"
-    if step.state.offline_s:
-        return "DISCONNECTED"
-    if outgoing.connecting:
-        return "WAITING"
-    return "DISCONNECTED" if outgoing.retry_us else "INACTIVE"
 
 
 def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:

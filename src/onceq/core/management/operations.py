@@ -32,6 +32,7 @@ from onceq.core.names.resolve import (
 from onceq.core.peers.strangers import forget, idle, unanswered
 from onceq.core.receive.handles import check_sharing
 from onceq.core.receive.poison import bring_back, sift, waits
+from onceq.core.state.link_states import LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queue_properties import dump_properties
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
@@ -210,7 +211,7 @@ def steer(step: Step, item: SteerOutgoing) -> None:
             start_if_possible(step, outgoing)
     else:
         outgoing.sent = 0
-        outgoing.retry_us = 0
+        outgoing.happens(LinkEvent.WAKE)
         if outgoing.session:
             step.act(Ready(outgoing.session))
         else:
@@ -226,10 +227,10 @@ def _disconnect(step: Step) -> None:
         for number in peer.outgoing:
             outgoing = step.state.holders.get(number)
             if isinstance(outgoing, OutgoingQueue):
-                outgoing.closing = True
+                outgoing.happens(LinkEvent.DISCONNECT)
         step.act(CloseSession(peer.session, "this queue manager was disconnected by an operator"))
     for outgoing in step.state.outgoing.values():
-        outgoing.retry_us = 0
+        outgoing.happens(LinkEvent.WAKE)
         if not outgoing.session:
             outgoing.pace.due_us = 0
 
@@ -239,7 +240,7 @@ def _connect(step: Step) -> None:
     if step.state.offline_s:
         step.setup("offline", since_s=0)
     for outgoing in step.state.outgoing.values():
-        outgoing.retry_us = 0
+        outgoing.happens(LinkEvent.WAKE)
         start_if_possible(step, outgoing)
 
 

@@ -24,6 +24,7 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import Attempt, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.restore_table import Restored
 from onceq.core.step.step import Step
+from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 
@@ -119,7 +120,7 @@ class OutgoingView:
     """One outgoing queue: its state, and EodGetSendInfo (EOD-48). ``clash`` says what was found if
     another manager uses this one's identity.
 
-    ``state`` is a string of Q-40 (``core/management/msmq_names.py``). ``messages`` are all
+    ``state`` is a string of Q-40 (``core/transfer/outgoing_states.py``). ``messages`` are all
     that it holds (PRP-6); of them ``unprocessed`` have arrived and await their final
     acknowledgment, and ``unsent`` are the rest (case 126). ``xact`` is UNKNOWN: nobody here knows
     what kind of queue another computer has (PRP-5). ``in_doubt`` are dead letters of which it is
@@ -322,7 +323,7 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
         authenticate=properties.authenticate,
         priv_level=properties.priv_level,
         modified=properties.modified,
-        state=msmq_names.LOCAL_CONNECTION,
+        state=LOCAL_CONNECTION,
         xact="YES" if properties.transactional else "NO",
         foreign="NO",
         parent=properties.name if queue.sub else "",
@@ -357,7 +358,7 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
     goes_on = outgoing.goes_on(step.state.stamp)
     return OutgoingView(
         destination=str(outgoing.name),
-        state=msmq_names.state_of(step, outgoing),
+        state=state_of(step, outgoing),
         messages=len(outgoing),
         unacknowledged=outgoing.unacknowledged,
         awaiting_final=lane.awaiting,

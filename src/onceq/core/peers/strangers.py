@@ -16,6 +16,7 @@ Upholds: I24.
 from __future__ import annotations
 
 from onceq.core.names.resolve import index_by_guid
+from onceq.core.state.link_states import Link
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.step import Step
 from onceq.model.limits import (
@@ -99,7 +100,7 @@ def may_connect(step: Step, outgoing: OutgoingQueue) -> bool:
     for number in step.state.answering:
         other = step.state.holders[number]
         assert isinstance(other, OutgoingQueue)
-        under_way += other.connecting
+        under_way += other.link is Link.CONNECTING
     return under_way < ANSWER_CONNECTS_MAX
 
 
@@ -134,7 +135,7 @@ def idle(step: Step) -> list[OutgoingQueue]:
         outgoing
         for outgoing in step.state.outgoing.values()
         if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
-        and not (outgoing.session or outgoing.connecting)
+        and outgoing.link in (Link.NONE, Link.PUT_OFF)
         and not step.state.doubts.concern(outgoing.number)
     ]  # fmt: skip
 

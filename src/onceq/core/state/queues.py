@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from onceq.core.inputs.inputs import Access, Receive, Share
+from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.peer_table import Peer as Peer
 from onceq.core.state.peer_table import Progress as Progress
@@ -213,9 +214,7 @@ class OutgoingQueue(AnyQueue):
     __slots__ = (
         "also",
         "base",
-        "closing",
         "connected_s",
-        "connecting",
         "elsewhere",
         "ends",
         "fence",
@@ -232,6 +231,7 @@ class OutgoingQueue(AnyQueue):
         "last_ack_s",
         "left",
         "left_known",
+        "link",
         "moved_to",
         "name",
         "old",
@@ -282,21 +282,22 @@ class OutgoingQueue(AnyQueue):
         self.last_ack = (0, 0)
         self.last_ack_s = 0
         self.last_ack_count = 0
+        self.link = Link.NONE
         self.session = 0
+        """The one that serves it: CONNECTED or CLOSING; 0 in other states."""
+        self.retry_us = 0
+        """When to connect again (monotonic): PUT_OFF; 0 in other states."""
         self.told: dict[int, Memory] = {}
         self.stranded_s = 0
         """Since when it is known that the receiver has left the stream that is transmitted."""
-        self.connecting = False
         self.inquiry_us = 0
         self.inquiries = 0
-        self.closing = False
         self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
         self.sent = 0
         self.plain_sent: dict[int, int] = {}
         self.transmitted: dict[int, int] = {}
         """By lane: the largest counter that this process has transmitted, or an earlier one may
         have."""
-        self.retry_us = 0
         self.pace = Pace()
         self.ends = Ends()
         self.trouble = Trouble()
@@ -307,6 +308,21 @@ class OutgoingQueue(AnyQueue):
         self.given_up_s = 0
         self.turned_away: tuple[str, int, int] | None = None
         """Why its receiver turns its messages away, the stream that it is in, and since when."""
+
+    def happens(self, event: LinkEvent, *, session: int = 0, retry_us: int = 0) -> None:
+        """Something happens to its link; the table says what that leads to.
+
+        Args:
+            session: The one that serves it from now on; as it was where the table keeps that.
+            retry_us: When to connect again, if that is put off.
+        """
+        before, after = self.link, LINKS[event].get(self.link)
+        assert after is not None, f"{event.value}: the link of an outgoing queue is {before.value}"
+        self.link = after
+        if after is Link.CONNECTED or after is Link.CLOSING:
+            self.session, self.retry_us = session or self.session, 0
+        else:
+            self.session, self.retry_us = 0, retry_us
 
     @property
     def over_http(self) -> bool:

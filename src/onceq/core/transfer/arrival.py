@@ -36,6 +36,7 @@ from onceq.core.peers.trust import (
     speaks_for,
     unknown_routers,
 )
+from onceq.core.state.link_states import Link
 from onceq.core.state.queues import Peer, Queue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
@@ -127,7 +128,7 @@ def arrived(step: Step, item: Arrived) -> None:
 def meet_routers(step: Step) -> None:
     """Ask who the routers are that were never met: a message that was refused comes again."""
     for outgoing in unknown_routers(step):
-        if not (outgoing.session or outgoing.connecting or outgoing.retry_us):
+        if outgoing.link is Link.NONE:
             connect(step, outgoing)
 
 

@@ -20,6 +20,7 @@ from onceq.core.peers.duplicate_identity import found_of, told
 from onceq.core.peers.refusals import without_quiet_queues
 from onceq.core.peers.trust import FORGED, disbelieve, serves
 from onceq.core.state.in_doubt_table import Doubt
+from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, LOCKED
 from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
@@ -27,7 +28,8 @@ from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.inquiry_answers import answer
-from onceq.core.transfer.outgoing_queue import connect, held
+from onceq.core.transfer.outgoing_queue import connect
+from onceq.core.transfer.outgoing_states import held
 from onceq.core.transfer.stranded import address_of_queue, learn, post, turned
 from onceq.core.transfer.untold import hear, tell
 from onceq.model.classes import MessageClass
@@ -108,8 +110,7 @@ def on_timer(step: Step, number: int) -> None:
     if not outgoing.inquiry_us or outgoing.inquiry_us > step.now.mono_us:
         return
     outgoing.inquiries += 1
-    idle = not (outgoing.session or outgoing.connecting or outgoing.retry_us)
-    if idle and not held(step, outgoing) and _askable(step, outgoing):
+    if outgoing.link is Link.NONE and not held(step, outgoing) and _askable(step, outgoing):
         connect(step, outgoing)
     inquire(step, outgoing)
 

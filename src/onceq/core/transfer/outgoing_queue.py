@@ -16,12 +16,14 @@ from onceq.core.names.resolve import computer_of
 from onceq.core.peers import undone_restores
 from onceq.core.peers.strangers import may_connect, retry_s
 from onceq.core.peers.trust import bind
+from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Op, RangeChange
 from onceq.core.state.state import JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
+from onceq.core.transfer.outgoing_states import held
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
@@ -34,51 +36,40 @@ PROBE_MESSAGES = 64
 """Sent at a time after a time-out, until anything is acknowledged (a window of MSMQ's)."""
 
 
-def held(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether nothing may leave: paused, disconnected by an operator, or locked (Q-40)."""
-    return bool(outgoing.paused_s or step.state.offline_s) or locked(step, outgoing)
-
-
-def locked(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether this manager is hardened and the destination not reached over HTTP (Q-7)."""
-    return step.settings.hardened and outgoing.name.protocol not in ("HTTP", "HTTPS")
-
-
 def start_if_possible(step: Step, outgoing: OutgoingQueue) -> None:
     """Let an outgoing queue move if it can: transmit, or connect."""
     if held(step, outgoing) or not outgoing.pending():
         return
     if outgoing.session:
         step.act(Ready(outgoing.session))
-    elif not outgoing.connecting and not outgoing.retry_us:
+    elif outgoing.link is Link.NONE:
         connect(step, outgoing)
 
 
 def connect(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask for a session, or use one that is there."""
     if not may_connect(step, outgoing):
-        outgoing.retry_us = step.later_us(retry_s(step, outgoing))
-        step.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        _put_off(step, outgoing, step.later_us(retry_s(step, outgoing)))
         return
     name = outgoing.name
     where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
     outgoing.tried(ConnectionStatus.IN_PROGRESS, step.now.wall_s, where)
     route = step.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
     if route is not None:
-        outgoing.connecting = True
+        outgoing.happens(LinkEvent.CONNECT)
         step.act(Connect(outgoing.number, "OS", route, bytes(16)))
         return
     if name.kind is Kind.PRIVATE:
         for session in sorted(step.sessions_of.get(name.guid, ())):
             attach(step, outgoing, step.peers[session])
             return
-        outgoing.connecting = True
+        outgoing.happens(LinkEvent.CONNECT)
         step.act(Connect(outgoing.number, "", "", name.guid))
         return
     if name.kind is Kind.PUBLIC:
         _connect_public(step, outgoing)
         return
-    outgoing.connecting = True
+    outgoing.happens(LinkEvent.CONNECT)
     url = url_of(name) if outgoing.over_http else ""
     step.act(Connect(outgoing.number, name.protocol, name.host, bytes(16), url))
 
@@ -92,8 +83,14 @@ def _connect_public(step: Step, outgoing: OutgoingQueue) -> None:
         bind(step, outgoing, step.peers[session])
         attach(step, outgoing, step.peers[session])
         return
-    outgoing.connecting = True
+    outgoing.happens(LinkEvent.CONNECT)
     step.act(Connect(outgoing.number, "OS", computer.name, bytes(16)))
+
+
+def _put_off(step: Step, outgoing: OutgoingQueue, retry_us: int) -> None:
+    outgoing.happens(LinkEvent.PUT_OFF, retry_us=retry_us)
+    # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
+    step.timer(retry_us, Timer.CONNECT, outgoing.number)
 
 
 def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
@@ -105,12 +102,10 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     before = step.peers.get(outgoing.session)
     if before is not None:
         before.outgoing.discard(outgoing.number)
-    outgoing.session = peer.session
+    outgoing.happens(LinkEvent.ATTACH, session=peer.session)
     outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
     if outgoing.name.protocol == "OS":
         step.names[peer.peer] = outgoing.name.host
-    outgoing.connecting = outgoing.closing = False
-    outgoing.retry_us = 0
     outgoing.connected_s = step.now.wall_s
     outgoing.trouble.reason = ""
     outgoing.trouble.attempts = 0
@@ -132,14 +127,11 @@ def lost(
     A session that was closed for idleness is no trouble: what waits for an order acknowledgment
     goes on waiting until its time, and only then a new session is made (EOD-17).
     """
-    outgoing.closing = False
+    outgoing.happens(LinkEvent.LOSE)
     nothing_leaves(step, outgoing)
     if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(step, outgoing):
-        outgoing.session = 0
         outgoing.connected_s = 0
-        outgoing.retry_us = outgoing.pace.due_us
-        # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
-        step.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        _put_off(step, outgoing, outgoing.pace.due_us)
         outgoing.rewind()
         return
     trouble = outgoing.trouble
@@ -148,16 +140,13 @@ def lost(
     trouble.reason, trouble.last_s = reason, step.now.wall_s
     trouble.attempts += 1
     outgoing.tried(status, step.now.wall_s, "", reason)
-    outgoing.session = 0
-    outgoing.connecting = False
     outgoing.connected_s = 0
     outgoing.pace.due_us = 0
     outgoing.rewind()
     if outgoing.wanting:
         _attempt_over(step, outgoing)
     if outgoing.pending() and not held(step, outgoing):
-        outgoing.retry_us = step.later_us(retry_s(step, outgoing))
-        step.timer(outgoing.retry_us, Timer.CONNECT, outgoing.number)
+        _put_off(step, outgoing, step.later_us(retry_s(step, outgoing)))
 
 
 def retry(step: Step, number: int) -> None:
@@ -165,7 +154,7 @@ def retry(step: Step, number: int) -> None:
     outgoing = step.state.holders.get(number)
     if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.retry_us <= step.now.mono_us:
         return
-    outgoing.retry_us = 0
+    outgoing.happens(LinkEvent.WAKE)
     if outgoing.pace.due_us:
         outgoing.pace.due_us = 0
         outgoing.pace.timeouts += 1

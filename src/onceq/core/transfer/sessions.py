@@ -15,6 +15,7 @@ from onceq.core.ending.ending import gave_up
 from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.peers.duplicate_identity import met, without_quiet_queues
 from onceq.core.peers.trust import bind, pinned_to_another
+from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.step.change_builder import ChangeBuilder
@@ -35,7 +36,7 @@ def opened(step: Step, item: SessionOpened) -> None:
         reason = pinned_to_another(step, outgoing, item.peer)
     if reason:
         step.act(CloseSession(item.session, reason))
-        if isinstance(outgoing, OutgoingQueue) and outgoing.connecting:
+        if isinstance(outgoing, OutgoingQueue) and outgoing.link is Link.CONNECTING:
             lost(step, outgoing, reason)
         return
     peer = Peer(
@@ -91,7 +92,7 @@ def closed(step: Step, item: SessionClosed) -> None:
 def connect_failed(step: Step, item: ConnectFailed) -> None:
     """The destination cannot be reached now."""
     outgoing = step.state.holders.get(item.outgoing)
-    if isinstance(outgoing, OutgoingQueue) and outgoing.connecting:
+    if isinstance(outgoing, OutgoingQueue) and outgoing.link is Link.CONNECTING:
         lost(step, outgoing, item.reason, status=item.status)
         _ask_later(step, outgoing)
 

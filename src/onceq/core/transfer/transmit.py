@@ -17,7 +17,8 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_queue import about_to_leave, held, last_allowed, start_clock
+from onceq.core.transfer.outgoing_queue import about_to_leave, last_allowed, start_clock
+from onceq.core.transfer.outgoing_states import held
 from onceq.packet.acks import order_ack
 
 

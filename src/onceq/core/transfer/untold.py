@@ -24,6 +24,7 @@ from onceq.core.ending.ending import ACK_LANE, order_queue_of
 from onceq.core.peers import undone_restores
 from onceq.core.peers.refusals import note
 from onceq.core.peers.trust import FORGED, disbelieve, serves
+from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queues import (
     TRANSACTIONAL_LANE,
@@ -39,7 +40,8 @@ from onceq.core.state.state import ACKS_OWED, IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.inquiry_answers import NOBODY_KNOWS
-from onceq.core.transfer.outgoing_queue import await_ends, connect, held
+from onceq.core.transfer.outgoing_queue import await_ends, connect
+from onceq.core.transfer.outgoing_states import held
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.identity import guid_text
 from onceq.model.limits import ENDS_ASKED_S, INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
@@ -108,8 +110,7 @@ def on_timer(step: Step, number: int) -> None:
     if not outgoing.ordered_lane.awaiting:
         outgoing.ends.asked = 0
         return
-    idle = not (outgoing.session or outgoing.connecting or outgoing.retry_us)
-    if idle and not held(step, outgoing):
+    if outgoing.link is Link.NONE and not held(step, outgoing):
         connect(step, outgoing)
     ask(step, outgoing)
 
