@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.traces.arguments import UnknownCommand  # noqa: E402
 from tests.traces.script import FOLDER, files, run  # noqa: E402
 
 
@@ -23,7 +24,11 @@ def main() -> int:
     differ = 0
     for file in chosen:
         before = file.read_text()
-        now = run(before)
+        try:
+            now = run(before)
+        except UnknownCommand as error:
+            print(f"{file.relative_to(ROOT)}, {error}")
+            return 1
         if now == before:
             continue
         if given.write:

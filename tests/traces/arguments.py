@@ -29,6 +29,9 @@ def format_name(world: World, owner: str, text: str) -> str:
     """The format name of a destination, or of several."""
     if "," in text:
         return ",".join(format_name(world, owner, part) for part in text.split(","))
+    if text.startswith("http:"):
+        host, _, queue = text.removeprefix("http:").partition("/")
+        return f"DIRECT=HTTP://{host.lower()}/msmq/private$/{queue}"
     if ":" in text:
         host, _, queue = text.partition(":")
         node = world.nodes[host]

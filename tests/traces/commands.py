@@ -1,8 +1,9 @@
 """The commands of a trace: one a line, the first word says which.
 
 A destination is ``B\\orders`` for the private queue ``orders`` of manager B by the name of its
-computer, ``B:orders`` by the GUID of B and the number of the queue; several are joined by commas.
-``orders`` alone is a queue of the manager itself. Transaction 0 is none.
+computer, ``B:orders`` by the GUID of B and the number of the queue, ``http:B/orders`` over HTTP;
+several are joined by commas. ``orders`` alone is a queue of the manager itself. Transaction 0 is
+none.
 """
 
 from __future__ import annotations

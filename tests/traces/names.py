@@ -27,6 +27,7 @@ from onceq.packet.settle import (
 from tests.unit.core.alone import WALL_S
 
 _DIRECT = re.compile(r"DIRECT=OS:([\w']+)\\(?:private\$\\)?", re.IGNORECASE)
+_HTTP = re.compile(r"(?:DIRECT=)?HTTP://(\w+)/msmq/private\$/", re.IGNORECASE)
 _PRIVATE = re.compile(r"\b(?:private\$|system\$;)[\\]?", re.IGNORECASE)
 _LONG = re.compile(r"\b\d{15,}\b")
 _SECOND = re.compile(r"\b17000\d{5}\b")
@@ -74,6 +75,7 @@ class Names:
                 text = text.replace(long, name).replace(long.upper(), name)
         for address, name in self.addresses.items():
             text = text.replace(f"TCP:{address}\\", f"OS:{name}\\").replace(address, name)
+        text = _HTTP.sub(r"http:\1/", text)
         text = _PRIVATE.sub("", _DIRECT.sub(r"\1\\", text))
         text = re.sub(r"PRIVATE=([\w']+)\\00000004", r"the order queue of \1", text)
         text = _BRANCH.sub(r"\1", text)

@@ -41,6 +41,7 @@ class Node(Core):
         self.received: dict[int, int] = {}
         self.durable: dict[int, int] = {}
         self.wanted: dict[str, int] = {}
+        self.urls: dict[int, str] = {}
         self.known: dict[tuple[int, int, int], str] = {}
         self.titles: dict[int, str] = {}
         self.ends: list[int] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tests.traces.arguments import UnknownCommand
 from tests.traces.commands import perform
 from tests.traces.world import World
 
@@ -36,10 +37,14 @@ def run(text: str) -> str:
         UnknownCommand: A line at the margin is neither a command nor a comment.
     """
     world, made = World(), list[str]()
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(INDENT):
             continue
         made.append(line.rstrip())
         if line.strip() and not line.startswith("#"):
-            made += [INDENT + said for said in perform(world, line)]
+            try:
+                said = perform(world, line)
+            except UnknownCommand as error:
+                raise UnknownCommand(f"line {number}: {error}") from error
+            made += [INDENT + one for one in said]
     return "\n".join(made).rstrip() + "\n"

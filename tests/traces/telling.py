@@ -107,11 +107,13 @@ def _change(node: Node, names: Names, change: Change) -> Iterator[str]:
         if marks.gtrid:
             yield f"decides {marks.gtrid.decode()} for {', '.join(marks.partners)}"
     for advance in change.advances:
-        place = f"{names.place(advance.stream, advance.last)}"
-        skipped = f", from {advance.first} on" if advance.first != advance.last else ""
-        yield f"stream: {names.manager(advance.source)} to {advance.key} accepted up to {place}" + (
-            skipped
-        )
+        who = f"stream: {names.manager(advance.source)} to {advance.key}"
+        place = names.place(advance.stream, advance.first)
+        if advance.last < advance.first:
+            yield f"{who} goes on with {place}: nothing before it is accepted any more"
+        else:
+            more = f" to {advance.last}" if advance.last > advance.first else ""
+            yield f"{who} accepted {place}{more}"
     for seen in change.seen:
         numbers = ", ".join(names.message(seen.source, number) for number in seen.numbers)
         yield f"seen: {numbers} to {seen.key}"

@@ -62,6 +62,11 @@ def test_what_is_no_command_is_refused(line: str) -> None:
         perform(world, line)
 
 
+def test_a_mistake_is_told_with_its_line() -> None:
+    with pytest.raises(UnknownCommand, match="line 3: there is no command 'mangaer'"):
+        run("# What.\n\nmangaer A\n")
+
+
 def test_old_output_is_replaced() -> None:
     text = "# What.\nmanager A\n" + INDENT + "something that never happened\n"
     made = run(text)

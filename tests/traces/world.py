@@ -13,16 +13,26 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onceq.core.decision import CloseSession, Connect, Decision, Persisted, Ready, Transmit
+from onceq.core.decision import (
+    CloseSession,
+    Connect,
+    Decision,
+    Declined,
+    Persisted,
+    Ready,
+    Transmit,
+)
 from onceq.core.inputs import inputs
 from onceq.core.inputs.backup import PutBack
 from onceq.core.state.state import Identity
+from onceq.model.identity import NO_GUID
 from onceq.model.limits import Settings
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import ORDER_ACK, SETTLING, cut
 from onceq.packet.decode import set_places, set_previous
 from onceq.packet.layout import packet_size
 from tests.traces import telling
+from tests.traces.http_link import HttpLink
 from tests.traces.names import Names
 from tests.traces.node import Node
 from tests.unit.core.alone import WALL_S
@@ -35,12 +45,16 @@ Link = tuple[str, str]
 
 @dataclass
 class UnderWay:
-    """A packet of a session, or (``packet`` empty) the counts of a session acknowledgment."""
+    """A packet of a session, or (``packet`` empty) the counts of a session acknowledgment.
+
+    Over HTTP ``data`` is the request that has the packet, or the answer to one.
+    """
 
     session: int
     packet: bytes = b""
     messages: int = 0
     recoverable: int = 0
+    data: bytes = b""
 
 
 class World:
@@ -53,6 +67,7 @@ class World:
         self.now_us = 1_000_000
         self.lines: list[str] = []
         self.numbers = itertools.count(1)
+        self.http: dict[int, HttpLink] = {}
         self.saved: dict[str, tuple[list[Any], list[int], int]] = {}
 
     def say(self, text: str) -> None:
@@ -125,9 +140,14 @@ class World:
     def perform(self, node: Node, action: object) -> None:
         """What the engine would do."""
         if isinstance(action, Connect):
+            node.urls[action.outgoing] = action.url
             node.wanted[(action.host or self.names.manager(action.peer)).upper()] = action.outgoing
         elif isinstance(action, Persisted):
             node.durable[action.session] += action.recoverable
+            if action.session in self.http:
+                self.http[action.session].taking.persisted(action.recoverable, self.now_us)
+        elif isinstance(action, Declined):
+            self.http[action.session].taking.declined(action.status, action.reason)
         elif isinstance(action, Transmit):
             self.transmit(node, action)
         elif isinstance(action, CloseSession):
@@ -144,6 +164,10 @@ class World:
         while at < len(data):
             packet = bytes(data[at : at + packet_size(data, at)])
             at += len(packet)
+            if action.session in self.http:
+                self.http[action.session].send(packet)
+                self._posted(self.http[action.session])
+                continue
             self.under_way[link].append(UnderWay(action.session, packet))
             self.say(f"{node.name} transmits to {link[1]}: {self.names.packet(packet)}")
 
@@ -157,6 +181,11 @@ class World:
             node.sessions[number] = peer.name
             node.received[number] = node.durable[number] = 0
         wanted = nodes[0].wanted.pop(nodes[1].identity.name, 0)
+        if url := nodes[0].urls.pop(wanted, ""):
+            self.http[number] = HttpLink(number, *nodes, url)
+            address = self.address(other)
+            self.happen(one, inputs.SessionOpened(number, NO_GUID, address, wanted, http=True))
+            return
         for node, peer, outgoing in ((*nodes, wanted), (*nodes[::-1], 0)):
             life, stamp = peer.manager.life
             if number in node.sessions:
@@ -190,7 +219,30 @@ class World:
         if not arriving:
             raise ValueError(f"nothing is under way from {link[0]} to {link[1]}")
         for session, group in itertools.groupby(arriving, key=lambda one: one.session):
-            self._arrive(link, session, list(group))
+            if session in self.http:
+                for one in group:
+                    self._http(link, self.http[session], one.data)
+            else:
+                self._arrive(link, session, list(group))
+
+    def _http(self, way: Link, link: HttpLink, data: bytes) -> None:
+        """A request or an answer arrives; what is to be answered, or comes next, is under way."""
+        for item in link.inputs(way[1], data, self.address(way[0])):
+            self.happen(way[1], item)
+        answer = link.answered()
+        if answer:
+            self.under_way[way[1], way[0]].append(UnderWay(link.number, data=answer))
+            status = answer.split(b" ", 2)[1].decode()
+            self.say(f"{way[1]} transmits to {way[0]}: answer {status}")
+        self._posted(link)
+
+    def _posted(self, link: HttpLink) -> None:
+        """The next request of a connection is under way, if its turn has come."""
+        found = link.posted()
+        if found is not None:
+            one, other = link.one.name, link.other.name
+            self.under_way[one, other].append(UnderWay(link.number, found[0], data=found[1]))
+            self.say(f"{one} posts to {other}: {self.names.packet(found[0])}")
 
     def _arrive(self, link: Link, session: int, group: list[UnderWay]) -> None:
         node = self.nodes[link[1]]
