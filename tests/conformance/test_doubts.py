@@ -271,7 +271,7 @@ def test_what_one_of_two_copies_does_not_know_may_have_reached_the_other(world: 
     assert b.bodies(LOCAL) == [b"1", b"2"]
     put_back(b, before)
     assert a.engine is not None
-    a.engine.manager._step.watch.clashes[b.identity.guid] = Clash(0, what="two of them")
+    a.engine.manager._step.sessions.watch.clashes[b.identity.guid] = Clash(0, what="two of them")
     world.mend("A", "B")
     world.run(60)
     assert dead(a) == dict.fromkeys([b"1", b"2", b"3"], IN_DOUBT)

@@ -216,8 +216,8 @@ def test_prepared_branches_need_no_memory_for_their_bodies(world: World) -> None
     assert (one.bytes, two.bytes) == (10_000, 10_000)
     assert a.engine is not None
     step = a.engine.manager._step
-    assert 10_000 < step.open_bytes < 12_000, "of the one that leaves this manager"
+    assert 10_000 < step.units.open_bytes < 12_000, "of the one that leaves this manager"
     for xid in (ONE, TWO):
         a.rollback(xid)
-    assert step.open_bytes == 0
-    assert not step.promised
+    assert step.units.open_bytes == 0
+    assert not step.units.promised

@@ -63,7 +63,7 @@ def waiting(world: World) -> int:
 def disbelieved(world: World, name: str = "A") -> int:
     engine = world[name].engine
     assert engine is not None
-    return sum(engine.manager._step.disbelieved.values())
+    return sum(engine.manager._step.sessions.disbelieved.values())
 
 
 # ---- acknowledgments ---------------------------------------------------------------------------
@@ -491,7 +491,7 @@ def test_which_clocks_can_be_accepted(world: World, monkeypatch: pytest.MonkeyPa
         Foreign(world, guid).call(world["B"]).say(said, recoverable=1)
     engine = world["B"].engine
     assert engine is not None
-    assert len(engine.manager._step.watch.refused_ahead) == REFUSED_AHEAD_MAX
+    assert len(engine.manager._step.sessions.watch.refused_ahead) == REFUSED_AHEAD_MAX
     with pytest.raises(InvalidParameter, match="256 queue managers are meant"):
         accept(world, guid_text(b"stranger%08d" % 1)[:8])
     with pytest.raises(InvalidParameter, match="say why"):

@@ -8,7 +8,7 @@ import pytest
 
 import onceq
 from onceq.core.inputs.inputs import Abort, Begin, Commit, OwnerGone
-from onceq.core.step import open_units
+from onceq.core.step import units
 from onceq.core.transaction import unit_of_work
 from onceq.errors import InsufficientResources, TransactionOver
 from tests.conformance.world import World, item
@@ -38,11 +38,11 @@ def test_the_reason_is_told_with_the_first_request(
 
 def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_of_work, "OPEN_TRANSACTIONS_MAX", 1)
-    monkeypatch.setattr(open_units, "REFUSED_MAX", 3)
+    monkeypatch.setattr(units, "REFUSED_MAX", 3)
     a = World("A")["A"]
     a.create("q")
     assert a.engine is not None
-    refused = a.engine.manager._step.refused  # its size cannot be seen from outside
+    refused = a.engine.manager._step.units.refused  # its size cannot be seen from outside
     a.begin()
 
     def begin(number: int) -> None:

@@ -105,10 +105,10 @@ class World:
         self.api.connection_lost()
         self.pump()
         step = self.manager._step
-        assert not step.transactions
-        assert not step.handles
-        assert not step.waiting
-        assert step.open_bytes == 0
+        assert not step.units.transactions
+        assert not step.readers.handles
+        assert not step.readers.waiting
+        assert step.units.open_bytes == 0
         self.check()
 
 
@@ -311,7 +311,7 @@ def test_any_values_are_answered_once_and_leave_the_manager_whole(asked: list[An
         world.ask(code, head, *data)
         expected[world.number] += 1
         assert not world.transport.closed, "a request of right types never ends the connection"
-    waiting = {request for _, request in world.manager._step.waiting}
+    waiting = {request for _, request in world.manager._step.readers.waiting}
     for request in waiting:
         world.ask(Code.CANCEL, frames.Number(request))
         expected[world.number] += 1

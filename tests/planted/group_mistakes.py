@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from onceq.core.state.group_table import Groups
-from onceq.core.step.step import Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.core.transaction import groups
 from onceq.core.transaction.second_phase import undo_promised
 from tests.planted.mistakes import Mistake

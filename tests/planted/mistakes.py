@@ -323,7 +323,7 @@ def locks_forgotten(patch: pytest.MonkeyPatch) -> None:
     """15, another: a commit does not remove what it received."""
 
     def commit(step: Step, item: Any) -> None:
-        tx = step.transactions.get((item.owner, item.transaction))
+        tx = step.units.transactions.get((item.owner, item.transaction))
         if tx is not None:
             del tx.receives[1:]
         original(step, item)
@@ -410,7 +410,7 @@ def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
 
     def loose(step: Step) -> None:
         restore(step)
-        for tx in step.branches.values():
+        for tx in step.units.branches.values():
             tx.receives = []
 
     patch.setattr(xa_branch, "restore", loose)

@@ -172,9 +172,9 @@ def test_recovery_is_as_it_was(seed: int) -> None:
         apps.step()
         state = apps.core.manager.state
         assert {h.number: len(h) for h in state.holders.values()} == state.recount()
-        used = {handle.queue for handle in apps.core.manager._step.handles.values()}
+        used = {handle.queue for handle in apps.core.manager._step.readers.handles.values()}
         moving: set[int] = set()
-        for tx in apps.core.manager._step.transactions.values():
+        for tx in apps.core.manager._step.units.transactions.values():
             moving |= tx.targets
         for number, sub in state.subqueues.items():
             assert len(sub) or number in used | moving, f"{sub.title} is empty and unused"
@@ -203,8 +203,8 @@ def test_random_work_reaches_what_it_is_for() -> None:
             apps.step()
             seen.update(apps.core.present().keys())
             seen.update({"shown": any(q.shown for q in apps.core.manager.state.queues.values())})
-            seen.update({"moving": any(
-                m.to for tx in apps.core.manager._step.transactions.values() for m in tx.receives
-            )})  # fmt: skip
+            units = apps.core.manager._step.units
+            moving = any(m.to for tx in units.transactions.values() for m in tx.receives)
+            seen.update({"moving": moving})
     for what in ("q", "q held", "q;retry", "q;poison", "q;x", "q;retry held", "shown", "moving"):
         assert seen[what] > 5, f"{what}: {seen}"

@@ -235,7 +235,7 @@ class Manager:
     def acquainted(self) -> set[bytes]:
         """The managers (by GUID) that messages came from, and those that messages go to."""
         sources = {source for source, _ in self._step.state.progress}
-        return sources.union(self._step.by_guid)
+        return sources.union(self._step.names.by_guid)
 
     def owed(self, bytes_max: int) -> Live | None:
         """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
@@ -372,9 +372,7 @@ def _expire(step: Step) -> None:
                 in_doubt.give_up(step)
             elif isinstance(holder, Queue):
                 receive.expire(step, holder)
-    step.state.next_expiry = min(
-        (lane.next_expiry for _, _, lane in step.state.all_lanes()), default=NEVER_S
-    )
+    step.state.find_next_expiry()
 
 
 _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {

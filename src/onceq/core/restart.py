@@ -40,7 +40,7 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
     xa_branch.restore(step)
     gone |= {
         (held.holder, held.lane, at)
-        for tx in step.branches.values()
+        for tx in step.units.branches.values()
         for held in tx.receives
         for at in range(held.first, held.first + held.count)
     }

@@ -102,7 +102,7 @@ class CopiedReceivers:
             self.is_hail(str(outgoing.name)) and outgoing.unacknowledged
             for outgoing in manager.state.outgoing.values()
         )
-        if waits and node.guid not in manager._step.watch.clashes:
+        if waits and node.guid not in manager._step.sessions.watch.clashes:
             self.world.wrong(f"I25: {node.name} has met its own identity, and has not noticed it")
         self.world.marks[marks.OWN_IDENTITY] += waits
 

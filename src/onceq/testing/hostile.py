@@ -98,7 +98,7 @@ class HostileEngine(Engine):
 
     def put_in(self, source: bytes, packets: list[bytes]) -> None:
         """Let packets of a manager come (again), on whatever session there is with it."""
-        sessions = self.manager._step.sessions_of.get(source)
+        sessions = self.manager._step.sessions.of.get(source)
         if sessions and not self.stopped:
             for run in runs_of(packets):
                 self._pass(Arrived(min(sessions), run), genuine=False)

@@ -87,7 +87,7 @@ class Liars:
         (run,) = cut(packet, array(LENGTH_TYPE, (len(packet),)))
         world.note("lie", here.name, run.kind)
         assert here.engine is not None
-        told = here.engine.manager._step.disbelieved
+        told = here.engine.manager._step.sessions.disbelieved
         before = dict(told)
 
         def say(engine: Engine) -> None:

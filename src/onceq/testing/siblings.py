@@ -128,7 +128,7 @@ class Siblings:
         messages that both had, it must know."""
         if node not in self.beside.pair or node.index in self._claimed:
             return
-        if node.guid in manager._step.watch.clashes:
+        if node.guid in manager._step.sessions.watch.clashes:
             self._claimed[node.index] = {
                 key
                 for queue in manager.state.queues.values()
@@ -157,7 +157,7 @@ class Siblings:
                 self.left.update(self._messages(node, outgoing, ends=False))
         if self.beside.twin is None or node in self.beside.pair:
             return
-        known = self.beside.twin.guid in manager._step.watch.clashes
+        known = self.beside.twin.guid in manager._step.sessions.watch.clashes
         if self.has_met_both(node):
             self.world.marks[marks.MET_BOTH] += 1
             if not known:
@@ -203,7 +203,7 @@ class Siblings:
         hearers = [self.world.nodes[place.node] for place in self._reachable()]
         for node in (*hearers, *(pair if hearers else ())):
             assert node.engine is not None
-            if pair[0].guid not in node.engine.manager._step.watch.clashes:
+            if pair[0].guid not in node.engine.manager._step.sessions.watch.clashes:
                 self.world.wrong(
                     f"I25: both copies have spoken to everybody, and {node.name} does not know"
                 )

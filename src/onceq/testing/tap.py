@@ -337,7 +337,7 @@ class Tap:
         """A process ends: take its counts of verdicts, which end with it."""
         scale.looked(self.world.marks, self.world.scale, manager)
         self.world.forgetting.look(node, manager)
-        self.world.marks[marks.CLASH] += len(manager._step.watch.clashes)
+        self.world.marks[marks.CLASH] += len(manager._step.sessions.watch.clashes)
         for outgoing in manager.state.outgoing.values():
             if outgoing.given_up_class in (FORGOTTEN_THERE, TOLD_ALREADY):
                 self.world.marks[marks.UNTOLD] += 1

@@ -33,7 +33,7 @@ def _sharing_is_among_ones_own(patch: pytest.MonkeyPatch) -> None:
     before = handles._open_to_receive
 
     def opened(step: Any, item: OpenQueue) -> Any:
-        if all(held.owner == item.owner for held in step.handles.values()):
+        if all(held.owner == item.owner for held in step.readers.handles.values()):
             return before(step, item)
         return before(step, replace(item, access=Access.PEEK, share=Share.DENY_NONE))
 
@@ -119,7 +119,7 @@ def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
     before = unit_of_work.close_handle
 
     def close_handle(step: Any, number: int) -> None:
-        queue = step.state.holders.get(step.handles[number].queue)
+        queue = step.state.holders.get(step.readers.handles[number].queue)
         before(step, number)
         if isinstance(queue, Queue) and queue.parent is not None:
             queue.handles.clear()

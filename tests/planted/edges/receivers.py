@@ -38,7 +38,7 @@ def _among_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def crowding(step: Step, peer: Peer) -> None:
         both(step, peer)
-        for one in step.peers.values():
+        for one in step.sessions.peers.values():
             if one.warning and len(one.notes) < NOTES_MAX:
                 one.notes.append(one.warning)
             one.warning = b""

@@ -92,7 +92,7 @@ def _a_limit_of_no_time_undoes_all(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.transaction import idle_timeout
 
     def look(step: Any, nobody: object) -> None:
-        for tx in list(step.units()):
+        for tx in list(step.units.all()):
             idle_timeout._undo(step, tx)
 
     patch.setitem(manager._TIMERS, Timer.IDLE, look)

@@ -31,11 +31,11 @@ def waiting_is_doing_nothing(patch: pytest.MonkeyPatch) -> None:
     """A transaction whose application waits for a message counts as forgotten."""
 
     def look(step: Step, nobody: object) -> None:
-        waiting, step.waiting = step.waiting, {}
+        waiting, step.readers.waiting = step.readers.waiting, {}
         try:
             original(step, nobody)
         finally:
-            step.waiting = waiting
+            step.readers.waiting = waiting
 
     original = idle_timeout.on_timer
     patch.setattr("onceq.core.manager._TIMERS", {

@@ -146,7 +146,7 @@ def test_an_earlier_life_that_opens_a_session_after_a_later_one_is_at_work(core:
 
 def test_an_earlier_life_that_answers_what_was_sent_after_a_later_one_came(core: Life) -> None:
     core.opened(1, b"x", 100)
-    core.manager._step.peers[1].messages = 5
+    core.manager._step.sessions.peers[1].messages = 5
     core.opened(2, b"y", 101)
     core.step(inputs.SessionAcked(1, 5, 0))
     assert core.clashes == []
@@ -178,7 +178,7 @@ def test_two_lives_with_one_stamp_are_copies(core: Life) -> None:
     core.opened(1, b"x", 100)
     core.opened(2, b"y", 100)
     assert len(core.clashes) == 1
-    warnings = {s: parse_settling(p.warning) for s, p in core.manager._step.peers.items()}
+    warnings = {s: parse_settling(p.warning) for s, p in core.manager._step.sessions.peers.items()}
     assert warnings == {1: TwoLives(b"y" * 16, 100), 2: TwoLives(b"x" * 16, 100)}
 
 
@@ -186,7 +186,7 @@ def test_warnings_do_not_take_the_room_of_questions(core: Life) -> None:
     """A session with one of two copies begins with one, each time; what was to be asked on it was
     dropped then, where there was little room."""
     core.opened(1, b"x", 100)
-    peer = core.manager._step.peers[1]
+    peer = core.manager._step.sessions.peers[1]
     peer.notes.extend([b"question"] * NOTES_MAX)
     core.opened(2, b"y", 100)
     assert list(peer.notes) == [b"question"] * NOTES_MAX

@@ -164,7 +164,7 @@ def test_a_closed_handle_ends_waits_and_cursors(core: Core) -> None:
     assert error.hresult == 0xC00E0008
     gone = core.ask(lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, peek=True))
     assert isinstance(gone, InvalidHandle)
-    assert not core.manager._step.cursors
+    assert not core.manager._step.readers.cursors
 
 
 def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
@@ -202,8 +202,8 @@ def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
     ):
         assert isinstance(core.ask(make, owner=2), InvalidHandle)
     core.step(inputs.OwnerGone(1))
-    assert not core.manager._step.cursors
-    assert not core.manager._step.handles
+    assert not core.manager._step.readers.cursors
+    assert not core.manager._step.readers.handles
 
 
 def test_a_wait_at_a_subqueue_keeps_it(core: Core) -> None:

@@ -13,7 +13,7 @@ def idle_s(core: Core, seconds: int) -> None:
 
 
 def open_transactions(core: Core) -> int:
-    return len(core.manager._step.transactions)
+    return len(core.manager._step.units.transactions)
 
 
 def test_a_limit_that_is_switched_off_undoes_nothing() -> None:

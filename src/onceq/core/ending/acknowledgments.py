@@ -24,8 +24,9 @@ from onceq.core.state.live_bytes import Live
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED
+from onceq.core.step.batches import Target
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Target
+from onceq.core.step.step import Step
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES, PACKET_BYTES_MAX

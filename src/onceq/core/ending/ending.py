@@ -233,7 +233,7 @@ def tell_sender(
         http: Whether they came over HTTP.
     """
     step = build.step
-    address = "" if source in step.routes_to else step.return_to.get(source, "")
+    address = "" if source in step.names.routes_to else step.sessions.return_to.get(source, "")
     outgoing, expires = address_for(step, source, stream, http=http), NEVER_S
     if outgoing is None:
         stranger = not known(step, source)

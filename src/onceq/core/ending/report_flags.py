@@ -21,8 +21,9 @@ from onceq.core.state.records import (
     PUT_WANTS,
 )
 from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.step.batches import CheckedBatch, Target
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import CheckedBatch, Step, Target
+from onceq.core.step.step import Step
 from onceq.model.classes import MessageClass
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Journal, Properties
 

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from onceq.core.names.packet_names import address_of
 from onceq.core.names.resolve import destinations
 from onceq.core.state.queues import Queue
+from onceq.core.step.batches import CheckedBatch, Target
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import CheckedBatch, Step, Target
+from onceq.core.step.step import Step
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import MessageId, guid_text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from onceq.core.step.step import Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.model.branch import BranchView, DecisionView, GroupView
 
 
 def branches(step: Step) -> tuple[BranchView, ...]:
     """Every branch: at work, ended, prepared, and decided by hand."""
-    found = [_view(step, tx) for tx in step.branches.values()]
+    found = [_view(step, tx) for tx in step.units.branches.values()]
     found += [
         BranchView(str(b.xid), b.by_hand.value, b.prepared_s, 0, 0, 0, (), ())
         for b in step.state.branches

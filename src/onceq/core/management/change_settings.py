@@ -16,9 +16,8 @@ from onceq.core.transaction import abandoned_branches, idle_timeout
 def reconfigure(step: Step, item: Reconfigure) -> None:
     """Go on with other settings."""
     step.settings = item.settings
-    step.routes_to = item.routes
-    step.targets.clear()
-    step.routes.clear()
+    step.names.routes_to = item.routes
+    step.names.changed()
     idle_timeout.watch(step)
-    for tx in list(step.branches.values()):
+    for tx in list(step.units.branches.values()):
         abandoned_branches.watch(step, tx)

@@ -141,7 +141,7 @@ def _ours(
         return []
     freed: list[tuple[int, int]] = []
     for counter in range(first, first + count):
-        for tx in step.units():
+        for tx in step.units.all():
             if tx.owner != item.dead_letter_target or tx.phase is not Phase.ACTIVE:
                 continue
             held = held_by(tx, holder, lookup_id(index, counter))

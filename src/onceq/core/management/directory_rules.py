@@ -20,7 +20,8 @@ from onceq.core.names.resolve import destinations, index_places, read_directory
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Mode, Step
+from onceq.core.step.names import Mode
+from onceq.core.step.step import Step
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
@@ -56,13 +57,12 @@ class ListView:
 
 def changed(step: Step, item: DirectoryChanged) -> None:
     """The directory was read, or cannot be read any more."""
-    step.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
-    step.directory_trouble = item.trouble
+    step.names.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
+    step.names.directory_trouble = item.trouble
     if item.snapshot is not None:
-        step.directory = item.snapshot
-        step.computer_guids = frozenset(one.guid for one in item.snapshot.computers)
-    step.targets.clear()
-    step.routes.clear()
+        step.names.directory = item.snapshot
+        step.names.computer_guids = frozenset(one.guid for one in item.snapshot.computers)
+    step.names.changed()
     index_places(step)
     if item.trouble or item.snapshot is None:
         return
@@ -91,8 +91,8 @@ def _nowhere(step: Step, outgoing: OutgoingQueue) -> None:
 
 def register(step: Step) -> None:
     """Let the directory know of this computer what it does not say yet."""
-    snapshot = step.directory
-    if step.mode is not Mode.ONLINE or snapshot is None:
+    snapshot = step.names.directory
+    if step.names.mode is not Mode.ONLINE or snapshot is None:
         return
     here = step.identity
     private: dict[int, str] = {}
@@ -108,7 +108,7 @@ def register(step: Step) -> None:
                 properties.transactional, properties.label,
             )
         )  # fmt: skip
-    computer = Computer(here.name, here.guid, step.addresses, private)
+    computer = Computer(here.name, here.guid, step.names.addresses, private)
     step.act(Register(computer, tuple(public)))
 
 
@@ -210,7 +210,7 @@ def one_list(step: Step, name: str) -> ListView:
 
 def resolved(step: Step, text: str) -> tuple[NameStep, ...]:
     """What a name for sending becomes, step by step: a list's name may stand for it."""
-    snapshot = step.directory if step.mode is Mode.ONLINE else None
+    snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
     if snapshot is not None and snapshot.list_named(text) is not None:
         text = list_view(find_list(snapshot, text)).format_name
     names = parse_any(text)

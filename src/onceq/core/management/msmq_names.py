@@ -23,7 +23,7 @@ from onceq.model.names import Kind
 
 def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
     """Where its messages go next: an address while connected, or the name to be connected to."""
-    peer = step.peers.get(outgoing.session)
+    peer = step.sessions.peers.get(outgoing.session)
     if peer is not None:
         return (peer.address,)
     name = outgoing.name
@@ -32,7 +32,7 @@ def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
     if name.kind is Kind.PUBLIC:
         computer = computer_of(step, name)
         return () if computer is None else (f"OS:{computer.name}",)
-    return (step.routes_to.get(name.guid) or step.name_of(name.guid) or guid_text(name.guid),)
+    return (step.names.routes_to.get(name.guid) or step.name_of(name.guid) or guid_text(name.guid),)
 
 
 # ---- EodGetSendInfo and EodGetReceiveInfo (EOD-48) ------------------------------------------

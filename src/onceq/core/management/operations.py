@@ -30,7 +30,7 @@ from onceq.core.names.resolve import (
     read_directory,
 )
 from onceq.core.peers.strangers import forget, idle, unanswered
-from onceq.core.receive.handles import check_sharing
+from onceq.core.receive.handles import check_sharing, end_waits
 from onceq.core.receive.poison import bring_back, sift, waits
 from onceq.core.state.link_states import LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
@@ -45,7 +45,6 @@ from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
     IllegalPathName,
     InsufficientResources,
-    QueueDeleted,
     QueueExists,
     UninitializedObject,
     UnsupportedFormatName,
@@ -83,8 +82,7 @@ def create(step: Step, item: CreateQueue) -> None:
         instance=item.instance,
     )
     step.setup("queue", **dump_properties(properties))
-    step.targets.clear()
-    step.routes.clear()
+    step.names.changed()
     register(step)
     step.answer(item.owner, item.request, properties)
 
@@ -125,16 +123,8 @@ def delete(step: Step, item: DeleteQueue) -> None:
         _end_all(step, holder, MessageClass.NACK_QUEUE_DELETED)
     step.setup("drop-queue", key=queue_key_of(queue.properties))
     for gone in (queue, *subs):
-        for handle in gone.handles.values():
-            handle.deleted = True
-        for receive in gone.waiting:
-            if step.waiting.pop((receive.owner, receive.request), None) is not None:
-                error = QueueDeleted(f"{receive.queue} was deleted meanwhile")
-                step.answer(receive.owner, receive.request, error)
-        gone.waiting.clear()
-    step.sources.clear()
-    step.targets.clear()
-    step.routes.clear()
+        end_waits(step, gone)
+    step.names.changed()
     register(step)
     step.answer(item.owner, item.request, count)
 
@@ -223,7 +213,7 @@ def _disconnect(step: Step) -> None:
     """Close every session and make none until ``_connect``: messages gather, and may expire."""
     if not step.state.offline_s:
         step.setup("offline", since_s=step.now.wall_s)
-    for peer in step.peers.values():
+    for peer in step.sessions.peers.values():
         for number in peer.outgoing:
             outgoing = step.state.holders.get(number)
             if isinstance(outgoing, OutgoingQueue):

@@ -61,7 +61,9 @@ def accept_clock(step: Step, item: AcceptClock) -> None:
     there is as much room above the stream that was refused as clocks are allowed to differ.
     """
     reason = _reason(item.reason)
-    found = [guid for guid in step.watch.refused_ahead if step.is_called(guid, item.source)]
+    found = [
+        guid for guid in step.sessions.watch.refused_ahead if step.is_called(guid, item.source)
+    ]
     if not found:
         raise QueueNotFound(
             f"no message stream from the future of {item.source or 'nobody'} was refused since the "
@@ -74,12 +76,12 @@ def accept_clock(step: Step, item: AcceptClock) -> None:
     clocks = step.state.clocks_ahead
     if not clocks.until_s(guid) and len(clocks) >= CLOCKS_AHEAD_MAX:
         raise InsufficientResources(f"{CLOCKS_AHEAD_MAX} queue managers with a clock ahead already")
-    begun_s = step.watch.refused_ahead[guid] >> STAMP_SHIFT
+    begun_s = step.sessions.watch.refused_ahead[guid] >> STAMP_SHIFT
     until_s = begun_s + STREAM_AHEAD_S_MAX
     if not item.dry_run:
         step.setup("clock-ahead", source=guid.hex(), until_s=until_s, at_s=step.now.wall_s,
                    reason=reason)  # fmt: skip
-        del step.watch.refused_ahead[guid]
+        step.sessions.watch.taken(guid)
         step.act_notice(
             "an operator has the streams of a clock that was ahead taken", source=guid_text(guid),
             begun=begun_s, until=until_s, reason=reason,
@@ -102,7 +104,7 @@ def _reason(text: str) -> str:
 def peers(step: Step) -> tuple[PeerView, ...]:
     """Who answers under the names that were connected to."""
     return tuple(
-        PeerView(name, guid_text(one.guid), one.since_s, one.guid in step.sessions_of)
+        PeerView(name, guid_text(one.guid), one.since_s, one.guid in step.sessions.of)
         for name, one in sorted(step.state.bindings.items())
     )
 

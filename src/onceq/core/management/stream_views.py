@@ -57,7 +57,7 @@ def stream_view(step: Step, progress: Progress) -> StreamView:
         duplicates=progress.duplicates,
         gaps=progress.gaps,
         stale=progress.stale,
-        connected=progress.source in step.sessions_of,
+        connected=progress.source in step.sessions.of,
         begun=progress.stream >> STAMP_SHIFT,
         stale_stream=progress.stale_stream,
         stale_at=progress.stale_s if progress.stale_stream else 0,

@@ -252,7 +252,7 @@ def look(step: Step, item: Look) -> None:
                 tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
                 sum(move.count for move in tx.receives), tx.bytes,
             )
-            for tx in step.transactions.values()
+            for tx in step.units.transactions.values()
         )  # fmt: skip
     else:
         raise InvalidParameter(f"there is no view {item.what!r}")
@@ -271,9 +271,9 @@ def status(step: Step) -> StatusView:
         bytes=state.space.total,
         outgoing=len(state.outgoing),
         outgoing_messages=sum(map(len, state.outgoing.values())),
-        sessions=len(step.peers),
-        transactions=len(step.transactions),
-        waiting_readers=len(step.waiting),
+        sessions=len(step.sessions.peers),
+        transactions=len(step.units.transactions),
+        waiting_readers=len(step.readers.waiting),
         streams=len(state.progress),
         log_position=step.position,
         space_low=step.space_low,
@@ -283,7 +283,7 @@ def status(step: Step) -> StatusView:
         damaged_messages=sum(view.count for view in damage_views.damages(step)),
         restored=state.restored,
         undone=undone_restores.views(step),
-        disbelieved=dict(step.disbelieved),
+        disbelieved=dict(step.sessions.disbelieved),
         life=guid_text(state.lives.id),
         clashes=clash_views(step),
     )
@@ -353,7 +353,7 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
     last = sum(ranges[-1]) - 1 if ranges else 0
     sent = min(outgoing.ever_sent, lane.next - 1)
     unheard = sum(count for _, count in lane.ranges(AVAILABLE, lane.head, end=sent + 1))
-    peer = step.peers.get(outgoing.session)
+    peer = step.sessions.peers.get(outgoing.session)
     resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
     goes_on = outgoing.goes_on(step.state.stamp)
     return OutgoingView(

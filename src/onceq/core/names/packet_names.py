@@ -13,7 +13,8 @@ from dataclasses import replace
 from onceq.core.names.resolve import computer_of, destinations, one_name, public_queue
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.state import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_of_number
-from onceq.core.step.step import Step, Target
+from onceq.core.step.batches import Target
+from onceq.core.step.step import Step
 from onceq.errors import IllegalFormatName, UnsupportedFormatName
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import ANSWER_QUEUES_MAX
@@ -134,7 +135,7 @@ def _list_element(step: Step, name: FormatName) -> Element:
     """A destination as it stands in a list: a public queue by its direct name, because how its
     GUID would be aligned there is not published (U16)."""
     if name.kind is Kind.PUBLIC:
-        queue = None if step.directory is None else step.directory.queues.get(name.guid)
+        queue = None if step.names.directory is None else step.names.directory.queues.get(name.guid)
         if queue is not None:
             return Element(MULTI_DIRECT, direct=queue.direct.removeprefix("DIRECT="))
     if name.host == ".":

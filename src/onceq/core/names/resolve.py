@@ -17,7 +17,9 @@ from onceq.core.state.state import (
     DEAD_XACT,
     JOURNAL,
 )
-from onceq.core.step.step import Mode, Step, Target
+from onceq.core.step.batches import Target
+from onceq.core.step.names import Mode
+from onceq.core.step.step import Step
 from onceq.errors import (
     InsufficientResources,
     NoDirectory,
@@ -53,11 +55,11 @@ _SYSTEM = {
 def is_local(step: Step, name: FormatName) -> bool:
     """Whether a name leads to this computer."""
     if name.kind is Kind.DIRECT:
-        return name.protocol in ("OS", "TCP") and name.host.casefold() in step.own_names
+        return name.protocol in ("OS", "TCP") and name.host.casefold() in step.names.own_names
     if name.kind in (Kind.PRIVATE, Kind.MACHINE):
         return name.guid == step.identity.guid
     if name.kind is Kind.PUBLIC:
-        queue = None if step.directory is None else step.directory.queues.get(name.guid)
+        queue = None if step.names.directory is None else step.names.directory.queues.get(name.guid)
         if queue is not None:
             return queue.computer.casefold() == step.identity.name.casefold()
         return public_queue(step, name.guid) is not None
@@ -80,14 +82,16 @@ def read_directory(step: Step, what: str) -> Snapshot:
         UnsupportedOperation: There is none.
         NoDirectory: It cannot be read now.
     """
-    if step.mode is Mode.WORKGROUP:
+    if step.names.mode is Mode.WORKGROUP:
         raise UnsupportedOperation(
             f"{what} needs a directory, and this queue manager runs without one; use direct or "
             "private names, or name a directory in the configuration"
         )
-    if step.mode is Mode.OFFLINE or step.directory is None:
-        raise NoDirectory(f"{what} needs the directory: {step.directory_trouble or 'not read yet'}")
-    return step.directory
+    if step.names.mode is Mode.OFFLINE or step.names.directory is None:
+        raise NoDirectory(
+            f"{what} needs the directory: {step.names.directory_trouble or 'not read yet'}"
+        )
+    return step.names.directory
 
 
 def local_queue(step: Step, name: FormatName) -> Queue:
@@ -129,7 +133,7 @@ def destinations(
     Raises:
         OnceqError: One element cannot be sent to; then nothing goes to the others either.
     """
-    known = step.targets.get(text)
+    known = step.names.targets.get(text)
     if known is not None and (stranger or not any(map(_for_strangers, known))):
         return known
     elements = elements_of(text)
@@ -144,9 +148,9 @@ def destinations(
             element = holder.name
         found.setdefault(holder.number, Target(holder, str(element)))
     targets = tuple(found.values())
-    if len(step.targets) >= TARGETS_MAX:
-        step.targets.clear()
-    step.targets[text] = targets
+    if len(step.names.targets) >= TARGETS_MAX:
+        step.names.targets.clear()
+    step.names.targets[text] = targets
     return targets
 
 
@@ -163,7 +167,7 @@ def members(step: Step, elements: tuple[FormatName, ...]) -> Sequence[FormatName
     """
     for name in elements:
         if name.kind in (Kind.PUBLIC, Kind.DL) and (
-            name.kind is Kind.DL or not (step.mode is Mode.WORKGROUP and is_local(step, name))
+            name.kind is Kind.DL or not (step.names.mode is Mode.WORKGROUP and is_local(step, name))
         ):
             return read_directory(step, str(name)).expand(elements)
     return elements
@@ -179,7 +183,7 @@ def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> Out
         InsufficientResources: There are too many already.
     """
     state = step.state
-    place = step.directory.place_of(name) if step.directory is not None else ""
+    place = step.names.directory.place_of(name) if step.names.directory is not None else ""
     # A name keeps the outgoing queue that it has, so that nothing overtakes what waits there; a new
     # name of a place that is known joins the others.
     outgoing = state.outgoing.get(name.key()) or _joined(step, name, place)
@@ -194,9 +198,9 @@ def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> Out
                    **({"for_strangers": True} if stranger else {}))  # fmt: skip
         outgoing = state.outgoing[name.key()]
         if name.kind is Kind.PRIVATE:
-            step.by_guid.setdefault(name.guid, []).append(outgoing)
+            step.names.by_guid.setdefault(name.guid, []).append(outgoing)
         if place:
-            step.places[place] = outgoing
+            step.names.places[place] = outgoing
     elif outgoing.for_strangers and not stranger:
         step.setup("wanted", forced=False, number=outgoing.number)
     return outgoing
@@ -211,10 +215,10 @@ def _joined(step: Step, name: FormatName, place: str) -> OutgoingQueue | None:
     state = step.state
     outgoing = state.aliases.get(name.key())
     if outgoing is not None:
-        known = step.directory if step.mode is Mode.ONLINE else None
+        known = step.names.directory if step.names.mode is Mode.ONLINE else None
         if known is None or (place and place == known.place_of(outgoing.name)):
             return outgoing
-    outgoing = step.places.get(place)
+    outgoing = step.names.places.get(place)
     if outgoing is not None:
         if len(state.aliases) >= OUTGOING_NAMES_MAX:
             raise InsufficientResources(f"outgoing queues have {OUTGOING_NAMES_MAX} more names")
@@ -224,34 +228,34 @@ def _joined(step: Step, name: FormatName, place: str) -> OutgoingQueue | None:
 
 def index_by_guid(step: Step) -> None:
     """Find again, after a restart, the outgoing queues whose manager is known by GUID."""
-    step.by_guid.clear()
+    step.names.by_guid.clear()
     for outgoing in step.state.outgoing.values():
         if outgoing.name.kind is Kind.PRIVATE:
-            step.by_guid.setdefault(outgoing.name.guid, []).append(outgoing)
+            step.names.by_guid.setdefault(outgoing.name.guid, []).append(outgoing)
     index_places(step)
 
 
 def index_places(step: Step) -> None:
     """Find the outgoing queue of each place again; of several the one that was opened first, for
     ever, so that its stream goes on."""
-    step.places.clear()
-    if step.directory is None:
+    step.names.places.clear()
+    if step.names.directory is None:
         return
     for outgoing in sorted(step.state.outgoing.values(), key=lambda one: one.number):
-        place = step.directory.place_of(outgoing.name)
+        place = step.names.directory.place_of(outgoing.name)
         if place:
-            step.places.setdefault(place, outgoing)
+            step.names.places.setdefault(place, outgoing)
 
 
 def computer_of(step: Step, name: FormatName) -> Computer | None:
     """Where the directory says that a public queue is; None if it is not known."""
-    if step.directory is None:
+    if step.names.directory is None:
         return None
-    queue = step.directory.queues.get(name.guid)
+    queue = step.names.directory.queues.get(name.guid)
     return (
         None
         if queue is None
-        else step.directory.computer(queue.computer) or Computer(queue.computer)
+        else step.names.directory.computer(queue.computer) or Computer(queue.computer)
     )
 
 
@@ -268,16 +272,16 @@ def find_outgoing(step: Step, text: str) -> OutgoingQueue:
 
 def find_source(step: Step, text: str) -> Queue | OutgoingQueue:
     """What to receive or peek from: a local queue, or an outgoing queue to look into."""
-    known = step.sources.get(text)
+    known = step.names.sources.get(text)
     if known is not None and step.state.holders.get(known.number) is known:
         return known
     (element,) = one_name(text)
     may_receive(element)
     if is_local(step, element):
         queue = local_queue(step, element)
-        if len(step.sources) >= TARGETS_MAX:
-            step.sources.clear()
-        step.sources[text] = queue
+        if len(step.names.sources) >= TARGETS_MAX:
+            step.names.sources.clear()
+        step.names.sources[text] = queue
         return queue
     outgoing = step.state.outgoing_of(element.key())
     if outgoing is None:

@@ -47,11 +47,11 @@ MORE: Final = "more was sent in its streams than its store knows of"
 
 def note(step: Step, guid: bytes, what: str, **values: object) -> None:
     """Remember a clash, and tell the operator."""
-    clash = step.watch.clashes.get(guid)
+    clash = step.sessions.watch.clashes.get(guid)
     if clash is None:
-        if len(step.watch.clashes) >= CLASHES_MAX:
-            del step.watch.clashes[next(iter(step.watch.clashes))]
-        clash = step.watch.clashes[guid] = Clash(step.now.wall_s)
+        if len(step.sessions.watch.clashes) >= CLASHES_MAX:
+            del step.sessions.watch.clashes[next(iter(step.sessions.watch.clashes))]
+        clash = step.sessions.watch.clashes[guid] = Clash(step.now.wall_s)
     clash.what, clash.last_s = what, step.now.wall_s
     clash.count += 1
     step.notice(
@@ -102,13 +102,13 @@ def clash_views(step: Step) -> tuple[ClashView, ...]:
     """All that were noticed since the start."""
     return tuple(
         ClashView(guid_text(guid), step.name_of(guid), c.what, c.since_s, c.last_s, c.count)
-        for guid, c in step.watch.clashes.items()
+        for guid, c in step.sessions.watch.clashes.items()
     )
 
 
 def found_of(step: Step, guid: bytes) -> str:
     """What was found of an identity that two use; "" if nothing was."""
-    clash = step.watch.clashes.get(guid)
+    clash = step.sessions.watch.clashes.get(guid)
     return clash.what if clash is not None else ""
 
 
@@ -125,7 +125,7 @@ def met(step: Step, peer: Peer) -> None:
     """
     if not peer.life:
         return
-    known = step.watch.met.get(peer.peer)
+    known = step.sessions.watch.met.get(peer.peer)
     firsts = dict(known.firsts) if known is not None else {}
     first = firsts.setdefault(peer.life, peer.session)
     both = any(first < other < peer.session for other in firsts.values())
@@ -135,18 +135,18 @@ def met(step: Step, peer: Peer) -> None:
         peer.superseded = 0
         both = both or peer.stamp == known.stamp or peer.session > known.session
     last = tuple(firsts.items())[-LIVES_OF_ONE_MET_MAX:]
-    step.watch.met[peer.peer] = replace(step.watch.met[peer.peer], firsts=last)
+    step.sessions.watch.met[peer.peer] = replace(step.sessions.watch.met[peer.peer], firsts=last)
     if both:
         _both(step, peer)
 
 
 def _later(step: Step, peer: Peer, known: Met | None) -> None:
-    met = step.watch.met
+    met = step.sessions.watch.met
     if known is None and len(met) >= LIVES_MET_MAX:
         del met[next(iter(met))]
     met[peer.peer] = Met(peer.life, peer.stamp, peer.session)
-    for number in step.sessions_of.get(peer.peer, ()):
-        other = step.peers[number]
+    for number in step.sessions.of.get(peer.peer, ()):
+        other = step.sessions.peers[number]
         if other.life and other.life != peer.life:
             other.superseded = other.messages
 
@@ -162,10 +162,12 @@ def without_quiet_queues(step: Step, peer: Peer, messages: int) -> None:
 def _both(step: Step, peer: Peer) -> None:
     """Two lives are at work: note it, and tell every life that is connected."""
     note(step, peer.peer, LIVES, address=peer.address)
-    for number in sorted(step.sessions_of.get(peer.peer, ())):
-        one = step.peers[number]
-        others = [p for n in step.sessions_of[peer.peer] if (p := step.peers[n]).life != one.life]
-        met = step.watch.met[peer.peer]
+    for number in sorted(step.sessions.of.get(peer.peer, ())):
+        one = step.sessions.peers[number]
+        others = [
+            p for n in step.sessions.of[peer.peer] if (p := step.sessions.peers[n]).life != one.life
+        ]
+        met = step.sessions.watch.met[peer.peer]
         life, stamp = (met.life, met.stamp) if met.life != one.life else (peer.life, peer.stamp)
         if life == one.life and others:
             life, stamp = others[0].life, others[0].stamp

@@ -37,11 +37,11 @@ def known(step: Step, guid: bytes) -> bool:
     heard_s = state.first_heard.get(guid)
     if heard_s is not None and heard_s + KNOWN_AFTER_S <= step.now.wall_s:
         return True
-    if guid == step.identity.guid or guid in step.routes_to or state.bindings.known(guid):
+    if guid == step.identity.guid or guid in step.names.routes_to or state.bindings.known(guid):
         return True
-    if any(not outgoing.for_strangers for outgoing in step.by_guid.get(guid, ())):
+    if any(not outgoing.for_strangers for outgoing in step.names.by_guid.get(guid, ())):
         return True
-    return guid in step.computer_guids
+    return guid in step.names.computer_guids
 
 
 def quota_for(step: Step, guid: bytes) -> int:
@@ -127,10 +127,10 @@ def idle(step: Step) -> list[OutgoingQueue]:
     """Outgoing queues that nothing is in and nobody uses."""
     used = {
         target.holder.number
-        for tx in step.units()
+        for tx in step.units.all()
         for prepared in tx.sends
         for target in prepared.targets
-    } | {handle.queue for handle in step.handles.values()}
+    } | {handle.queue for handle in step.readers.handles.values()}
     return [
         outgoing
         for outgoing in step.state.outgoing.values()
@@ -145,6 +145,5 @@ def forget(step: Step, found: list[OutgoingQueue], *, forced: bool = True) -> No
     for outgoing in found:
         step.setup("drop-outgoing", forced=forced, number=outgoing.number)
     if found:
-        step.targets.clear()
-        step.routes.clear()
+        step.names.changed()
         index_by_guid(step)

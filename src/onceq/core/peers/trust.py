@@ -33,9 +33,9 @@ STAMP_SHIFT = 32
 
 def disbelieve(step: Step, peer: Peer, what: str, **values: object) -> None:
     """Count something that does not count, and tell the operator of it now and then."""
-    step.disbelieved[what] += 1
+    step.sessions.disbelieved[what] += 1
     step.notice(what, peer.address, address=peer.address, peer=guid_text(peer.peer),
-                so_far=step.disbelieved[what], **values)  # fmt: skip
+                so_far=step.sessions.disbelieved[what], **values)  # fmt: skip
 
 
 FORGED = "an acknowledgment does not count: it is not from the manager that has the messages"
@@ -137,7 +137,7 @@ def sent_elsewhere(outgoing: OutgoingQueue, ack: FinalAck) -> int:
 def _told_on_the_way(step: Step, peer: Peer, outgoing: OutgoingQueue, ack: FinalAck) -> bool:
     """Whether a router tells that a message has made too many hops: that one alone does not reach
     the manager that it is for, so the router that it was given to is believed."""
-    via = step.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
+    via = step.names.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
     if via is None or ack.message_class != MessageClass.NACK_HOP_COUNT_EXCEEDED:
         return False
     return step.state.bindings.guid_of(router_name(via)) == peer.peer
@@ -163,7 +163,7 @@ def speaks_for(step: Step, peer: Peer, run: ArrivedRun) -> str:
     """
     if run.source == peer.peer or peer.http:
         return ""
-    routers = {router_name(via) for via in step.routes_to.values()}
+    routers = {router_name(via) for via in step.names.routes_to.values()}
     if any(step.state.bindings.guid_of(name) == peer.peer for name in routers):
         return ""
     disbelieve(step, peer, FOREIGN, claims=guid_text(run.source))
@@ -183,7 +183,7 @@ def unknown_routers(step: Step) -> list[OutgoingQueue]:
     by connecting to their names, never taken from whoever says so."""
     bound = step.state.bindings
     found: dict[str, OutgoingQueue] = {}
-    for guid, via in step.routes_to.items():
+    for guid, via in step.names.routes_to.items():
         name = router_name(via)
         if not bound.guid_of(name) and name not in found:
             text = f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}"
@@ -204,7 +204,7 @@ def refused_as_future(step: Step, peer: Peer, source: bytes, stream: int) -> boo
         return False
     if begun_s <= step.state.clocks_ahead.until_s(source):
         return False
-    refused = step.watch.refused_ahead
+    refused = step.sessions.watch.refused_ahead
     if source not in refused and len(refused) >= REFUSED_AHEAD_MAX:
         del refused[next(iter(refused))]
     refused[source] = max(stream, refused.get(source, 0))
@@ -217,7 +217,7 @@ def refused_as_future(step: Step, peer: Peer, source: bytes, stream: int) -> boo
 
 def connected_name(step: Step, outgoing: OutgoingQueue) -> str:
     """The name that a session for an outgoing queue is made to; "" for a GUID alone."""
-    via = step.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
+    via = step.names.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
     return outgoing.bound_name if via is None else router_name(via)
 
 
@@ -236,7 +236,7 @@ def bind(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
         step.setup("bound", forced=False, name=name, guid=peer.peer.hex(), since_s=step.now.wall_s)
     else:
         rebind(step, name, peer.peer)
-        step.disbelieved[MOVED] += 1
+        step.sessions.disbelieved[MOVED] += 1
         step.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(peer.peer),
                     address=peer.address)  # fmt: skip
 
@@ -247,7 +247,7 @@ def pinned_to_another(step: Step, outgoing: OutgoingQueue, guid: bytes) -> str:
     known = step.state.bindings.get(name) if name else None
     if not step.settings.pin_peers or known is None or known.guid == guid:
         return ""
-    step.disbelieved[MOVED] += 1
+    step.sessions.disbelieved[MOVED] += 1
     step.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(guid))
     return (
         f"another queue manager ({guid_text(guid)}) answers under {name} than before "

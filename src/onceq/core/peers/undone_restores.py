@@ -72,8 +72,8 @@ def of_outgoing(step: Step, outgoing: OutgoingQueue) -> PutBackView | None:
         if s.stream and s.stream >> 32 <= restored.at_s
         for _, count in lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1)
     )
-    receivers = {guid for guid, theirs in step.by_guid.items() if outgoing in theirs}
-    peer = step.peers.get(outgoing.session)
+    receivers = {guid for guid, theirs in step.names.by_guid.items() if outgoing in theirs}
+    peer = step.sessions.peers.get(outgoing.session)
     if peer is not None:
         receivers.add(peer.peer)
     known = tuple(what for guid, what in step.state.undone if guid in receivers and what == SENT)

@@ -12,7 +12,8 @@ from onceq.core.receive import lookup
 from onceq.core.receive.lookup import Place
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import AnyQueue, lookup_id, place_of
-from onceq.core.step.step import Cursor, Step
+from onceq.core.step.readers import Cursor
+from onceq.core.step.step import Step
 from onceq.errors import (
     IllegalCursorAction,
     InsufficientResources,
@@ -27,31 +28,31 @@ from onceq.model.limits import CURSORS_MAX
 
 def open_cursor(step: Step, item: OpenCursor) -> None:
     """Make a cursor at a queue that is held open."""
-    held = step.handles.get(item.handle)
+    held = step.readers.handles.get(item.handle)
     if held is None or held.owner != item.owner:
         raise InvalidHandle("the queue is not open, or was closed")
     if held.deleted:
         raise QueueDeleted("the queue was deleted meanwhile; close it")
     if held.access not in (Access.RECEIVE, Access.PEEK):
         raise InvalidHandle("a cursor needs a queue that is open for receive or peek")
-    if len(step.cursors) >= CURSORS_MAX:
+    if len(step.readers.cursors) >= CURSORS_MAX:
         raise InsufficientResources(f"there are {CURSORS_MAX} cursors already")
-    number = step.next_handle
-    step.next_handle += 1
-    step.cursors[number] = Cursor(item.owner, held.queue, item.handle)
+    number = step.readers.next_handle
+    step.readers.next_handle += 1
+    step.readers.cursors[number] = Cursor(item.owner, held.queue, item.handle)
     step.answer(item.owner, item.request, number)
 
 
 def close_cursor(step: Step, item: CloseCursor) -> None:
     """Give a cursor back."""
     find_cursor(step, item.owner, item.cursor)
-    del step.cursors[item.cursor]
+    del step.readers.cursors[item.cursor]
     step.answer(item.owner, item.request, None)
 
 
 def find_cursor(step: Step, owner: int, number: int) -> Cursor:
     """A cursor of this owner; raises InvalidHandle."""
-    cursor = step.cursors.get(number)
+    cursor = step.readers.cursors.get(number)
     if cursor is None or cursor.owner != owner:
         raise InvalidHandle("there is no such cursor: it was closed, or its queue was")
     return cursor
@@ -91,11 +92,11 @@ def place(step: Step, item: Receive, holder: AnyQueue) -> Place | None:
 
 def stand(step: Step, item: Receive, found: Place) -> None:
     """A message was handed out through a cursor: it stands there now, or behind it."""
-    cursor = step.cursors[item.cursor]
+    cursor = step.readers.cursors[item.cursor]
     lookup = lookup_id(found[0], found[1])
     cursor.at, cursor.behind = (lookup, 0) if item.peek else (0, lookup)
 
 
 def referenced(step: Step, queue: AnyQueue, lookup: int) -> bool:
     """Whether a cursor stands at that message (RCV-8)."""
-    return any(c.at == lookup and c.queue == queue.number for c in step.cursors.values())
+    return any(c.at == lookup and c.queue == queue.number for c in step.readers.cursors.values())

@@ -25,8 +25,8 @@ def open_queue(step: Step, item: OpenQueue) -> None:
         handle, result = _open_to_send(step, item)
     else:
         handle, result = _open_to_receive(step, item)
-    step.handles[step.next_handle] = handle
-    step.next_handle += 1
+    step.readers.handles[step.readers.next_handle] = handle
+    step.readers.next_handle += 1
     step.answer(item.owner, item.request, result)
 
 
@@ -50,7 +50,7 @@ def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     }
     places = tuple(target.holder.number for target in targets)
     kind = kinds.pop() if len(kinds) == 1 else None
-    return handle, Opened(step.next_handle, local, kind, places=places)
+    return handle, Opened(step.readers.next_handle, local, kind, places=places)
 
 
 def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
@@ -64,16 +64,16 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         if item.access is not Access.PEEK:
             raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
         handle = Handle(item.owner, holder.number, item.access, item.share)
-        return handle, Opened(step.next_handle, False, None)
+        return handle, Opened(step.readers.next_handle, False, None)
     _check_sharing(holder, item.access, item.share)
     handle = Handle(
         item.owner, holder.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
     )
-    holder.handles[step.next_handle] = handle
+    holder.handles[step.readers.next_handle] = handle
     turn = 0
     if item.share is Share.DENY_RECEIVE:
         turn = holder.turns = holder.turns + 1
-    return handle, Opened(step.next_handle, True, holder.properties.transactional, turn)
+    return handle, Opened(step.readers.next_handle, True, holder.properties.transactional, turn)
 
 
 def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
@@ -111,7 +111,7 @@ def _who(held: Handle) -> str:
 def check_receive(step: Step, queue: Queue, item: Receive) -> None:
     """Whether this receive may go on beside the handles that others hold."""
     if item.handle:
-        held = step.handles.get(item.handle)
+        held = step.readers.handles.get(item.handle)
         if held is None or held.owner != item.owner or held.queue != queue.number:
             raise InvalidHandle("the queue is not open, or was closed")
         if item.peek and held.access not in (Access.RECEIVE, Access.PEEK):
@@ -127,14 +127,14 @@ def check_receive(step: Step, queue: Queue, item: Receive) -> None:
 
 def check_alive(step: Step, item: Receive) -> None:
     """A handle to a queue that was deleted can only be closed (Q-37)."""
-    held = step.handles.get(item.handle)
+    held = step.readers.handles.get(item.handle)
     if held is not None and held.owner == item.owner and held.deleted:
         raise QueueDeleted(f"{item.queue} was deleted; close it, and open it again if it is there")
 
 
 def close_queue(step: Step, item: CloseQueue) -> None:
     """Give a handle back."""
-    held = step.handles.get(item.handle)
+    held = step.readers.handles.get(item.handle)
     if held is None or held.owner != item.owner:
         raise InvalidHandle("the queue is not open, or was closed")
     close_handle(step, item.handle)
@@ -150,14 +150,34 @@ def check_sharing(queue: Queue, owner: int) -> None:
 
 def close_handle(step: Step, number: int) -> None:
     """Give up a handle; receives that wait through it end (RCV-4)."""
-    handle = step.handles.pop(number)
+    handle = step.readers.handles.pop(number)
     holder = step.state.holders.get(handle.queue)
     if isinstance(holder, Queue):
         holder.handles.pop(number, None)
         if holder.parent is not None:
             step.emptied[holder.number] = None
-    for cursor in [n for n, cursor in step.cursors.items() if cursor.handle == number]:
-        del step.cursors[cursor]
-    for key in [k for k, receive in step.waiting.items() if receive.handle == number]:
+    for cursor in [n for n, cursor in step.readers.cursors.items() if cursor.handle == number]:
+        del step.readers.cursors[cursor]
+    for key in [k for k, receive in step.readers.waiting.items() if receive.handle == number]:
         step.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
-        del step.waiting[key]
+        del step.readers.waiting[key]
+
+
+def forget_reader(step: Step, owner: int) -> None:
+    """A client is lost: its waits end, and its handles are closed."""
+    for key in [key for key in step.readers.waiting if key[0] == owner]:
+        del step.readers.waiting[key]
+        step.emptied.update(dict.fromkeys(step.state.subqueues))
+    for number in [n for n, handle in step.readers.handles.items() if handle.owner == owner]:
+        close_handle(step, number)
+
+
+def end_waits(step: Step, queue: Queue) -> None:
+    """A queue is deleted: receives that wait at it end, and its handles say so (Q-37)."""
+    for handle in queue.handles.values():
+        handle.deleted = True
+    for receive in queue.waiting:
+        if step.readers.waiting.pop((receive.owner, receive.request), None) is not None:
+            error = QueueDeleted(f"{receive.queue} was deleted meanwhile")
+            step.answer(receive.owner, receive.request, error)
+    queue.waiting.clear()

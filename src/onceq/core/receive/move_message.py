@@ -18,8 +18,8 @@ from onceq.core.receive.subqueues import ensure
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import Queue, lookup_id, place_of
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.step.open_units import find
-from onceq.core.step.step import HeldRange, Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -43,7 +43,7 @@ def move(step: Step, item: MoveMessage) -> None:
     if item.transaction and not target.properties.transactional:
         raise TransactionUsage(f"{target.title} is not transactional")
     key = (item.owner, item.transaction)
-    tx = find(step, *key) if key in step.transactions else None
+    tx = step.units.find(*key, step.now) if key in step.units.transactions else None
     index, counter = place_of(item.lookup)
     lane = source.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
@@ -53,7 +53,7 @@ def move(step: Step, item: MoveMessage) -> None:
     if state != AVAILABLE and held is None:
         raise MessageLocked("another transaction holds that message")
     if item.transaction and tx is None:
-        find(step, *key)  # says why there is none
+        step.units.find(*key, step.now)  # says why there is none
     check_sharing(source, item.owner)
     if tx is None:
         change = Change(step.now.wall_s)
@@ -91,7 +91,7 @@ def _source(step: Step, text: str) -> Queue:
 
 def _target(step: Step, item: MoveMessage) -> Queue:
     if item.handle:
-        handle = step.handles.get(item.handle)
+        handle = step.readers.handles.get(item.handle)
         if handle is None or handle.owner != item.owner or handle.access is not Access.MOVE:
             raise InvalidHandle("the target is not open for move")
         if handle.deleted:

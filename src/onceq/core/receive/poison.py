@@ -144,18 +144,18 @@ def _set_timer(step: Step, queue: Queue) -> None:
     )
     if soonest is not None:
         at_us = step.now.mono_us + max(soonest * 1_000_000 - step.now.wall_us, 0)
-        running = step.retries.get(queue.number)
+        running = step.readers.retries.get(queue.number)
         if running is None or at_us < running:
-            step.retries[queue.number] = at_us
+            step.readers.retries[queue.number] = at_us
             step.timer(at_us, Timer.RETRY, queue.number)
 
 
 def on_timer(step: Step, whom: object) -> None:
     """Messages may have waited long enough: they go back, behind what is in the queue."""
     assert isinstance(whom, int)
-    if step.retries.get(whom, 0) > step.now.mono_us:
+    if step.readers.retries.get(whom, 0) > step.now.mono_us:
         return
-    step.retries.pop(whom, None)
+    step.readers.retries.pop(whom, None)
     queue = step.state.holders.get(whom)
     if isinstance(queue, Queue) and waits(queue):
         bring_back(step, queue, before_s=step.now.wall_s)

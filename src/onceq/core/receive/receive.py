@@ -30,8 +30,8 @@ from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, place_of
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.open_units import find
-from onceq.core.step.step import HeldRange, Step, Timer
+from onceq.core.step.step import Step, Timer
+from onceq.core.step.units import HeldRange
 from onceq.errors import (
     InsufficientResources,
     InvalidParameter,
@@ -70,14 +70,14 @@ def receive(step: Step, item: Receive) -> None:
         or isinstance(holder, OutgoingQueue)
     ):
         raise ReceiveTimeout(f"no message in {item.queue}")
-    if len(step.waiting) >= WAITING_READERS_MAX:
+    if len(step.readers.waiting) >= WAITING_READERS_MAX:
         raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
     assert isinstance(holder, Queue)
     if holder.number not in step.state.holders:
         made = subqueues.ensure(step, item.queue)
         assert made is not None, "only a subqueue can be missing"
         holder = made
-    step.waiting[item.owner, item.request] = item
+    step.readers.waiting[item.owner, item.request] = item
     holder.waiting.append(item)
     step.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
 
@@ -94,7 +94,7 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
     if item.transaction:
         if item.peek:
             raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
-        tx = find(step, item.owner, item.transaction)
+        tx = step.units.find(item.owner, item.transaction, step.now)
         assert isinstance(holder, Queue)
         # A branch may be prepared, and a promise about express messages could not be kept.
         if not holder.properties.transactional and not (item.hold and tx.xid is None):
@@ -280,7 +280,7 @@ def lock(
     step: Step, owner: int, number: int, holder: AnyQueue, places: list[Place], change: Change
 ) -> None:
     """Let a transaction hold what is at some places."""
-    tx = find(step, owner, number)
+    tx = step.units.find(owner, number, step.now)
     count = sum(place[2] for place in places)
     if tx.messages + count > TRANSACTION_MESSAGES_MAX:
         raise InsufficientResources(
@@ -317,7 +317,7 @@ def _by_lookup(step: Step, item: Receive, holder: AnyQueue) -> None:
     lane = holder.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
     if state == REMOVED:
-        if step.cursors and cursors.referenced(step, holder, item.lookup):
+        if step.readers.cursors and cursors.referenced(step, holder, item.lookup):
             raise MessageAlreadyReceived("somebody else has received that message")
         raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
     if state != AVAILABLE and (index, counter) not in visible(holder, peek=item.peek):
@@ -331,7 +331,7 @@ def remove(step: Step, item: Remove, holder: Queue) -> None:
     """Receive a range that was peeked before, without its bytes."""
     check_sharing(holder, item.owner)
     if item.transaction:
-        find(step, item.owner, item.transaction)
+        step.units.find(item.owner, item.transaction, step.now)
         if not holder.properties.transactional:
             raise TransactionUsage(f"{item.queue} is not transactional")
     places: list[Place] = []
@@ -365,7 +365,7 @@ def _serve_round(step: Step, queue: Queue, chosen: Callable[[Receive], bool]) ->
     still: list[Receive] = []
     for item in list(queue.waiting):
         key = (item.owner, item.request)
-        if step.waiting.get(key) is not item:
+        if step.readers.waiting.get(key) is not item:
             continue
         if not chosen(item) or not (queue.available or queue.shown):
             still.append(item)
@@ -376,24 +376,24 @@ def _serve_round(step: Step, queue: Queue, chosen: Callable[[Receive], bool]) ->
                 continue
         except OnceqError as error:
             step.answer(item.owner, item.request, error)
-        del step.waiting[key]
+        del step.readers.waiting[key]
     queue.waiting.clear()
     queue.waiting.extend(still)
 
 
 def timed_out(step: Step, key: tuple[int, int]) -> None:
     """The time of a waiting receive is over."""
-    item = step.waiting.get(key)
+    item = step.readers.waiting.get(key)
     if item is None or item.wait_until_us > step.now.mono_us:
         return
-    del step.waiting[key]
+    del step.readers.waiting[key]
     _unused(step, item)
     step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
 
 
 def cancel(step: Step, item: CancelReceive) -> None:
     """Stop waiting."""
-    waiting = step.waiting.pop((item.owner, item.waiting), None)
+    waiting = step.readers.waiting.pop((item.owner, item.waiting), None)
     if waiting is not None:
         _unused(step, waiting)
         step.answer(item.owner, item.waiting, OperationCancelled("the receive was cancelled"))

@@ -20,8 +20,8 @@ from onceq.core.receive.receive import handed, lock
 from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING
 from onceq.core.state.queues import Queue, lookup_id, place_of
 from onceq.core.state.records import Change
-from onceq.core.step.open_units import find
-from onceq.core.step.step import HeldRange, Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import InvalidParameter, MessageNotFound, TransactionUsage
 from onceq.model.classes import MessageClass
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
@@ -59,7 +59,7 @@ def reject(step: Step, item: Reject) -> None:
     queue = find_queue(step, item.queue)
     if not item.transaction:
         raise TransactionUsage("a message is rejected in the transaction that has received it")
-    tx = find(step, item.owner, item.transaction)
+    tx = step.units.find(item.owner, item.transaction, step.now)
     wanted: dict[int, list[int]] = {}
     for lookup in sorted(set(item.lookups)):
         index, counter = place_of(lookup)
@@ -89,7 +89,7 @@ def reject(step: Step, item: Reject) -> None:
 def claim(step: Step, item: Claim) -> None:
     """Receive exactly these messages, or none of them."""
     queue = find_queue(step, item.queue)
-    find(step, item.owner, item.transaction)
+    step.units.find(item.owner, item.transaction, step.now)
     if not queue.properties.transactional:
         raise TransactionUsage(f"{item.queue} is not transactional")
     check_sharing(queue, item.owner)
@@ -118,7 +118,7 @@ def claim(step: Step, item: Claim) -> None:
 def fetch(step: Step, item: Fetch) -> None:
     """The bytes of what a transaction holds, as many as fit into one answer."""
     queue = find_queue(step, item.queue)
-    tx = find(step, item.owner, item.transaction)
+    tx = step.units.find(item.owner, item.transaction, step.now)
     held = [m for m in tx.receives if m.holder == queue.number]
     count_max, bytes_max = RECEIVE_MESSAGES_MAX, min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
     places: list[Place] = []

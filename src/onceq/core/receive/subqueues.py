@@ -59,9 +59,9 @@ def tidy(step: Step) -> None:
     for queue in emptied:
         if queue is None or len(queue) or queue.handles:
             continue
-        if any(step.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
+        if any(step.readers.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
             continue
-        if any(queue.number in tx.targets for tx in step.units()):
+        if any(queue.number in tx.targets for tx in step.units.all()):
             continue
-        step.sources.clear()
+        step.names.changed()
         step.setup("drop-subqueue", forced=False, number=queue.number)

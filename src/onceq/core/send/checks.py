@@ -9,7 +9,8 @@ from operator import add
 
 from onceq.core.inputs.inputs import SendItem
 from onceq.core.send.quota import computer_full
-from onceq.core.step.step import Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.errors import (
     BodyTooLarge,
     IllegalPropertySize,
@@ -115,7 +116,7 @@ def checked_size(
         raise InsufficientResources(
             f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
         )
-    if step.open_bytes + size > OPEN_SEND_BYTES_MAX:
+    if step.units.open_bytes + size > OPEN_SEND_BYTES_MAX:
         raise InsufficientResources("open transactions hold all the memory they may; commit some")
     if step.state.space.total + size > step.settings.computer_quota_bytes:
         computer_full(step)

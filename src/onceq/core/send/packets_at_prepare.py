@@ -21,8 +21,10 @@ from onceq.core.send.send import in_order
 from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
+from onceq.core.step.batches import CheckedBatch, StoredBatch
 from onceq.core.step.message_numbers import take_numbers
-from onceq.core.step.step import CheckedBatch, Step, StoredBatch, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.model.run import Run
 
 
@@ -51,8 +53,7 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
         p.item = replace(p.item, bodies=Run(b"", bodies.lengths), own=None)
         message += len(bodies)
     # Their bytes are in the log from now on, and not in memory.
-    step.open_bytes -= tx.bytes
-    tx.bytes = 0
+    step.units.stored(tx)
     return laid, change.next_message, transaction + 1
 
 

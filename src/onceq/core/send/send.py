@@ -33,8 +33,10 @@ from onceq.core.send.quota import check_quota
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
 from onceq.core.state.records import PUT_EXPRESS, Put
 from onceq.core.state.state import JOURNAL
+from onceq.core.step.batches import CheckedBatch, Target
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import CheckedBatch, Step, Target, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.doom import dooms, send_failed
@@ -46,7 +48,6 @@ from onceq.packet.address import MultiNames
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import Template, template
 
-ROUTES_MAX = 1_024
 TRANSACTION_NUMBERS = 1 << 20
 
 
@@ -132,7 +133,7 @@ def _route(
     """Destinations and the headers for each; those of one second serve all its batches."""
     properties = None if item.properties is PLAIN else item.properties
     key = (item.destination, sent_s, transactional, properties)
-    known = step.routes.get(key)
+    known = step.names.routes.get(key)
     if known is None:
         targets = destinations(step, item.destination, transactional=transactional)
         lists = lists_of(step, item.destination, item.properties)
@@ -140,9 +141,8 @@ def _route(
             _template(step, target, item.properties, lists, sent_s, transactional=transactional)
             for target in targets
         )
-        if len(step.routes) >= ROUTES_MAX:
-            step.routes.clear()
-        known = step.routes[key] = (targets, made)
+        known = (targets, made)
+        step.names.keep_route(key, known)
     return known
 
 
@@ -358,9 +358,9 @@ def prepared_all(
                 tx.bytes += p.size
                 tx.messages += len(item.bodies)
             made.append(p)
-            step.promise((p,), 1)
+            step.units.promise((p,), 1)
     except OnceqError as error:
-        step.promise(made, -1)
+        step.units.promise(made, -1)
         if tx is not None:
             tx.bytes, tx.messages, tx.lifetimes = before
             if dooms(error):

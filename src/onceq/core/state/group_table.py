@@ -35,8 +35,8 @@ class Groups:
     """One entry for each application.
 
     Attributes:
-        pending: Numbers of the branches of the last group, in order: those of them that are still
-            prepared are to be committed before anything else happens.
+        pending: Numbers of the branches of the last group, in order, that are still prepared: they
+            are to be committed before anything else happens.
     """
 
     __slots__ = ("_last", "pending")
@@ -62,6 +62,11 @@ class Groups:
             values["query"], values["version"], values["prefix"].encode(), values["at"]
         )
         self.pending = list(values["branches"])
+
+    def carried_out(self, branch: int) -> None:
+        """A change says that a branch has taken effect."""
+        if branch in self.pending:
+            self.pending.remove(branch)
 
     def forget(self, app: str) -> None:
         """A record says that an application is forgotten."""

@@ -179,6 +179,7 @@ class State:
             self.outcomes.committed(change.outcome, change.wall_s)
         if change.marks is not None:
             self.branches.mark(change.marks, change.wall_s)
+            self.groups.carried_out(change.marks.branch)
 
     def _put(self, put: Put, address: int, wall_s: int) -> None:
         holder = self.holders[put.holder]
@@ -653,6 +654,11 @@ class State:
                 for first, count in list(lane.ranges(state, 0)):
                     lane.remove(first, count)
         del self.holders[holder.number]
+
+    def find_next_expiry(self) -> None:
+        """Forget what was due; it follows from the messages, so no record says it."""
+        lanes = (lane for _, _, lane in self.all_lanes())
+        self.next_expiry = min((lane.next_expiry for lane in lanes), default=NEVER_S)
 
     def all_lanes(self) -> Iterator[tuple[AnyQueue, int, Positions]]:
         """Every lane of every holder."""

@@ -46,3 +46,7 @@ class Watch:
     refused_ahead: dict[bytes, int] = field(default_factory=dict)
     """By GUID: its latest stream that was refused for being from the future
     (``core/peers/trust.py``)."""
+
+    def taken(self, guid: bytes) -> None:
+        """Streams of a manager are not refused for being from the future any more."""
+        del self.refused_ahead[guid]

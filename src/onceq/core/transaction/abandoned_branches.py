@@ -15,8 +15,8 @@ Upholds: I20, I21 (only where there is no decision, and none can come), I24.
 
 from __future__ import annotations
 
-from onceq.core.step.open_units import refused_from_now_on
-from onceq.core.step.step import Step, Timer, Transaction
+from onceq.core.step.step import Step, Timer
+from onceq.core.step.units import Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.core.transaction.second_phase import undo_promised
 from onceq.errors import RolledBackByTime
@@ -49,11 +49,11 @@ def on_timer(step: Step, nobody: object) -> None:
     step.watching.discard(Timer.UNDECIDED)
     if not step.settings.undecided_s:
         return  # switched off meanwhile
-    for tx in [tx for tx in step.branches.values() if _ours(step, tx)]:
+    for tx in [tx for tx in step.units.branches.values() if _ours(step, tx)]:
         assert tx.xid is not None
         gtrid = tx.xid.gtrid
         decided = gtrid in step.state.branches.decisions
-        at_work = gtrid in step.deciding or gtrid in step.telling
+        at_work = gtrid in step.units.deciding or gtrid in step.units.telling
         over_us = tx.used_us + step.settings.undecided_s * SECOND_US
         if decided or at_work or step.now.mono_us < over_us:
             watch(step, tx)
@@ -67,7 +67,7 @@ def _undo(step: Step, tx: Transaction) -> None:
     )
     assert tx.xid is not None
     why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
-    refused_from_now_on(step, tx.xid, why)
+    step.units.refuse_from_now_on(tx.xid, why)
     undo_promised(step, tx)
     step.notice(
         "a branch that nobody decided was rolled back", "", branch=str(tx.xid), sent=tx.messages

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from onceq.core.decision import Grouped
 from onceq.core.inputs.xa import CommitGroup, ForgetGroup, RollbackGroup
 from onceq.core.state.group_table import Group
-from onceq.core.step.open_units import refused_from_now_on
-from onceq.core.step.step import Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
 from onceq.errors import (
     GroupIncomplete,
@@ -61,7 +61,7 @@ def commit(step: Step, item: CommitGroup) -> None:
         version=item.version, prefix=item.prefix.decode(), at=step.now.wall_s,
         branches=[tx.branch for tx in promised],
     )  # fmt: skip
-    messages = _carry_out(step, promised)
+    messages = sum(carry_out(step, tx).messages for tx in promised)
     rolled_back = _drop(step, item.prefix)
     if known is not None:
         rolled_back += _drop(step, known.prefix)
@@ -70,23 +70,18 @@ def commit(step: Step, item: CommitGroup) -> None:
 
 def finish(step: Step) -> None:
     """After a restart: what the last group record has decided, and no change has done yet."""
-    left = set(step.state.groups.pending)
-    by_number = {tx.branch: tx for tx in step.branches.values() if tx.branch in left}
-    numbers = [number for number in step.state.groups.pending if number in by_number]
-    _carry_out(step, [by_number[number] for number in numbers])
-
-
-def _carry_out(step: Step, promised: Sequence[Transaction]) -> int:
-    messages = sum(carry_out(step, tx).messages for tx in promised)
-    step.state.groups.pending = []
-    return messages
+    by_number = {tx.branch: tx for tx in step.units.branches.values()}
+    for number in list(step.state.groups.pending):
+        carry_out(step, by_number[number])
 
 
 def rollback(step: Step, item: RollbackGroup) -> None:
     """Give a batch up: its prepared branches are undone, whoever has made them."""
     _check(step, item.prefix, ())
     if item.final:
-        refused_from_now_on(step, item.prefix, RolledBack("rolled back, because its group is over"))
+        step.units.refuse_from_now_on(
+            item.prefix, RolledBack("rolled back, because its group is over")
+        )
     step.answer(item.owner, item.request, _drop(step, item.prefix))
 
 
@@ -112,10 +107,10 @@ def _check(step: Step, prefix: bytes, xids: Sequence[Xid]) -> None:
 
 
 def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
-    tx = step.branches.get(xid)
+    tx = step.units.branches.get(xid)
     if tx is not None and tx.phase is Phase.PREPARED:
         return tx
-    why = step.refused.get(xid)
+    why = step.units.refused.get(xid)
     said = why.text if why is not None else "rolled back, decided by hand, or never prepared"
     raise GroupIncomplete(
         f"version {item.version} of {item.app!r} cannot be committed: branch {xid} is not "
@@ -143,5 +138,5 @@ def _drop(step: Step, prefix: bytes) -> int:
     """Roll back what is prepared of a batch; returns how many branches."""
     left = step.state.branches.of_group(prefix)
     for branch in left:
-        undo_promised(step, step.branches[branch.xid])
+        undo_promised(step, step.units.branches[branch.xid])
     return len(left)

@@ -12,8 +12,8 @@ Upholds: I16, I20 (a promise is kept).
 
 from __future__ import annotations
 
-from onceq.core.step.open_units import refused_from_now_on
-from onceq.core.step.step import Step, Timer, Transaction
+from onceq.core.step.step import Step, Timer
+from onceq.core.step.units import Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.core.transaction.unit_of_work import undo
 from onceq.errors import RolledBackByTime, TransactionOver
@@ -31,9 +31,9 @@ def on_timer(step: Step, nobody: object) -> None:
     if not limit_us:
         return  # switched off meanwhile
     now_us = step.now.mono_us
-    waiting = {(item.owner, item.transaction) for item in step.waiting.values()}
+    waiting = {(item.owner, item.transaction) for item in step.readers.waiting.values()}
     left = False
-    for tx in list(step.units()):
+    for tx in list(step.units.all()):
         if tx.phase not in PHASES[Verb.ABANDON]:
             continue
         if (tx.owner, tx.number) in waiting:
@@ -50,7 +50,7 @@ def on_timer(step: Step, nobody: object) -> None:
 def watch(step: Step) -> None:
     """See to it that open transactions are looked at, if that was switched on meanwhile."""
     limit_us = step.settings.transaction_idle_s * SECOND_US
-    if limit_us and Timer.IDLE not in step.watching and any(True for _ in step.units()):
+    if limit_us and Timer.IDLE not in step.watching and any(True for _ in step.units.all()):
         step.timer(step.now.mono_us + limit_us // LOOKS, Timer.IDLE, None)
         step.watching.add(Timer.IDLE)
 
@@ -62,10 +62,10 @@ def _undo(step: Step, tx: Transaction) -> None:
     )
     if tx.phase is Phase.ACTIVE:
         over = TransactionOver(f"this transaction was rolled back: {text}")
-        refused_from_now_on(step, (tx.owner, tx.number), over)
+        step.units.refuse_from_now_on((tx.owner, tx.number), over)
     if tx.xid is not None:
         why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
-        refused_from_now_on(step, tx.xid, why)
+        step.units.refuse_from_now_on(tx.xid, why)
     undo(step, tx)
     step.notice(
         "a forgotten transaction was rolled back", str(tx.owner), application=tx.owner,

@@ -11,7 +11,8 @@ from onceq.core.decision import Sent
 from onceq.core.receive.poison import given_back
 from onceq.core.state.branch_table import Marks
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.core.transaction.unit_of_work import put_back, release, take_effect
 from onceq.model.branch import Phase
 

@@ -14,16 +14,17 @@ from onceq.core.decision import Outcome, Sent
 from onceq.core.ending.ending import ended, purged_meanwhile, refuse
 from onceq.core.ending.trace_reports import trace_sent
 from onceq.core.inputs.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
-from onceq.core.receive.handles import close_handle
+from onceq.core.receive.handles import forget_reader
 from onceq.core.receive.poison import given_back
 from onceq.core.send.send import add_puts, prepare, prepared_all
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
+from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.open_units import find, refused_from_now_on
-from onceq.core.step.step import CheckedBatch, HeldRange, Step, Timer, Transaction
+from onceq.core.step.step import Step, Timer
+from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.errors import (
     BranchState,
@@ -48,19 +49,19 @@ def begin(step: Step, item: Begin) -> None:
     try:
         open_unit(step, *key)
     except InsufficientResources as error:
-        refused_from_now_on(step, key, error)
+        step.units.refuse_from_now_on(key, error)
         raise
     step.answer(item.owner, item.request, None)
 
 
 def open_unit(step: Step, owner: int, number: int) -> Transaction:
     """A new unit of work; raises UsageError or InsufficientResources."""
-    if number <= 0 or (owner, number) in step.transactions:
+    if number <= 0 or (owner, number) in step.units.transactions:
         raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
-    if len(step.transactions) >= OPEN_TRANSACTIONS_MAX:
+    if len(step.units.transactions) >= OPEN_TRANSACTIONS_MAX:
         raise InsufficientResources(f"{OPEN_TRANSACTIONS_MAX} transactions are open already")
     tx = Transaction(owner, number, step.now.wall_s, used_us=step.now.mono_us)
-    step.transactions[owner, number] = tx
+    step.units.transactions[owner, number] = tx
     if step.settings.transaction_idle_s and Timer.IDLE not in step.watching:
         step.watching.add(Timer.IDLE)
         idle_us = step.settings.transaction_idle_s * SECOND_US
@@ -71,15 +72,15 @@ def open_unit(step: Step, owner: int, number: int) -> Transaction:
 def send(step: Step, item: Send) -> None:
     """Send inside a transaction, or at once (SND-26)."""
     if item.transaction:
-        tx = find(step, item.owner, item.transaction)
+        tx = step.units.find(item.owner, item.transaction, step.now)
         before = tx.bytes
         tx.sends += prepared_all(step, item.items, tx)
-        step.open_bytes += tx.bytes - before
+        step.units.open_bytes += tx.bytes - before
         step.answer(item.owner, item.request, None)
         return
     sends = prepared_all(step, item.items, None)
     build = ChangeBuilder(step)
-    step.promise(sends, -1)
+    step.units.promise(sends, -1)
     first = add_puts(build, sends, transaction=0)
     trace_sent(build, sends, first)
     express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
@@ -90,35 +91,35 @@ def send(step: Step, item: Send) -> None:
 
 def commit(step: Step, item: Commit) -> None:
     """Add the last sends and make the whole of it happen, in one record."""
-    if item.id is not None and step.fences.bars(item.id, step.state.outcomes):
-        late = step.transactions.get((item.owner, item.transaction))
+    if item.id is not None and step.units.fences.bars(item.id, step.state.outcomes):
+        late = step.units.transactions.get((item.owner, item.transaction))
         if late is not None:
             undo(step, late)
         raise TransactionOver("this commit came after its outcome was told; it was aborted")
     receives: list[HeldRange] = []
     build = ChangeBuilder(step, item.id)
     if item.transaction:
-        tx = find(step, item.owner, item.transaction)
+        tx = step.units.find(item.owner, item.transaction, step.now)
         if tx.xid is not None:
             raise BranchState("a branch of an external transaction is committed by who began that")
         before = tx.bytes
         sends = tx.sends + _last_sends(step, item, tx)
-        step.open_bytes -= before
+        step.units.open_bytes -= before
         if sends:
-            step.promise(sends, -1)
-        del step.transactions[item.owner, item.transaction]
+            step.units.promise(sends, -1)
+        del step.units.transactions[item.owner, item.transaction]
         receives = tx.receives
         step.emptied.update(dict.fromkeys(tx.targets))
         if tx.gtrid:
-            del step.deciding[tx.gtrid]
+            del step.units.deciding[tx.gtrid]
             build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners)
-            step.telling[tx.gtrid] = item.owner
+            step.units.telling[tx.gtrid] = item.owner
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
         sends = [prepare(step, item.items[0], None, transactional=True)]
     else:
         sends = prepared_all(step, item.items, Transaction(item.owner, 0, step.now.wall_s))
-        step.promise(sends, -1)
+        step.units.promise(sends, -1)
     result = take_effect(build, sends, receives)
     build.record()
     step.answer(item.owner, item.request, result)
@@ -182,8 +183,8 @@ def _done(build: ChangeBuilder, held: HeldRange) -> None:
 
 def abort(step: Step, item: Abort) -> None:
     """Undo a transaction."""
-    if step.refused.pop((item.owner, item.transaction), None) is None:
-        undo(step, find(step, item.owner, item.transaction))
+    if step.units.refused.pop((item.owner, item.transaction), None) is None:
+        undo(step, step.units.find(item.owner, item.transaction, step.now))
     step.answer(item.owner, item.request, None)
 
 
@@ -200,13 +201,13 @@ def undo(step: Step, tx: Transaction) -> None:
 def release(step: Step, tx: Transaction) -> None:
     """It is in no table any more, and holds no room."""
     if tx.phase is Phase.ACTIVE:
-        del step.transactions[tx.owner, tx.number]
+        del step.units.transactions[tx.owner, tx.number]
     if tx.xid is not None:
-        del step.branches[tx.xid]
+        del step.units.branches[tx.xid]
     if tx.gtrid:
-        del step.deciding[tx.gtrid]
-    step.open_bytes -= tx.bytes
-    step.promise(tx.sends, -1)
+        del step.units.deciding[tx.gtrid]
+    step.units.open_bytes -= tx.bytes
+    step.units.promise(tx.sends, -1)
     step.emptied.update(dict.fromkeys(tx.targets))
 
 
@@ -228,20 +229,16 @@ def put_back(build: ChangeBuilder, receives: list[HeldRange]) -> list[HeldRange]
 def owner_gone(step: Step, item: OwnerGone) -> None:
     """A client is lost: its open transactions abort, its waits and handles end."""
     owner = item.owner
-    for key in [key for key in step.transactions if key[0] == owner]:
-        undo(step, step.transactions[key])
-    for tx in [tx for tx in step.branches.values() if tx.owner == owner]:
+    for key in [key for key in step.units.transactions if key[0] == owner]:
+        undo(step, step.units.transactions[key])
+    for tx in [tx for tx in step.units.branches.values() if tx.owner == owner]:
         if tx.phase in PHASES[Verb.ABANDON]:
             undo(step, tx)
-    for gtrid in [gtrid for gtrid, teller in step.telling.items() if teller == owner]:
-        del step.telling[gtrid]
-    for key in [key for key in step.refused if isinstance(key, tuple) and key[0] == owner]:
-        del step.refused[key]
-    for key in [key for key in step.waiting if key[0] == owner]:
-        del step.waiting[key]
-        step.emptied.update(dict.fromkeys(step.state.subqueues))
-    for number in [n for n, handle in step.handles.items() if handle.owner == owner]:
-        close_handle(step, number)
+    for gtrid in [gtrid for gtrid, teller in step.units.telling.items() if teller == owner]:
+        del step.units.telling[gtrid]
+    for key in [key for key in step.units.refused if isinstance(key, tuple) and key[0] == owner]:
+        del step.units.refused[key]
+    forget_reader(step, owner)
 
 
 def outcome(step: Step, item: AskOutcome) -> None:
@@ -249,5 +246,5 @@ def outcome(step: Step, item: AskOutcome) -> None:
     now, age_s = step.now, step.settings.outcome_age_s
     answer = step.state.outcomes.ask(item.id, now.wall_s, age_s)
     if answer is not Outcome.COMMITTED:
-        step.fences.told(item.id, step.state.outcomes, now, age_s)
+        step.units.fences.told(item.id, step.state.outcomes, now, age_s)
     step.answer(item.owner, item.request, answer)

@@ -35,8 +35,8 @@ from onceq.core.inputs.xa import (
 from onceq.core.send.packets_at_prepare import store_packets
 from onceq.core.send.send import prepared_all
 from onceq.core.state.branch_table import Branch
-from onceq.core.step.open_units import find
-from onceq.core.step.step import HeldRange, Step, Transaction
+from onceq.core.step.step import Step
+from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction import abandoned_branches
 from onceq.core.transaction.branch_phases import Verb, after, into
 from onceq.core.transaction.prepared_codec import batches_of, messages_of, note_of
@@ -65,22 +65,22 @@ def start(step: Step, item: StartBranch) -> None:
     """Associate a transaction number with a branch."""
     _admitted(step)
     if item.how is Join.NEW:
-        if item.xid in step.branches or step.state.branches.get(item.xid) is not None:
+        if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
             raise DuplicateBranch(f"there is a branch {item.xid} already")
-        step.refused.pop(item.xid, None)
+        step.units.refused.pop(item.xid, None)
         tx = open_unit(step, item.owner, item.transaction)
         tx.xid = item.xid
-        step.branches[item.xid] = tx
+        step.units.branches[item.xid] = tx
     else:
         tx = _known(step, item.xid)
         verb = Verb.RESUME if item.how is Join.RESUME else Verb.JOIN
         phase = into(verb, item.xid, tx.phase)
         key = (item.owner, item.transaction)
-        if item.transaction <= 0 or key in step.transactions:
+        if item.transaction <= 0 or key in step.units.transactions:
             raise UsageError(f"transaction number {item.transaction} is in use")
         tx.owner, tx.number, tx.used_us = *key, step.now.mono_us
         tx.phase = phase
-        step.transactions[key] = tx
+        step.units.transactions[key] = tx
     step.answer(item.owner, item.request, None)
 
 
@@ -90,7 +90,7 @@ def end(step: Step, item: EndBranch) -> None:
     verb = Verb.SUSPEND if item.how is Leave.SUSPEND else Verb.END
     phase = into(verb, item.xid, tx.phase)
     if _at_work(tx, item):
-        del step.transactions[tx.owner, tx.number]
+        del step.units.transactions[tx.owner, tx.number]
     tx.used_us = step.now.mono_us
     tx.phase = phase
     tx.failed = tx.failed or item.how is Leave.FAIL
@@ -114,7 +114,7 @@ def _admitted(step: Step) -> None:
 
 def _known(step: Step, xid: Xid) -> Transaction:
     """A branch that is not prepared, or is; raises what XA says of others."""
-    tx = step.branches.get(xid)
+    tx = step.units.branches.get(xid)
     if tx is None:
         raise _unknown(step, xid)
     return tx
@@ -123,7 +123,7 @@ def _known(step: Step, xid: Xid) -> Transaction:
 def _unknown(step: Step, xid: Xid) -> Exception:
     branch = step.state.branches.get(xid)
     if branch is None:
-        return step.refused.get(xid) or UnknownBranch(f"there is no branch {xid}")
+        return step.units.refused.get(xid) or UnknownBranch(f"there is no branch {xid}")
     at = f"branch {xid}, prepared at {branch.prepared_s} (seconds since 1970), was"
     if branch.by_hand is Phase.COMMITTED:
         return CommittedByHand(f"{at} committed by an operator")
@@ -143,7 +143,7 @@ def prepare(step: Step, item: PrepareBranch) -> None:
             raise BranchState(f"branch {item.xid} is {tx.phase.value}; it sends nothing more")
         _last_sends(step, item, tx)
     if at_work:
-        del step.transactions[tx.owner, tx.number]
+        del step.units.transactions[tx.owner, tx.number]
         tx.phase = Phase.ENDED
     if tx.doomed is not None:
         undo(step, tx)
@@ -155,7 +155,7 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         release(step, tx)
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
-    over = step.refused.get(group_of(item.xid))
+    over = step.units.refused.get(group_of(item.xid))
     if over is not None:
         undo(step, tx)
         raise over
@@ -185,7 +185,7 @@ def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
     except OnceqError:
         if tx.doomed is None:
             raise
-    step.open_bytes += tx.bytes - before
+    step.units.open_bytes += tx.bytes - before
 
 
 def restore(step: Step) -> None:
@@ -200,9 +200,9 @@ def restore(step: Step) -> None:
         tx.bytes = 0 if branch.laid else sum(p.size for p in tx.sends)
         tx.messages = sum(len(p.item.bodies) for p in tx.sends)
         tx.xid, tx.phase, tx.branch = branch.xid, Phase.PREPARED, branch.number
-        step.branches[branch.xid] = tx
-        step.open_bytes += tx.bytes
-        step.promise(tx.sends, 1)
+        step.units.branches[branch.xid] = tx
+        step.units.open_bytes += tx.bytes
+        step.units.promise(tx.sends, 1)
         abandoned_branches.watch(step, tx)
 
 
@@ -237,7 +237,7 @@ def commit(step: Step, item: CommitBranch) -> None:
 
 def rollback(step: Step, item: RollbackBranch) -> None:
     """Undo it: nothing was sent, what it has received is back in its place."""
-    if item.xid not in step.branches and step.refused.pop(item.xid, None) is not None:
+    if item.xid not in step.units.branches and step.units.refused.pop(item.xid, None) is not None:
         step.answer(item.owner, item.request, None)  # time has done it
         return
     tx = _known(step, item.xid)
@@ -274,18 +274,18 @@ def forget(step: Step, item: ForgetBranch) -> None:
 def enlist(step: Step, item: Enlist) -> None:
     """The commit of this transaction will decide for a partner, too."""
     _admitted(step)
-    tx = find(step, item.owner, item.transaction)
+    tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
         raise EnlistRefused("a branch of an external transaction decides for nobody")
     if not tx.gtrid:
-        if item.gtrid in step.deciding or item.gtrid in step.state.branches.decisions:
+        if item.gtrid in step.units.deciding or item.gtrid in step.state.branches.decisions:
             raise DuplicateBranch("that global transaction identifier was used before")
         if len(step.state.branches.decisions) >= DECISIONS_MAX:
             raise EnlistRefused(
                 f"{DECISIONS_MAX} decisions wait for partners that have not carried them out "
                 "(tx list): recover these first"
             )
-        step.deciding[item.gtrid] = tx
+        step.units.deciding[item.gtrid] = tx
         tx.gtrid = item.gtrid
     elif tx.gtrid != item.gtrid:
         raise UsageError("a transaction has one global identifier")
@@ -296,7 +296,7 @@ def enlist(step: Step, item: Enlist) -> None:
 
 def decision(step: Step, item: AskDecision) -> None:
     """Tell what was decided; what is not on record and not open never will be."""
-    at_work = item.gtrid in step.deciding or item.gtrid in step.telling
+    at_work = item.gtrid in step.units.deciding or item.gtrid in step.units.telling
     if at_work or step.state.branches.in_group(item.gtrid):
         answer = Decision.OPEN
     elif item.gtrid in step.state.branches.decisions:
@@ -308,13 +308,13 @@ def decision(step: Step, item: AskDecision) -> None:
 
 def leave(step: Step, item: LeaveDecision) -> None:
     """Its application could not tell all partners: others may."""
-    step.telling.pop(item.gtrid, None)
+    step.units.telling.pop(item.gtrid, None)
     step.answer(item.owner, item.request, None)
 
 
 def done(step: Step, item: DecisionDone) -> None:
     """Every partner has carried a decision out: nobody will ask again."""
-    step.telling.pop(item.gtrid, None)
+    step.units.telling.pop(item.gtrid, None)
     if item.gtrid in step.state.branches.decisions:
         step.setup("decision-done", forced=False, gtrid=item.gtrid.hex())
     step.answer(item.owner, item.request, None)

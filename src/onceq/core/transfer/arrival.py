@@ -72,7 +72,7 @@ from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun
 
 def arrived(step: Step, item: Arrived) -> None:
     """Take one run in."""
-    peer = step.peers.get(item.session)
+    peer = step.sessions.peers.get(item.session)
     if peer is None:
         return
     run = item.run
@@ -191,7 +191,7 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     """Judge a run of a stream and store or refuse what is next; False if there is no place."""
     key, queue = _place(step, run)
     direct = run.destination.kind == DIRECT
-    step.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
+    step.sessions.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
     progress = step.state.progress.get((run.source, key))
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     count = len(run.packets)
@@ -205,7 +205,7 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     if (
         judgment.duplicates
         and progress is not None
-        and step.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
+        and step.sessions.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
     ):
         judgment = Judgment(Verdict.CONFLICT)
     if step.settings.history:
@@ -225,7 +225,7 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         progress = step.state.progress[run.source, key]
         new = run.message_numbers[judgment.duplicates :]
         number = run.first_number + judgment.duplicates
-        step.watch.accepted.note(run.source, key, run.stream, number, new)
+        step.sessions.watch.accepted.note(run.source, key, run.stream, number, new)
         progress.rejects = progress.stale_stream = 0
         progress.duplicates += judgment.duplicates
     elif progress is not None:

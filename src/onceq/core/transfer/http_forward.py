@@ -68,7 +68,7 @@ def _learn(step: Step, run: ArrivedRun) -> None:
 
 def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:
     """Whether this very message still waits here."""
-    known = step.passed_on.get((run.source, run.first_message, run.sent_time))
+    known = step.sessions.passed_on.get((run.source, run.first_message, run.sent_time))
     if known is None:
         return False
     number, counter = known
@@ -78,7 +78,7 @@ def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:
 def _remember(step: Step, run: ArrivedRun, outgoing: OutgoingQueue, counter: int) -> None:
     if run.source == NO_GUID:
         return
-    known = step.passed_on
+    known = step.sessions.passed_on
     known[run.source, run.first_message, run.sent_time] = (outgoing.number, counter)
     while len(known) > PASSED_ON_MAX:
         del known[next(iter(known))]

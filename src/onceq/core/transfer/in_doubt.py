@@ -78,7 +78,7 @@ def inquire(step: Step, outgoing: OutgoingQueue) -> None:
     if not streams:
         outgoing.inquiry_us = outgoing.inquiries = 0
         return
-    peer = step.peers.get(outgoing.session)
+    peer = step.sessions.peers.get(outgoing.session)
     if peer is not None and not peer.extended:
         outgoing.inquiry_us = outgoing.inquiries = 0
         _never_told(step, outgoing)

@@ -57,10 +57,10 @@ def emit_ack(step: Step, progress: Progress) -> None:
         post_receipt(step, progress, address)
         return
     session = progress.session
-    if session not in step.peers:
-        others = step.sessions_of.get(progress.source)
+    if session not in step.sessions.peers:
+        others = step.sessions.of.get(progress.source)
         if not others:
             return
         session = min(others)
-    step.peers[session].acks[progress.source, progress.key] = None
+    step.sessions.peers[session].acks[progress.source, progress.key] = None
     step.act(Ready(session))

@@ -54,14 +54,14 @@ def connect(step: Step, outgoing: OutgoingQueue) -> None:
     name = outgoing.name
     where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
     outgoing.tried(ConnectionStatus.IN_PROGRESS, step.now.wall_s, where)
-    route = step.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    route = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
     if route is not None:
         outgoing.happens(LinkEvent.CONNECT)
         step.act(Connect(outgoing.number, "OS", route, bytes(16)))
         return
     if name.kind is Kind.PRIVATE:
-        for session in sorted(step.sessions_of.get(name.guid, ())):
-            attach(step, outgoing, step.peers[session])
+        for session in sorted(step.sessions.of.get(name.guid, ())):
+            attach(step, outgoing, step.sessions.peers[session])
             return
         outgoing.happens(LinkEvent.CONNECT)
         step.act(Connect(outgoing.number, "", "", name.guid))
@@ -79,9 +79,9 @@ def _connect_public(step: Step, outgoing: OutgoingQueue) -> None:
     computer = computer_of(step, outgoing.name)
     if computer is None:
         return
-    for session in sorted(step.sessions_of.get(computer.guid, ())):
-        bind(step, outgoing, step.peers[session])
-        attach(step, outgoing, step.peers[session])
+    for session in sorted(step.sessions.of.get(computer.guid, ())):
+        bind(step, outgoing, step.sessions.peers[session])
+        attach(step, outgoing, step.sessions.peers[session])
         return
     outgoing.happens(LinkEvent.CONNECT)
     step.act(Connect(outgoing.number, "OS", computer.name, bytes(16)))
@@ -99,13 +99,13 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     Another session may have served it until now (both sides may connect at once): it does not any
     more, so that one stream never goes over two sessions.
     """
-    before = step.peers.get(outgoing.session)
+    before = step.sessions.peers.get(outgoing.session)
     if before is not None:
         before.outgoing.discard(outgoing.number)
     outgoing.happens(LinkEvent.ATTACH, session=peer.session)
     outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
     if outgoing.name.protocol == "OS":
-        step.names[peer.peer] = outgoing.name.host
+        step.sessions.computer_names[peer.peer] = outgoing.name.host
     outgoing.connected_s = step.now.wall_s
     outgoing.trouble.reason = ""
     outgoing.trouble.attempts = 0

@@ -43,13 +43,13 @@ def opened(step: Step, item: SessionOpened) -> None:
         item.session, item.peer, item.address, extended=item.extended, http=item.http,
         life=item.life, stamp=item.stamp,
     )  # fmt: skip
-    step.peers[item.session] = peer
-    step.sessions_of.setdefault(item.peer, set()).add(item.session)
+    step.sessions.peers[item.session] = peer
+    step.sessions.of.setdefault(item.peer, set()).add(item.session)
     met(step, peer)
     if isinstance(outgoing, OutgoingQueue):
         bind(step, outgoing, peer)
         attach(step, outgoing, peer)
-    for waiting in step.by_guid.get(item.peer, ()):
+    for waiting in step.names.by_guid.get(item.peer, ()):
         if not waiting.session and waiting is not outgoing:
             attach(step, waiting, peer)
     for number in sorted(peer.outgoing):
@@ -75,13 +75,13 @@ def _turned_away(step: Step, item: SessionOpened) -> str:
 
 def closed(step: Step, item: SessionClosed) -> None:
     """A session is over: what was under way on it goes out again on the next."""
-    peer = step.peers.pop(item.session, None)
+    peer = step.sessions.peers.pop(item.session, None)
     if peer is None:
         return
-    sessions = step.sessions_of[peer.peer]
+    sessions = step.sessions.of[peer.peer]
     sessions.discard(item.session)
     if not sessions:
-        del step.sessions_of[peer.peer]
+        del step.sessions.of[peer.peer]
     for number in sorted(peer.outgoing):
         outgoing = step.state.holders.get(number)
         if isinstance(outgoing, OutgoingQueue) and outgoing.session == item.session:
@@ -110,7 +110,7 @@ def acked(step: Step, item: SessionAcked) -> None:
     has been delivered, whatever becomes of the others. It makes no acknowledgment message (Q-5,
     HTTP-10).
     """
-    peer = step.peers.get(item.session)
+    peer = step.sessions.peers.get(item.session)
     if peer is None:
         return
     without_quiet_queues(step, peer, item.messages)

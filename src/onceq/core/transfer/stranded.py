@@ -73,7 +73,7 @@ def post(step: Step, peer: Peer, asked: Inquiry) -> None:
 
 def question(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask the receiver about the streams in which messages wait, if it can be asked."""
-    peer = step.peers.get(outgoing.session)
+    peer = step.sessions.peers.get(outgoing.session)
     if peer is None or not peer.extended or not outgoing.unacknowledged:
         return
     fence = outgoing.fence if outgoing.fence > outgoing.head.stream else 0

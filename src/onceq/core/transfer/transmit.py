@@ -58,7 +58,7 @@ class _Load:
 
 def room(step: Step, item: Room) -> None:
     """A session can take more: order acknowledgments first, then what waits."""
-    peer = step.peers.get(item.session)
+    peer = step.sessions.peers.get(item.session)
     if peer is None:
         return
     load = _Load(item)

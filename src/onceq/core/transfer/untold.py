@@ -79,7 +79,7 @@ class _Asked:
 
 def ask(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask of which messages the end will be told, if any are waited for and somebody can say."""
-    ends, peer = outgoing.ends, step.peers.get(outgoing.session)
+    ends, peer = outgoing.ends, step.sessions.peers.get(outgoing.session)
     if not outgoing.ordered_lane.awaiting:
         return
     room = True

@@ -1,0 +1,63 @@
+"""Batches of messages on their way from a send to their packets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.core.inputs.batch import SendItem
+from onceq.core.state.branch_table import StoredPackets
+from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.packet.templates import Template
+
+
+@dataclass(slots=True)
+class Target:
+    """One destination of a send: a queue here, or an outgoing queue."""
+
+    holder: Queue | OutgoingQueue
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch that stands in the log already, as packets (``core/send/packets_at_prepare.py``).
+
+    Attributes:
+        message: Number of the first message.
+        transaction: Number of the transaction that its packets name.
+        bytes: Of the bodies.
+        runs: For each destination its packets.
+    """
+
+    message: int
+    transaction: int
+    bytes: int
+    runs: tuple[StoredPackets, ...]
+
+
+@dataclass(slots=True)
+class CheckedBatch:
+    """A batch that was checked and resolved, ready to become packets, or written as such."""
+
+    item: SendItem
+    targets: tuple[Target, ...]
+    templates: tuple[Template, ...]
+    expires: int
+    receive_by: int
+    size: int
+    confirm_by: int
+    """Second at which a sender has waited long enough for the news of an end (EOD-42)."""
+    dead_letter_queue: int = 0
+    """Number of the sender's own dead-letter queue; 0: the system's."""
+    once: bool = False
+    """One attempt to deliver them, no second (CNF-4)."""
+    written: StoredBatch | None = None
+    """Of ``item`` only the number of messages counts then."""
+
+    def size_at(self, index: int) -> int:
+        """Bytes for one destination: packets differ in the names in their headers."""
+        if len(self.targets) == 1:
+            return self.size
+        count = len(self.item.bodies)
+        headers = [count * (made.overhead + 3) for made in self.templates]
+        return (self.size - sum(headers)) // len(headers) + headers[index]

@@ -1,0 +1,37 @@
+"""Who has queues open, waits for messages, or stands at a place in a queue.
+
+Running tables, written by the room ``receive``: they end with the process of this manager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.core.inputs.inputs import Receive
+from onceq.core.state.queues import Handle
+
+
+@dataclass(slots=True)
+class Cursor:
+    """A place in a queue: lookup identifier of the message that it stands at, or of the one that
+    was received through it; 0 and 0: fresh."""
+
+    owner: int
+    queue: int
+    handle: int
+    at: int = 0
+    behind: int = 0
+
+
+class Readers:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[tuple[int, int], Receive] = {}
+        """By owner and request: receives that wait for a message."""
+        self.handles: dict[int, Handle] = {}
+        self.cursors: dict[int, Cursor] = {}
+        self.next_handle = 1
+        """Number of the next handle or cursor."""
+        self.retries: dict[int, int] = {}
+        """When (monotonic us) the next message of a queue has waited long enough in ``;retry``."""
