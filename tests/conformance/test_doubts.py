@@ -8,7 +8,8 @@ import pytest
 
 from onceq.client.results import Batch
 from onceq.core.inputs import inputs
-from onceq.core.state.records import Setup
+from onceq.core.state.setup_effects import apply_setup
+from onceq.core.state.setups import StorePutBack
 from onceq.core.step.identity_watch import Clash
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.settle import Inquiry, parse_settling
@@ -231,7 +232,7 @@ def test_a_receiver_restored_from_a_backup_does_not_say_what_it_cannot_know(worl
     b = world["B"]
     assert b.engine is not None
     step = b.engine.manager._step
-    step.state.apply_setup(Setup("restored", {"at_s": 9, "taken_s": 5, "position": 0}))
+    apply_setup(step.state, StorePutBack(at_s=9, taken_s=5, position=0))
     world.mend("A", "B")
     world.run(60)
     assert set(dead(world["A"]).values()) == {IN_DOUBT}

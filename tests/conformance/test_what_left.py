@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from onceq.core.inputs import inputs
+from onceq.core.state.setups import Left, Setup, StorePutBack
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import DOUBT_AGE_S
 from onceq.model.message import Acknowledge, Delivery, Journal
@@ -289,9 +290,9 @@ def test_commits_while_messages_leave_cost_no_sync_more(world: World) -> None:
     step = a.engine.manager._step
     before = step.setup
 
-    def setup(what: str, **more: Any) -> None:
-        if what == "left":
-            marks.append(more)
+    def setup(what: Setup, **more: Any) -> None:
+        if isinstance(what, Left):
+            marks.append(what)
         before(what, **more)
 
     step.setup = setup  # type: ignore[method-assign, assignment]
@@ -333,7 +334,9 @@ def test_a_manager_that_was_put_back_does_not_say_what_it_cannot_know(world: Wor
     engine = a.engine
     assert engine is not None
     restored = {"at_s": 2, "taken_s": 1, "position": 1}
-    note = engine.manager._wrapped(a.clock.read(), lambda step: step.setup("restored", **restored))
+    note = engine.manager._wrapped(
+        a.clock.read(), lambda step: step.setup(StorePutBack(**restored))
+    )
     engine.settle([note])
     a.kill()
     a.start()

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from onceq.core.inputs import inputs, single_messages
 from onceq.core.state import snapshot
+from onceq.core.state.setups import KINDS
 from onceq.core.state.state import State
 from onceq.errors import OnceqError
 from onceq.model.identity import TransactionId
@@ -250,13 +251,12 @@ DERIVED = frozenset({"regions"})
 """Where regions of the log begin follows from what lies in them."""
 
 
-def setup(node: Node, what: str, **values: Any) -> None:
+def setup(node: Node, verb: str, **values: Any) -> None:
     """A rare change that only a directory, or HTTP, brings about otherwise."""
     engine = node.engine
     assert engine is not None
-    engine.settle(
-        [engine.manager._wrapped(node.clock.read(), lambda step: step.setup(what, **values))]
-    )
+    rare = KINDS[verb].of(values)
+    engine.settle([engine.manager._wrapped(node.clock.read(), lambda step: step.setup(rare))])
 
 
 def busy() -> Node:

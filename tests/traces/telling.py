@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
@@ -29,9 +29,9 @@ from onceq.core.state.records import (
     Op,
     Put,
     RangeChange,
-    Setup,
     decode,
 )
+from onceq.core.state.setups import Paused, Setup
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.queue import QueueProperties
@@ -76,18 +76,16 @@ def records(node: Node, names: Names, payload: bytes, position: int) -> list[str
 
 
 def _setup(node: Node, record: Setup) -> str:
-    if record.what in MEANINGS:
-        return f"setup {record.what}: {MEANINGS[record.what]}" + (
-            f" {node.title(record.values['number'])}" if record.what in OF_QUEUES else ""
+    values = record.values()
+    if record.verb in MEANINGS:
+        return f"setup {record.verb}: {MEANINGS[record.verb]}" + (
+            f" {node.title(values['number'])}" if record.verb in OF_QUEUES else ""
         )
-    if record.what == "pause":
-        done = "paused" if record.values["since_s"] else "resumed"
-        return f"setup pause: {done} {node.title(record.values['number'])}"
-    said = [f"{k} {v}" for k, v in record.values.items() if k in TOLD and v not in ("", 0, None)]
-    values = record.values.get("properties", record.values.get("values"))
-    if isinstance(values, Mapping) and "name" in values:
-        said.append(str(values["name"]))
-    return " ".join((f"setup {record.what}", *said))
+    if isinstance(record, Paused):
+        done = "paused" if record.since_s else "resumed"
+        return f"setup pause: {done} {node.title(record.number)}"
+    said = [f"{k} {v}" for k, v in values.items() if k in TOLD and v not in ("", 0, None)]
+    return " ".join((f"setup {record.verb}", *said))
 
 
 def _promised(node: Node, names: Names, branch: Branch) -> Iterator[str]:

@@ -18,6 +18,7 @@ from onceq.core.receive import poison, subqueues
 from onceq.core.state.position_block import CHUNK, LOCKED, PURGING
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Op, RangeChange
+from onceq.core.state.setups import PlacesSkipped
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transaction import groups, xa_branch
@@ -86,4 +87,4 @@ def _skip_unrecorded(step: Step) -> None:
         if isinstance(holder, Queue) and not holder.properties.transactional and lane.next > 1
     ]
     if lanes:
-        step.setup("skip", lanes=lanes)
+        step.setup(PlacesSkipped(lanes=lanes))

@@ -30,9 +30,10 @@ from onceq.core.state.records import (
     Op,
     Put,
     RangeChange,
-    Setup,
     decode,
 )
+from onceq.core.state.setup_effects import apply_setup
+from onceq.core.state.setups import Setup
 from onceq.core.state.state import (
     ACKS_OWED,
     DAMAGED,
@@ -125,7 +126,7 @@ class Projector:
 
     def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:
         if isinstance(record, Setup):
-            self.state.apply_setup(record)
+            apply_setup(self.state, record)
         elif isinstance(record, Branch):
             self.state.apply_branch(record, position)
         else:

@@ -8,8 +8,8 @@ import pytest
 from onceq.core.decision import Hold
 from onceq.core.management import restore
 from onceq.core.peers import undone_restores
-from onceq.core.state.records import Setup
-from onceq.core.state.state import State
+from onceq.core.state.setups import StorePutBack
+from onceq.core.state.state import State, setup_effects
 from onceq.service.holding import Holding
 from onceq.store import backup, log, restoring
 from onceq.store.contract import Cut
@@ -102,15 +102,15 @@ def a_copy_sends_too(patch: pytest.MonkeyPatch) -> None:
 
 def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
     """After a restore senders are told that what the undone life had accepted never came."""
-    before = State.apply_setup
+    before = setup_effects._EFFECTS[StorePutBack]
 
-    def apply_setup(self: State, setup: Setup) -> None:
-        vague = {key: p.vague for key, p in self.progress.items()}
-        before(self, setup)
+    def restored(state: State, setup: StorePutBack) -> None:
+        vague = {key: p.vague for key, p in state.progress.items()}
+        before(state, setup)
         for key, value in vague.items():
-            self.progress[key].vague = value
+            state.progress[key].vague = value
 
-    patch.setattr(State, "apply_setup", apply_setup)
+    patch.setitem(setup_effects._EFFECTS, StorePutBack, restored)
 
 
 def nobody_is_named(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 from onceq.core.peers import duplicate_identity, lives, trust
 from onceq.core.peers.lives import gave
 from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import arrival, outgoing_queue, sessions, stranded
@@ -36,8 +37,8 @@ def _beside(plant: Plant, *, clones: float = 0.5) -> Plant:
 def _same_life(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
         state = step.state
-        step.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
-                   message=state.next_message, made_ns=made_ns)  # fmt: skip
+        step.setup(LifeBegun(id=entropy[:16], stamp=state.stamp, ordinal=state.next_ordinal,
+                   message=state.next_message, made_ns=made_ns))  # fmt: skip
 
     monkeypatch.setattr(lives, "begin", begin)
 

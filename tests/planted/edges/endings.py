@@ -12,6 +12,7 @@ from onceq.core.management import directory_rules, operations
 from onceq.core.state.life_table import Lives
 from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import Put, RangeChange
+from onceq.core.state.setups import Left, Setup
 from onceq.core.state.state import DOUBTS_KEPT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
@@ -36,7 +37,7 @@ def marks_run_into_the_next_stream(patch: pytest.MonkeyPatch) -> None:
     def about_to_leave(step: Step, waiting: OutgoingQueue, lane: int, last: int) -> None:
         waiting.transmitted[lane] = max(waiting.transmitted.get(lane, 0), last)
         if last > waiting.left.get(lane, 0):
-            step.setup("left", number=waiting.number, lanes=[[lane, last + LEFT_AHEAD]])
+            step.setup(Left(number=waiting.number, lanes=[[lane, last + LEFT_AHEAD]]))
 
     patch.setattr(transmit, "about_to_leave", about_to_leave)
 
@@ -107,8 +108,8 @@ def doubt_without_letter_forgotten(patch: pytest.MonkeyPatch) -> None:
 def mark_not_durable(patch: pytest.MonkeyPatch) -> None:
     """A packet leaves before the mark that says so is durable."""
 
-    def setup(self: Step, what: str, *, forced: bool = True, **values: object) -> None:
-        original(self, what, forced=forced and what != "left", **values)
+    def setup(self: Step, setup: Setup, *, forced: bool = True) -> None:
+        original(self, setup, forced=forced and not isinstance(setup, Left))
 
     original = Step.setup
     patch.setattr(Step, "setup", setup)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onceq.core.peers import duplicate_identity, lives
 from onceq.core.state.queues import Peer
+from onceq.core.state.setups import LifeBegun
 from onceq.core.step.step import Step
 from onceq.core.transfer import admission, in_doubt
 from onceq.model.run import Buffer
@@ -30,8 +31,8 @@ def _never_late(step: Step, run: ArrivedRun) -> bool:
 
 def _stamp_of_the_clock(step: Step, entropy: bytes) -> None:
     state = step.state
-    step.setup("life", id=entropy[:16].hex(), stamp=step.now.wall_s, ordinal=1,
-               message=state.next_message)  # fmt: skip
+    step.setup(LifeBegun(id=entropy[:16], stamp=step.now.wall_s, ordinal=1,
+               message=state.next_message))  # fmt: skip
 
 
 def _unchecked(self: Framing, data: Buffer, at: int, *, position: int) -> Sound | None:

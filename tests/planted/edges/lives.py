@@ -10,6 +10,7 @@ from onceq.core.state.last_accepted import Accepted
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Peer, Progress, Stretch
 from onceq.core.state.records import Advance, Change
+from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import arrival, inquiry_answers, sessions, stranded
@@ -34,8 +35,8 @@ def _one_stretch(self: OutgoingQueue, counter: int) -> Stretch:
 
 def _same_life(step: Step, entropy: bytes, made_ns: int = 0) -> None:
     state = step.state
-    step.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
-               message=state.next_message)  # fmt: skip
+    step.setup(LifeBegun(id=entropy[:16], stamp=state.stamp, ordinal=state.next_ordinal,
+               message=state.next_message))  # fmt: skip
 
 
 def _message(state: State, random: int) -> int:

@@ -12,6 +12,7 @@ from onceq.core.peers import lives
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import RangeChange
+from onceq.core.state.setups import LifeBegun, Setup, StorePutBack
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer import sessions, stranded, untold
@@ -24,8 +25,8 @@ from tests.planted.planted import SIM, Planted, replaced
 def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
         state = step.state
-        step.setup("life", id=entropy[:16].hex(), stamp=state.stamp, ordinal=state.next_ordinal,
-                   message=state.next_message, made_ns=made_ns)  # fmt: skip
+        step.setup(LifeBegun(id=entropy[:16], stamp=state.stamp, ordinal=state.next_ordinal,
+                   message=state.next_message, made_ns=made_ns))  # fmt: skip
 
     monkeypatch.setattr(lives, "begin", begin)
 
@@ -33,8 +34,8 @@ def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 def _not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = Step.setup
 
-    def silent(self: Step, what: str, **values: Any) -> Any:
-        return None if what == "restored" else setup(self, what, **values)
+    def silent(self: Step, what: Setup, **more: Any) -> Any:
+        return None if isinstance(what, StorePutBack) else setup(self, what, **more)
 
     monkeypatch.setattr(Step, "setup", silent)
 

@@ -12,7 +12,9 @@ from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.queues import OutgoingQueue
-from onceq.core.state.records import Setup, decode
+from onceq.core.state.records import decode
+from onceq.core.state.setup_effects import apply_setup
+from onceq.core.state.setups import Setup
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
 from onceq.core.transfer import outgoing_queue
@@ -103,7 +105,7 @@ def replayed(core: Core) -> State:
     for at, payload in core.records:
         record = decode(payload, 0)
         if isinstance(record, Setup):
-            state.apply_setup(record)
+            apply_setup(state, record)
         else:
             change, offsets = record
             state.apply(change, at, offsets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from array import array
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,9 @@ from onceq.core.state.records import (
     RangeChange,
     Relocated,
     Seen,
-    Setup,
     decode,
 )
+from onceq.core.state.setups import KINDS, OutgoingOpened, Paused
 from onceq.errors import DamagedRecord, NewerFormat, OnceqError
 from onceq.model.branch import Phase
 from onceq.model.identity import TransactionId
@@ -187,7 +188,7 @@ def test_a_newer_version_is_named() -> None:
 
 
 def test_setups_round_trip() -> None:
-    setup = Setup("pause", {"number": 17, "since_s": 1_700_000_000})
+    setup = Paused(number=17, since_s=1_700_000_000)
     assert decode(memoryview(setup.encode()), 0) == setup
     assert setup.encode()[:2] == b"\x02\x01"
 
@@ -217,12 +218,33 @@ def test_the_worked_bytes_of_a_branch_and_of_marks() -> None:
     assert Marks(18).encode().hex(" ") in PAGE.read_text()
 
 
-def test_every_verb_is_documented() -> None:
-    source = (PAGE.parents[3] / "src/onceq/core/state/state.py").read_text()
-    verbs = set(re.findall(r'setup\.what == "([a-z-]+)"', source))
-    page = PAGE.read_text()
-    assert verbs
-    assert all(f"| `{verb}` |" in page for verb in verbs)
+def test_every_verb_is_documented_with_its_values() -> None:
+    section = PAGE.read_text().split("## Setup")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", section, re.M))
+    assert set(KINDS) == set(rows)
+    for verb, kind in KINDS.items():
+        names = {field.name for field in fields(kind)} - {"properties"}  # all of a queue's
+        assert names <= set(re.findall(r"`(\w+)`", rows[verb])), verb
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'["pause",{"number":17}]', "since_s"),
+        (b'["bound",{"name":"os:b","guid":"xyz","since_s":1}]', "hexadecimal"),
+        (b'["nonsense",{}]', "unknown purpose"),
+        (b'["pause"]', "without verb and values"),
+        (b"{", "not JSON"),
+    ],
+)
+def test_a_setup_that_makes_no_sense_is_named(raw: bytes, why: str) -> None:
+    with pytest.raises(DamagedRecord, match=why):
+        decode(memoryview(b"\x02\x01" + raw), 0)
+
+
+def test_a_setup_of_another_version_is_read() -> None:
+    raw = b'["outgoing",{"number":9,"name":"DIRECT=OS:B\\\\q","later":true}]'
+    assert decode(memoryview(b"\x02\x01" + raw), 0) == OutgoingOpened(9, r"DIRECT=OS:B\q")
 
 
 def test_records_from_before_there_were_lives_are_read() -> None:

@@ -28,6 +28,7 @@ from onceq.core.state.positions import Positions
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, Op, RangeChange
 from onceq.core.state.report_requests import ReportRequest
+from onceq.core.state.setups import FoundDamaged
 from onceq.core.state.state import ACKS_OWED, DAMAGED, IN_DOUBT, title_of
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
@@ -64,10 +65,8 @@ def spoiled(step: Step, item: Spoiled) -> None:
     for queue, lookup, size, address in item.gone:
         was_in = step.state.holders.get(queue)
         title = title_of(was_in) if was_in is not None else str(queue)
-        step.setup(
-            "damaged", queue=title, lookup=lookup, bytes=size, address=address,
-            at_s=step.now.wall_s,
-        )  # fmt: skip
+        step.setup(FoundDamaged(queue=title, lookup=lookup, bytes=size, address=address,
+            at_s=step.now.wall_s))  # fmt: skip
         told.append((title, lookup, 1))
     _tell(step, item.pieces, told)
     for outgoing in step.state.outgoing.values():

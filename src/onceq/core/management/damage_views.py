@@ -8,6 +8,7 @@ from onceq.core.decision import Scrub
 from onceq.core.inputs.damage import Scrubbed
 from onceq.core.inputs.inputs import Steer, SteerOutgoing
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.setups import DamageDropped
 from onceq.core.state.state import DAMAGED
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, MessageNotFound
@@ -65,7 +66,7 @@ def drop(step: Step, text: str) -> int:
     chosen = [known[text]] if text else list(known.values())
     count = sum(view.count for view in damages(step) if not text or str(view.number) == text)
     for entry in chosen:
-        step.setup("damage-drop", number=entry.number)
+        step.setup(DamageDropped(number=entry.number))
     return count
 
 

@@ -34,9 +34,9 @@ from onceq.core.receive.handles import check_sharing, end_waits
 from onceq.core.receive.poison import bring_back, sift, waits
 from onceq.core.state.link_states import LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.state.queue_properties import dump_properties
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.records import Change, Op, RangeChange
+from onceq.core.state.setups import Offline, Paused, QueueDropped, QueueMade, QueueSet
 from onceq.core.state.state import queue_key_of
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
@@ -81,7 +81,7 @@ def create(step: Step, item: CreateQueue) -> None:
         modified=step.now.wall_s,
         instance=item.instance,
     )
-    step.setup("queue", **dump_properties(properties))
+    step.setup(QueueMade(properties))
     step.names.changed()
     register(step)
     step.answer(item.owner, item.request, properties)
@@ -100,7 +100,7 @@ def set_queue(step: Step, item: SetQueue) -> None:
         raise UnsupportedFormatName(f"{item.name} is a subqueue: it has its parent's properties")
     waited = waits(queue)
     properties = changed(queue.properties, dict(item.values), now_s=step.now.wall_s)
-    step.setup("queue-set", **dump_properties(properties))
+    step.setup(QueueSet(properties))
     if waited and not waits(queue):
         bring_back(step, queue, before_s=NEVER_S)
     sift(step, queue)
@@ -121,7 +121,7 @@ def delete(step: Step, item: DeleteQueue) -> None:
     count = sum(map(len, (queue, *subs)))
     for holder in (queue, *subs):
         _end_all(step, holder, MessageClass.NACK_QUEUE_DELETED)
-    step.setup("drop-queue", key=queue_key_of(queue.properties))
+    step.setup(QueueDropped(key=queue_key_of(queue.properties)))
     for gone in (queue, *subs):
         end_waits(step, gone)
     step.names.changed()
@@ -192,11 +192,11 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     outgoing = find_outgoing(step, item.destination)
     if item.action is Steer.PAUSE:
         if not outgoing.paused_s:
-            step.setup("pause", number=outgoing.number, since_s=step.now.wall_s)
+            step.setup(Paused(number=outgoing.number, since_s=step.now.wall_s))
             outgoing.pace.due_us = 0
     elif item.action is Steer.RESUME:
         if outgoing.paused_s:
-            step.setup("pause", number=outgoing.number, since_s=0)
+            step.setup(Paused(number=outgoing.number, since_s=0))
             outgoing.rewind()
             start_if_possible(step, outgoing)
     else:
@@ -212,7 +212,7 @@ def steer(step: Step, item: SteerOutgoing) -> None:
 def _disconnect(step: Step) -> None:
     """Close every session and make none until ``_connect``: messages gather, and may expire."""
     if not step.state.offline_s:
-        step.setup("offline", since_s=step.now.wall_s)
+        step.setup(Offline(since_s=step.now.wall_s))
     for peer in step.sessions.peers.values():
         for number in peer.outgoing:
             outgoing = step.state.holders.get(number)
@@ -228,7 +228,7 @@ def _disconnect(step: Step) -> None:
 def _connect(step: Step) -> None:
     """Let everything move again."""
     if step.state.offline_s:
-        step.setup("offline", since_s=0)
+        step.setup(Offline(since_s=0))
     for outgoing in step.state.outgoing.values():
         outgoing.happens(LinkEvent.WAKE)
         start_if_possible(step, outgoing)

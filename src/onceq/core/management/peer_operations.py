@@ -24,6 +24,7 @@ from onceq.core.management.msmq_names import leads_to
 from onceq.core.names.resolve import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.state.queues import Progress
+from onceq.core.state.setups import ClockBelieved, NameUnbound, StreamSetBack
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import guid_text
@@ -46,8 +47,8 @@ def reset_stream(step: Step, item: ResetStream) -> None:
         dry_run=item.dry_run,
     )
     if not item.dry_run:
-        step.setup("stream-reset", source=progress.source.hex(), key=progress.key,
-                   stream=done.stream, reason=reason, at_s=step.now.wall_s)  # fmt: skip
+        step.setup(StreamSetBack(source=progress.source, key=progress.key,
+                   stream=done.stream, reason=reason, at_s=step.now.wall_s))  # fmt: skip
         progress.stale_stream = progress.stale = progress.rejects = progress.due_us = 0
         step.act_notice("an incoming stream was set back by an operator", queue=progress.key,
                         source=done.source, reason=reason)  # fmt: skip
@@ -79,8 +80,8 @@ def accept_clock(step: Step, item: AcceptClock) -> None:
     begun_s = step.sessions.watch.refused_ahead[guid] >> STAMP_SHIFT
     until_s = begun_s + STREAM_AHEAD_S_MAX
     if not item.dry_run:
-        step.setup("clock-ahead", source=guid.hex(), until_s=until_s, at_s=step.now.wall_s,
-                   reason=reason)  # fmt: skip
+        step.setup(ClockBelieved(source=guid, until_s=until_s, at_s=step.now.wall_s,
+                   reason=reason))  # fmt: skip
         step.sessions.watch.taken(guid)
         step.act_notice(
             "an operator has the streams of a clock that was ahead taken", source=guid_text(guid),
@@ -119,7 +120,7 @@ def forget_peer(step: Step, item: ForgetPeer) -> None:
             "shows what there is"
         )
     if not item.dry_run:
-        step.setup("unbound", name=found[0].name)
+        step.setup(NameUnbound(name=found[0].name))
         step.act_notice("an operator lets another queue manager answer under a name",
                         name=found[0].name, before=found[0].id)  # fmt: skip
     step.answer(item.owner, item.request, found[0])

@@ -18,9 +18,9 @@ from onceq.core.decision import Notice
 from onceq.core.ending.dead_letters import own_or_system
 from onceq.core.inputs.backup import PutBack
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queue_properties import dump_properties
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
 from onceq.core.state.records import Op, RangeChange
+from onceq.core.state.setups import QueueSet, StorePutBack
 from onceq.core.state.state import ACKS_OWED, DEAD_LETTER, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
@@ -37,10 +37,8 @@ def put_back(step: Step, item: PutBack) -> None:
     if item.previous:
         aside = _set_aside(step)
         _rename_public(step, item.instances)
-    step.setup(
-        "restored", at_s=step.now.wall_s, taken_s=item.taken_s, position=item.position,
-        previous=item.previous.hex(), aside=aside,
-    )  # fmt: skip
+    step.setup(StorePutBack(at_s=step.now.wall_s, taken_s=item.taken_s, position=item.position,
+        previous=item.previous.hex(), aside=aside))  # fmt: skip
     step.answer(item.owner, item.request, aside)
 
 
@@ -49,7 +47,7 @@ def tell(step: Step) -> None:
     restored = step.state.restored
     if restored is None or restored.told:
         return
-    step.setup("restored", **asdict(replace(restored, told=True)))
+    step.setup(StorePutBack(**asdict(replace(restored, told=True))))
     values: dict[str, object] = {
         "taken_s": restored.taken_s,
         "position": restored.position,
@@ -110,4 +108,4 @@ def _rename_public(step: Step, instances: tuple[bytes, ...]) -> None:
         if not queue.system and not queue.properties.private
     ]
     for properties, instance in zip(public, instances, strict=True):
-        step.setup("queue-set", **dump_properties(replace(properties, instance=instance)))
+        step.setup(QueueSet(replace(properties, instance=instance)))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.setups import AliasJoined, OutgoingOpened, OutgoingWanted
 from onceq.core.state.state import (
     DEAD_LETTER,
     DEAD_XACT,
@@ -194,15 +195,15 @@ def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> Out
             raise InsufficientResources(
                 f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
             )
-        step.setup("outgoing", forced=False, number=state.next_number, name=str(name), marked=True,
-                   **({"for_strangers": True} if stranger else {}))  # fmt: skip
+        step.setup(OutgoingOpened(number=state.next_number, name=str(name), marked=True,
+                   **({"for_strangers": True} if stranger else {})), forced=False)  # fmt: skip
         outgoing = state.outgoing[name.key()]
         if name.kind is Kind.PRIVATE:
             step.names.by_guid.setdefault(name.guid, []).append(outgoing)
         if place:
             step.names.places[place] = outgoing
     elif outgoing.for_strangers and not stranger:
-        step.setup("wanted", forced=False, number=outgoing.number)
+        step.setup(OutgoingWanted(number=outgoing.number), forced=False)
     return outgoing
 
 
@@ -222,7 +223,7 @@ def _joined(step: Step, name: FormatName, place: str) -> OutgoingQueue | None:
     if outgoing is not None:
         if len(state.aliases) >= OUTGOING_NAMES_MAX:
             raise InsufficientResources(f"outgoing queues have {OUTGOING_NAMES_MAX} more names")
-        step.setup("alias", forced=False, number=outgoing.number, name=str(name))
+        step.setup(AliasJoined(number=outgoing.number, name=str(name)), forced=False)
     return outgoing
 
 

@@ -25,6 +25,7 @@ from onceq.core.peers.lives import rise_above
 from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import HEARSAY, disbelieve, sent_elsewhere, serves
 from onceq.core.state.queues import OutgoingQueue, Peer, Progress
+from onceq.core.state.setups import MayHaveLeftElsewhere
 from onceq.core.step.identity_watch import Clash, Met
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
@@ -72,7 +73,7 @@ def _not_alone(step: Step) -> None:
             if len(lane) and lane.next - 1 > outgoing.may_have_left(index)
         ]
         if lanes:
-            step.setup("elsewhere", number=outgoing.number, lanes=lanes)
+            step.setup(MayHaveLeftElsewhere(outgoing.number, lanes))
 
 
 def twice(step: Step, progress: Progress, run: ArrivedRun) -> None:

@@ -16,6 +16,7 @@ from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.strangers import known
 from onceq.core.state.queues import OutgoingQueue, Progress
 from onceq.core.state.records import PUT_EXPRESS
+from onceq.core.state.setups import ReceiptsTo
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
@@ -48,10 +49,8 @@ def learn_address(
         return True
     if _way(step, name, source) is None:
         return False
-    step.setup(
-        "receipts", forced=False, source=source.hex(), stream=stream, name=name, left=left,
-        queue=queue,
-    )  # fmt: skip
+    step.setup(ReceiptsTo(source=source, stream=stream, name=name, left=left,
+        queue=queue), forced=False)  # fmt: skip
     return True
 
 

@@ -22,6 +22,7 @@ from hashlib import sha256
 from typing import Final
 
 from onceq.core.state.records import Change
+from onceq.core.state.setups import LifeBegun, StreamsGoOn
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.model.limits import MESSAGE_NUMBER_MAX
@@ -49,12 +50,13 @@ def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
             "both",
         )  # fmt: skip
     step.setup(
-        "life",
-        id=entropy[:16].hex(),
-        stamp=max(step.now.wall_s, state.stamp + 1),
-        ordinal=_ordinal(entropy[16:20]),
-        message=_message(state, int.from_bytes(entropy[20:24], "little")),
-        made_ns=made_ns,
+        LifeBegun(
+            id=entropy[:16],
+            stamp=max(step.now.wall_s, state.stamp + 1),
+            ordinal=_ordinal(entropy[16:20]),
+            message=_message(state, int.from_bytes(entropy[20:24], "little")),
+            made_ns=made_ns,
+        )
     )
 
 
@@ -77,7 +79,7 @@ def next_stream(step: Step, change: Change) -> int:
     state = step.state
     ordinal = change.next_ordinal or state.next_ordinal
     if ordinal > ORDINAL_MAX:
-        step.setup("streams", stamp=state.stamp + 1, ordinal=1, end=ordinal)
+        step.setup(StreamsGoOn(stamp=state.stamp + 1, ordinal=1, end=ordinal))
         ordinal = 1
     change.next_ordinal = ordinal + 1
     return state.stamp << 32 | ordinal
@@ -98,4 +100,4 @@ def rise_above(step: Step, stream: int) -> None:
     seed = state.lives.id + stream.to_bytes(8, "little") + state.next_ordinal.to_bytes(8, "little")
     stamp = max(step.now.wall_s, (stream >> 32) + 1, state.stamp + 1)
     ordinal = _ordinal(sha256(seed).digest()[:4])
-    step.setup("streams", stamp=stamp, ordinal=ordinal, end=state.next_ordinal)
+    step.setup(StreamsGoOn(stamp=stamp, ordinal=ordinal, end=state.next_ordinal))

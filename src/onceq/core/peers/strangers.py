@@ -18,6 +18,7 @@ from __future__ import annotations
 from onceq.core.names.resolve import index_by_guid
 from onceq.core.state.link_states import Link
 from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.setups import OutgoingDropped
 from onceq.core.step.step import Step
 from onceq.model.limits import (
     ANSWER_CONNECTS_MAX,
@@ -143,7 +144,7 @@ def idle(step: Step) -> list[OutgoingQueue]:
 def forget(step: Step, found: list[OutgoingQueue], *, forced: bool = True) -> None:
     """Forget outgoing queues in which nothing is."""
     for outgoing in found:
-        step.setup("drop-outgoing", forced=forced, number=outgoing.number)
+        step.setup(OutgoingDropped(number=outgoing.number), forced=forced)
     if found:
         step.names.changed()
         index_by_guid(step)

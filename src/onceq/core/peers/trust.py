@@ -18,6 +18,7 @@ from __future__ import annotations
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.setups import NameBound
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
 from onceq.core.step.step import Step
 from onceq.model.classes import MessageClass
@@ -233,7 +234,7 @@ def bind(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
         step.notice("too many names: who answers under them is not remembered", name=name)
         return
     if known is None:
-        step.setup("bound", forced=False, name=name, guid=peer.peer.hex(), since_s=step.now.wall_s)
+        step.setup(NameBound(name=name, guid=peer.peer, since_s=step.now.wall_s), forced=False)
     else:
         rebind(step, name, peer.peer)
         step.sessions.disbelieved[MOVED] += 1
@@ -262,8 +263,8 @@ def rebind(step: Step, name: str, guid: bytes, *, by_hand: bool = False) -> None
         for outgoing in step.state.outgoing.values()
         if outgoing.bound_name == name and outgoing.ever_sent < outgoing.ordered_lane.next - 1
     ]
-    step.setup("bound", name=name, guid=guid.hex(), since_s=step.now.wall_s, sent=sent,
-               by_hand=by_hand)  # fmt: skip
+    step.setup(NameBound(name=name, guid=guid, since_s=step.now.wall_s, sent=sent,
+               by_hand=by_hand))  # fmt: skip
 
 
 MOVED = "another queue manager answers under a known name"

@@ -15,6 +15,7 @@ from typing import Final
 
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Progress, Queue
+from onceq.core.state.setups import UndoneKnown
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.limits import UNDONE_MAX
@@ -115,7 +116,7 @@ def note(step: Step, guid: bytes, what: str) -> None:
     undone = step.state.undone
     if step.state.restored is None or (guid, what) in undone or len(undone) >= UNDONE_MAX:
         return
-    step.setup("undone", manager=guid.hex(), knows=what, at_s=step.now.wall_s)
+    step.setup(UndoneKnown(manager=guid, knows=what, at_s=step.now.wall_s))
     step.notice("a manager knows of what a restore has undone", guid.hex() + what,
                 manager=guid_text(guid), name=step.name_of(guid), knows=what)  # fmt: skip
 

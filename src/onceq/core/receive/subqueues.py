@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from onceq.core.names.resolve import is_local, local_queue, one_name
 from onceq.core.state.queues import Queue
+from onceq.core.state.setups import SubqueueDropped, SubqueueMade
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter
 from onceq.model.limits import SUBQUEUES_MAX
@@ -47,7 +48,7 @@ def make(step: Step, parent: Queue, name: str) -> Queue:
     if len(step.state.subqueues) >= SUBQUEUES_MAX:
         raise InsufficientResources(f"there are {SUBQUEUES_MAX} subqueues already")
     number = step.state.next_number
-    step.setup("subqueue", forced=False, number=number, parent=parent.number, name=name)
+    step.setup(SubqueueMade(number=number, parent=parent.number, name=name), forced=False)
     step.emptied[number] = None
     return step.state.subqueues[number]
 
@@ -64,4 +65,4 @@ def tidy(step: Step) -> None:
         if any(queue.number in tx.targets for tx in step.units.all()):
             continue
         step.names.changed()
-        step.setup("drop-subqueue", forced=False, number=queue.number)
+        step.setup(SubqueueDropped(number=queue.number), forced=False)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from onceq.core.state.setups import GroupCommitted
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -55,13 +57,11 @@ class Groups:
         """What an application has committed last."""
         return self._last.get(app)
 
-    def committed(self, values: dict[str, Any]) -> None:
+    def committed(self, group: GroupCommitted) -> None:
         """A record says that a group is committed."""
-        self._last.pop(values["app"], None)  # The one that is used last stands last.
-        self._last[values["app"]] = Group(
-            values["query"], values["version"], values["prefix"].encode(), values["at"]
-        )
-        self.pending = list(values["branches"])
+        self._last.pop(group.app, None)  # The one that is used last stands last.
+        self._last[group.app] = Group(group.query, group.version, group.prefix.encode(), group.at)
+        self.pending = list(group.branches)
 
     def carried_out(self, branch: int) -> None:
         """A change says that a branch has taken effect."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onceq.core.state.setups import LifeBegun
 from onceq.model.limits import LIVES_MAX
 
 
@@ -46,16 +47,16 @@ class Lives:
         self.made_ns = 0
         self._before: list[Given] = []
 
-    def enter(self, values: dict[str, Any], stamp: int, end: int) -> bool:
+    def enter(self, life: LifeBegun, stamp: int, end: int) -> bool:
         """A life begins; the last one had that stamp, and gave the ordinals before ``end``.
 
         Returns:
             Whether the directory was copied since.
         """
-        copied = self.copied(values.get("made_ns", 0))
-        self.leave(stamp, end, values["ordinal"])
-        self.id, self.message = bytes.fromhex(values["id"]), values["message"]
-        self.made_ns = values.get("made_ns") or self.made_ns
+        copied = self.copied(life.made_ns)
+        self.leave(stamp, end, life.ordinal)
+        self.id, self.message = life.id, life.message
+        self.made_ns = life.made_ns or self.made_ns
         return copied
 
     def leave(self, stamp: int, end: int, first: int) -> None:

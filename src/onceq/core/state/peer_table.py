@@ -45,10 +45,9 @@ class ClocksAhead:
         found = self._accepted.get(guid)
         return 0 if found is None else found.until_s
 
-    def apply(self, values: dict[str, Any]) -> None:
-        """From a record."""
-        accepted = AcceptedClock(values["until_s"], values["at_s"], values["reason"])
-        self._accepted[bytes.fromhex(values["source"])] = accepted
+    def accept(self, source: bytes, until_s: int, at_s: int, reason: str) -> None:
+        """A record says that streams up to a time are taken."""
+        self._accepted[source] = AcceptedClock(until_s, at_s, reason)
 
     def dump(self) -> list[list[Any]]:
         """For a checkpoint."""

@@ -29,13 +29,6 @@ class Receipts:
     def __len__(self) -> int:
         return len(self._names)
 
-    def apply(self, values: dict[str, Any]) -> None:
-        """From a record."""
-        self.learn(
-            bytes.fromhex(values["source"]), values["stream"], values["name"],
-            left=values.get("left", 0), queue=values.get("queue", ""),
-        )  # fmt: skip
-
     def learn(
         self, source: bytes, stream: int, name: str, *, left: int = 0, queue: str = ""
     ) -> None:

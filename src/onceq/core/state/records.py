@@ -15,17 +15,16 @@ recovery cannot differ from running (I22). The byte form is described with worke
 
 from __future__ import annotations
 
-import json
 import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain
-from typing import Any
 
 from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
 from onceq.core.state.record_reader import HAS_MORE, NAMED, Reader
+from onceq.core.state.setups import KIND_SETUP, Setup, decode_setup
 from onceq.errors import DamagedRecord, NewerFormat
 from onceq.model.identity import NO_GUID, TransactionId
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
@@ -39,7 +38,6 @@ VERSION_NAMED = 3
 VERSION_MAX = 4
 """``VERSION_TABLES`` of prepared branches (``core/state/branch_table.py``)."""
 KIND_CHANGE = 1
-KIND_SETUP = 2
 KIND_MARKED = 4
 """A change with marks before it."""
 
@@ -387,19 +385,6 @@ def _take_packets(reader: Reader, change: Change) -> list[int]:
     return offsets
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """One thing that an operator or a start did: a verb and what it concerns, as JSON."""
-
-    what: str
-    values: dict[str, Any]
-
-    def encode(self) -> bytes:
-        """Bytes of the record."""
-        text = json.dumps([self.what, self.values], separators=(",", ":"), sort_keys=True)
-        return bytes((KIND_SETUP, VERSION)) + text.encode()
-
-
 def _decode_marked(payload: memoryview) -> tuple[Change, list[int]]:
     reader = Reader(payload)
     marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
@@ -427,20 +412,9 @@ def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setu
     if payload[0] == KIND_CHANGE:
         return _decode_change(payload)
     if payload[0] == KIND_SETUP:
-        return _decode_setup(bytes(payload[2:]))
+        return decode_setup(bytes(payload[2:]))
     if payload[0] == KIND_MARKED:
         return _decode_marked(payload)
     if payload[0] == KIND_PREPARE:
         return decode_branch(payload, address)
     raise DamagedRecord(f"a record of unknown kind {payload[0]}")
-
-
-def _decode_setup(raw: bytes) -> Setup:
-    try:
-        found = json.loads(raw)
-    except ValueError as error:
-        raise DamagedRecord(f"a setup record is not JSON: {error}") from None
-    match found:
-        case [str(what), dict(values)]:
-            return Setup(what, values)
-    raise DamagedRecord("a setup record without verb and values")

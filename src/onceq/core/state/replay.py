@@ -9,7 +9,9 @@ from collections.abc import Iterable
 
 from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
-from onceq.core.state.records import Setup, decode
+from onceq.core.state.records import decode
+from onceq.core.state.setup_effects import apply_setup
+from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
 from onceq.model.log import FRAME_HEADER
@@ -32,7 +34,7 @@ def replay(
     for at, payload in records:
         record = decode(payload, at + FRAME_HEADER)
         if isinstance(record, Setup):
-            state.apply_setup(record)
+            apply_setup(state, record)
         elif isinstance(record, Branch):
             state.apply_branch(record, at)
         else:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from onceq.core.state.branch_table import Branch, Branches
 from onceq.core.state.commit_outcomes import Outcomes
@@ -24,12 +23,12 @@ from onceq.core.state.identity import Identity as Identity
 from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
 from onceq.core.state.life_table import Lives
 from onceq.core.state.live_bytes import Space
-from onceq.core.state.name_bindings import Binding, Bindings, hand_over
-from onceq.core.state.peer_table import ClocksAhead, Progress, Reset
+from onceq.core.state.name_bindings import Bindings
+from onceq.core.state.peer_table import ClocksAhead, Progress
 from onceq.core.state.position_block import AVAILABLE, AWAITING, KEPT, REMOVED
 from onceq.core.state.position_states import TRANSITIONS, concerned
 from onceq.core.state.positions import Positions
-from onceq.core.state.queue_properties import journal_of, restore_properties
+from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.receipt_addresses import Receipts
 from onceq.core.state.records import (
@@ -41,7 +40,6 @@ from onceq.core.state.records import (
     RangeChange,
     Relocated,
     Seen,
-    Setup,
 )
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.restore_table import Restored
@@ -230,7 +228,7 @@ class State:
                 del self.streams[stream]
             end = base
 
-    def _move_stream(self, outgoing: OutgoingQueue, stream: int, first: int, last: int) -> None:
+    def move_stream(self, outgoing: OutgoingQueue, stream: int, first: int, last: int) -> None:
         """What waits from ``first`` to ``last`` goes on in another stream, with its own numbers;
         streams that were begun behind it stay as they are."""
         for s in outgoing.stretches():
@@ -395,122 +393,7 @@ class State:
             self.next_transaction = branch.next_transaction
         self.branches.add(branch)
 
-    def apply_setup(self, setup: Setup) -> None:
-        """Let a rare change happen."""
-        values = setup.values
-        if setup.what == "queue":
-            self.make_queue(restore_properties(values))
-        elif setup.what == "queue-set":
-            properties = restore_properties(values)
-            queue = self.queues[queue_key_of(properties)]
-            for holder in (queue, *queue.subs.values()):
-                holder.properties = properties
-            assert queue.journal is not None
-            queue.journal.properties = journal_of(properties)
-        elif setup.what == "drop-queue":
-            queue = self.queues.pop(values["key"])
-            for sub in list(queue.subs.values()):
-                self.drop_subqueue(sub.number)
-            assert queue.journal is not None
-            self._drop(queue.journal)
-            self._drop(queue)
-        elif setup.what == "subqueue":
-            self.make_subqueue(values["number"], values["parent"], values["name"])
-        elif setup.what == "drop-subqueue":
-            self.drop_subqueue(values["number"])
-        elif setup.what == "outgoing":
-            outgoing = self.make_outgoing(values["number"], values["name"])
-            # One that an earlier version has opened left no mark of what it transmitted.
-            outgoing.left_known = values.get("marked", False)
-            if values.get("for_strangers", False):
-                self.answers_only(outgoing)
-        elif setup.what in ("left", "elsewhere"):
-            outgoing = self._outgoing(values["number"])
-            marks = outgoing.left if setup.what == "left" else outgoing.elsewhere
-            marks.update((int(lane), counter) for lane, counter in values["lanes"])
-            outgoing.left_known = outgoing.left_known or setup.what == "left"
-        elif setup.what == "alias":
-            self.join_outgoing(values["number"], values["name"])
-        elif setup.what == "drop-outgoing":
-            self.drop_outgoing(values["number"])
-        elif setup.what == "offline":
-            self.offline_s = values["since_s"]
-        elif setup.what == "pause":
-            self._outgoing(values["number"]).paused_s = values["since_s"]
-        elif setup.what == "skip":
-            for number, index, counter in values["lanes"]:
-                self.holders[number].lane(index).skip_to(counter)
-        elif setup.what == "branch-forget":
-            self.branches.drop(self.branches.numbered(values["number"]))
-        elif setup.what == "decision-done":
-            self.branches.decisions.pop(bytes.fromhex(values["gtrid"]), None)
-        elif setup.what == "group":
-            self.groups.committed(values)
-        elif setup.what == "group-forget":
-            self.groups.forget(values["app"])
-        elif setup.what == "undone":
-            self.undone[bytes.fromhex(values["manager"]), values["knows"]] = values["at_s"]
-        elif setup.what == "restored":
-            self.restored = Restored(**values)
-            if self.restored.told:
-                return
-            self.undone.clear()
-            self.memories.lost()
-            self.lives.made_ns = 0
-            if self.restored.previous:
-                self.doubts = Doubts()
-            for progress in self.progress.values():
-                progress.vague = True
-            self._doubt_marks()
-        elif not self._of_peers(setup):
-            raise DamagedRecord(f"a record of unknown purpose {setup.what!r}")
-
-    def _doubt_marks(self) -> None:
-        for outgoing in self.outgoing.values():
-            outgoing.left, outgoing.left_known = {}, False  # another life may have sent more
-
-    def _apply_numbers(self, setup: Setup) -> bool:
-        """Let a change of what numbers begin with happen; whether it is one."""
-        values = setup.values
-        if setup.what == "numbers":
-            self.number_ceiling = values["ceiling"]
-        elif setup.what == "life":
-            if self.lives.enter(values, self.stamp, self.next_ordinal):
-                self._doubt_marks()
-            self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
-            self.next_message, self.number_ceiling = values["message"], 0
-        elif setup.what == "streams":
-            self.lives.leave(self.stamp, values["end"], values["ordinal"])
-            self.stamp, self.next_ordinal = values["stamp"], values["ordinal"]
-        elif setup.what == "restart":
-            self.next_message = max(self.next_message, values["message"])
-        elif setup.what == "fence":
-            self._outgoing(values["number"]).fence = values["stream"]
-        elif setup.what == "moved-stream":
-            outgoing = self._outgoing(values["number"])
-            self._move_stream(outgoing, values["stream"], values["first"], values["last"])
-        elif setup.what == "claim":
-            key = (bytes.fromhex(values["source"]), values["key"], values["stream"])
-            self.memories.claim(key, values["by"])
-        else:
-            return False
-        return True
-
-    def _apply_damage(self, setup: Setup) -> bool:
-        """Let a change of what was set aside as damaged happen; whether it is one."""
-        values = setup.values
-        if setup.what == "damaged":
-            self.damages.add(
-                values["queue"], values["lookup"], 1, first=0, bytes=values["bytes"],
-                address=values["address"], at_s=values["at_s"],
-            )  # fmt: skip
-        elif setup.what == "damage-drop":
-            self._drop_damage(values["number"])
-        else:
-            return False
-        return True
-
-    def _drop_damage(self, number: int) -> None:
+    def drop_damage(self, number: int) -> None:
         """Forget damaged messages; their part of the log is not needed any more."""
         entry = self.damages.get(number)
         if entry is not None and entry.first:
@@ -546,7 +429,7 @@ class State:
         queue = self.subqueues.pop(number)
         assert queue.parent is not None
         del queue.parent.subs[queue.sub.casefold()]
-        self._drop(queue)
+        self.drop(queue)
 
     def make_outgoing(self, number: int, name: str) -> OutgoingQueue:
         """An outgoing queue as a record or a checkpoint describes it."""
@@ -556,7 +439,8 @@ class State:
         self.next_number = max(self.next_number, number + 1)
         return outgoing
 
-    def _outgoing(self, number: int) -> OutgoingQueue:
+    def outgoing_numbered(self, number: int) -> OutgoingQueue:
+        """An outgoing queue that a record names."""
         outgoing = self.holders[number]
         assert isinstance(outgoing, OutgoingQueue)
         return outgoing
@@ -566,71 +450,16 @@ class State:
         outgoing.for_strangers = True
         self.answering[outgoing.number] = None
 
-    def _wanted(self, number: int) -> None:
-        """Somebody here sends to it as well."""
-        self._outgoing(number).for_strangers = False
-        self.answering.pop(number, None)
-
     def join_outgoing(self, number: int, name: str) -> None:
         """A name shares the outgoing queue of another from now on: nothing sent under either
         overtakes the other, also when no directory can be asked any more."""
         (element,) = parse_format_name(name)
-        outgoing = self._outgoing(number)
+        outgoing = self.outgoing_numbered(number)
         before = self.aliases.get(element.key())
         if before is not None:
             del before.also[element.key()]
         self.aliases[element.key()] = outgoing
         outgoing.also[element.key()] = name
-
-    def _of_peers(self, setup: Setup) -> bool:
-        """Let a change happen that concerns other managers, or a rarer one; whether it is one."""
-        values = setup.values
-        if setup.what == "bound":
-            self._bind(values)
-        elif setup.what == "unbound":
-            self._unbind(values["name"])
-        elif setup.what == "wanted":
-            self._wanted(values["number"])
-        elif setup.what == "stream-reset":
-            self._reset(values)
-        elif setup.what == "receipts":
-            self.receipts.apply(values)
-        elif setup.what == "clock-ahead":
-            self.clocks_ahead.apply(values)
-        else:
-            return self._apply_numbers(setup) or self._apply_damage(setup)
-        return True
-
-    def _reset(self, values: dict[str, Any]) -> None:
-        """An operator sets back what is known of one sender's messages to one queue."""
-        progress = self.progress[bytes.fromhex(values["source"]), values["key"]]
-        was = Reset(values["at_s"], values["reason"], progress.stream, progress.last)
-        found = self.memories.back(progress, values["stream"])
-        progress.stream = progress.last = progress.message = 0
-        progress.passed, progress.vague, progress.since = (), found is None, 1
-        if found is not None:
-            progress.stream, progress.last = found.stream, found.last
-            progress.since, progress.passed = found.since, found.passed
-        progress.reset = was
-
-    def _unbind(self, name: str) -> None:
-        """Whoever answers next is bound; who did may still tell of what it was given."""
-        before = self.bindings.guid_of(name)
-        self.bindings.forget(name)
-        for outgoing in self.outgoing.values():
-            if before and outgoing.bound_name == name:
-                hand_over(outgoing, before, None)
-
-    def _bind(self, values: dict[str, Any]) -> None:
-        """Somebody answers under a name from now on."""
-        name, guid = values["name"], bytes.fromhex(values["guid"])
-        by_hand = values.get("by_hand", False)
-        before = self.bindings.bind(name, Binding(guid, values["since_s"], by_hand))
-        sent = dict(values.get("sent", ()))
-        if before and before != guid:
-            for outgoing in self.outgoing.values():
-                if outgoing.bound_name == name:
-                    hand_over(outgoing, before, sent.get(outgoing.number))
 
     def outgoing_of(self, key: str) -> OutgoingQueue | None:
         """The outgoing queue that messages under a name have gone to; None: none was sent."""
@@ -638,7 +467,7 @@ class State:
 
     def drop_outgoing(self, number: int) -> None:
         """Forget an outgoing queue in which nothing is; what is sent there next opens another."""
-        outgoing = self._outgoing(number)
+        outgoing = self.outgoing_numbered(number)
         assert not len(outgoing), "only an empty outgoing queue goes"
         for stream in (*outgoing.old, outgoing.stream):
             self.streams.pop(stream, None)
@@ -646,9 +475,10 @@ class State:
         self.answering.pop(number, None)
         for key in outgoing.also:
             del self.aliases[key]
-        self._drop(outgoing)
+        self.drop(outgoing)
 
-    def _drop(self, holder: AnyQueue) -> None:
+    def drop(self, holder: AnyQueue) -> None:
+        """Forget a queue and what is in it."""
         for lane in holder.lanes.values():
             for state in KEPT:
                 for first, count in list(lane.ranges(state, 0)):

@@ -6,6 +6,7 @@ Upholds: I7 (numbers for ever).
 from __future__ import annotations
 
 from onceq.core.state.records import Change
+from onceq.core.state.setups import NumbersReserved
 from onceq.core.step.step import Step
 from onceq.model.limits import MESSAGE_NUMBER_MAX
 
@@ -27,6 +28,6 @@ def take_numbers(step: Step, change: Change, count: int) -> int:
     if after > state.number_ceiling:
         # What is sent express stands in no record that anybody waits for, but its numbers must
         # not come again: the receiver would take the next message for a repetition.
-        step.setup("numbers", ceiling=after + NUMBERS_RESERVED)
+        step.setup(NumbersReserved(ceiling=after + NUMBERS_RESERVED))
     change.next_message = after if after <= MESSAGE_NUMBER_MAX else 1
     return first

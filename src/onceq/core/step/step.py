@@ -16,7 +16,9 @@ from onceq.core.inputs.damage import ScrubView
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.position_states import GIVES_BACK
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import Change, Setup
+from onceq.core.state.records import Change
+from onceq.core.state.setup_effects import apply_setup
+from onceq.core.state.setups import Setup
 from onceq.core.state.state import Identity, State
 from onceq.core.step.names import Names
 from onceq.core.step.readers import Readers
@@ -111,11 +113,10 @@ class Step:
         position = self._append(parts, head, forced=True)
         self.state.apply_branch(branch, position)
 
-    def setup(self, what: str, *, forced: bool = True, **values: object) -> None:
+    def setup(self, setup: Setup, *, forced: bool = True) -> None:
         """Put a rare change on record and apply it."""
-        setup = Setup(what, dict(values))
         self._append([setup.encode()], 0, forced=forced)
-        self.state.apply_setup(setup)
+        apply_setup(self.state, setup)
 
     def _append(self, parts: Sequence[Buffer], head: int, *, forced: bool) -> int:
         position = self.position

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from onceq.core.decision import Grouped
 from onceq.core.inputs.xa import CommitGroup, ForgetGroup, RollbackGroup
 from onceq.core.state.group_table import Group
+from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
@@ -56,11 +57,9 @@ def commit(step: Step, item: CommitGroup) -> None:
     promised = [_promised(step, item, xid) for xid in item.xids]
     if known is None:
         _make_room(step)
-    step.setup(
-        "group", app=item.app, query=item.query or (known.query if known else ""),
+    step.setup(GroupCommitted(app=item.app, query=item.query or (known.query if known else ""),
         version=item.version, prefix=item.prefix.decode(), at=step.now.wall_s,
-        branches=[tx.branch for tx in promised],
-    )  # fmt: skip
+        branches=[tx.branch for tx in promised]))  # fmt: skip
     messages = sum(carry_out(step, tx).messages for tx in promised)
     rolled_back = _drop(step, item.prefix)
     if known is not None:
@@ -89,7 +88,7 @@ def forget(step: Step, item: ForgetGroup) -> None:
     """An operator says that an application is gone, or begins anew."""
     if step.state.groups.get(item.app) is None:
         raise UsageError(f"no version is remembered of {item.app!r}")
-    step.setup("group-forget", app=item.app)
+    step.setup(GroupForgotten(app=item.app))
     step.answer(item.owner, item.request, None)
 
 
@@ -131,7 +130,7 @@ def _make_room(step: Step) -> None:
             f"versions of {GROUPS_MAX} applications are remembered, and all have committed lately; "
             "'onceq tx groups' shows them, 'onceq tx forget-group' forgets one that is gone"
         )
-    step.setup("group-forget", app=app)
+    step.setup(GroupForgotten(app=app))
 
 
 def _drop(step: Step, prefix: bytes) -> int:

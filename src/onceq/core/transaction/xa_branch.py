@@ -35,6 +35,7 @@ from onceq.core.inputs.xa import (
 from onceq.core.send.packets_at_prepare import store_packets
 from onceq.core.send.send import prepared_all
 from onceq.core.state.branch_table import Branch
+from onceq.core.state.setups import BranchForgotten, DecisionCarriedOut
 from onceq.core.step.step import Step
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction import abandoned_branches
@@ -264,7 +265,7 @@ def forget(step: Step, item: ForgetBranch) -> None:
     if branch is None:
         raise UnknownBranch(f"there is no branch {item.xid}")
     after(Verb.FORGET, item.xid, branch.by_hand or Phase.PREPARED)
-    step.setup("branch-forget", number=branch.number)
+    step.setup(BranchForgotten(branch.number))
     step.answer(item.owner, item.request, None)
 
 
@@ -316,5 +317,5 @@ def done(step: Step, item: DecisionDone) -> None:
     """Every partner has carried a decision out: nobody will ask again."""
     step.units.telling.pop(item.gtrid, None)
     if item.gtrid in step.state.branches.decisions:
-        step.setup("decision-done", forced=False, gtrid=item.gtrid.hex())
+        step.setup(DecisionCarriedOut(gtrid=item.gtrid), forced=False)
     step.answer(item.owner, item.request, None)

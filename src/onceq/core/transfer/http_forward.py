@@ -17,6 +17,7 @@ from onceq.core.decision import Declined
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.setups import ReceiptsTo
 from onceq.core.step.step import Step
 from onceq.core.transfer.forward import FORWARD_LANE, hopped, keep
 from onceq.errors import OnceqError
@@ -61,9 +62,15 @@ def _learn(step: Step, run: ArrivedRun) -> None:
     if receipts.of_stream(run.source, run.stream) == run.receipts:
         return
     step.setup(
-        "receipts", forced=False, source=run.source.hex(), stream=run.stream, name=run.receipts,
-        left=receipts.stream_to(run.source, run.onward), queue=run.onward,
-    )  # fmt: skip
+        ReceiptsTo(
+            source=run.source,
+            stream=run.stream,
+            name=run.receipts,
+            left=receipts.stream_to(run.source, run.onward),
+            queue=run.onward,
+        ),
+        forced=False,
+    )
 
 
 def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:

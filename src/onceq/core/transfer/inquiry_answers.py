@@ -19,6 +19,7 @@ from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import refused_as_future
 from onceq.core.state.queues import Peer
 from onceq.core.state.records import Advance, Change
+from onceq.core.state.setups import StreamClaimed
 from onceq.core.step.step import Step
 from onceq.model.limits import INQUIRY_STREAMS_MAX, STRANGERS_SHARE, STREAMS_MAX
 from onceq.packet.settle import Inquiry, Memory, settlement
@@ -94,5 +95,5 @@ def _claimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Me
     by = step.state.memories.claimed(peer.peer, key, memory.stream)
     if not by and fence and memory.since != NOBODY_KNOWS:
         by = fence
-        step.setup("claim", source=peer.peer.hex(), key=key, stream=memory.stream, by=fence)
+        step.setup(StreamClaimed(source=peer.peer, key=key, stream=memory.stream, by=fence))
     return replace(memory, closed=False) if by and by != fence else memory

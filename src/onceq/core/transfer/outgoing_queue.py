@@ -20,6 +20,7 @@ from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Op, RangeChange
+from onceq.core.state.setups import Left
 from onceq.core.state.state import JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
@@ -234,7 +235,7 @@ def about_to_leave(step: Step, outgoing: OutgoingQueue, lane: int, last: int) ->
         ahead = last + LEFT_AHEAD
         if lane == TRANSACTIONAL_LANE:
             ahead = min(ahead, outgoing.stretch(last).end)
-        step.setup("left", number=outgoing.number, lanes=[[lane, ahead]])
+        step.setup(Left(number=outgoing.number, lanes=[[lane, ahead]]))
 
 
 def nothing_leaves(step: Step, outgoing: OutgoingQueue) -> None:
@@ -246,7 +247,7 @@ def nothing_leaves(step: Step, outgoing: OutgoingQueue) -> None:
         if counter > outgoing.transmitted.get(lane, 0)
     ]
     if vain:
-        step.setup("left", forced=False, number=outgoing.number, lanes=vain)
+        step.setup(Left(number=outgoing.number, lanes=vain), forced=False)
 
 
 def recall(step: Step, outgoing: OutgoingQueue) -> None:
@@ -259,7 +260,7 @@ def recall(step: Step, outgoing: OutgoingQueue) -> None:
         outgoing.transmitted[index] = min(left, lane.next - 1)
     if not outgoing.left_known:
         lanes = [[index, lane.next - 1] for index, lane in outgoing.lanes.items()]
-        step.setup("left", forced=False, number=outgoing.number, lanes=lanes)
+        step.setup(Left(number=outgoing.number, lanes=lanes), forced=False)
     nothing_leaves(step, outgoing)
 
 

@@ -34,6 +34,7 @@ from onceq.core.peers.lives import gave, next_stream
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer, Stretch
 from onceq.core.state.records import Change, Op, RangeChange
+from onceq.core.state.setups import Fenced, StreamMoved
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
@@ -176,7 +177,7 @@ def _fence(step: Step, outgoing: OutgoingQueue, here: int) -> None:
     if fence <= here:
         return  # it would be too far in the future: what waits, waits for its time
     step.record(change)
-    step.setup("fence", number=outgoing.number, stream=fence)
+    step.setup(Fenced(number=outgoing.number, stream=fence))
     outgoing.told.clear()
     question(step, outgoing)
 
@@ -189,10 +190,10 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     if moved:
         first, end = moved[0][0], sum(moved[-1])
         # Before the others end: should the process end in between, they are asked for again.
-        step.setup("moved-stream", number=outgoing.number, stream=outgoing.fence, first=first,
-                   last=end - 1)  # fmt: skip
+        step.setup(StreamMoved(number=outgoing.number, stream=outgoing.fence, first=first,
+                   last=end - 1))  # fmt: skip
     else:
-        step.setup("fence", number=outgoing.number, stream=0)
+        step.setup(Fenced(number=outgoing.number, stream=0))
     build = ChangeBuilder(step)
     for first, count, came in fates:
         if came:

@@ -1,0 +1,238 @@
+"""What each setup record does to the durable state: one function for each type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from onceq.core.state import setups
+from onceq.core.state.in_doubt_table import Doubts
+from onceq.core.state.name_bindings import Binding, hand_over
+from onceq.core.state.peer_table import Reset
+from onceq.core.state.queue_properties import journal_of
+from onceq.core.state.restore_table import Restored
+from onceq.core.state.state import State, queue_key_of
+
+
+def apply_setup(state: State, setup: setups.Setup) -> None:
+    """Let a rare change happen."""
+    _EFFECTS[type(setup)](state, setup)
+
+
+# ---- queues ------------------------------------------------------------------------------
+
+
+def _queue(state: State, setup: setups.QueueMade) -> None:
+    state.make_queue(setup.properties)
+
+
+def _queue_set(state: State, setup: setups.QueueSet) -> None:
+    queue = state.queues[queue_key_of(setup.properties)]
+    for holder in (queue, *queue.subs.values()):
+        holder.properties = setup.properties
+    assert queue.journal is not None
+    queue.journal.properties = journal_of(setup.properties)
+
+
+def _drop_queue(state: State, setup: setups.QueueDropped) -> None:
+    queue = state.queues.pop(setup.key)
+    for sub in list(queue.subs.values()):
+        state.drop_subqueue(sub.number)
+    assert queue.journal is not None
+    state.drop(queue.journal)
+    state.drop(queue)
+
+
+# ---- outgoing queues ---------------------------------------------------------------------
+
+
+def _outgoing(state: State, setup: setups.OutgoingOpened) -> None:
+    outgoing = state.make_outgoing(setup.number, setup.name)
+    # One that an earlier version has opened left no mark of what it transmitted.
+    outgoing.left_known = setup.marked
+    if setup.for_strangers:
+        state.answers_only(outgoing)
+
+
+def _left(state: State, setup: setups.Left) -> None:
+    outgoing = state.outgoing_numbered(setup.number)
+    outgoing.left.update((int(lane), counter) for lane, counter in setup.lanes)
+    outgoing.left_known = True
+
+
+def _elsewhere(state: State, setup: setups.MayHaveLeftElsewhere) -> None:
+    outgoing = state.outgoing_numbered(setup.number)
+    outgoing.elsewhere.update((int(lane), counter) for lane, counter in setup.lanes)
+
+
+def _wanted(state: State, setup: setups.OutgoingWanted) -> None:
+    state.outgoing_numbered(setup.number).for_strangers = False
+    state.answering.pop(setup.number, None)
+
+
+def _offline(state: State, setup: setups.Offline) -> None:
+    state.offline_s = setup.since_s
+
+
+def _pause(state: State, setup: setups.Paused) -> None:
+    state.outgoing_numbered(setup.number).paused_s = setup.since_s
+
+
+def _fence(state: State, setup: setups.Fenced) -> None:
+    state.outgoing_numbered(setup.number).fence = setup.stream
+
+
+# ---- other managers ----------------------------------------------------------------------
+
+
+def _bound(state: State, setup: setups.NameBound) -> None:
+    """Somebody answers under a name from now on."""
+    name, guid = setup.name, setup.guid
+    before = state.bindings.bind(name, Binding(guid, setup.since_s, setup.by_hand))
+    sent: dict[int, int] = dict(setup.sent)  # type: ignore[arg-type]
+    if before and before != guid:
+        for outgoing in state.outgoing.values():
+            if outgoing.bound_name == name:
+                hand_over(outgoing, before, sent.get(outgoing.number))
+
+
+def _unbound(state: State, setup: setups.NameUnbound) -> None:
+    """Whoever answers next is bound; who did may still tell of what it was given."""
+    before = state.bindings.guid_of(setup.name)
+    state.bindings.forget(setup.name)
+    for outgoing in state.outgoing.values():
+        if before and outgoing.bound_name == setup.name:
+            hand_over(outgoing, before, None)
+
+
+def _stream_reset(state: State, setup: setups.StreamSetBack) -> None:
+    """An operator sets back what is known of one sender's messages to one queue."""
+    progress = state.progress[setup.source, setup.key]
+    was = Reset(setup.at_s, setup.reason, progress.stream, progress.last)
+    found = state.memories.back(progress, setup.stream)
+    progress.stream = progress.last = progress.message = 0
+    progress.passed, progress.vague, progress.since = (), found is None, 1
+    if found is not None:
+        progress.stream, progress.last = found.stream, found.last
+        progress.since, progress.passed = found.since, found.passed
+    progress.reset = was
+
+
+def _clock_ahead(state: State, setup: setups.ClockBelieved) -> None:
+    state.clocks_ahead.accept(setup.source, setup.until_s, setup.at_s, setup.reason)
+
+
+def _receipts(state: State, setup: setups.ReceiptsTo) -> None:
+    state.receipts.learn(
+        setup.source, setup.stream, setup.name, left=setup.left, queue=setup.queue
+    )  # fmt: skip
+
+
+def _claim(state: State, setup: setups.StreamClaimed) -> None:
+    state.memories.claim((setup.source, setup.key, setup.stream), setup.by)
+
+
+# ---- numbers and lives -------------------------------------------------------------------
+
+
+def _numbers(state: State, setup: setups.NumbersReserved) -> None:
+    state.number_ceiling = setup.ceiling
+
+
+def _restart(state: State, setup: setups.RestartedBeforeLives) -> None:
+    state.next_message = max(state.next_message, setup.message)
+
+
+def _life(state: State, setup: setups.LifeBegun) -> None:
+    if state.lives.enter(setup, state.stamp, state.next_ordinal):
+        _doubt_marks(state)
+    state.stamp, state.next_ordinal = setup.stamp, setup.ordinal
+    state.next_message, state.number_ceiling = setup.message, 0
+
+
+def _streams(state: State, setup: setups.StreamsGoOn) -> None:
+    state.lives.leave(state.stamp, setup.end, setup.ordinal)
+    state.stamp, state.next_ordinal = setup.stamp, setup.ordinal
+
+
+def _skip(state: State, setup: setups.PlacesSkipped) -> None:
+    for number, index, counter in setup.lanes:
+        state.holders[number].lane(index).skip_to(counter)
+
+
+def _restored(state: State, setup: setups.StorePutBack) -> None:
+    state.restored = Restored(**asdict(setup))
+    if setup.told:
+        return
+    state.undone.clear()
+    state.memories.lost()
+    state.lives.made_ns = 0
+    if setup.previous:
+        state.doubts = Doubts()
+    for progress in state.progress.values():
+        progress.vague = True
+    _doubt_marks(state)
+
+
+def _doubt_marks(state: State) -> None:
+    for outgoing in state.outgoing.values():
+        outgoing.left, outgoing.left_known = {}, False  # another life may have sent more
+
+
+def _undone(state: State, setup: setups.UndoneKnown) -> None:
+    state.undone[setup.manager, setup.knows] = setup.at_s
+
+
+# ---- damage ------------------------------------------------------------------------------
+
+
+def _damaged(state: State, setup: setups.FoundDamaged) -> None:
+    state.damages.add(
+        setup.queue, setup.lookup, 1, first=0, bytes=setup.bytes, address=setup.address,
+        at_s=setup.at_s,
+    )  # fmt: skip
+
+
+_EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
+    setups.AliasJoined: lambda state, setup: state.join_outgoing(setup.number, setup.name),
+    setups.BranchForgotten: lambda state, setup: state.branches.drop(
+        state.branches.numbered(setup.number)
+    ),
+    setups.ClockBelieved: _clock_ahead,
+    setups.DamageDropped: lambda state, setup: state.drop_damage(setup.number),
+    setups.DecisionCarriedOut: lambda state, setup: state.branches.decisions.pop(setup.gtrid, None),
+    setups.Fenced: _fence,
+    setups.FoundDamaged: _damaged,
+    setups.GroupCommitted: lambda state, setup: state.groups.committed(setup),
+    setups.GroupForgotten: lambda state, setup: state.groups.forget(setup.app),
+    setups.Left: _left,
+    setups.LifeBegun: _life,
+    setups.MayHaveLeftElsewhere: _elsewhere,
+    setups.NameBound: _bound,
+    setups.NameUnbound: _unbound,
+    setups.NumbersReserved: _numbers,
+    setups.Offline: _offline,
+    setups.OutgoingDropped: lambda state, setup: state.drop_outgoing(setup.number),
+    setups.OutgoingOpened: _outgoing,
+    setups.OutgoingWanted: _wanted,
+    setups.Paused: _pause,
+    setups.PlacesSkipped: _skip,
+    setups.QueueDropped: _drop_queue,
+    setups.QueueMade: _queue,
+    setups.QueueSet: _queue_set,
+    setups.ReceiptsTo: _receipts,
+    setups.RestartedBeforeLives: _restart,
+    setups.StorePutBack: _restored,
+    setups.StreamClaimed: _claim,
+    setups.StreamMoved: lambda state, setup: state.move_stream(
+        state.outgoing_numbered(setup.number), setup.stream, setup.first, setup.last
+    ),
+    setups.StreamSetBack: _stream_reset,
+    setups.StreamsGoOn: _streams,
+    setups.SubqueueDropped: lambda state, setup: state.drop_subqueue(setup.number),
+    setups.SubqueueMade: lambda state, setup: state.make_subqueue(
+        setup.number, setup.parent, setup.name
+    ),
+    setups.UndoneKnown: _undone,
+}

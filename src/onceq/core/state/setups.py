@@ -1,0 +1,447 @@
+"""Setup records: what operators, starts and rare events do, each a type of its own.
+
+A setup is one JSON record, ``["verb", {values}]``. The fields of its type are the values; bytes are
+hexadecimal there. Fields with a default may be missing, because older versions did not write them;
+values that this version does not know are passed over.
+
+Every type says what it does to the durable state; ``setup_effects.py`` does it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+from onceq.core.state.queue_properties import dump_properties, restore_properties
+from onceq.errors import DamagedRecord
+from onceq.model.queue import QueueProperties
+
+KIND_SETUP = 2
+SETUP_VERSION = 1
+
+T = TypeVar("T", bound="Setup")
+
+KINDS: dict[str, type[Setup]] = {}
+"""By verb."""
+
+
+class Setup:
+    """One thing that was set up; see the module."""
+
+    __slots__ = ()
+    verb: ClassVar[str]
+
+    def values(self) -> dict[str, Any]:
+        """As JSON has them."""
+        found = asdict(self)  # type: ignore[call-overload]
+        return {name: v.hex() if isinstance(v, bytes) else v for name, v in found.items()}
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """From JSON; raises KeyError, TypeError or ValueError."""
+        taken = {}
+        for field in fields(cls):  # type: ignore[arg-type]
+            if field.name in values or field.default is MISSING:
+                value = values[field.name]
+                taken[field.name] = bytes.fromhex(value) if field.type == "bytes" else value
+        return cls(**taken)
+
+    def encode(self) -> bytes:
+        """Bytes of the record."""
+        text = json.dumps([self.verb, self.values()], separators=(",", ":"), sort_keys=True)
+        return bytes((KIND_SETUP, SETUP_VERSION)) + text.encode()
+
+
+def decode_setup(raw: bytes) -> Setup:
+    """A setup from the JSON of its record; raises DamagedRecord."""
+    try:
+        found = json.loads(raw)
+    except ValueError as error:
+        raise DamagedRecord(f"a setup record is not JSON: {error}") from None
+    match found:
+        case [str(verb), dict(values)] if verb in KINDS:
+            try:
+                return KINDS[verb].of(values)
+            except (KeyError, TypeError, ValueError) as error:
+                raise DamagedRecord(f"a record of {verb!r} makes no sense: {error!r}") from None
+        case [str(verb), dict()]:
+            raise DamagedRecord(f"a record of unknown purpose {verb!r}")
+    raise DamagedRecord("a setup record without verb and values")
+
+
+@dataclass_transform(frozen_default=True)
+def _setup(verb: str) -> Callable[[type[T]], type[T]]:
+    """Make a class a frozen dataclass, and the one that a verb stands for."""
+
+    def made(kind: type[T]) -> type[T]:
+        found = dataclass(frozen=True, slots=True)(kind)
+        found.verb = verb
+        KINDS[verb] = found
+        return found
+
+    return made
+
+
+# ---- queues ------------------------------------------------------------------------------
+
+
+class _OfQueue(Setup):
+    """All properties of a queue are the values."""
+
+    __slots__ = ()
+    properties: QueueProperties
+
+    def values(self) -> dict[str, Any]:
+        return dump_properties(self.properties)
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        return cls(restore_properties(values))  # type: ignore[call-arg]
+
+
+@_setup("queue")
+class QueueMade(_OfQueue):
+    """A queue was made."""
+
+    properties: QueueProperties
+
+
+@_setup("queue-set")
+class QueueSet(_OfQueue):
+    """A queue has these properties from now on."""
+
+    properties: QueueProperties
+
+
+@_setup("drop-queue")
+class QueueDropped(Setup):
+    """A queue was deleted, with its journal and its subqueues."""
+
+    key: str
+
+
+@_setup("subqueue")
+class SubqueueMade(Setup):
+    """A subqueue of the queue ``parent`` was made."""
+
+    number: int
+    parent: int
+    name: str
+
+
+@_setup("drop-subqueue")
+class SubqueueDropped(Setup):
+    """A subqueue that was empty and that nobody used went."""
+
+    number: int
+
+
+# ---- outgoing queues ---------------------------------------------------------------------
+
+
+@_setup("outgoing")
+class OutgoingOpened(Setup):
+    """An outgoing queue was opened.
+
+    Attributes:
+        marked: ``Left`` says what it has transmitted; missing in older stores: everything may have
+            been.
+        for_strangers: Only to answer strangers.
+    """
+
+    number: int
+    name: str
+    marked: bool = False
+    for_strangers: bool = False
+
+
+@_setup("left")
+class Left(Setup):
+    """No message behind these counters has been transmitted: pairs of lane and counter."""
+
+    number: int
+    lanes: list[list[int]]
+
+
+@_setup("elsewhere")
+class MayHaveLeftElsewhere(Setup):
+    """Another manager with this identity was noticed, and may have transmitted what stood in the
+    outgoing queue up to these counters: pairs of lane and counter."""
+
+    number: int
+    lanes: list[list[int]]
+
+
+@_setup("alias")
+class AliasJoined(Setup):
+    """A further name of an outgoing queue's destination shares the queue from now on (EOD-3)."""
+
+    number: int
+    name: str
+
+
+@_setup("drop-outgoing")
+class OutgoingDropped(Setup):
+    """An outgoing queue with nothing in it was forgotten, and its further names."""
+
+    number: int
+
+
+@_setup("wanted")
+class OutgoingWanted(Setup):
+    """An outgoing queue that was opened for strangers alone is wanted here as well."""
+
+    number: int
+
+
+@_setup("offline")
+class Offline(Setup):
+    """An operator took the manager off the network; 0: back."""
+
+    since_s: int
+
+
+@_setup("pause")
+class Paused(Setup):
+    """An outgoing queue was paused; 0: resumed."""
+
+    number: int
+    since_s: int
+
+
+@_setup("fence")
+class Fenced(Setup):
+    """The receiver of an outgoing queue has left the streams in which messages wait: this newer
+    one is announced to it; 0: not any more."""
+
+    number: int
+    stream: int
+
+
+@_setup("moved-stream")
+class StreamMoved(Setup):
+    """What waits from counter ``first`` to ``last`` goes on in that stream, numbered from 1; the
+    packets in the log keep the numbers that they had."""
+
+    number: int
+    stream: int
+    first: int
+    last: int
+
+
+# ---- other managers ----------------------------------------------------------------------
+
+
+@_setup("bound")
+class NameBound(Setup):
+    """A manager answers under a name that was connected to, such as ``os:beta``.
+
+    Attributes:
+        sent: Pairs of an outgoing queue and the last counter that was transmitted from it to the
+            one before, where that is not all.
+        by_hand: An operator says so.
+    """
+
+    name: str
+    guid: bytes
+    since_s: int
+    sent: list[list[int]] | tuple[()] = ()
+    by_hand: bool = False
+
+
+@_setup("unbound")
+class NameUnbound(Setup):
+    """Nobody is known to answer under a name any more."""
+
+    name: str
+
+
+@_setup("stream-reset")
+class StreamSetBack(Setup):
+    """An operator has set an incoming stream back to one that was left before; 0: to nothing."""
+
+    source: bytes
+    key: str
+    stream: int
+    reason: str
+    at_s: int
+
+
+@_setup("clock-ahead")
+class ClockBelieved(Setup):
+    """An operator has the streams of a manager taken that begin no later than ``until_s``, though
+    they may begin in the future."""
+
+    source: bytes
+    until_s: int
+    at_s: int
+    reason: str
+
+
+@_setup("receipts")
+class ReceiptsTo(Setup):
+    """Where receipts for a stream that came over HTTP go.
+
+    Attributes:
+        left: The stream whose place it takes, and whose address is forgotten; 0: none.
+        queue: URL of the destination queue; "" in older stores.
+    """
+
+    source: bytes
+    stream: int
+    name: str
+    left: int = 0
+    queue: str = ""
+
+
+@_setup("claim")
+class StreamClaimed(Setup):
+    """What was not accepted of a stream that a sender's messages have left goes on in the stream
+    ``by``, and in no other."""
+
+    source: bytes
+    key: str
+    stream: int
+    by: int
+
+
+# ---- numbers and lives -------------------------------------------------------------------
+
+
+@_setup("numbers")
+class NumbersReserved(Setup):
+    """Message numbers below the ceiling may be in use."""
+
+    ceiling: int
+
+
+@_setup("restart")
+class RestartedBeforeLives(Setup):
+    """The next message number after a restart, in stores of before there were lives."""
+
+    message: int
+
+
+@_setup("life")
+class LifeBegun(Setup):
+    """A life began with a start of the process: it gives streams from that stamp and ordinal on,
+    and message numbers from that one on.
+
+    Attributes:
+        made_ns: When the directory was made, so that a copy of it is noticed.
+    """
+
+    id: bytes
+    stamp: int
+    ordinal: int
+    message: int
+    made_ns: int = 0
+
+
+@_setup("streams")
+class StreamsGoOn(Setup):
+    """New streams go on there, in the same life; of the last stamp the ordinals before ``end`` were
+    given."""
+
+    stamp: int
+    ordinal: int
+    end: int
+
+
+@_setup("skip")
+class PlacesSkipped(Setup):
+    """Places passed over at a restart, because express messages may have had them: triples of
+    queue, lane and counter."""
+
+    lanes: list[list[int]]
+
+
+@_setup("restored")
+class StorePutBack(Setup):
+    """The store was put back from a backup: what was known of incoming streams is vague from here
+    on. With ``told`` only: the operator was told of it."""
+
+    at_s: int
+    taken_s: int
+    position: int
+    previous: str = ""
+    aside: int = 0
+    told: bool = False
+
+
+@_setup("undone")
+class UndoneKnown(Setup):
+    """Since a restore a manager has shown that it knows of what the restore has undone."""
+
+    manager: bytes
+    knows: str
+    at_s: int
+
+
+# ---- damage ------------------------------------------------------------------------------
+
+
+@_setup("damaged")
+class FoundDamaged(Setup):
+    """A message that had just been received outside a transaction turned out to be damaged: nothing
+    of it is left but this."""
+
+    queue: str
+    lookup: int
+    bytes: int
+    address: int
+    at_s: int
+
+
+@_setup("damage-drop")
+class DamageDropped(Setup):
+    """An operator forgets an entry of damaged messages."""
+
+    number: int
+
+
+# ---- branches ----------------------------------------------------------------------------
+
+
+@_setup("branch-forget")
+class BranchForgotten(Setup):
+    """A branch that was decided by hand is known to its coordinator."""
+
+    number: int
+
+
+@_setup("decision-done")
+class DecisionCarriedOut(Setup):
+    """All partners have carried out a decision."""
+
+    gtrid: bytes
+
+
+@_setup("group")
+class GroupCommitted(Setup):
+    """These branches are committed as one.
+
+    The marked changes that carry it out follow; where the log ends before them, recovery carries
+    out the rest.
+
+    Attributes:
+        prefix: Of the global identifiers.
+        at: Second.
+        branches: Numbers, in order.
+    """
+
+    app: str
+    query: str
+    version: int
+    prefix: str
+    at: int
+    branches: list[int]
+
+
+@_setup("group-forget")
+class GroupForgotten(Setup):
+    """The last version of an application is forgotten."""
+
+    app: str
