@@ -24,11 +24,13 @@ from onceq.packet.settle import (
     TurnedAway,
     parse_settling,
 )
+from onceq.testing import lies
 from onceq.testing.relay import Passing, faithful
 from onceq.testing.tap import names_end
 from tests.conformance.copies import dead, image, put_back
+from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.stranding import LOCAL, Q, newer, stranded
-from tests.conformance.world import Node, World, fast
+from tests.conformance.world import START_S, Node, World, fast
 
 Policy = Callable[[Passing], list[tuple[int, Passing]]]
 DOUBT = 0xC003
@@ -263,3 +265,21 @@ def reconnect(world: World, node: Node) -> None:
     world.mend("A", "B")
     node.once(Q, b"hello")
     world.run(20)
+
+
+def test_what_somebody_else_says_of_a_stream_makes_nobody_ask(world: World) -> None:
+    """Only the manager that messages go to may say that it has left their stream."""
+    a, b = world["A"], world["B"]
+    world.link("A", "B").policy = lost(USER)
+    a.once(Q, b"1")
+    world.run(0.5)
+    (view,) = a.look("outgoing")
+    stranger = Foreign(world).call(a)
+    now_s = START_S + world.now_us // 1_000_000
+    there = view.stream + (1 << 32)
+    stranger.say(lies.refused(STRANGER, a.identity.guid, view.stream, there, STALE, sent_s=now_s))
+    world.run(0.5)
+    assert said(world, Inquiry) == []
+    world.link("A", "B").policy = faithful
+    world.run(60)
+    assert b.bodies(LOCAL) == [b"1"]
