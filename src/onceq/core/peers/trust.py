@@ -120,10 +120,11 @@ def believes_final_ack(step: Step, peer: Peer, ack: FinalAck) -> bool:
     if not served and not _told_on_the_way(step, peer, outgoing, ack):
         disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
-    if sent_elsewhere(outgoing, ack):
+    if sent_elsewhere(outgoing, ack) and ack.stream >> STAMP_SHIFT != state.stamp:
         # A number of an earlier life is that of one message, whichever copy has sent it. One of the
-        # present life may be another's, where memory was copied: the receiver is asked by sending.
-        return ack.stream >> STAMP_SHIFT != state.stamp
+        # present life may be another's, where memory was copied: it does not count, and the
+        # receiver is asked by sending.
+        return True
     return _possible(step, peer, outgoing, ack, base + ack.number)
 
 
