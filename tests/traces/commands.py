@@ -20,6 +20,7 @@ from onceq.core.inputs.single_messages import Claim, MoveMessage, OpenCursor, Re
 from onceq.core.inputs.steering import Steer
 from onceq.errors import DamagedPiece, OnceqError
 from onceq.model.branch import Join, Leave
+from onceq.model.classes import MessageClass
 from onceq.model.queue import QueueProperties
 from onceq.packet.acks import final_ack, order_ack
 from tests.traces import telling
@@ -265,24 +266,24 @@ def _duplicate(world: World, way: str) -> None:
     waiting.insert(0, waiting[0])
 
 
-def _forge(world: World, way: str, kind: str, stream: str, number: str, *more: str) -> None:
-    """Somebody puts an acknowledgment of a message that he never got into his session."""
+def _forge(world: World, way: str, stream: str, number: str, message: str = "") -> None:
+    """A manager acknowledges what it never got; with a message, that this was received."""
     one, other = link(way)
-    node, given = world.nodes[one], options(more)
+    node = world.nodes[one]
     common: dict[str, Any] = {
         "own": node.identity.guid, "own_message": 7,
         "sent_time": WALL_S + world.now_us // 1_000_000, "address": world.address(other),
         "destination_manager": world.nodes[other].identity.guid,
         "stream": world.names.stream_called(stream), "number": int(number),
     }  # fmt: skip
-    if kind == "order":
-        packet = order_ack(**common)
-    else:
-        source_guid = world.nodes[other].identity.guid
+    if message:
+        sender, of = world.names.message_called(message)
         packet = final_ack(
-            **common, message_class=int(kind, 16), previous=0, source=source_guid,
-            message=int(given.get("message", "1")),
+            **common, message_class=MessageClass.ACK_RECEIVE, previous=int(number) - 1,
+            source=sender, message=of,
         )  # fmt: skip
+    else:
+        packet = order_ack(**common)
     world.under_way[one, other].append(UnderWay(world.sessions(one, other)[0], packet))
     world.say(f"{one} transmits to {other}: {world.names.packet(packet)}, forged")
 

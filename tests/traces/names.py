@@ -83,6 +83,10 @@ class Names:
         text = _SECOND.sub(lambda found: f"second {int(found[0]) - WALL_S}", text)
         return _LONG.sub(lambda found: self._streams.get(int(found[0]), found[0]), text)
 
+    def message_called(self, name: str) -> tuple[bytes, int]:
+        """Source and number of a message that has that name."""
+        return next(message for message, known in self._messages.items() if known == name)
+
     # ---- packets --------------------------------------------------------------------------
 
     def packet(self, packet: Buffer, *, place: bool = True) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.traces.arguments import UnknownCommand
-from tests.traces.commands import perform
+from tests.traces.commands import COMMANDS, perform
 from tests.traces.script import FOLDER, INDENT, REWRITE, files, heading, run
 from tests.traces.world import World
 
@@ -40,6 +40,12 @@ def test_a_trace_begins_with_what_its_reader_learns(file: Path) -> None:
 def test_there_are_no_other_texts_in_the_folder() -> None:
     assert len(TRACES) >= 30
     assert {file.name for file in FOLDER.glob("*.txt")} == {file.name for file in TRACES}
+
+
+def test_every_command_is_shown_by_a_trace() -> None:
+    lines = [line for file in TRACES for line in file.read_text().splitlines()]
+    used = {line.split()[0] for line in lines if line and line[0] not in "# "}
+    assert used == set(COMMANDS)
 
 
 @pytest.mark.parametrize(
