@@ -1,10 +1,11 @@
-"""Write (or compare) the generated pages of the documentation: errors, limits, settings, cases."""
+"""Write (or compare) the generated pages and pictures of the documentation."""
 
 from __future__ import annotations
 
 import argparse
 import ast
 import inspect
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 import docs_cases
 import docs_cli
 import docs_rules
+import docs_states
+import pictures
 from onceq import errors
 from onceq.model import limits, resultcodes
 
@@ -113,30 +116,48 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": docs_cli.page,
     "conformance.md": lambda: docs_cases.page(NOTE),
     "settings.md": settings_page,
+    "states.md": lambda: docs_states.page(NOTE),
 }
 
 
+def texts() -> dict[Path, str]:
+    """Everything that is written from the code, by file."""
+    found = {REFERENCE / name: make() for name, make in PAGES.items()}
+    return found | {pictures.PICTURES / name: dot for name, dot in docs_states.pictures().items()}
+
+
 def stale() -> list[str]:
-    """Pages that do not say what the code says."""
+    """Files that do not say what the code says."""
     return [
-        name
-        for name, make in PAGES.items()
-        if not (REFERENCE / name).exists() or (REFERENCE / name).read_text() != make()
+        str(path.relative_to(ROOT))
+        for path, text in texts().items()
+        if not path.exists() or path.read_text() != text
     ]
 
 
 def main() -> int:
-    """Write the pages, or say which are stale."""
+    """Write the files, or say which are stale."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     if parser.parse_args().write:
-        for name, make in PAGES.items():
-            (REFERENCE / name).write_text(make())
-            print(f"wrote docs/reference/{name}")
+        for path, text in texts().items():
+            path.write_text(text)
+            print(f"wrote {path.relative_to(ROOT)}")
+        _draw()
         return 0
     for name in stale():
-        print(f"docs/reference/{name} is stale: run make docs")
+        print(f"{name} is stale: run make docs")
     return len(stale())
+
+
+def _draw() -> None:
+    """Draw the pictures whose texts have changed, where Graphviz is installed."""
+    for source in pictures.stale():
+        if shutil.which("dot") is None:
+            print(f"{source.relative_to(ROOT)} has changed: run make pictures, with Graphviz")
+        else:
+            pictures.draw(source)
+            print(f"drew {source.with_suffix('.svg').relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ Three things are no states of the link, because they are true of it in any:
   outlives the link as well (``Pace``).
 
 What operators see, by MSMQ's names, follows from all of these together
-(``core/transfer/outgoing_states.py``).
+(``core/transfer/outgoing_states.py``). ``docs/reference/states.md`` shows both, drawn from
+``LINKS``.
 
 Upholds: I26 (whatever ends a link leads to the next attempt, or waits for an event that does).
 """

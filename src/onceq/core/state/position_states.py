@@ -26,6 +26,8 @@ its range in one of two ways:
   the range may have been ended (set aside as damaged, say); an operator purges whatever is there.
   Positions in states that the table does not name stay as they are.
 
+``docs/reference/states.md`` shows the table as a picture, drawn from ``TRANSITIONS``.
+
 Upholds: I2, I17, I22.
 """
 

@@ -19,6 +19,7 @@ A branch that is over is in no table. Asked for it afterwards, XA says "no such 
 and a coordinator that has decided to commit reads that as "carried out".
 
 A verb in a phase that the table does not name for it is ``BranchState`` (XAER_PROTO).
+``docs/reference/states.md`` shows the table as a picture, drawn from ``PHASES``.
 
 Upholds: I20, I21.
 """
@@ -54,9 +55,11 @@ class Verb(Enum):
     COMMIT = "committed"
     """xa_commit."""
     COMMIT_BY_HAND = "committed by an operator"
+    """In place of its coordinator (XTX-8)."""
     ROLLBACK = "rolled back"
     """xa_rollback."""
     ROLLBACK_BY_HAND = "rolled back by an operator"
+    """In place of its coordinator; what is not prepared it decides as everybody may."""
     FORGET = "forgotten"
     """xa_forget: its coordinator knows what an operator has decided."""
     ABANDON = "given up with its application"
