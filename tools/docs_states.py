@@ -23,6 +23,9 @@ from onceq.core.state.records import Op
 from onceq.core.transaction.branch_phases import OVER, PHASES, Verb
 from onceq.core.transfer.outgoing_states import OF_LINK
 from onceq.model.branch import Phase
+from onceq.wire.mqqb import session_states
+from onceq.wire.mqqb.cutter import UserPackets
+from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
 
 HEAD: Final = (
     "graph [rankdir=LR, bgcolor=white, nodesep=0.45, ranksep=0.75, pad=0.2]",
@@ -252,9 +255,43 @@ def link() -> Machine:
     )
 
 
+def session() -> Machine:
+    """The states of a protocol session."""
+    said = members(session_states.State)
+    packets = {SessionHeader: "SessionAck", UserPackets: "messages"}
+    packets |= {Establish: "EstablishConnection", Parameters: "ConnectionParameters"}
+    opened, closed = session_states.State.OPEN, session_states.State.CLOSED
+    names = {one: one.name.lower().replace("_", " ") for one in session_states.State}
+    begin = session_states.BEGIN
+    edges = [
+        Edge(BEGIN, "the side that connects", names[begin[True]]),
+        Edge(names[begin[True]], "start", names[begin[False]]),
+        Edge(BEGIN, "the other side", names[begin[False]]),
+    ]
+    rows = []
+    for state, takes in session_states.TAKES.items():
+        edges += [Edge(names[state], packets[kind], names[to]) for kind, to in takes.items()]
+        edges += [Edge(names[state], "anything else", names[closed])] if takes else []
+        taken = ", ".join(f"{packets[kind]} (to {names[to]})" for kind, to in takes.items())
+        rows.append((names[state], docs_rules.linked(said[state.name]), taken or "nothing"))
+    return Machine(
+        "session",
+        "A session between two queue managers",
+        "wire/mqqb/session_states.py",
+        "A session of [MS-MQQB](formats/mqqb.md) carries messages and acknowledgments in both "
+        "directions. None of its states is durable: what was not acknowledged is transmitted "
+        "again on the next session. A packet that a state does not take ends the session; so do a "
+        "refusal, a wait that is over, and a close by either side.",
+        f"The states of a session: new, two for setting it up, {opened.value}, and {closed.value}",
+        tuple(edges),
+        table(("state", "meaning", "takes"), rows),
+        ends=(names[closed],),
+    )
+
+
 def machines() -> tuple[Machine, ...]:
     """Every machine of the page."""
-    return (position(), branch(), link())
+    return (position(), branch(), link(), session())
 
 
 def page(note: str) -> str:
@@ -263,10 +300,10 @@ def page(note: str) -> str:
         "# States\n\n"
         + note
         + prose(
-            "A message in a queue, a branch of a transaction and the link of an outgoing queue are "
-            "each in one of a few states. A table of the code says what leads from which to which, "
-            "and the code decides by that table; the pictures are drawn from it. A dashed box is "
-            "an end."
+            "A message in a queue, a branch of a transaction, the link of an outgoing queue and a "
+            "session are each in one of a few states. A table of the code says what leads from "
+            "which to which, and the code decides by that table; the pictures are drawn from it. "
+            "A dashed box is an end."
         )
         + "\n\n"
         + "\n".join(one.section() for one in machines())

@@ -14,7 +14,6 @@ Upholds: I9 (a recoverable message is acknowledged as such only after ``persiste
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final
 
 from onceq.errors import IdentityClash, PeerError, ProtocolState
@@ -25,6 +24,7 @@ from onceq.packet.arrived import cut
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
 from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, mark, parse
+from onceq.wire.mqqb.session_states import BEGIN, TAKES, State
 
 __all__ = ["Acked", "Arrived", "Closed", "Event", "Opened", "Session"]
 
@@ -35,14 +35,6 @@ RECOVERABLE_ACK_MS: Final = (500, 120_000)
 WINDOW_MAX: Final = 0x7FFF
 """Half the range of the counts, so that counts modulo 65536 stay unambiguous."""
 MS_US: Final = 1_000
-
-
-class _State(Enum):
-    NEW = "new"
-    WAITING_ESTABLISH = "waiting for EstablishConnection"
-    WAITING_PARAMETERS = "waiting for ConnectionParameters"
-    OPEN = "open"
-    CLOSED = "closed"
 
 
 class Session:
@@ -74,7 +66,7 @@ class Session:
         self._expected = expected_peer
         self._wait_factor = 2 if direct else 1
         self._settings = settings
-        self._state = _State.NEW if initiator else _State.WAITING_ESTABLISH
+        self._state = BEGIN[initiator]
         self._cutter = Cutter()
         self._output: list[Buffer] = []
         self._now = now_us
@@ -108,17 +100,17 @@ class Session:
     @property
     def opened(self) -> bool:
         """Whether set-up is done and the session not over."""
-        return self._state is _State.OPEN
+        return self._state is State.OPEN
 
     @property
     def closed(self) -> bool:
         """Whether the session is over."""
-        return self._state is _State.CLOSED
+        return self._state is State.CLOSED
 
     @property
     def room(self) -> int:
         """How many user packets may be sent now."""
-        if self._state is not _State.OPEN:
+        if self._state is not State.OPEN:
             return 0
         return max(min(self._window, self._peer_window) - (self._sent - self._acked), 0)
 
@@ -137,17 +129,17 @@ class Session:
 
     def start(self) -> None:
         """Initiator: ask for the session."""
-        assert self._state is _State.NEW, "only a new initiator starts"
+        assert self._state is State.NEW, "only a new initiator starts"
         stamp = self._now // MS_US & 0xFFFF_FFFF
         padding = bytes(512)
         if self._settings.settle_doubts:
             padding = mark(self._life).ljust(512, b"\0")
         self._output.append(Establish(self._own, self._expected, stamp, padding=padding).encode())
-        self._state = _State.WAITING_ESTABLISH
+        self._state = State.WAITING_ESTABLISH
 
-    def _establish(self, packet: Establish) -> list[Event]:
+    def _establish(self, packet: Establish, after: State) -> list[Event]:
         if self._initiator:
-            return self._establish_answered(packet)
+            return self._establish_answered(packet, after)
         self.peer_id = packet.client
         clash = packet.client == self._own
         refused = clash or packet.server not in (NO_GUID, self._own)
@@ -162,10 +154,10 @@ class Session:
             return [self._clash()]
         if refused:
             return [self._close("it looked for another queue manager at this address")]
-        self._state = _State.WAITING_PARAMETERS
+        self._state = after
         return []
 
-    def _establish_answered(self, packet: Establish) -> list[Event]:
+    def _establish_answered(self, packet: Establish, after: State) -> list[Event]:
         if packet.server == self._own:
             return [self._clash()]
         if packet.refused:
@@ -182,7 +174,7 @@ class Session:
         self._output.append(
             Parameters(self._recoverable_ack_ms, self._ack_ms, self._window).encode()
         )
-        self._state = _State.WAITING_PARAMETERS
+        self._state = after
         return []
 
     def _extend(self, packet: Establish) -> None:
@@ -199,7 +191,7 @@ class Session:
             )
         )
 
-    def _parameters(self, packet: Parameters) -> list[Event]:
+    def _parameters(self, packet: Parameters, after: State) -> list[Event]:
         if packet.refused:
             return [self._close("the other queue manager refused the parameters")]
         self._peer_window = self._peer_window_full = packet.window
@@ -211,7 +203,7 @@ class Session:
             self._output.append(
                 Parameters(packet.recoverable_ack_ms, packet.ack_ms, self._window).encode()
             )
-        self._state = _State.OPEN
+        self._state = after
         self._init_due = 0
         self._idle_due = self._now + int(self._settings.session_idle_s * 1_000_000)
         return [Opened(self.peer_id, self.extended, life=self.peer_life)]
@@ -240,17 +232,18 @@ class Session:
     def _internal(
         self, packet: Establish | Parameters | SessionHeader, events: list[Event]
     ) -> None:
-        if isinstance(packet, SessionHeader) and self._state is _State.OPEN:
-            self._session_header(packet, events)
-        elif isinstance(packet, Establish) and self._state is _State.WAITING_ESTABLISH:
-            events += self._establish(packet)
-        elif isinstance(packet, Parameters) and self._state is _State.WAITING_PARAMETERS:
-            events += self._parameters(packet)
-        else:
+        after = TAKES[self._state].get(type(packet))
+        if after is None:
             raise ProtocolState(f"{type(packet).__name__} came while {self._state.value}")
+        if isinstance(packet, SessionHeader):
+            self._session_header(packet, events)
+        elif isinstance(packet, Establish):
+            events += self._establish(packet, after)
+        else:
+            events += self._parameters(packet, after)
 
     def _user(self, piece: UserPackets, events: list[Event]) -> None:
-        if self._state is not _State.OPEN:
+        if UserPackets not in TAKES[self._state]:
             raise ProtocolState(f"a message came while {self._state.value}")
         count = len(piece.lengths)
         runs = cut(piece.data, piece.lengths)
@@ -276,7 +269,7 @@ class Session:
 
     def persisted(self, recoverable: int, now_us: int) -> None:
         """So many more of the recoverable messages received, in order, are safe on disk."""
-        if self._state is not _State.OPEN:
+        if self._state is not State.OPEN:
             return
         self._now = now_us
         self._persisted += recoverable
@@ -372,7 +365,7 @@ class Session:
             count: How many they are; at most ``room``.
             recoverable: How many of them have delivery mode 1.
         """
-        assert self._state is _State.OPEN, "only an open session sends"
+        assert self._state is State.OPEN, "only an open session sends"
         assert 0 <= recoverable <= count, "some of the messages are recoverable"
         assert self._sent + count - self._acked <= WINDOW_MAX, "far more than there is room for"
         self._now = now_us
@@ -397,7 +390,7 @@ class Session:
         self._set_slow(False, now_us)
 
     def _set_slow(self, slow: bool, now_us: int) -> None:
-        if self._slow != slow and self._state is _State.OPEN:
+        if self._slow != slow and self._state is State.OPEN:
             self._now = now_us
             self._slow = slow
             self._report()
@@ -406,7 +399,7 @@ class Session:
 
     def next_timer(self) -> int | None:
         """Monotonic microseconds at which ``tick`` has something to do, or None."""
-        if self._state is _State.CLOSED:
+        if self._state is State.CLOSED:
             return None
         running = [due for due in (self._init_due, self._ack_due, self._wait_due,
                                    self._idle_due) if due]  # fmt: skip
@@ -415,7 +408,7 @@ class Session:
     def tick(self, now_us: int) -> list[Event]:
         """Time has passed."""
         self._now = now_us
-        if self._state is _State.CLOSED:
+        if self._state is State.CLOSED:
             return []
         if self._init_due and now_us >= self._init_due:
             return [self._close("set-up of the session took too long")]
@@ -438,13 +431,13 @@ class Session:
 
     def close(self, reason: str) -> None:
         """Our side ends the session."""
-        if self._state is not _State.CLOSED:
+        if self._state is not State.CLOSED:
             self._close(reason)
 
     def _close(self, reason: str) -> Closed:
-        self._state = _State.CLOSED
+        self._state = State.CLOSED
         return Closed(reason)
 
     def _fail(self, error: PeerError) -> Closed:
-        self._state = _State.CLOSED
+        self._state = State.CLOSED
         return Closed(f"{error.code}: {error.text}", error)
