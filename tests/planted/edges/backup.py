@@ -8,8 +8,9 @@ import pytest
 from onceq.core.decision import Hold
 from onceq.core.management import restore
 from onceq.core.peers import undone_restores
+from onceq.core.state import setup_effects
 from onceq.core.state.setups import StorePutBack
-from onceq.core.state.state import State, setup_effects
+from onceq.core.state.state import State
 from onceq.service.holding import Holding
 from onceq.store import backup, log, restoring
 from onceq.store.contract import Cut
