@@ -37,8 +37,15 @@ def _beside(plant: Plant, *, clones: float = 0.5) -> Plant:
 def _same_life(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
         state = step.state
-        step.setup(LifeBegun(id=entropy[:16], stamp=state.stamp, ordinal=state.next_ordinal,
-                   message=state.next_message, made_ns=made_ns))  # fmt: skip
+        step.setup(
+            LifeBegun(
+                id=entropy[:16],
+                stamp=state.stamp,
+                ordinal=state.next_ordinal,
+                message=state.next_message,
+                made_ns=made_ns,
+            )
+        )
 
     monkeypatch.setattr(lives, "begin", begin)
 

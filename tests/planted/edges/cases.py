@@ -116,7 +116,7 @@ def _rejections_are_not_told(patch: pytest.MonkeyPatch) -> None:
 
 def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
     """An empty subqueue goes when the first of those who have it open closes it."""
-    before = unit_of_work.close_handle
+    before = handles.close_handle
 
     def close_handle(step: Any, number: int) -> None:
         queue = step.state.holders.get(step.readers.handles[number].queue)
@@ -124,7 +124,6 @@ def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
         if isinstance(queue, Queue) and queue.parent is not None:
             queue.handles.clear()
 
-    patch.setattr(unit_of_work, "close_handle", close_handle)
     patch.setattr(handles, "close_handle", close_handle)
 
 

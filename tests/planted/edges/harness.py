@@ -31,8 +31,9 @@ def _never_late(step: Step, run: ArrivedRun) -> bool:
 
 def _stamp_of_the_clock(step: Step, entropy: bytes) -> None:
     state = step.state
-    step.setup(LifeBegun(id=entropy[:16], stamp=step.now.wall_s, ordinal=1,
-               message=state.next_message))  # fmt: skip
+    step.setup(
+        LifeBegun(id=entropy[:16], stamp=step.now.wall_s, ordinal=1, message=state.next_message)
+    )
 
 
 def _unchecked(self: Framing, data: Buffer, at: int, *, position: int) -> Sound | None:

@@ -35,8 +35,14 @@ def _one_stretch(self: OutgoingQueue, counter: int) -> Stretch:
 
 def _same_life(step: Step, entropy: bytes, made_ns: int = 0) -> None:
     state = step.state
-    step.setup(LifeBegun(id=entropy[:16], stamp=state.stamp, ordinal=state.next_ordinal,
-               message=state.next_message))  # fmt: skip
+    step.setup(
+        LifeBegun(
+            id=entropy[:16],
+            stamp=state.stamp,
+            ordinal=state.next_ordinal,
+            message=state.next_message,
+        )
+    )
 
 
 def _message(state: State, random: int) -> int:

@@ -25,8 +25,15 @@ from tests.planted.planted import SIM, Planted, replaced
 def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
         state = step.state
-        step.setup(LifeBegun(id=entropy[:16], stamp=state.stamp, ordinal=state.next_ordinal,
-                   message=state.next_message, made_ns=made_ns))  # fmt: skip
+        step.setup(
+            LifeBegun(
+                id=entropy[:16],
+                stamp=state.stamp,
+                ordinal=state.next_ordinal,
+                message=state.next_message,
+                made_ns=made_ns,
+            )
+        )
 
     monkeypatch.setattr(lives, "begin", begin)
 

@@ -39,20 +39,20 @@ def _bindings_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_one_before_may_tell_of_all(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import state
+    from onceq.core.state import setup_effects
 
-    original = state.hand_over
+    original = setup_effects.hand_over
 
     def hand_over(outgoing_queue: object, before: bytes, sent: int | None) -> None:
         original(outgoing_queue, before, (1 << 40))  # type: ignore[arg-type]
 
-    patch.setattr(state, "hand_over", hand_over)
+    patch.setattr(setup_effects, "hand_over", hand_over)
 
 
 def _the_new_one_may_tell_of_what_was(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import state
+    from onceq.core.state import setup_effects
 
-    patch.setattr(state, "hand_over", lambda *_: None)
+    patch.setattr(setup_effects, "hand_over", lambda *_: None)
 
 
 def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
@@ -91,16 +91,18 @@ def _a_reset_knows_nothing_of_the_stream_before(patch: pytest.MonkeyPatch) -> No
 
 
 def _a_reset_is_certain_of_what_was(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state.setup_effects import _EFFECTS
+    from onceq.core.state.setups import StreamSetBack
     from onceq.core.state.state import State
 
-    original = State._reset
+    original = _EFFECTS[StreamSetBack]
 
-    def _reset(self: State, values: dict[str, object]) -> None:
-        original(self, values)
-        for progress in self.progress.values():
+    def certain(state: State, setup: StreamSetBack) -> None:
+        original(state, setup)
+        for progress in state.progress.values():
             progress.vague = False
 
-    patch.setattr(State, "_reset", _reset)
+    patch.setitem(_EFFECTS, StreamSetBack, certain)
 
 
 def _everybody_is_known(patch: pytest.MonkeyPatch) -> None:

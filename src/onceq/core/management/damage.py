@@ -65,8 +65,11 @@ def spoiled(step: Step, item: Spoiled) -> None:
     for queue, lookup, size, address in item.gone:
         was_in = step.state.holders.get(queue)
         title = title_of(was_in) if was_in is not None else str(queue)
-        step.setup(FoundDamaged(queue=title, lookup=lookup, bytes=size, address=address,
-            at_s=step.now.wall_s))  # fmt: skip
+        step.setup(
+            FoundDamaged(
+                queue=title, lookup=lookup, bytes=size, address=address, at_s=step.now.wall_s
+            )
+        )
         told.append((title, lookup, 1))
     _tell(step, item.pieces, told)
     for outgoing in step.state.outgoing.values():

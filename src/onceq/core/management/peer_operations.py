@@ -47,8 +47,15 @@ def reset_stream(step: Step, item: ResetStream) -> None:
         dry_run=item.dry_run,
     )
     if not item.dry_run:
-        step.setup(StreamSetBack(source=progress.source, key=progress.key,
-                   stream=done.stream, reason=reason, at_s=step.now.wall_s))  # fmt: skip
+        step.setup(
+            StreamSetBack(
+                source=progress.source,
+                key=progress.key,
+                stream=done.stream,
+                reason=reason,
+                at_s=step.now.wall_s,
+            )
+        )
         progress.stale_stream = progress.stale = progress.rejects = progress.due_us = 0
         step.act_notice("an incoming stream was set back by an operator", queue=progress.key,
                         source=done.source, reason=reason)  # fmt: skip
@@ -80,8 +87,7 @@ def accept_clock(step: Step, item: AcceptClock) -> None:
     begun_s = step.sessions.watch.refused_ahead[guid] >> STAMP_SHIFT
     until_s = begun_s + STREAM_AHEAD_S_MAX
     if not item.dry_run:
-        step.setup(ClockBelieved(source=guid, until_s=until_s, at_s=step.now.wall_s,
-                   reason=reason))  # fmt: skip
+        step.setup(ClockBelieved(source=guid, until_s=until_s, at_s=step.now.wall_s, reason=reason))
         step.sessions.watch.taken(guid)
         step.act_notice(
             "an operator has the streams of a clock that was ahead taken", source=guid_text(guid),

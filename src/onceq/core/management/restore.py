@@ -37,8 +37,15 @@ def put_back(step: Step, item: PutBack) -> None:
     if item.previous:
         aside = _set_aside(step)
         _rename_public(step, item.instances)
-    step.setup(StorePutBack(at_s=step.now.wall_s, taken_s=item.taken_s, position=item.position,
-        previous=item.previous.hex(), aside=aside))  # fmt: skip
+    step.setup(
+        StorePutBack(
+            at_s=step.now.wall_s,
+            taken_s=item.taken_s,
+            position=item.position,
+            previous=item.previous.hex(),
+            aside=aside,
+        )
+    )
     step.answer(item.owner, item.request, aside)
 
 

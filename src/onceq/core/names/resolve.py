@@ -195,8 +195,15 @@ def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> Out
             raise InsufficientResources(
                 f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
             )
-        step.setup(OutgoingOpened(number=state.next_number, name=str(name), marked=True,
-                   **({"for_strangers": True} if stranger else {})), forced=False)  # fmt: skip
+        step.setup(
+            OutgoingOpened(
+                number=state.next_number,
+                name=str(name),
+                marked=True,
+                **({"for_strangers": True} if stranger else {}),
+            ),
+            forced=False,
+        )
         outgoing = state.outgoing[name.key()]
         if name.kind is Kind.PRIVATE:
             step.names.by_guid.setdefault(name.guid, []).append(outgoing)

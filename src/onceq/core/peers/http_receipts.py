@@ -49,8 +49,9 @@ def learn_address(
         return True
     if _way(step, name, source) is None:
         return False
-    step.setup(ReceiptsTo(source=source, stream=stream, name=name, left=left,
-        queue=queue), forced=False)  # fmt: skip
+    step.setup(
+        ReceiptsTo(source=source, stream=stream, name=name, left=left, queue=queue), forced=False
+    )
     return True
 
 

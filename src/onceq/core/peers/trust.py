@@ -264,8 +264,7 @@ def rebind(step: Step, name: str, guid: bytes, *, by_hand: bool = False) -> None
         for outgoing in step.state.outgoing.values()
         if outgoing.bound_name == name and outgoing.ever_sent < outgoing.ordered_lane.next - 1
     ]
-    step.setup(NameBound(name=name, guid=guid, since_s=step.now.wall_s, sent=sent,
-               by_hand=by_hand))  # fmt: skip
+    step.setup(NameBound(name=name, guid=guid, since_s=step.now.wall_s, sent=sent, by_hand=by_hand))
 
 
 MOVED = "another queue manager answers under a known name"

@@ -57,9 +57,16 @@ def commit(step: Step, item: CommitGroup) -> None:
     promised = [_promised(step, item, xid) for xid in item.xids]
     if known is None:
         _make_room(step)
-    step.setup(GroupCommitted(app=item.app, query=item.query or (known.query if known else ""),
-        version=item.version, prefix=item.prefix.decode(), at=step.now.wall_s,
-        branches=[tx.branch for tx in promised]))  # fmt: skip
+    step.setup(
+        GroupCommitted(
+            app=item.app,
+            query=item.query or (known.query if known else ""),
+            version=item.version,
+            prefix=item.prefix.decode(),
+            at=step.now.wall_s,
+            branches=[tx.branch for tx in promised],
+        )
+    )
     messages = sum(carry_out(step, tx).messages for tx in promised)
     rolled_back = _drop(step, item.prefix)
     if known is not None:

@@ -190,8 +190,9 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     if moved:
         first, end = moved[0][0], sum(moved[-1])
         # Before the others end: should the process end in between, they are asked for again.
-        step.setup(StreamMoved(number=outgoing.number, stream=outgoing.fence, first=first,
-                   last=end - 1))  # fmt: skip
+        step.setup(
+            StreamMoved(number=outgoing.number, stream=outgoing.fence, first=first, last=end - 1)
+        )
     else:
         step.setup(Fenced(number=outgoing.number, stream=0))
     build = ChangeBuilder(step)
