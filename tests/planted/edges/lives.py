@@ -125,7 +125,7 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
     ("only-the-last-message-of-a-stream-is-remembered", Accepted, "note", _forgetful,
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
-    ("an-earlier-life-that-answers-is-not-noticed", sessions, "without_quiet_queues", _deaf,
+    ("an-earlier-life-that-answers-is-not-noticed", sessions, "acknowledged_more", _deaf,
      CORE + "an_earlier_life_that_answers_what_was_sent_after_a_later_one_came"),
     ("streams-of-another-life-are-not-noticed", arrival, "acked_strangely", _deaf,
      CORE + "a_stream_of_another_life_is_noticed_and_ours_rise_above_it"),

@@ -132,6 +132,31 @@ def test_a_restart_is_no_clash(core: Life) -> None:
     assert core.clashes == []
 
 
+def own_answered(core: Life, life: bytes, outgoing: int) -> None:
+    guid = IDENTITY.guid
+    core.step(inputs.SessionOpened(1, guid, "10.0.0.9", outgoing, True, False, life, 7))
+
+
+def test_a_copy_that_answers_where_this_one_called_is_a_clash(core: Life) -> None:
+    core.ask(lambda o, r: inputs.Send(o, r, 0, (_item(),)))
+    (waiting,) = core.manager.state.outgoing.values()
+    own_answered(core, b"another life" + bytes(4), waiting.number)
+    ((found, count),) = core.clashes
+    assert "answered where this one called" in found
+    assert count == 1
+    assert core.noticed[0]["what"] == "identity-clash"
+    assert not core.manager._step.sessions.peers, "nothing is exchanged with it"
+
+
+def test_this_manager_itself_or_who_calls_in_its_name_is_no_clash(core: Life) -> None:
+    core.ask(lambda o, r: inputs.Send(o, r, 0, (_item(),)))
+    (waiting,) = core.manager.state.outgoing.values()
+    own_answered(core, core.manager.life[0], waiting.number)
+    own_answered(core, b"", waiting.number)
+    own_answered(core, b"anybody can say so"[:16], 0)
+    assert core.clashes == []
+
+
 def test_an_earlier_life_that_opens_a_session_after_a_later_one_is_at_work(core: Life) -> None:
     core.opened(1, b"x", 100)
     core.opened(3, b"y", 101)

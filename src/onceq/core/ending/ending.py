@@ -92,9 +92,9 @@ def ended(
     holder = build.step.state.holders[move.holder]
     if reason == MessageClass.ACK_RECEIVE and isinstance(holder, Queue):
         move.copies_to = journal_copy(build, holder, move)
-    grave = (DEAD_XACT if _transactional(holder) else DEAD_LETTER) if keep else 0
+    dead_letters = (DEAD_XACT if _transactional(holder) else DEAD_LETTER) if keep else 0
     if not holder.wanting:
-        move.to = move.to or grave
+        move.to = move.to or dead_letters
         build.move(move)
         return
     for w, start, count in holder.wants(move.lane).parts(move.first, move.count):
@@ -103,12 +103,12 @@ def ended(
         )
         if w is not None:
             _tell(build, holder, w, part, reason)
-        if grave:
-            if part.to and part.to != grave:
+        if dead_letters:
+            if part.to and part.to != dead_letters:
                 # Two dead letters of one message: its sender's is the one to return.
                 part.copies_to = (*part.copies_to, (part.to, 0, reason))
                 part.note = SECOND_LETTER
-            part.to, part.reason = grave, reason
+            part.to, part.reason = dead_letters, reason
         build.move(part)
 
 

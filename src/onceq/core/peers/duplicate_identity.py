@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.core.decision import Ready
+from onceq.core.inputs.inputs import SessionOpened
 from onceq.core.peers import undone_restores
 from onceq.core.peers.lives import rise_above
 from onceq.core.peers.strangers import known
@@ -43,6 +44,7 @@ NUMBERS: Final = "a sequence number came again with another message"
 LIVES: Final = "two processes with this identity are at work, or an old one was put back"
 STREAM: Final = "streams were begun in its name that its store knows nothing of"
 AHEAD: Final = "messages were acknowledged that only another copy of it has sent"
+ANSWERED: Final = "another process with this identity answered where this one called"
 MORE: Final = "more was sent in its streams than its store knows of"
 
 
@@ -113,6 +115,13 @@ def found_of(step: Step, guid: bytes) -> str:
     return clash.what if clash is not None else ""
 
 
+def answered_as_us(step: Step, item: SessionOpened) -> None:
+    """Our own identity is at the other end. It may be this process; who calls in our name may be
+    anybody; but what answers where we called, with another life, is a copy."""
+    if item.outgoing and item.life not in (b"", step.state.lives.id):
+        note(step, step.identity.guid, ANSWERED, address=item.address)
+
+
 # ---- lives that are told when sessions open ---------------------------------------------------
 
 
@@ -152,7 +161,7 @@ def _later(step: Step, peer: Peer, known: Met | None) -> None:
             other.superseded = other.messages
 
 
-def without_quiet_queues(step: Step, peer: Peer, messages: int) -> None:
+def acknowledged_more(step: Step, peer: Peer, messages: int) -> None:
     """A session has acknowledged so many packets: a life that answers what was sent after a later
     one was met is still at work."""
     if 0 <= peer.superseded < messages:

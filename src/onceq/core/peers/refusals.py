@@ -52,7 +52,7 @@ def turn_away(step: Step, peer: Peer, run: ArrivedRun, reason: int, *, here: int
     ))  # fmt: skip
 
 
-def without_quiet_queues(step: Step, peer: Peer, said: TurnedAway) -> None:
+def turned_away_by(step: Step, peer: Peer, said: TurnedAway) -> None:
     """The receiver of a stream turns its messages away."""
     outgoing = step.state.streams.get(said.stream)
     if outgoing is None or not outgoing.unacknowledged or outgoing.head.stream != said.stream:

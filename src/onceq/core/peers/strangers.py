@@ -51,10 +51,10 @@ def quota_for(step: Step, guid: bytes) -> int:
     return quota if known(step, guid) else quota // STRANGERS_SHARE
 
 
-def unasked_room(step: Step, grave: int, size: int) -> bool:
+def unasked_room(step: Step, dead_letter_queue: int, size: int) -> bool:
     """Whether a dead-letter queue here takes a message that came from elsewhere: nobody here has
     asked for it."""
-    queue = step.state.holders[grave]
+    queue = step.state.holders[dead_letter_queue]
     if queue.bytes + size <= step.settings.computer_quota_bytes // UNASKED_SHARE:
         return True
     assert isinstance(queue, Queue)

@@ -350,7 +350,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         change.seen.append(Seen(source, key, reader.table("I", count), more))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
-        (lane, flags, reason, holder, first, stream, number, expires, confirm_by, message, grave,
+        (lane, flags, reason, holder, first, stream, number, expires, confirm_by, message, own,
          count, source) = reader.unpack(_PUT)  # fmt: skip
         lengths = reader.table(LENGTH_TYPE, count)
         address = 0
@@ -360,7 +360,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         change.puts.append(
             Put(
                 holder, lane, first, Run(none.data, lengths), stream, number, expires, confirm_by,
-                flags, reason, message, source, grave, address,
+                flags, reason, message, source, own, address,
             )
         )  # fmt: skip
     for _ in range(moved):

@@ -163,8 +163,8 @@ def restore(state: State, checkpoint: bytes) -> None:
         assert isinstance(answering, OutgoingQueue)
         state.answers_only(answering)
     # Older stores do not tell: whoever has a stream there is no stranger.
-    without_quiet_queues = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
-    state.first_heard = {bytes.fromhex(source): at_s for source, at_s in without_quiet_queues}
+    heard = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
+    state.first_heard = {bytes.fromhex(source): at_s for source, at_s in heard}
     for number, first, before in head.get("served", ()):
         served = state.holders[number]
         assert isinstance(served, OutgoingQueue)

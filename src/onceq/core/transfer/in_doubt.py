@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from onceq.core.ending.dead_letters import journal_takes
 from onceq.core.peers.duplicate_identity import found_of, told
-from onceq.core.peers.refusals import without_quiet_queues
+from onceq.core.peers.refusals import turned_away_by
 from onceq.core.peers.trust import FORGED, disbelieve, serves
 from onceq.core.state.in_doubt_table import Doubt
 from onceq.core.state.link_states import Link
@@ -56,7 +56,7 @@ def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
         if isinstance(said, Inquiry):
             answer(step, peer, said)
         elif isinstance(said, TurnedAway):
-            without_quiet_queues(step, peer, said)
+            turned_away_by(step, peer, said)
             turned(step, peer, said)
         elif isinstance(said, TwoLives):
             told(step, peer, said)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.ending.ending import gave_up
 from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
-from onceq.core.peers.duplicate_identity import met, without_quiet_queues
+from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_us, met
 from onceq.core.peers.trust import bind, pinned_to_another
 from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE
@@ -65,6 +65,7 @@ def opened(step: Step, item: SessionOpened) -> None:
 def _turned_away(step: Step, item: SessionOpened) -> str:
     """Why a session is closed as soon as it is there; "" if it is not."""
     if item.peer == step.identity.guid:
+        answered_as_us(step, item)
         return "identity-clash: the peer claims our own identity"
     if step.state.offline_s:
         return "this queue manager was disconnected by an operator"
@@ -113,7 +114,7 @@ def acked(step: Step, item: SessionAcked) -> None:
     peer = step.sessions.peers.get(item.session)
     if peer is None:
         return
-    without_quiet_queues(step, peer, item.messages)
+    acknowledged_more(step, peer, item.messages)
     build = ChangeBuilder(step)
     kept = []
     released: dict[tuple[int, int], set[int]] = {}

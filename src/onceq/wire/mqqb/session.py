@@ -159,7 +159,9 @@ class Session:
 
     def _establish_answered(self, packet: Establish, after: State) -> list[Event]:
         if packet.server == self._own:
-            return [self._clash()]
+            self._extend(packet)
+            told = [Opened(self._own, self.extended, life=self.peer_life)]
+            return [*(told if self.peer_life.id else ()), self._clash()]
         if packet.refused:
             return [self._close("the other queue manager refused the connection")]
         if packet.client != self._own:

@@ -148,6 +148,21 @@ def test_our_own_identity_at_the_other_end() -> None:
     assert isinstance(event.error, IdentityClash)
 
 
+def test_the_life_of_our_own_identity_at_the_other_end_is_told() -> None:
+    """I25: whether it is this process or another one."""
+    lives = [Life(b"1" * 16, 5), Life(b"2" * 16, 6)]
+    acceptor = Session(initiator=False, own_id=A, settings=SETTINGS, now_us=0, life=lives[0])
+    initiator = Session(initiator=True, own_id=A, settings=SETTINGS, now_us=0, life=lives[1])
+    initiator.start()
+    (asked,) = acceptor.receive(joined(initiator), 0)
+    assert isinstance(asked, Closed), "anybody can call in our name"
+    opened, closed = initiator.receive(joined(acceptor), 0)
+    assert isinstance(opened, Opened)
+    assert (opened.peer_id, opened.life) == (A, lives[0])
+    assert isinstance(closed, Closed)
+    assert isinstance(closed.error, IdentityClash)
+
+
 def test_refused_connections() -> None:
     for packets in (
         [Establish(A, B, 0, refused=True)],
