@@ -303,6 +303,11 @@ class Branches:
         """Whether a branch of the group of that transaction is prepared."""
         return gtrid[:-_TOKEN_CHARS] in self._groups
 
+    def is_prepared(self, number: int) -> bool:
+        """Whether a branch of that number waits for its decision."""
+        branch = self._by_number.get(number)
+        return branch is not None and branch.by_hand is None
+
     def numbered(self, number: int) -> Branch:
         """The branch of a record; raises KeyError."""
         return self._by_number[number]

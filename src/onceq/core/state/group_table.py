@@ -9,7 +9,7 @@ Upholds: I2 (a group is all or nothing), I4 (a version once), I22.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +57,11 @@ class Groups:
         """What an application has committed last."""
         return self._last.get(app)
 
-    def committed(self, group: GroupCommitted) -> None:
-        """A record says that a group is committed."""
+    def committed(self, group: GroupCommitted, prepared: Iterable[int]) -> None:
+        """A record says that a group is committed; these branches of it are still prepared."""
         self._last.pop(group.app, None)  # The one that is used last stands last.
         self._last[group.app] = Group(group.query, group.version, group.prefix.encode(), group.at)
-        self.pending = list(group.branches)
+        self.pending = list(prepared)
 
     def carried_out(self, branch: int) -> None:
         """A change says that a branch has taken effect."""

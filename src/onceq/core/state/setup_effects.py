@@ -204,7 +204,9 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.DecisionCarriedOut: lambda state, setup: state.branches.decisions.pop(setup.gtrid, None),
     setups.Fenced: _fence,
     setups.FoundDamaged: _damaged,
-    setups.GroupCommitted: lambda state, setup: state.groups.committed(setup),
+    setups.GroupCommitted: lambda state, setup: state.groups.committed(
+        setup, filter(state.branches.is_prepared, setup.branches)
+    ),
     setups.GroupForgotten: lambda state, setup: state.groups.forget(setup.app),
     setups.Left: _left,
     setups.LifeBegun: _life,
