@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onceq.errors import OnceqError
-from onceq.store import checkpoints, identification, recovery, scan
+from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.framing import Framing, Sound
 from onceq.store.log import LogStore
 from onceq.store.pool import Pool
@@ -180,6 +180,20 @@ def _closed_epoch_ignored(patch: pytest.MonkeyPatch) -> None:
 
     real = recovery.judge
     patch.setattr(recovery, "judge", judge)
+
+
+def _promise_found_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """PROMISED is taken for durable because it could be read."""
+
+    class Believing(promises.Promised):
+        first = True
+
+        def sync(self) -> None:
+            if not self.first:
+                super().sync()
+            self.first = False
+
+    patch.setattr(recovery, "Promised", Believing)
 
 
 def _without(patch: pytest.MonkeyPatch, owner: Any, name: str, call: str) -> None:

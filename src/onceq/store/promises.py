@@ -106,7 +106,11 @@ class Promised:
         )  # fmt: skip
         self._files.write(self._file, slot * SLOT_BYTES, [_slot(self._store_id, self.last)])
         if durable:
-            self._files.sync(self._file)
+            self.sync()
+
+    def sync(self) -> None:
+        """Wait until what stands in the file is on the disk."""
+        self._files.sync(self._file)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -171,6 +171,9 @@ def _promise(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promise
         promises.write_kept(files, path, who.store_id, covered, kept)
         return Promised(files, path, who.store_id, promise)
     promised = Promised(files, path, who.store_id, judged.promise)
+    # A killed process may have written it and not waited for the disk. Before a file goes, or the
+    # other slot is written, what was read must be what a power cut leaves.
+    promised.sync()
     before = judged.promise
     said = (before.position, before.segment, before.segment_bytes, before.covered)
     if said != (end, base, size, covered):
