@@ -13,12 +13,6 @@ THEMES: Final = {
 }
 """Files of ``tests/unit`` that are about no single module, and why."""
 
-OF_RULES: Final = "core"
-"""Its unit tests are named after rules, which several of its modules carry out."""
-
-BORROWERS: Final = ("tests/unit/core/test_sparse.py",)
-"""Files that still take from a file of tests beside them; none may be added."""
-
 
 def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
     """Unit tests that are named after no module.
@@ -30,7 +24,7 @@ def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
     unit = root / "tests" / "unit"
     for path in sorted(unit.rglob("test_*.py")):
         name = path.relative_to(unit)
-        if name.parts[0] == OF_RULES or name.as_posix() in themes:
+        if name.as_posix() in themes:
             continue
         homes = [root / "src" / "onceq" / name.parent]
         if name.parts[0] == "tools":

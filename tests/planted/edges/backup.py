@@ -21,7 +21,7 @@ BACKUP = "tests/unit/store/test_backup.py::"
 POWER = "tests/crash/test_backup.py::"
 HOLDING = "tests/unit/service/test_holding.py::"
 BACK = "tests/conformance/test_put_back.py::"
-CORE = "tests/unit/core/test_putting_back.py::"
+CORE = "tests/unit/core/management/test_restore.py::"
 
 
 def nothing_is_held(patch: pytest.MonkeyPatch) -> None:

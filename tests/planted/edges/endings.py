@@ -23,7 +23,7 @@ from tests.planted.planted import Planted, edited
 LETTERS = "tests/daemon/test_letters.py::"
 LEFT = "tests/conformance/test_what_left.py::"
 BACK = "tests/conformance/test_put_back.py::"
-BUILDER = "tests/unit/core/test_change_builder.py::"
+BUILDER = "tests/unit/core/step/test_change_builder.py::"
 
 
 def copies_are_believed(patch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from onceq.packet.settle import Inquiry, Memory
 from tests.planted.planted import Planted, replaced
 
 CASES = "tests/conformance/test_lives.py::test_"
-CORE = "tests/unit/core/test_lives.py::test_"
+CORE = "tests/unit/core/peers/test_lives.py::test_"
 PUT_BACK = "tests/conformance/test_put_back.py::test_"
 ANY = "tests/property/test_lives.py::test_"
 

@@ -22,9 +22,10 @@ from onceq.model.identity import TransactionId
 from tests.planted.planted import SIM, Planted
 
 Head = dict[str, Any]
-RECEIVING = "tests/unit/core/test_receiving.py::test_what_does_not_fit_is_not_passed_over"
-LANE = "tests/unit/core/test_lane.py::test_behind_a_gap_nothing_seems_to_stand_before"
-FULL = "tests/unit/core/test_table_limits.py::test_"
+RECEIVING = "tests/unit/core/receive/test_receive.py::test_what_does_not_fit_is_not_passed_over"
+LANE = "tests/unit/core/state/test_positions.py::test_behind_a_gap_nothing_seems_to_stand_before"
+FULL = "tests/unit/core/state/test_state.py::test_of_too_many_identifiers_the_oldest_go"
+PASSED = "tests/unit/core/state/test_in_doubt_table.py::test_of_too_many_ranges_nothing_is_claimed"
 COMPARED = "tests/property/test_checkpoint.py::test_every_part_of_a_checkpoint_is_compared"
 SEVERAL = 4
 
@@ -198,14 +199,14 @@ PLANTED = (
     Planted(
         "newest-identifier-forgotten",
         newest_identifier_forgotten,
-        FULL + "of_too_many_identifiers_the_oldest_go",
+        FULL,
     ),
     Planted("hole-passed-over", hole_passed_over, SIM),
     Planted("window-slides-too-far", window_slides_too_far, SIM),
     Planted(
         "passed-over-is-accepted",
         passed_over_is_accepted,
-        FULL + "of_too_many_ranges_nothing_is_claimed",
+        PASSED,
     ),
     Planted("doubt-of-another", doubt_of_another, SIM),
     Planted("wishes-lost-when-compacted", wishes_lost_when_compacted, SIM),

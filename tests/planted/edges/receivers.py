@@ -16,7 +16,7 @@ from onceq.testing import beside as worlds
 from onceq.testing import copied_queues
 from tests.planted.planted import SIM, Planted, replaced
 
-CORE = "tests/unit/core/test_lives.py::test_"
+CORE = "tests/unit/core/peers/test_lives.py::test_"
 STRANDED = "tests/conformance/test_stranded.py::test_"
 Plant = Callable[[pytest.MonkeyPatch], None]
 

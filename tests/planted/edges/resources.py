@@ -152,10 +152,10 @@ PLANTED = (
     Planted("waits-are-plain-sleeps", _waits_are_plain_sleeps,
             "tests/unit/client/test_pause.py::test_a_signal_just_before_a_pause_ends_it"),
     Planted("a-limit-of-no-time-undoes-all", _a_limit_of_no_time_undoes_all,
-            "tests/unit/core/test_reconfiguring.py::"
+            "tests/unit/core/management/test_change_settings.py::"
             "test_a_limit_that_is_switched_off_undoes_nothing"),
     Planted("what-was-not-watched-stays-so", _what_was_not_watched_stays_so,
-            "tests/unit/core/test_reconfiguring.py::"
+            "tests/unit/core/management/test_change_settings.py::"
             "test_a_limit_that_is_switched_on_counts_for_what_is_open_already"),
     Planted("taken-out-is-never-in-doubt", _taken_out_is_never_in_doubt,
             "tests/conformance/test_taken_out.py::"

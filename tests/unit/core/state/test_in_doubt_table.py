@@ -90,3 +90,13 @@ def test_what_was_lost_in_a_restore_is_not_claimed() -> None:
     memories.advance(old, 6, 4, 4, surely_new=False)
     assert memories.left(b"S" * 16, "k", 5) is None
     assert [memories.current(old).arrived(n) for n in (3, 4)] == [None, True]
+
+
+def test_of_too_many_ranges_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was passed over before the ranges that are remembered is unknown, not accepted."""
+    monkeypatch.setattr(in_doubt_table, "PASSED_RANGES_MAX", 2)
+    memories, progress = Memories(), Progress(b"S" * 16, "k")
+    for number in (1, 3, 5, 7):
+        memories.advance(progress, 9, number, number, surely_new=True)
+    assert progress.passed == ((4, 4), (6, 6))
+    assert memories.current(progress).since == 3

@@ -12,7 +12,7 @@ from onceq.core.management.sparse_segments import Cursor, search
 from onceq.core.state.identity import Identity
 from onceq.core.state.position_block import CHUNK, REMOVED
 from onceq.core.state.state import DEAD_LETTER, JOURNAL, State
-from tests.unit.core.test_change_builder import lines
+from tests.unit.core.effort import lines
 
 SIZE = 100
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -22,6 +19,7 @@ from onceq.packet.arrived import cut
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import template
 from tests.unit.core.alone import WALL_S, Core
+from tests.unit.core.effort import lines
 
 A, B, DEAD = "private$\\a", "private$\\b", "private$\\dead"
 HERE = "DIRECT=OS:.\\"
@@ -93,24 +91,6 @@ def test_a_copy_that_fits_goes_to_the_dead_letter_queue_that_it_names() -> None:
 
 
 # ---- work ---------------------------------------------------------------------------------------
-
-
-def lines(step: Callable[[], Any]) -> int:
-    """How many lines of Python a step runs: work, whatever the machine."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, arg: object) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        step()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def send_alternating(core: Core, count: int, *, lifetime_s: int = 0) -> None:

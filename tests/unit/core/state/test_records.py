@@ -30,7 +30,7 @@ from onceq.model.identity import TransactionId
 from onceq.model.run import Run
 from onceq.model.xid import Xid
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/reference/formats/records.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs/reference/formats/records.md"
 u32 = st.integers(0, 0xFFFF_FFFF)
 u64 = st.integers(0, (1 << 64) - 1)
 guid = st.binary(min_size=16, max_size=16)
