@@ -25,8 +25,8 @@ from onceq.packet.settle import (
     parse_settling,
 )
 from onceq.testing import lies
+from onceq.testing.packets import names_end
 from onceq.testing.relay import Passing, faithful
-from onceq.testing.tap import names_end
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.stranding import LOCAL, Q, newer, stranded

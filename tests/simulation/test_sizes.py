@@ -13,7 +13,7 @@ from onceq.testing.world import World
 
 
 def test_a_batch_has_worlds_of_every_size() -> None:
-    found = Counter(World(seed).options.size for seed in range(300))
+    found = Counter(World(seed).kernel.options.size for seed in range(300))
     whole = sum(SIZES.values())
     assert set(found) == set(SIZES)
     for size, weight in SIZES.items():
@@ -48,8 +48,8 @@ def test_the_size_shifts_nothing_else_that_is_drawn() -> None:
     """Kept seeds name the size that they were found with, and keep their stories."""
     sizes = {seed: draw_size(Random(f"{seed}/size")) for seed in range(50)}
     seed = next(seed for seed, size in sizes.items() if size < 1)
-    assert World(seed, size=1).options == draw(Random(f"{seed}/options"))
-    assert World(seed).options == sized(World(seed, size=1).options, sizes[seed])
+    assert World(seed, size=1).kernel.options == draw(Random(f"{seed}/options"))
+    assert World(seed).kernel.options == sized(World(seed, size=1).kernel.options, sizes[seed])
 
 
 def test_a_seed_is_written_with_the_size_that_was_asked_for() -> None:
@@ -58,6 +58,6 @@ def test_a_seed_is_written_with_the_size_that_was_asked_for() -> None:
     assert parsed("0x98@0.3") == (0x98, 0.3)
     small = run_seed(0x98, size=0.3)
     assert describe(small).startswith("make sim SEED=0x98@0.3\n")
-    drawn = run_seed(0x98, size=World(0x98).options.size)
+    drawn = run_seed(0x98, size=World(0x98).kernel.options.size)
     assert drawn.hash == run_seed(0x98).hash
     assert describe(run_seed(0x98)).startswith("make sim SEED=0x98\n")

@@ -327,8 +327,8 @@ def hostile(path: Path, seeds: tuple[int, ...]) -> Path:
     for seed in seeds:
         with small_world():
             world = Simulated(seed, keep=keep)
-            fast = replace(world.options.settings, history=True, history_roll_s=3_600)
-            world.options = replace(world.options, settings=fast)
+            fast = replace(world.kernel.options.settings, history=True, history_roll_s=3_600)
+            world.kernel.options = replace(world.kernel.options, settings=fast)
             world.run()
             world.rest()
             for node in world.nodes:

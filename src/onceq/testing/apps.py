@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onceq.core.inputs.inputs import Input
 from onceq.model.fixed import fixed
+from onceq.testing.node import Node
 from onceq.testing.options import MS
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
 
 
 @fixed
@@ -57,8 +55,8 @@ class App:
 
     def __init__(self, node: Node, think_us: int, next_program: Callable[[App], Program | None]):
         self.node = node
-        self.world = node.world
-        self.rng = node.world.stream(f"application {node.index} {len(node.on_up)}")
+        self.kernel = node.kernel
+        self.rng = node.kernel.stream(f"application {node.index} {len(node.on_up)}")
         self.think_us = think_us
         self.session_from_us = -(1 << 62)
         self.session = b""
@@ -95,7 +93,7 @@ class App:
             if self._turn == turn:
                 work()
 
-        self.world.at(self.world.now + after_us, due)
+        self.kernel.at(self.kernel.now + after_us, due)
 
     def _think(self) -> int:
         return int(self.rng.expovariate(1 / self.think_us)) + MS
@@ -136,16 +134,16 @@ class App:
         item = wanted.make(self._owner, self._request)
         if wanted.asked is not None:
             wanted.asked()
-        self.world.note(self.node.name, type(item).__name__, self._owner, self._request)
+        self.kernel.note(self.node.name, type(item).__name__, self._owner, self._request)
         self.node.run(lambda e: e.submit(item))
-        lost_owner = self.world.options.lost_owner if self.world.network.faulty else 0
+        lost_owner = self.kernel.options.lost_owner if self.kernel.faulty else 0
         if self._waiting and not wanted.safe and self.rng.random() < lost_owner:
             self.cut()
 
     def cut(self) -> None:
         """The connection to the manager is lost; it may carry out what was asked."""
         owner, self._owner = self._owner, 0
-        self.world.note("owner lost", self.node.name, owner)
+        self.kernel.note("owner lost", self.node.name, owner)
         self.node.run(lambda engine: engine.owner_gone(owner))
         self._lose()
 
@@ -153,7 +151,7 @@ class App:
         self.node.step("answer")
         if request == self._waiting and self._program is not None:
             self._waiting = 0
-            self.world.note("answer", self.node.name, request, type(result).__name__)
+            self.kernel.note("answer", self.node.name, request, type(result).__name__)
             self._advance(lambda program: program.send(result))
 
     def _lose(self) -> None:

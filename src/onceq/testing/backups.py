@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from random import Random
 
 from onceq.core.inputs.backup import Grip, HoldLog
 from onceq.errors import OnceqError
@@ -24,13 +24,9 @@ from onceq.store.log import LogStore
 from onceq.store.restoring import Target
 from onceq.testing import marks
 from onceq.testing.disk import SimFiles
+from onceq.testing.node import Node
 from onceq.testing.options import MS, SECOND
 from onceq.testing.power import Plan
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from onceq.testing.node import Node
 
 PIECE_US = (MS, SECOND, 20 * SECOND)
 """From one step of a backup to the next; the last is near what a hold bears."""
@@ -179,7 +175,7 @@ class Hot:
         if engine.stopped:
             return
         if isinstance(over, OnceqError):
-            self.node.world.marks[marks.BACKUP_OVER] += 1
+            self.node.kernel.marks[marks.BACKUP_OVER] += 1
         elif more:
             self._plan()
         else:
@@ -189,7 +185,7 @@ class Hot:
                 made_by="simulated",
             )  # fmt: skip
             self._prove()
-            self.node.world.marks[marks.HOT_BACKUP] += 1
+            self.node.kernel.marks[marks.HOT_BACKUP] += 1
             self.done(self._away, made.position)
 
     def _prove(self) -> None:
@@ -207,7 +203,7 @@ def _staged(target: Target, disks: TwoDisks, node: Node) -> LogStore:
     for _ in target.stage(AWAY, manifest):
         pass
     verify_store(disks, target.staging, manifest.position)
-    segment_bytes = node.world.options.segment_bytes
+    segment_bytes = node.kernel.options.segment_bytes
     return LogStore.open(target.staging, disks, segment_bytes=segment_bytes)
 
 
@@ -229,5 +225,5 @@ def restore(node: Node, away: SimFiles) -> None:
 
 def remember(node: Node, store: LogStore, *, taken_s: int, position: int) -> None:
     """Let the manager of a store that was put back record it."""
-    random = node.world.stream("restores").randbytes
+    random = node.kernel.stream("restores").randbytes
     record(store, node.clock, taken_s=taken_s, position=position, random=random)

@@ -7,8 +7,9 @@ sometimes nothing does, as with a machine that was cloned. The name that others 
 the two, and moves. Both have applications, both crash and are cut off. In the end both go on; or
 one of them is taken off the network for good, and only its disk is looked at.
 
-What the judge makes of it is in ``siblings.py``. What shares its outcome with somebody else
-(partners, databases, groups) and damage are left out of these worlds, as with restores.
+What the judge makes of it is in ``copied_senders.py`` and ``copied_receivers.py``. What shares its
+outcome with somebody else (partners, databases, groups) and damage are left out of these worlds, as
+with restores.
 
 Watches: I1, I3, I4, I5, I7, I25, I26 over copies that run side by side.
 """
@@ -17,23 +18,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from onceq.testing import backups, marks
 from onceq.testing.apps import App
 from onceq.testing.clock import SimClock
-from onceq.testing.copied_queues import EARLY, MOVES, CopiedQueues
-from onceq.testing.copied_receivers import CopiedReceivers
+from onceq.testing.copied_queues import CopiedQueues
 from onceq.testing.disk import SimFiles
+from onceq.testing.greetings import Greetings
+from onceq.testing.kernel import Kernel
+from onceq.testing.network import SimNetwork
 from onceq.testing.node import Node
 from onceq.testing.on_hold import OnHold
-from onceq.testing.options import MS, Options
+from onceq.testing.operators import Operators
+from onceq.testing.options import MS
+from onceq.testing.pair import Pair
 from onceq.testing.power import Plan
+from onceq.testing.restores import Restores
 from onceq.testing.siblings import Siblings
-
-if TYPE_CHECKING:
-    from onceq.testing.world import World
+from onceq.testing.workload import Workload
 
 EVERYWHERE: Final = "ONCEQ_SIM_BESIDE"
 """Environment variable, for the processes of a batch: every world has two copies."""
@@ -44,6 +47,15 @@ CLONES = 0.4
 ENDED = 0.4
 """Of these: one of the two is taken off the network for good."""
 SOON_US: Final = 50 * MS
+EARLY: Final = 0.12
+"""Of the time of a world, after which a manager with queues is copied at the latest: most work is
+done soon."""
+MOVES: Final = 2
+"""Programs of an application between two moves of the name then; most connections are cut at one,
+or hardly anything that is under way to one of the two would come to the other."""
+CUT: Final = 0.7
+LEFT: Final = 0.8
+"""Of the work of a world, so much at least is left when the copy of such a manager starts."""
 TRIES: Final = 400
 """So often it is looked whether the books say all that a manager with queues has."""
 
@@ -55,138 +67,125 @@ def everywhere() -> None:
     os.environ[EVERYWHERE] = "1"
 
 
+def draw(kernel: Kernel, *, fit: bool) -> int:
+    """Draw which manager of a world is copied; -1: none.
+
+    Args:
+        fit: Whether it may have copies.
+    """
+    rng = kernel.stream("beside")
+    drawn = rng.random() < SHARE
+    return rng.randrange(kernel.options.managers) if drawn and fit else -1
+
+
 class Beside:
     """Plans the copy, its start, where the name leads, and the end of one of the two."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.rng = world.stream("beside")
-        self.active = self.rng.random() < SHARE
-        if SHARE == 1:
-            world.lives.active = False
-        self.active = self.active and not world.lives.active
-        self.of = self.rng.randrange(world.options.managers) if self.active else -1
-        """The manager that is copied."""
-        self.twin: Node | None = None
-        self.ended: Node | None = None
-        """The one that is off the network for good."""
+    def __init__(
+        self, kernel: Kernel, nodes: list[Node], pair: Pair, network: SimNetwork,
+        restores: Restores, queues: CopiedQueues, siblings: Siblings, work: Workload,
+        greetings: Greetings,
+        operators: Operators, make: Callable[[], Node], employ: Callable[[Node], list[App]],
+    ) -> None:  # fmt: skip
+        """Nothing happens yet.
+
+        Args:
+            make: Makes another computer of this world.
+            employ: Lets applications and operators of a manager go to work.
+        """
+        self.kernel, self.nodes, self.pair = kernel, nodes, pair
+        self.network, self.restores = network, restores
+        self.queues, self.siblings, self.work, self.greetings = queues, siblings, work, greetings
+        self._make, self._employ = make, employ
+        self._on_hold = OnHold(kernel, pair, siblings, operators)
+        self.rng = kernel.stream("beside")
         self.apps: list[App] = []
         """Applications of the copy."""
-        self.siblings = Siblings(self)
-        self.queues = CopiedQueues(self)
-        self.receivers = CopiedReceivers(self)
-        self._leads_to_twin = False
-
-    def fitted(self, options: Options) -> Options:
-        """The options of such a world: nothing in it is shared with somebody else's decision."""
-        return replace(options, shared=0, branches=0.0) if self.active else options
-
-    # ---- who is who -------------------------------------------------------------------------
-
-    @property
-    def original(self) -> Node:
-        """The one that was copied."""
-        return self.world.nodes[self.of]
-
-    @property
-    def pair(self) -> tuple[Node, ...]:
-        """Both copies; empty as long as there is one only."""
-        return (self.original, self.twin) if self.twin is not None else ()
-
-    def identity(self, node: int) -> int:
-        """The computer under whose name and GUID one speaks."""
-        return self.of if self.twin is not None and node == self.twin.index else node
-
-    def other(self, node: int) -> int:
-        """The other one of the two."""
-        assert self.twin is not None
-        return self.of if node == self.twin.index else self.twin.index
-
-    def reached(self, found: Node | None, address: str) -> Node | None:
-        """Who is reached where a name, an address or a GUID leads to one of the two."""
-        if found is None or self.twin is None or found.guid != self.twin.guid:
-            return found
-        # Where the two have queues, others reach them by an address, too, which the copy has taken
-        # along; what it is called by for itself, nobody else knows.
-        own = self.twin.ip if self.queues.active else found.ip
-        if address not in (own, self.twin.name.casefold()):
-            found = self.twin if self._leads_to_twin else self.original
-        return None if found is self.ended else found
 
     # ---- what happens -----------------------------------------------------------------------
 
     def begin(self) -> None:
         """From now on."""
-        if self.active:
-            safety, share = self.world.options.safety_us, self.rng.uniform(0.05, 0.5)
+        if self.pair.of >= 0:
+            safety, share = self.kernel.options.safety_us, self.rng.uniform(0.05, 0.5)
             self._after((share * EARLY if self.queues.active else share) * safety, self._copy)
 
     def _after(self, us: float, what: Callable[..., None], *arguments: object) -> None:
         def due() -> None:
-            if self.world.network.faulty:
+            if self.kernel.faulty:
                 what(*arguments)
 
-        self.world.at(self.world.now + int(us) + 1, due)
+        self.kernel.at(self.kernel.now + int(us) + 1, due)
 
     def _copy(self, tries: int = TRIES) -> None:
         """What is durable now is what another computer will start from; of a manager with queues,
         all that it has at a moment when the books say the same."""
-        image = self.original.disk.image(Plan((), ()))
+        image = self.pair.original.disk.image(Plan((), ()))
         if self.queues.active:
-            if not self.world.restores.quiet(self.original):
+            if not self.restores.quiet(self.pair.original):
                 if tries:
                     self._after(SOON_US, self._copy, tries - 1)
                 return
-            image = backups.whole(self.original.disk)
-            self.queues.copy()
-        self.world.note("copied", self.original.name)
+            image = backups.whole(self.pair.original.disk)
+            self.queues.copy(self.restores.snapshot(self.pair.original))
+        self.kernel.note("copied", self.pair.original.name)
         if self.rng.random() < CLONES:
-            self.world.marks[marks.CLONED] += 1
+            self.kernel.marks[marks.CLONED] += 1
         else:
             image.changed += 1
-        delay = self.rng.choice([0, 0.05, 0.3]) * self.world.options.safety_us
+        delay = self.rng.choice([0, 0.05, 0.3]) * self.kernel.options.safety_us
         self._after(delay * EARLY if self.queues.active else delay, self._start, image)
 
     def _start(self, image: SimFiles) -> None:
-        world, rng = self.world, self.rng
-        twin = Node(world, len(world.nodes))
-        twin.guid, twin.settings = self.original.guid, self.original.settings
-        offset, drift = world.options.clock_offset_us, world.options.drift_ppm
-        twin.clock = SimClock(world, rng.randint(-offset, offset), rng.randint(-drift, drift))
+        kernel, rng, original = self.kernel, self.rng, self.pair.original
+        twin = self._make()
+        twin.guid, twin.settings = original.guid, original.settings
+        offset, drift = kernel.options.clock_offset_us, kernel.options.drift_ppm
+        twin.clock = SimClock(kernel, rng.randint(-offset, offset), rng.randint(-drift, drift))
         if self.queues.active:
-            twin.addresses |= self.original.addresses
+            twin.addresses |= original.addresses
         twin.begin_with(image)
-        world.nodes.append(twin)
-        self.twin = twin
-        world.note("beside", self.original.name, twin.name)
-        twin.on_down.append(lambda: world.ledger.crashed(twin))
+        self.nodes.append(twin)
+        self.pair.twin = twin
+        kernel.note("beside", original.name, twin.name)
         twin.up()
         self.siblings.begin(twin)
+        self.work.ledger.copied(self.pair.of, twin.index)
         self.queues.begin(twin)
-        self.apps = world.employ(twin) + OnHold(self).begin()
-        safety = world.options.safety_us
+        if self.queues.frozen:
+            self.work.left = max(self.work.left, int(kernel.options.transactions * LEFT))
+        self.apps = self._employ(twin) + self._on_hold.begin()
+        safety = kernel.options.safety_us
         self._move_name()
         if rng.random() < ENDED:
-            self._after(rng.uniform(0.1, 0.9) * safety, self._end, rng.choice(self.pair))
-        self.receivers.begin()
-        world.marks[marks.BESIDE] += 1
+            self._after(rng.uniform(0.1, 0.9) * safety, self._end, rng.choice(self.pair.both))
+        self.apps += self.greetings.hail()
+        kernel.marks[marks.BESIDE] += 1
 
     def _move_name(self) -> None:
         """The name leads to one of the two, and some time later perhaps to the other."""
-        if self.ended is None:
-            before, self._leads_to_twin = self._leads_to_twin, self.rng.random() < 0.5
-            every = self.world.options.safety_us / 8
+        if self.pair.ended is None:
+            before = self.pair.leads_to_twin
+            self.pair.leads_to_twin = self.rng.random() < 0.5
+            every = self.kernel.options.safety_us / 8
             if self.queues.active:
-                every = self.world.options.think_us * MOVES
-                if before is not self._leads_to_twin:
-                    self.queues.moved()
+                every = self.kernel.options.think_us * MOVES
+                if before is not self.pair.leads_to_twin:
+                    self._break()
             self._after(self.rng.expovariate(1 / every), self._move_name)
+
+    def _break(self) -> None:
+        """The name leads to the other one: connections that were made by it may break."""
+        network, rng = self.network, self.kernel.stream("copied queues")
+        for end in list(network.ends):
+            if end.alive and end.home in self.pair.both and rng.random() < CUT:
+                network.cut(end)
 
     def _end(self, node: Node) -> None:
         """An operator has read of it, and takes one of the two off the network."""
-        self.world.note("ended", node.name)
-        self.world.marks[marks.COPY_ENDED] += 1
-        self.ended = node
-        self._leads_to_twin = node is self.original
+        self.kernel.note("ended", node.name)
+        self.kernel.marks[marks.COPY_ENDED] += 1
+        self.pair.ended = node
+        self.pair.leads_to_twin = node is self.pair.original
         if node.engine is not None:
             node.down(power=False)

@@ -10,7 +10,7 @@ Watches: I20 (a promise is kept), I21 (the outcome is the coordinator's), I2, I3
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onceq.core.decision import Outcome, Sent
 from onceq.core.inputs.inputs import Input, Send
@@ -26,11 +26,10 @@ from onceq.model.branch import Leave, Vote
 from onceq.model.xid import Xid
 from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
-from onceq.testing.ledger import Status, Unit
+from onceq.testing.books import Status, Unit
+from onceq.testing.kernel import Kernel
 from onceq.testing.options import MINUTE, SECOND
-
-if TYPE_CHECKING:
-    from onceq.testing.workload import Workload
+from onceq.testing.work import Work
 
 Make = Callable[[int, int], Input]
 
@@ -38,16 +37,14 @@ Make = Callable[[int, int], Input]
 class Branching:
     """Programs of applications that work in branches."""
 
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-        self.world = workload.world
-        self.ledger = workload.ledger
-        self.rng = workload.world.stream("branches")
+    def __init__(self, kernel: Kernel, work: Work) -> None:
+        self.kernel, self.work, self.ledger = kernel, work, work.ledger
+        self.rng = kernel.stream("branches")
         self._count = 0
 
     def wanted(self) -> bool:
         """Whether the next unit of work is a branch."""
-        return self.rng.random() < self.world.options.branches
+        return self.rng.random() < self.kernel.options.branches
 
     def branch(self, app: App) -> Program:
         """Work in a branch, prepare it, then carry out what the coordinator decides."""
@@ -89,7 +86,7 @@ class Branching:
             else:
                 self.ledger.aborted(unit)
         if app.node.life != life:
-            self.world.marks[marks.PROMISE_KEPT] += 1
+            self.kernel.marks[marks.PROMISE_KEPT] += 1
 
     def _ask(self, unit: Unit) -> None:
         if unit.status is not Status.OPEN:
@@ -100,15 +97,15 @@ class Branching:
         self, app: App, unit: Unit, number: int, xid: Xid, asked: list[bool]
     ) -> Generator[Ask | Sleep, Any, bool]:
         """Do the work and prepare; returns whether anything is to be decided."""
-        rng, workload = self.rng, self.workload
+        rng, work = self.rng, self.work
         yield Ask(lambda o, r: StartBranch(o, r, number, xid))
         for _ in range(rng.choice([0, 1, 1, 2])):
-            yield from workload.receive(app.node, unit, number)
+            yield from work.receive(app.node, unit, number)
         for _ in range(rng.choice([0, 1, 1, 3])):
-            item, messages = workload.item(app.node.index, unit)
+            item, messages = work.sends.item(app.node.index, unit)
             answer = yield Ask(_send(number, item))
             if isinstance(answer, OnceqError):
-                workload.refused(answer, messages)
+                work.sends.refused(answer, messages)
         if rng.random() < 0.2:
             yield Ask(lambda o, r: EndBranch(o, r, number, xid, Leave.FAIL))
             yield Ask(lambda o, r: RollbackBranch(o, r, xid))
@@ -126,20 +123,20 @@ class Branching:
         if answer is Vote.PREPARED and not unit.doomed:
             return True
         if unit.doomed and isinstance(answer, RolledBack):
-            self.world.marks[marks.DOOMED] += 1
+            self.kernel.marks[marks.DOOMED] += 1
             self.ledger.aborted(unit)
             return False
         if answer is not Vote.READ_ONLY or unit.sends or unit.takes or unit.doomed:
-            self.world.wrong(f"I20: a branch with work was not prepared: {answer!r}")
+            self.kernel.wrong(f"I20: a branch with work was not prepared: {answer!r}")
         unit.status = Status.ABORTED
         return False
 
     def _wait(self) -> Program:
         """In doubt for a while; its manager may come and go."""
-        until = self.world.now + self.rng.choice([0, SECOND, MINUTE, 30 * MINUTE])
-        while self.world.now < until:
+        until = self.kernel.now + self.rng.choice([0, SECOND, MINUTE, 30 * MINUTE])
+        while self.kernel.now < until:
             try:
-                yield Sleep(until - self.world.now)
+                yield Sleep(until - self.kernel.now)
             except Lost:
                 continue
 
@@ -166,7 +163,7 @@ class Branching:
             if isinstance(answer, UnknownBranch) and not first:
                 return
             if isinstance(answer, OnceqError) or not (answer is None or isinstance(answer, Sent)):
-                self.world.wrong(f"I20: prepared branch {xid} was told its outcome: {answer!r}")
+                self.kernel.wrong(f"I20: prepared branch {xid} was told its outcome: {answer!r}")
             return
 
 

@@ -12,14 +12,12 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from onceq.core.inputs.inputs import Input
 from onceq.testing.apps import Ask, Lost, Sleep
+from onceq.testing.node import Node
 from onceq.testing.options import HOUR, MINUTE, MS, SECOND
-
-if TYPE_CHECKING:
-    from onceq.core.inputs.inputs import Input
-    from onceq.testing.node import Node
 
 
 class Died(BaseException):
@@ -61,10 +59,11 @@ class Client:
     """
 
     def __init__(
-        self, node: Node, rng: Random, deaths: float, next_program: Callable[[Client], Talk | None]
-    ) -> None:
+        self, node: Node, nodes: list[Node], rng: Random, deaths: float,
+        next_program: Callable[[Client], Talk | None],
+    ) -> None:  # fmt: skip
         self.node = node
-        self.world = node.world
+        self.kernel = node.kernel
         self.rng = rng
         self.deaths = deaths
         self.pace_us = SECOND
@@ -77,7 +76,7 @@ class Client:
         self._wanted: Over | None = None
         self._waiting: tuple[Link, int] | None = None
         self._turn = 0
-        for other in self.world.nodes:
+        for other in nodes:
             other.on_down.append(lambda other=other: self._down(other))  # type: ignore[misc]
 
     @property
@@ -143,7 +142,7 @@ class Client:
             if self._turn == turn:
                 work()
 
-        self.world.at(self.world.now + after_us, due)
+        self.kernel.at(self.kernel.now + after_us, due)
 
     def _begin(self) -> None:
         self._program = self._next_program(self)
@@ -186,11 +185,11 @@ class Client:
         item = wanted.ask.make(link.owner, link.requests)
         if wanted.ask.asked is not None:
             wanted.ask.asked()
-        self.world.note(node.name, type(item).__name__, link.owner, link.requests)
+        self.kernel.note(node.name, type(item).__name__, link.owner, link.requests)
         node.run(lambda engine: engine.submit(item))
         if self._dies():
             self._die()
-        elif self.world.network.faulty and self.rng.random() < self.world.options.lost_owner / 4:
+        elif self.kernel.faulty and self.rng.random() < self.kernel.options.lost_owner / 4:
             self._cut(link)
             self._lose(link)
 
@@ -198,17 +197,17 @@ class Client:
         link.node.step("answer")
         if self._waiting == (link, request):
             self._waiting = None
-            self.world.note("answer", link.node.name, request, type(result).__name__)
+            self.kernel.note("answer", link.node.name, request, type(result).__name__)
             self._advance(lambda program: program.send(result))
 
     # ---- losses -------------------------------------------------------------------------
 
     def _dies(self) -> bool:
-        return self.world.network.faulty and self.rng.random() < self.deaths
+        return self.kernel.faulty and self.rng.random() < self.deaths
 
     def _die(self) -> None:
         """Its connections are cut, now or later, and its memory is gone."""
-        self.world.note("application died", self.node.name)
+        self.kernel.note("application died", self.node.name)
         program, self._program = self._program, None
         self._wanted = self._waiting = None
         assert program is not None
@@ -217,7 +216,7 @@ class Client:
             if link.alive and self.rng.random() < 0.3:
                 self._ghosts.append(link)
                 after_us = self.rng.choice([SECOND, MINUTE, 10 * MINUTE])
-                self.world.at(self.world.now + after_us, self._noticed, link)
+                self.kernel.at(self.kernel.now + after_us, self._noticed, link)
             elif link.alive:
                 self._cut(link)
         try:
@@ -233,7 +232,7 @@ class Client:
 
     def _cut(self, link: Link) -> None:
         """A manager is left, or lost; it may carry out what was asked."""
-        self.world.note("owner lost", link.node.name, link.owner)
+        self.kernel.note("owner lost", link.node.name, link.owner)
         link.node.run(lambda engine: engine.owner_gone(link.owner))
         self._dead(link)
 

@@ -11,7 +11,7 @@ Watches, by ``shared.py``: I20, I21; and with the books of messages I1 to I5, I1
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onceq.core.decision import Outcome
 from onceq.core.inputs.inputs import AskOutcome
@@ -21,9 +21,11 @@ from onceq.partners.deciding import Step, What
 from onceq.partners.recovery import Recovery
 from onceq.testing import marks
 from onceq.testing.apps import Lost, Sleep
+from onceq.testing.books import Status
 from onceq.testing.clients import Client, Died, Talk
 from onceq.testing.databases import Database
-from onceq.testing.ledger import Status
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
 from onceq.testing.options import MINUTE, MS, SECOND
 from onceq.testing.parties import (
     DatabasePartner,
@@ -36,22 +38,19 @@ from onceq.testing.parties import (
 )
 from onceq.testing.shared import Shared, Whole
 from onceq.testing.shared_transaction import SharedTransaction
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
+from onceq.testing.work import Work
 
 
 class Coordinators:
     """See the module."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.books = Shared(world)
-        self.rng = world.stream("coordinators")
-        options = world.options
+    def __init__(self, kernel: Kernel, nodes: list[Node], work: Work) -> None:
+        self.kernel, self.nodes, self.work = kernel, nodes, work
+        self.books = Shared(kernel, nodes, work.ledger)
+        self.rng = kernel.stream("coordinators")
+        options = kernel.options
         count = options.databases if options.shared else 0
-        self.databases = [Database(world, index) for index in range(count)]
+        self.databases = [Database(kernel, index) for index in range(count)]
         self._workers: dict[int, Client] = {}
         """By manager: the application that works there, and below the one that recovers."""
         self._recoverers: dict[int, Client] = {}
@@ -65,14 +64,16 @@ class Coordinators:
 
     def begin(self) -> None:
         """Applications go to work, if this world has any."""
-        options = self.world.options
+        options = self.kernel.options
         if not options.shared:
             return
-        homes = self.rng.sample(self.world.nodes, 2)
+        homes = self.rng.sample(self.nodes, 2)
         for home in homes:
-            rng = self.world.stream(f"client {home.index}")
-            self._workers[home.index] = Client(home, rng, options.deaths, self._next)
-            self._recoverers[home.index] = Client(home, rng, options.deaths, self._next_round)
+            rng = self.kernel.stream(f"client {home.index}")
+            self._workers[home.index] = Client(home, self.nodes, rng, options.deaths, self._next)
+            self._recoverers[home.index] = Client(
+                home, self.nodes, rng, options.deaths, self._next_round
+            )
         for _ in range(options.shared):
             at = self.rng.randrange(options.safety_us)
             self._plan(at, self._workers[self.rng.choice(homes).index])
@@ -82,25 +83,25 @@ class Coordinators:
                 self._plan(at, self._recoverers[home.index])
         every = options.database_every_us if self.databases else 0
         for _ in range(options.safety_us // every if every else 0):
-            at = self.world.now + self.rng.randrange(options.safety_us)
-            self.world.at(at, self._fault, self.rng.choice(self.databases))
+            at = self.kernel.now + self.rng.randrange(options.safety_us)
+            self.kernel.at(at, self._fault, self.rng.choice(self.databases))
 
     def _plan(self, after_us: int, client: Client) -> None:
         def due() -> None:
             self._due[client] += 1
             client.wake()
 
-        self.world.at(self.world.now + after_us, due)
+        self.kernel.at(self.kernel.now + after_us, due)
 
     def _fault(self, database: Database) -> None:
-        if self.world.network.faulty:
+        if self.kernel.faulty:
             database.fault()
 
     def _next(self, client: Client) -> Talk | None:
         """The next program of an application."""
         if self._doubts.get(client):
             return self._find_out(client, self._doubts[client].pop())
-        if not self._due[client] or not self.world.network.faulty:
+        if not self._due[client] or not self.kernel.faulty:
             self._due[client] = 0
             return None
         self._due[client] -= 1
@@ -108,7 +109,7 @@ class Coordinators:
 
     def _next_round(self, client: Client) -> Talk | None:
         """Recovery goes on from time to time."""
-        if not self._due[client] or not self.world.network.faulty:
+        if not self._due[client] or not self.kernel.faulty:
             self._due[client] = 0
             return None
         self._due[client] = 0
@@ -123,7 +124,7 @@ class Coordinators:
     def transaction(self, client: Client) -> Talk:
         """Work at home and at partners, then commit or abort all of it."""
         client.pace_us = client.rng.choice([10 * MS, SECOND, 20 * SECOND])
-        client.deaths = self.world.options.deaths / 6
+        client.deaths = self.kernel.options.deaths / 6
         home = client.node
         try:
             link = client.link(home)
@@ -154,8 +155,8 @@ class Coordinators:
 
     def partners(self, client: Client, whole: Whole) -> list[Partner]:
         """Those of a transaction: managers, databases, some of them twice."""
-        rng, workload = client.rng, self.world.workload
-        others = [node for node in self.world.nodes if node is not client.node]
+        rng = client.rng
+        others = [node for node in self.nodes if node is not client.node]
         there: list[Node | Database] = [*others, *self.databases]
         if rng.random() < 0.85:
             there = [at for at in there if at.reachable] or there
@@ -170,17 +171,17 @@ class Coordinators:
                 made.append(DatabasePartner(self.books, share, at))
             else:
                 share = self.books.share(whole, xid, at, name_of(at))
-                made.append(ManagerPartner(workload, share, client, at))
+                made.append(ManagerPartner(self.books, self.work, share, client, at))
         return made
 
     def trouble(self, client: Client, step: Step, partners: list[Partner]) -> None:
         """The manager that is asked for a step may soon crash, or the one that has decided."""
-        world, node = self.world, client.node
+        kernel, node = self.kernel, client.node
         telling = step.what is What.COMMIT and client.rng.random() < 0.4
         if step.partner >= 0 and not telling:
             partner = partners[step.partner]
             node = getattr(partner, "node", node)
-        if world.options.crash_every_us and world.network.faulty and client.rng.random() < 0.07:
+        if kernel.options.crash_every_us and kernel.faulty and client.rng.random() < 0.07:
             node.crash_within(client.rng.choice([1, 3, 10, 30]))
 
     def _find_out(self, client: Client, whole: Whole) -> Talk:
@@ -199,7 +200,7 @@ class Coordinators:
                 raise
             break
         if not isinstance(answer, Outcome):
-            self.world.wrong(f"I3a: asked for an outcome, got {answer!r}")
+            self.kernel.wrong(f"I3a: asked for an outcome, got {answer!r}")
         self.books.found(whole, answer)
 
     # ---- recovery -----------------------------------------------------------------------
@@ -207,7 +208,7 @@ class Coordinators:
     def _recovery(self, client: Client, share: float) -> Recovery:
         resources: list[Any] = [
             ManagerResource(self.books, client, node, recovered=True)
-            for node in self.world.nodes
+            for node in self.nodes
             if node is not client.node
         ]
         resources += [DatabaseResource(self.books, database) for database in self.databases]
@@ -235,7 +236,7 @@ class Coordinators:
 
     def _round(self, recovery: Recovery) -> Talk:
         """One round; whether nothing is left, and when the next is worth while."""
-        now_s = self.world.now / SECOND
+        now_s = self.kernel.now / SECOND
         calls = recovery.calls(now_s)
         try:
             call = next(calls)
@@ -249,9 +250,9 @@ class Coordinators:
         except StopIteration as stop:
             report = stop.value
         if report.at_work:
-            self.world.marks[marks.LEFT_ALONE] += 1
+            self.kernel.marks[marks.LEFT_ALONE] += 1
         if report.forgotten:
-            self.world.marks[marks.DECISION_GONE] += 1
+            self.kernel.marks[marks.DECISION_GONE] += 1
         return report.clean, recovery.next_s(now_s, report)
 
     # ---- the end ------------------------------------------------------------------------
@@ -272,7 +273,7 @@ class Coordinators:
         for client in self._recoverers.values():
             todo = [self._until_clean]
             last = Client(
-                client.node, client.rng, 0.0,
+                client.node, self.nodes, client.rng, 0.0,
                 lambda client, todo=todo: todo.pop()(client) if todo else None,  # type: ignore[misc]
             )  # fmt: skip
             self._unclean += 1

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from onceq.errors import OnceqError, PartnerLost, PartnerRefused, UnknownBranch
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.testing import marks
 from onceq.testing.apps import Sleep
+from onceq.testing.kernel import Kernel
 from onceq.testing.options import MINUTE, MS, SECOND
-
-if TYPE_CHECKING:
-    from onceq.testing.world import World
 
 T = TypeVar("T")
 
@@ -48,10 +46,10 @@ class Database:
         clinging: A branch belongs to its connection while that lives.
     """
 
-    def __init__(self, world: World, index: int) -> None:
-        self.world = world
+    def __init__(self, kernel: Kernel, index: int) -> None:
+        self.kernel = kernel
         self.name = f"sim:D{index}"
-        self.rng = world.stream("databases")
+        self.rng = kernel.stream("databases")
         self.clinging = self.rng.random() < 0.4
         self.rows: set[int] = set()
         self.prepared: dict[Xid, tuple[set[int], Connection]] = {}
@@ -72,13 +70,13 @@ class Database:
     def _fail(self, *, crash: bool) -> None:
         self._doomed = False
         away_us = self.rng.choice([SECOND, MINUTE, 60 * MINUTE])
-        self._away_until_us = max(self._away_until_us, self.world.now + away_us)
+        self._away_until_us = max(self._away_until_us, self.kernel.now + away_us)
         if not crash:
-            self.world.note("unreachable", self.name, away_us)
+            self.kernel.note("unreachable", self.name, away_us)
             return
-        self.world.note("database crash", self.name, away_us, len(self.prepared))
+        self.kernel.note("database crash", self.name, away_us, len(self.prepared))
         if self.prepared:
-            self.world.marks[marks.DATABASE_CRASHED] += 1
+            self.kernel.marks[marks.DATABASE_CRASHED] += 1
         self._life += 1
         for connection in self._connections:
             connection.usable = connection.alive = False
@@ -103,7 +101,7 @@ class Database:
     @property
     def reachable(self) -> bool:
         """Whether it answers now."""
-        return self.world.now >= self._away_until_us
+        return self.kernel.now >= self._away_until_us
 
     def abandon(self, connection: Connection) -> None:
         """Its application is gone, or has given it up; the server notices now or later."""
@@ -115,8 +113,10 @@ class Database:
                 connection.rows = set()
                 self._connections.remove(connection)
 
-        late = self.world.network.faulty and self.rng.random() < 0.5
-        self.world.at(self.world.now + (self.rng.choice([SECOND, MINUTE]) if late else 0), noticed)
+        late = self.kernel.faulty and self.rng.random() < 0.5
+        self.kernel.at(
+            self.kernel.now + (self.rng.choice([SECOND, MINUTE]) if late else 0), noticed
+        )
 
     def call(
         self, work: Callable[[], T], connection: Connection | None = None

@@ -7,26 +7,26 @@ clocks that jump; disks that fill up or fail; packets that come again after hour
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from onceq.packet.acks import parse_order_ack
 from onceq.packet.arrived import ORDER_ACK
 from onceq.testing import marks
-from onceq.testing.hostile import runs_of
+from onceq.testing.hostile import Ghosts, runs_of
+from onceq.testing.kernel import Kernel
+from onceq.testing.network import SimNetwork
+from onceq.testing.node import Node
 from onceq.testing.options import HOUR, MINUTE, SECOND
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
 
 
 class Faults:
     """Plans the next fault of each kind after each one."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.rng = world.stream("faults")
-        options = world.options
+    def __init__(
+        self, kernel: Kernel, nodes: list[Node], network: SimNetwork, ghosts: Ghosts,
+    ) -> None:  # fmt: skip
+        self.kernel, self.nodes, self.network, self.ghosts = kernel, nodes, network, ghosts
+        self.rng = kernel.stream("faults")
+        options = kernel.options
         for every, fault in (
             (options.crash_every_us, self.crash),
             (options.partition_every_us, self.partition),
@@ -39,76 +39,76 @@ class Faults:
                 self._plan(every, fault)
 
     def _plan(self, every_us: int, fault: Callable[[], None]) -> None:
-        world = self.world
+        kernel = self.kernel
 
         def due() -> None:
-            if world.network.faulty:
+            if kernel.faulty:
                 fault()
                 self._plan(every_us, fault)
 
-        world.at(world.now + int(self.rng.expovariate(1 / every_us)) + 1, due)
+        kernel.at(kernel.now + int(self.rng.expovariate(1 / every_us)) + 1, due)
 
     def _node(self) -> Node:
-        return self.rng.choice(self.world.nodes)
+        return self.rng.choice(self.nodes)
 
     def crash(self) -> None:
         """One process ends, or all at once; or the disk of one fails."""
         rng = self.rng
         node = self._node()
-        if rng.random() < self.world.options.sync_failure:
+        if rng.random() < self.kernel.options.sync_failure:
             node.sync_fails_in = rng.randint(1, 10)
             return
-        victims = self.world.nodes if rng.random() < 0.1 else [node]
+        victims = self.nodes if rng.random() < 0.1 else [node]
         for victim in victims:
             if victim.engine is None:
                 continue
             kind = rng.random()
             if kind < 0.3:
-                victim.down(power=rng.random() < self.world.options.power)
+                victim.down(power=rng.random() < self.kernel.options.power)
             elif kind < 0.6:
                 victim.crash_within(rng.choice([1, 3, 10, 40, 200]))
             else:
                 victim.crash_at(rng.choice(["create", "rename", "sync-directory", "unlink"]))
-            if self.world.options.clock_every_us and rng.random() < 0.3:
+            if self.kernel.options.clock_every_us and rng.random() < 0.3:
                 victim.clock.jump(-rng.choice([MINUTE, HOUR]))
 
     def partition(self) -> None:
         """Nothing goes between two managers for a while, one way or both."""
-        rng, world = self.rng, self.world
-        a, b = rng.sample(world.nodes, 2)
-        until = world.now + rng.choice([10 * SECOND, 10 * MINUTE, HOUR])
+        rng, kernel, network = self.rng, self.kernel, self.network
+        a, b = rng.sample(self.nodes, 2)
+        until = kernel.now + rng.choice([10 * SECOND, 10 * MINUTE, HOUR])
         both = rng.random() < 0.6
-        world.note("partition", a.name, b.name, both, until)
-        world.network.block(a, b, until)
+        kernel.note("partition", a.name, b.name, both, until)
+        network.block(a, b, until)
         if both:
-            world.network.block(b, a, until)
+            network.block(b, a, until)
 
     def pause(self) -> None:
         """A process stands still."""
         node = self._node()
         us = self.rng.choice([SECOND, MINUTE, HOUR])
-        self.world.note("pause", node.name, us)
+        self.kernel.note("pause", node.name, us)
         node.pause(us)
 
     def clock(self) -> None:
         """Somebody sets a wall clock."""
         node = self._node()
         by = self.rng.choice([SECOND, MINUTE, HOUR]) * self.rng.choice([-1, 1])
-        self.world.note("clock", node.name, by)
+        self.kernel.note("clock", node.name, by)
         node.clock.jump(by)
 
     def space(self) -> None:
         """A disk becomes full, or nearly."""
         node = self._node()
-        until = self.world.now + self.rng.choice([MINUTE, 10 * MINUTE, HOUR])
+        until = self.kernel.now + self.rng.choice([MINUTE, 10 * MINUTE, HOUR])
         free = self.rng.choice([0, 20 << 10, 60 << 10])
-        self.world.note("disk full", node.name, free, until)
+        self.kernel.note("disk full", node.name, free, until)
         node.fill_disk(free, until)
 
     def ghost(self) -> None:
         """An old packet comes once more."""
-        world = self.world
-        found = world.ghosts.pick(self.rng.randrange(1 << 20))
+        kernel = self.kernel
+        found = self.ghosts.pick(self.rng.randrange(1 << 20))
         if found is None:
             return
         node, source, packet = found
@@ -119,6 +119,6 @@ class Faults:
             ack = parse_order_ack(packet)
             outgoing = node.engine.manager.state.streams.get(ack.stream)
             if outgoing is None or outgoing.head.stream != ack.stream:
-                world.marks[marks.LEFT_STREAM] += 1
-        world.note("ghost", node.name, run.kind, run.stream & 0xFFFF, run.first_number)
+                kernel.marks[marks.LEFT_STREAM] += 1
+        kernel.note("ghost", node.name, run.kind, run.stream & 0xFFFF, run.first_number)
         node.run(lambda engine: engine.put_in(source, [packet]))  # type: ignore[attr-defined]

@@ -9,18 +9,15 @@ Watches: I2, I3a, I16.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from onceq.core.decision import Outcome
 from onceq.core.inputs.inputs import Begin, Commit, Send
 from onceq.errors import OnceqError, TransactionOver
 from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
-from onceq.testing.ledger import Status
+from onceq.testing.books import Status
+from onceq.testing.kernel import Kernel
 from onceq.testing.options import IDLE_US
-
-if TYPE_CHECKING:
-    from onceq.testing.workload import Workload
+from onceq.testing.work import Work
 
 SHARE = 0.01
 """Share of units of work that are forgotten."""
@@ -28,24 +25,24 @@ ASLEEP_US = 2 * IDLE_US
 """Surely long enough, whatever the manager's clock does, and although it may stand still."""
 
 
-def wanted(workload: Workload) -> bool:
+def wanted(kernel: Kernel) -> bool:
     """Whether the next unit of work is one of these."""
-    return workload.world.stream("forgetful").random() < SHARE
+    return kernel.stream("forgetful").random() < SHARE
 
 
-def forgetful(workload: Workload, app: App) -> Program:
+def forgetful(kernel: Kernel, work: Work, app: App) -> Program:
     """Begin, take and send something, and come back when it is too late."""
-    ledger = workload.ledger
+    ledger = work.ledger
     unit = ledger.unit(app.node.index)
     app.transactions += 1
     number = app.transactions
     try:
         yield Ask(lambda o, r: Begin(o, r, number))
-        yield from workload.receive(app.node, unit, number)
-        item, messages = workload.item(app.node.index, unit)
+        yield from work.receive(app.node, unit, number)
+        item, messages = work.sends.item(app.node.index, unit)
         answer = yield Ask(lambda o, r: Send(o, r, number, (item,)))
         if isinstance(answer, OnceqError):
-            workload.refused(answer, messages)
+            work.sends.refused(answer, messages)
         ledger.doubt(unit)
         yield Sleep(ASLEEP_US)
         answer = yield Ask(lambda o, r: Commit(o, r, number, ()))
@@ -54,8 +51,8 @@ def forgetful(workload: Workload, app: App) -> Program:
             ledger.doubt(unit)
     else:
         if isinstance(answer, TransactionOver):
-            workload.world.marks[marks.FORGOTTEN] += 1
+            kernel.marks[marks.FORGOTTEN] += 1
         else:
-            workload.world.wrong(f"I16: a forgotten transaction was told of its commit: {answer!r}")
+            kernel.wrong(f"I16: a forgotten transaction was told of its commit: {answer!r}")
     unit.told = Outcome.ABORTED
     ledger.aborted(unit)

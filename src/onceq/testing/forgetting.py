@@ -10,41 +10,44 @@ Watches: I6, I10.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from onceq.core.manager import Manager
 from onceq.core.state.position_block import REMOVED
 from onceq.core.state.queues import Progress
 from onceq.testing import marks
-
-if TYPE_CHECKING:
-    from onceq.testing.ledger import Copy, Message, Place
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
+from onceq.testing.books import Books, Copy, Message, Place
+from onceq.testing.copied_queues import CopiedQueues
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
+from onceq.testing.reasons import Reasons
+from onceq.testing.restores import Restores
+from onceq.testing.tap import Tap
 
 
 class Forgetting:
     """See the module."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(
+        self, kernel: Kernel, nodes: list[Node], books: Books, queues: CopiedQueues, tap: Tap,
+        reasons: Reasons, restores: Restores,
+    ) -> None:  # fmt: skip
+        self.kernel, self.nodes, self.books, self.queues = kernel, nodes, books, queues
+        self.tap, self.reasons, self.restores = tap, reasons, restores
 
     def look(self, node: Node, manager: Manager) -> None:
         """A process ends, or a world."""
-        state, tap = manager.state, self.world.tap
+        state, tap = manager.state, self.tap
         for stream, number in tap.unanswered(node.index):
             outgoing = state.streams.get(stream)
             if outgoing is not None:
                 base = outgoing.base if outgoing.stream == stream else outgoing.old.get(stream)
                 if base is not None and outgoing.ordered_lane.state(base + number) != REMOVED:
-                    self.world.marks[marks.STILL_KEPT] += 1
+                    self.kernel.marks[marks.STILL_KEPT] += 1
                     continue
             message, place, _ = self._sent(node.index, stream, number)
             if not (
-                self.world.verdict.may_have_ended(message, place)
-                or self.world.restores.is_undone(message)
+                self.reasons.may_have_ended(message, place) or self.restores.is_undone(message)
             ):
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I10: {node.name} has forgotten message {message.uid} to {place}, which "
                     f"nobody has acknowledged: {stream:#x}.{number}"
                 )
@@ -52,36 +55,35 @@ class Forgetting:
             self._passed(node, progress)
 
     def _sent(self, sender: int, stream: int, number: int) -> tuple[Message, Place, Copy]:
-        found = self.world.tap.message_of(sender, stream, number)
+        found = self.tap.message_of(sender, stream, number)
         assert found is not None, "only what was seen is looked for"
-        message = self.world.ledger.messages[found[0]]
-        place = self.world.verdict.place_of(message, found[1])
+        message = self.books.messages[found[0]]
+        place = self.books.place_of(message, found[1])
         return message, place, message.copies[place.key]
 
     def _passed(self, node: Node, progress: Progress) -> None:
-        tap = self.world.tap
-        sender = next((n.index for n in self.world.nodes if n.guid == progress.source), None)
+        tap = self.tap
+        sender = next((n.index for n in self.nodes if n.guid == progress.source), None)
         passed = [n for first, last in progress.passed for n in range(first, last + 1)]
         for number in passed if sender is not None else ():
             assert sender is not None
             if tap.message_of(sender, progress.stream, number) is None:
                 continue
             message, place, _ = self._sent(sender, progress.stream, number)
-            queues = self.world.beside.queues
+            queues = self.queues
             copy = message.copies[queues.at(node.index, place).key]
-            if self.world.restores.excused(message, place):
+            if self.restores.excused(message, place):
                 continue
             if copy.seen or copy.received:
                 what = "and has accepted it"
             elif not (
-                self.world.verdict.may_have_ended(message, place)
-                or queues.went_by(node, message, place)
+                self.reasons.may_have_ended(message, place) or queues.went_by(node, message, place)
             ):
                 what = "for no reason"
             else:
-                self.world.marks[marks.PASSED] += 1
+                self.kernel.marks[marks.PASSED] += 1
                 continue
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I6: {node.name} has passed over message {message.uid} to {place}, "
                 f"{progress.stream:#x}.{number}, {what}"
             )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onceq.core.decision import Grouped, Outcome
 from onceq.core.inputs.inputs import Input, Send
@@ -23,11 +23,10 @@ from onceq.model.limits import Settings
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
-from onceq.testing.ledger import Status, Unit
+from onceq.testing.books import Status, Unit
+from onceq.testing.kernel import Kernel
 from onceq.testing.options import MINUTE, SECOND
-
-if TYPE_CHECKING:
-    from onceq.testing.workload import Workload
+from onceq.testing.work import Work
 
 SHARE = 0.04
 """Share of units of work that are groups."""
@@ -50,18 +49,16 @@ class Attempt:
 class Grouping:
     """Programs of applications that commit groups."""
 
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-        self.world = workload.world
-        self.ledger = workload.ledger
-        self.rng = workload.world.stream("groups")
+    def __init__(self, kernel: Kernel, work: Work, *, apart: bool) -> None:
+        self.kernel, self.work, self.ledger = kernel, work, work.ledger
+        self._apart = apart
+        self.rng = kernel.stream("groups")
         self._count = 0
         self._attempts = 0
 
     def wanted(self) -> bool:
         """Whether the next unit of work is a group."""
-        apart = self.world.lives.active or self.world.beside.active
-        return self.rng.random() < SHARE and not apart
+        return self.rng.random() < SHARE and not self._apart
 
     def group(self, app: App) -> Program:
         """Some versions, each until it is heard that it is committed; and some of them again."""
@@ -87,7 +84,7 @@ class Grouping:
         """Prepare some branches; None: something broke, and all of it was given up."""
         self._attempts += 1
         tag = number.to_bytes(4, "big") + version.to_bytes(2, "big")
-        made = Attempt(group_prefix(app.node.guid, tag), self.world.now)
+        made = Attempt(group_prefix(app.node.guid, tag), self.kernel.now)
         token = self._attempts.to_bytes(6, "big")
         try:
             for task in range(self.rng.choice([1, 2, 3])):
@@ -108,19 +105,19 @@ class Grouping:
         number = app.transactions
         yield Ask(lambda o, r: StartBranch(o, r, number, xid))
         for _ in range(self.rng.choice([1, 1, 3])):
-            item, messages = self.workload.item(app.node.index, unit)
+            item, messages = self.work.sends.item(app.node.index, unit)
             answer = yield Ask(_send(number, item))
             if isinstance(answer, OnceqError):
-                self.workload.refused(answer, messages)
+                self.work.sends.refused(answer, messages)
         answer = yield Ask(lambda o, r: PrepareBranch(o, r, xid, number))
         if answer is Vote.PREPARED and not unit.doomed:
             return True
         if unit.doomed and isinstance(answer, RolledBack):
-            self.world.marks[marks.DOOMED] += 1
+            self.kernel.marks[marks.DOOMED] += 1
             self.ledger.aborted(unit)
             return False
         if answer is not Vote.READ_ONLY or unit.sends or unit.doomed:
-            self.world.wrong(f"I20: a branch with work was not prepared: {answer!r}")
+            self.kernel.wrong(f"I20: a branch with work was not prepared: {answer!r}")
         unit.status = Status.ABORTED
         return False
 
@@ -151,16 +148,16 @@ class Grouping:
             app, _commit(number, version, made), (Grouped, GroupIncomplete), going
         )
         if isinstance(answer, GroupIncomplete):
-            if self.world.now - made.began_us < SOON_US:
-                self.world.wrong(f"I20: a promise was forgotten: {answer.text}")
+            if self.kernel.now - made.began_us < SOON_US:
+                self.kernel.wrong(f"I20: a promise was forgotten: {answer.text}")
             yield from self._give_up(app, made)
             return False
         if answer.already and asked[0] == 1:
-            self.world.wrong(f"I4: version {version} was committed before, by nobody")
+            self.kernel.wrong(f"I4: version {version} was committed before, by nobody")
         if answer.already:
-            self.world.marks[marks.GROUP_FOUND_DONE] += 1
+            self.kernel.marks[marks.GROUP_FOUND_DONE] += 1
         if app.node.life != life:
-            self.world.marks[marks.GROUP_KEPT] += 1
+            self.kernel.marks[marks.GROUP_KEPT] += 1
         for unit in made.units:
             self.ledger.committed(unit)
         return True
@@ -169,8 +166,8 @@ class Grouping:
         """It was committed: whatever is asked now, nothing of this attempt is ever seen."""
         answer = yield from self._told(app, _commit(number, version, made), Grouped)
         if not answer.already:
-            self.world.wrong(f"I4: version {version} was committed a second time")
-        self.world.marks[marks.GROUP_TWICE] += 1
+            self.kernel.wrong(f"I4: version {version} was committed a second time")
+        self.kernel.marks[marks.GROUP_TWICE] += 1
         for unit in made.units:
             self.ledger.aborted(unit)
 
@@ -185,17 +182,17 @@ class Grouping:
                 yield from self._sleep(self.rng.choice([SECOND, MINUTE]))
                 continue
             if not isinstance(answer, kinds):
-                self.world.wrong(f"I20: a group was told its outcome: {answer!r}")
+                self.kernel.wrong(f"I20: a group was told its outcome: {answer!r}")
             return answer
 
     def _wait(self) -> Program:
         yield from self._sleep(self.rng.choice([0, SECOND, MINUTE, 10 * MINUTE]))
 
     def _sleep(self, us: int) -> Program:
-        until = self.world.now + us
-        while self.world.now < until:
+        until = self.kernel.now + us
+        while self.kernel.now < until:
             try:
-                yield Sleep(until - self.world.now)
+                yield Sleep(until - self.kernel.now)
             except Lost:
                 continue
 

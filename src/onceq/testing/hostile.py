@@ -11,27 +11,39 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from onceq.core.decision import Decision, Notice, Persisted
 from onceq.core.inputs.inputs import Arrived, Input, SessionOpened
+from onceq.core.manager import Manager
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun, cut
 from onceq.service.engine import Engine
+from onceq.testing.node import Node
 from onceq.testing.options import MINUTE, MS, SECOND
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
 
 GHOSTS_MAX = 400
 """Old packets kept to be put in again."""
 
 
+class Watch(Protocol):
+    """Whoever wants to know what comes to the managers of a world."""
+
+    def opened(self, node: Node, item: SessionOpened) -> None:
+        """A session is open."""
+
+    def spoke(self, node: Node, session: int) -> None:
+        """Something has come on a session."""
+
+    def aware(self, node: Node, manager: Manager) -> None:
+        """A manager has told its operator something, and that is durable."""
+
+
 class HostileEngine(Engine):
     """The engine, unchanged, with a bad link before its inbox."""
 
-    def __init__(self, node: Node, **parts: Any) -> None:
-        self.node = node
+    def __init__(self, node: Node, ghosts: Ghosts, watch: Watch, **parts: Any) -> None:
+        self.node, self.ghosts, self.watch = node, ghosts, watch
         self._genuine: dict[int, deque[bool]] = {}
         self._withheld: set[int] = set()
         super().__init__(**parts)
@@ -46,23 +58,23 @@ class HostileEngine(Engine):
     def submit(self, item: Input) -> None:
         """Let an input through; what a peer sent may suffer."""
         if isinstance(item, Arrived):
-            self.node.world.beside.siblings.spoke(self.node, item.session)
+            self.watch.spoke(self.node, item.session)
             self._arrived(item)
         else:
             if isinstance(item, SessionOpened):
-                self.node.world.beside.siblings.opened(self.node, item)
+                self.watch.opened(self.node, item)
             super().submit(item)
 
     def _notice(self, action: Notice) -> None:
         """An operator is told; what was noticed is durable."""
         super()._notice(action)
-        self.node.world.beside.siblings.aware(self.node, self.manager)
+        self.watch.aware(self.node, self.manager)
 
     def _arrived(self, item: Arrived) -> None:
-        world = self.node.world
-        self.node.world.ghosts.remember(self.node, item.run)
-        options, rng = world.options, world.network.rng
-        if not world.network.faulty or rng.random() >= options.hostile:
+        kernel = self.node.kernel
+        self.ghosts.remember(self.node, item.run)
+        options, rng = kernel.options, kernel.stream("network")
+        if not kernel.faulty or rng.random() >= options.hostile:
             self._pass(item, genuine=True)
             return
         packets = [bytes(packet) for packet in item.run.packets]
@@ -77,7 +89,7 @@ class HostileEngine(Engine):
             kept = [p for p in packets if p not in late]
         elif kind == 3 and item.run.transactional:
             rng.shuffle(packets)
-        world.note("hostile", self.node.name, kind, len(kept), len(late))
+        kernel.note("hostile", self.node.name, kind, len(kept), len(late))
         if item.run.recoverable and len(kept) < len(item.run.packets):
             self._withheld.add(item.session)
         if kept is packets and kind != 3:

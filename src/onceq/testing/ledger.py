@@ -4,188 +4,44 @@ Fed by the workload only; it shares no code with the core. Every body carries an
 own, so each copy of each message can be followed. What contradicts the books while a world runs
 is reported at once; what must have become of everything in the end is in ``verdict.py``.
 
-LONG: what the books say of units, queues and copies is one table, and is read in one place.
-
 Watches: I3, I3a, I4, I5, I16, I17, I18.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from onceq.core.decision import Outcome
 from onceq.errors import OnceqError
 from onceq.model.doom import dooms
-from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.packet.decode import decode
 from onceq.testing import marks
 from onceq.testing.arrivals import Arrivals
-from onceq.testing.tap import body_of
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
+from onceq.testing.books import Books, Copy, Message, Place, Status, Unit
+from onceq.testing.copied_queues import CopiedQueues
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
+from onceq.testing.packets import body_of
 
 _UID = struct.Struct("<Q")
-
-
-class Status(Enum):
-    """What the books say about a unit of work."""
-
-    OPEN = "open"
-    ASKED = "commit asked for"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-    DOUBT = "in doubt"
-
-
-@dataclass(slots=True)
-class Place:
-    """One queue as the books see it; ``node`` -1 is a computer that does not exist.
-
-    Attributes:
-        spellings: Format names by which managers address it.
-        created_us, deleted_us: When it came into being (-1: never) and went away.
-        purged_us: When somebody last asked for a purge.
-        leaks: Messages that may have been taken by receives whose answer was lost.
-        slack: Receives in transactions whose answer was lost: they may have counted as aborts.
-    """
-
-    node: int
-    name: str
-    spellings: list[str]
-    transactional: bool = True
-    quota_kb: int = 0
-    created_us: int = -1
-    deleted_us: int = -1
-    late: bool = False
-    journal: bool = False
-    parent: Place | None = None
-    """Of a subqueue: the queue that it is a part of."""
-    parts: list[Place] = field(default_factory=list)
-    poison: bool = False
-    """Whether what is given back too often is moved to a subqueue."""
-    retry_s: int = 0
-    """How long it waits before it comes back and is tried again."""
-    purged_us: int = -1
-    leaks: int = 0
-    slack: int = 0
-    number: int = 0
-    lookups: dict[int, int] = field(default_factory=dict)
-    held: dict[int, Unit] = field(default_factory=dict)
-    doubtful: dict[int, list[Unit]] = field(default_factory=dict)
-    gone: set[int] = field(default_factory=set)
-    sure: dict[int, int] = field(default_factory=dict)
-    """By lookup identifier: aborts that no crash may lose, because a commit was answered since."""
-    aborts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By lookup identifier: how many aborts, and the life of the process in the first of them
-    (-1: not known of one of them). Locks and aborts are written lazily, so a crash may forget
-    some."""
-
-    @property
-    def key(self) -> tuple[int, str]:
-        """Which queue it is."""
-        return self.node, self.name
-
-    @property
-    def home(self) -> Place:
-        """The queue that messages were sent to: itself, unless it is a subqueue."""
-        return self.parent or self
-
-    def __str__(self) -> str:
-        return f"M{self.node}\\{self.name}"
-
-
-@dataclass(slots=True, eq=False)
-class Unit:
-    """One unit of work of an application: what it sends and what it takes."""
-
-    node: int
-    began_us: int
-    status: Status = Status.OPEN
-    order: int = 0
-    """Place among all commits asked for at that manager; its inbox keeps the order."""
-    sends: list[Message] = field(default_factory=list)
-    takes: list[tuple[Place, int, int]] = field(default_factory=list)
-    moves: dict[tuple[tuple[int, str], int], Place] = field(default_factory=dict)
-    """(queue, lookup identifier) of what it took, and where it moves that to."""
-    rejects: set[tuple[tuple[int, str], int]] = field(default_factory=set)
-    """(queue, lookup identifier) of what it took and refused."""
-    seen: bool = False
-    """Something of it was visible before its outcome was known: it must have committed."""
-    returned: bool = False
-    """Something it took was seen again: it must not have committed."""
-    vague: bool = False
-    """Its commit was asked for more than once: its place among others is not known."""
-    doomed: bool = False
-    """A send of it was refused, and not because it was wrong in itself: it must not commit."""
-    undone: bool = False
-    """A restore of its manager has undone it, whatever it was (``restores.py``)."""
-    told: Outcome | None = None
-    id: TransactionId | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Copy:
-    """What is known of one message at one destination."""
-
-    lookup: int = 0
-    seen: bool = False
-    received: int = 0
-    rejected: int = 0
-    moved: bool = False
-    """It was to be moved to a subqueue or back: its place changes."""
-    journaled: int = 0
-    """Copies of it in the journal of its queue."""
-    graves: list[tuple[int, str, int]] = field(default_factory=list)
-    """(manager, system queue, class) where it was found in the end."""
-    waiting: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Message:
-    """One send; ``unit`` is None outside transactions."""
-
-    uid: int
-    node: int
-    unit: Unit | None
-    index: int
-    properties: Properties
-    body: bytes
-    sent_us: int
-    copies: dict[tuple[int, str], Copy]
-    names: dict[tuple[int, str], str]
-    """Format name by which each destination was addressed: each has a stream of its own."""
-    places: tuple[Place, ...]
-    done: bool = False
-    """Outside transactions: the send was answered."""
-    refused: bool = False
-    label: str = ""
-    """Its own, where each message of its batch has one."""
 
 
 class Ledger:
     """See the module."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.messages: dict[int, Message] = {}
-        self.places: dict[tuple[int, str], Place] = {}
-        self.graves_gone: set[int] = set()
-        """Managers whose applications have deleted their own dead-letter queue."""
-        self.purged: dict[tuple[int, tuple[int, str]], int] = {}
-        """(sender, destination): when an operator last purged that outgoing queue."""
-        self.answers_given_up: dict[int, int] = {}
-        """Manager: when its operator last gave up acknowledgment messages for strangers."""
-        self.rotten: set[int] = set()
-        """Messages that may be set aside as damaged (``rot.py``)."""
-        self.arrivals = Arrivals(world)
-        self.units: list[Unit] = []
-        """All units of work, in the order in which they began."""
+    def __init__(
+        self, kernel: Kernel, nodes: list[Node], books: Books, queues: CopiedQueues,
+        arrivals: Arrivals, known: Callable[[memoryview, int], None],
+    ) -> None:  # fmt: skip
+        """Begin with empty books.
+
+        Args:
+            known: Told which message of the books a packet is that came out of a queue.
+        """
+        self.kernel, self.nodes, self.books = kernel, nodes, books
+        self.queues, self.arrivals, self._heard = queues, arrivals, known
         self.repeats = 0
         """Repetitions of messages that nobody promised to deliver only once."""
         self._lazy: dict[int, list[tuple[Place, int]]] = {}
@@ -204,15 +60,15 @@ class Ledger:
         self._next += 1
         body = _UID.pack(uid) + bytes((uid & 0xFF,)) * size
         message = Message(
-            uid, node, unit, len(unit.sends) if unit else 0, properties, body, self.world.now,
+            uid, node, unit, len(unit.sends) if unit else 0, properties, body, self.kernel.now,
             {place.key: Copy() for place, _ in names},
             {place.key: name.casefold() for place, name in names},
             tuple(place for place, _ in names),
         )  # fmt: skip
         if unit is not None:
             unit.sends.append(message)
-        self.messages[uid] = message
-        self.world.beside.queues.sent(message)
+        self.books.messages[uid] = message
+        self.queues.sent(message)
         return message
 
     def refuse(self, error: OnceqError, messages: list[Message]) -> None:
@@ -225,15 +81,15 @@ class Ledger:
 
     def unit(self, node: int) -> Unit:
         """A unit of work begins."""
-        unit = Unit(node, self.world.now)
-        self.units.append(unit)
+        unit = Unit(node, self.kernel.now)
+        self.books.units.append(unit)
         return unit
 
     def copied(self, node: int, twin: int) -> None:
         """Another manager goes on where one was copied."""
         self._orders[twin] = self._orders.get(node, 0)
-        if node in self.graves_gone:
-            self.graves_gone.add(twin)
+        if node in self.books.graves_gone:
+            self.books.graves_gone.add(twin)
 
     def ask(self, unit: Unit) -> None:
         """Its commit goes into the manager's inbox now."""
@@ -254,18 +110,18 @@ class Ledger:
         if unit.undone:
             return
         if unit.doomed:
-            self.world.wrong("S0: a unit of work is committed although a send in it was refused")
+            self.kernel.wrong("S0: a unit of work is committed although a send in it was refused")
         if unit.returned:
-            self.world.wrong("I3a: a commit is done, though what it took was seen again")
+            self.kernel.wrong("I3a: a commit is done, though what it took was seen again")
         for place, lookup, uid in unit.takes:
             self._settled(place, lookup, unit)
             self._release(place, lookup, unit)
             if (place.key, lookup) in unit.rejects:
                 place.gone.add(lookup)
-                self.messages[uid].copies[place.home.key].rejected += 1
+                self.books.messages[uid].copies[place.home.key].rejected += 1
             elif (place.key, lookup) in unit.moves:
                 place.gone.add(lookup)
-                self.world.marks[marks.MOVED] += 1
+                self.kernel.marks[marks.MOVED] += 1
             else:
                 self._taken(place, lookup, uid)
 
@@ -274,7 +130,7 @@ class Ledger:
         if unit.undone:
             unit.status = Status.ABORTED
             return
-        life = self.world.nodes[unit.node].life if unit.told is None else -1
+        life = self.nodes[unit.node].life if unit.told is None else -1
         self._check_unseen(unit)
         unit.status = Status.ABORTED
         for place, lookup, _ in unit.takes:
@@ -282,7 +138,7 @@ class Ledger:
             self._release(place, lookup, unit)
             count, first = place.aborts.get(lookup, (0, life))
             place.aborts[lookup] = (count + 1, min(first, life))
-            if life > 0 and self.world.nodes[unit.node].reachable and not place.slack:
+            if life > 0 and self.nodes[unit.node].reachable and not place.slack:
                 self._lazy.setdefault(unit.node, []).append((place, lookup))
 
     def _settled(self, place: Place, lookup: int, unit: Unit) -> None:
@@ -292,7 +148,7 @@ class Ledger:
 
     def _check_unseen(self, unit: Unit) -> None:
         if unit.seen:
-            self.world.wrong("I3: a message of a transaction that did not commit was seen")
+            self.kernel.wrong("I3: a message of a transaction that did not commit was seen")
 
     def _release(self, place: Place, lookup: int, unit: Unit) -> None:
         if place.held.get(lookup) is unit:
@@ -313,18 +169,18 @@ class Ledger:
             unit.status = Status.ABORTED
             return
         if unit.told is not None and unit.told is not outcome:
-            self.world.wrong(f"I3a: a commit was {unit.told.value}, and now is {outcome.value}")
+            self.kernel.wrong(f"I3a: a commit was {unit.told.value}, and now is {outcome.value}")
         first, unit.told = unit.told is None, outcome
         if not first:
             return
         if outcome is Outcome.COMMITTED:
-            self.world.marks[marks.FOUND_DONE] += 1
+            self.kernel.marks[marks.FOUND_DONE] += 1
             self.committed(unit)
         elif outcome is Outcome.ABORTED:
-            self.world.marks[marks.FOUND_NOT_DONE] += 1
+            self.kernel.marks[marks.FOUND_NOT_DONE] += 1
             self.aborted(unit)
         else:
-            self.world.wrong("I3a: the outcome of a commit of less than a day ago is unknown")
+            self.kernel.wrong("I3a: the outcome of a commit of less than a day ago is unknown")
 
     def told_again(self, unit: Unit, outcome: Outcome, behind: int) -> None:
         """The outcome of a unit that is known was asked for (again).
@@ -332,13 +188,13 @@ class Ledger:
         Args:
             behind: Commits of its session that came later, at most: so many are remembered.
         """
-        if outcome is Outcome.UNKNOWN and behind >= self.world.scale.OUTCOME_WINDOW:
+        if outcome is Outcome.UNKNOWN and behind >= self.kernel.scale.OUTCOME_WINDOW:
             return
         if unit.undone:
             return
         known = {Status.COMMITTED: Outcome.COMMITTED, Status.ABORTED: Outcome.ABORTED}[unit.status]
         if outcome is not known:
-            self.world.wrong(f"I3a: a commit was {known.value}, and now is {outcome.value}")
+            self.kernel.wrong(f"I3a: a commit was {known.value}, and now is {outcome.value}")
 
     # ---- what comes out -----------------------------------------------------------------
 
@@ -351,16 +207,16 @@ class Ledger:
         self.arrivals.handed(place, packet, lookup, arrived, message)
         copy = message.copies[place.home.key]
         if place.parent is not None and not copy.moved and not place.home.poison:
-            self.world.wrong(f"I17: {place} holds message {message.uid}, which nobody moved there")
+            self.kernel.wrong(f"I17: {place} holds message {message.uid}, which nobody moved there")
         if place.home.poison and place.parent is not None:
-            self.world.marks[marks.POISONED] += 1
-        self.world.told.known(packet, message.uid)
+            self.kernel.marks[marks.POISONED] += 1
+        self._heard(packet, message.uid)
         self._check_place(place, message, copy, lookup)
         holder = place.held.get(lookup)
         if holder is not None:
-            self.world.wrong(f"I16: {place} hands out {lookup}, which another transaction holds")
+            self.kernel.wrong(f"I16: {place} hands out {lookup}, which another transaction holds")
         if lookup in place.gone and place.parent is None:
-            self.world.wrong(f"I17: {place} hands out {lookup}, which was received")
+            self.kernel.wrong(f"I17: {place} hands out {lookup}, which was received")
         if place.parent is None:  # a subqueue gives its identifiers again when it is made anew
             for doubtful in place.doubtful.get(lookup, ()):
                 doubtful.returned = True
@@ -376,20 +232,20 @@ class Ledger:
 
     def _known(self, place: Place, packet: memoryview) -> Message:
         message_class, body = body_of(packet)
-        message = self.messages.get(_UID.unpack_from(body)[0]) if len(body) >= 8 else None
+        message = self.books.messages.get(_UID.unpack_from(body)[0]) if len(body) >= 8 else None
         if message is None or message.body != body or message_class:
-            self.world.wrong(f"I3: {place} holds a message that nobody sent")
+            self.kernel.wrong(f"I3: {place} holds a message that nobody sent")
         assert message is not None
         if message.label and decode(packet).label != message.label:
-            self.world.wrong(f"{place} holds message {message.uid} with another one's label")
+            self.kernel.wrong(f"{place} holds message {message.uid} with another one's label")
         if place.home.key not in message.copies or message.refused:
-            self.world.wrong(f"I3: {place} holds message {message.uid}, which was not sent there")
+            self.kernel.wrong(f"I3: {place} holds message {message.uid}, which was not sent there")
         unit = message.unit
         if (unit is not None) != place.transactional:
-            self.world.wrong(f"Q-4: {place} holds message {message.uid} of the other kind")
+            self.kernel.wrong(f"Q-4: {place} holds message {message.uid} of the other kind")
         if unit is not None:
             if unit.status in (Status.OPEN, Status.ABORTED) and not unit.undone:
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I3: {place} shows message {message.uid} of a transaction that is "
                     f"{unit.status.value}"
                 )
@@ -403,14 +259,14 @@ class Ledger:
         if place.parent is not None:
             return  # a subqueue that was empty begins anew
         if not express and place.lookups.setdefault(lookup, uid) != uid:
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I18: {place} gave lookup identifier {lookup} to two messages, "
                 f"{place.lookups[lookup]} and {uid}"
             )
         if not copy.lookup:
             copy.lookup = lookup
         elif copy.lookup != lookup and message.unit is not None and not moves:
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I4: message {uid} was accepted twice in {place}, as {copy.lookup} and {lookup}"
             )
 
@@ -419,68 +275,65 @@ class Ledger:
             return  # a move lets the count begin again
         count, life = place.aborts.get(lookup, (0, 0))
         if aborts:
-            self.world.marks[marks.GIVEN_BACK] += 1
+            self.kernel.marks[marks.GIVEN_BACK] += 1
         slack = place.slack + len(place.doubtful.get(lookup, ()))
-        exact = not slack and (not count or life == self.world.nodes[place.node].life)
+        exact = not slack and (not count or life == self.nodes[place.node].life)
         if (
             aborts < place.sure.get(lookup, 0)
             or aborts > count + slack
             or (exact and aborts != count)
         ):
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I17: {place} says that {lookup} was given back {aborts} times, it was {count}"
             )
 
     def _taken(self, place: Place, lookup: int, uid: int) -> None:
         place.gone.add(lookup)
-        message = self.messages[uid]
+        message = self.books.messages[uid]
         copy = message.copies[place.home.key]
         copy.received += 1
         if copy.received > 1:
             if message.unit is not None:
-                self.world.wrong(f"I4: message {uid} was received twice from {place}")
+                self.kernel.wrong(f"I4: message {uid} was received twice from {place}")
             self.repeats += 1
 
     # ---- crashes ------------------------------------------------------------------------
 
     def crashed(self, node: Node) -> None:
         """A process is over: nobody holds anything there any more."""
-        for place in self.everywhere():
+        for place in self.books.everywhere():
             if place.node == node.index:
                 place.held.clear()
         self._lazy.pop(node.index, None)
 
-    def everywhere(self) -> list[Place]:
-        """All queues, and behind each its subqueues."""
-        return [part for place in self.places.values() for part in (place, *place.parts)]
-
-    def deleted_at(self, node: int) -> bool:
-        """Whether a queue of that manager was deleted."""
-        return any(p.node == node and p.deleted_us >= 0 for p in self.places.values())
-
     # ---- order --------------------------------------------------------------------------
 
-    def check_order(self) -> None:
-        """Every queue holds what a sender sent by one name in the order of its commits (I5)."""
-        for place in self.places.values():
+    def check_order(self, carrier: Callable[[Message, Place], int | None], *, turns: bool) -> None:
+        """Every queue holds what a sender sent by one name in the order of its commits (I5).
+
+        Args:
+            carrier: Of whose messages one has its place in the order; None: of nobody's.
+            turns: Whether copies of a manager took turns: its commits may be undone.
+        """
+        for place in self.books.places.values():
             if not place.transactional:
                 continue
             last: dict[tuple[int, str], tuple[int, int, int]] = {}
             for lookup in sorted(place.lookups):
-                message = self.messages[place.lookups[lookup]]
+                message = self.books.messages[place.lookups[lookup]]
                 unit = message.unit
-                if unit is None or unit.vague or (unit.undone and self.world.lives.copies):
+                if unit is None or unit.vague or (unit.undone and turns):
                     continue
                 if message.copies[place.key].moved or place.poison:
                     continue
                 here = (unit.order, message.index, message.uid)
-                carrier = self.world.beside.siblings.carrier(message, place)
-                if carrier is None:
+                sender = carrier(message, place)
+                if sender is None:
                     continue
-                stream = (carrier, message.names[place.key])
+                stream = (sender, message.names[place.key])
                 before = last.get(stream)
                 if before is not None and before >= here:
-                    self.world.wrong(
+                    self.kernel.wrong(
                         f"I5: in {place} message {here[2]} stands behind message {before[2]}, "
                         f"which M{message.node} committed later"
                     )

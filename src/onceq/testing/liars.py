@@ -8,7 +8,6 @@ may change anything; the judges of the world see to that. One world in LIARS has
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from onceq.core.inputs.inputs import Arrived, SessionClosed, SessionOpened
 from onceq.core.peers import trust
@@ -16,11 +15,9 @@ from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import cut
 from onceq.service.engine import Engine
 from onceq.testing import lies, marks
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
 from onceq.testing.options import SECOND
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
 
 LIARS = 5
 FIRST_SESSION = 1 << 40
@@ -34,21 +31,21 @@ _MARKS = {
 class Liars:
     """Plans a lie after each one."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.rng = world.stream("liars")
+    def __init__(self, kernel: Kernel, nodes: list[Node]) -> None:
+        self.kernel, self.nodes = kernel, nodes
+        self.rng = kernel.stream("liars")
         self.session = FIRST_SESSION
         if not self.rng.randrange(LIARS):
-            self.every_us = max(world.options.safety_us // 40, 1)
+            self.every_us = max(kernel.options.safety_us // 40, 1)
             self._plan()
 
     def _plan(self) -> None:
         wait_us = int(self.rng.expovariate(1 / self.every_us)) + 1
-        self.world.at(self.world.now + wait_us, self._due)
+        self.kernel.at(self.kernel.now + wait_us, self._due)
 
     def _due(self) -> None:
-        if self.world.network.faulty:
-            here, other = self.rng.sample(self.world.nodes, 2)
+        if self.kernel.faulty:
+            here, other = self.rng.sample(self.nodes, 2)
             guid = self.rng.randbytes(16)
             engine = here.engine
             if engine is not None and not engine.stopped:
@@ -82,10 +79,10 @@ class Liars:
         return self.rng.choice(names) if names else "none"
 
     def _say(self, here: Node, claimed: bytes, packet: bytes) -> None:
-        world, session = self.world, self.session
+        kernel, session = self.kernel, self.session
         self.session += 1
         (run,) = cut(packet, array(LENGTH_TYPE, (len(packet),)))
-        world.note("lie", here.name, run.kind)
+        kernel.note("lie", here.name, run.kind)
         assert here.engine is not None
         told = here.engine.manager._step.sessions.disbelieved
         before = dict(told)
@@ -99,7 +96,7 @@ class Liars:
         def count() -> None:
             for what, mark in _MARKS.items():
                 if told[what] > before.get(what, 0):
-                    world.marks[mark] += 1
+                    kernel.marks[mark] += 1
 
         here.run(say)
-        world.at(world.now + SECOND, count)
+        kernel.at(kernel.now + SECOND, count)

@@ -16,18 +16,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final, NamedTuple
 
 from onceq.core.manager import Manager
 from onceq.store.log import LogStore
 from onceq.testing import backups, marks
+from onceq.testing.books import Snapshot
 from onceq.testing.disk import SimFiles
-from onceq.testing.options import MS, Options
-from onceq.testing.restores import Books
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
+from onceq.testing.options import MS
+from onceq.testing.restores import Restores
 
 EVERYWHERE: Final = "ONCEQ_SIM_LIVES"
 """Environment variable, for the processes of a batch: every world has lives."""
@@ -50,7 +50,7 @@ class Image:
     """A disk of some moment, with the books of then."""
 
     disk: SimFiles
-    books: Books
+    snapshot: Snapshot
     hot: bool
     taken_s: int
     position: int
@@ -63,67 +63,78 @@ def everywhere() -> None:
     os.environ[EVERYWHERE] = "1"
 
 
+class Draw(NamedTuple):
+    """Whether a world has lives, and of which kind."""
+
+    rng: Random
+    """For all that is drawn of them."""
+    active: bool
+    copies: bool
+    """Copies take turns; else managers are put back."""
+
+
+def draw(kernel: Kernel, *, fit: bool) -> Draw:
+    """Draw whether a world has lives.
+
+    Args:
+        fit: Whether it may: nobody puts histories of managers back.
+    """
+    # Not the stream that restores share (``backups.remember``): the kept seeds have drawn it so.
+    rng = kernel.fresh("restores")
+    active = (rng.random() - FROM) % 1 < SHARE and fit
+    return Draw(rng, active, rng.random() < COPIES)
+
+
 class Lives:
     """Plans the next image, backup and restore after each one."""
 
-    def __init__(self, world: World, *, fit: bool) -> None:
-        """Draw whether a world has lives.
-
-        Args:
-            fit: Whether it may: nobody puts histories of managers back.
-        """
-        self.world = world
-        self.rng = world.stream("restores")
-        self.active = (self.rng.random() - FROM) % 1 < SHARE and fit
-        self.copies = self.rng.random() < COPIES
+    def __init__(self, kernel: Kernel, nodes: list[Node], restores: Restores, drawn: Draw) -> None:
+        self.kernel, self.nodes, self.restores = kernel, nodes, restores
+        self.rng, self.active, self.copies = drawn
         self.images: dict[int, list[Image]] = {}
         self.made = 1
         self.restored: dict[int, Image] = {}
         """The last restore of a computer."""
 
-    def fitted(self, options: Options) -> Options:
-        """The options of such a world: nothing in it is shared with somebody else's decision."""
-        return replace(options, shared=0, branches=0.0) if self.active else options
-
     def begin(self) -> None:
         """From now on."""
         if self.active:
-            safety = self.world.options.safety_us
+            safety = self.kernel.options.safety_us
             self._plan(safety // self.rng.randint(6, 16), self._image)
             change = self._take_turns if self.copies else self._restore
             self._plan(safety // self.rng.randint(2, 8), change)
 
     def _plan(self, every_us: int, what: Callable[[], None]) -> None:
-        world = self.world
+        kernel = self.kernel
 
         def due() -> None:
-            if world.network.faulty:
+            if kernel.faulty:
                 what()
                 self._plan(every_us, what)
 
-        world.at(world.now + int(self.rng.expovariate(1 / every_us)) + 1, due)
+        kernel.at(kernel.now + int(self.rng.expovariate(1 / every_us)) + 1, due)
 
     # ---- images -----------------------------------------------------------------------------
 
     def _image(self) -> None:
-        self._when_quiet(self.rng.choice(self.world.nodes), self._take)
+        self._when_quiet(self.rng.choice(self.nodes), self._take)
 
     def _when_quiet(self, node: Node, what: Callable[[Node], None], tries: int = TRIES) -> None:
         """Do something as soon as the books say all that a computer has."""
-        world = self.world
-        if not world.network.faulty:
+        kernel = self.kernel
+        if not kernel.faulty:
             return
-        if world.restores.quiet(node):
+        if self.restores.quiet(node):
             what(node)
         elif tries:
-            world.at(world.now + SOON_US, self._when_quiet, node, what, tries - 1)
+            kernel.at(kernel.now + SOON_US, self._when_quiet, node, what, tries - 1)
 
     def _take(self, node: Node) -> None:
         if self.copies or self.rng.random() < 0.5:
-            self.world.note("image", node.name)
+            self.kernel.note("image", node.name)
             self._keep(node, self._plain(node))
             return
-        self.world.note("backup", node.name)
+        self.kernel.note("backup", node.name)
         now = self._plain(node)
 
         def done(disk: SimFiles, position: int) -> None:
@@ -135,7 +146,7 @@ class Lives:
         """Its disk as it is now."""
         assert node.engine is not None
         return Image(
-            backups.whole(node.disk), self.world.restores.books(node), False,
+            backups.whole(node.disk), self.restores.snapshot(node), False,
             node.clock.read().wall_s, node.engine.store.position,
         )  # fmt: skip
 
@@ -147,48 +158,48 @@ class Lives:
     # ---- restores ---------------------------------------------------------------------------
 
     def _restore(self) -> None:
-        node = self.rng.choice(self.world.nodes)
+        node = self.rng.choice(self.nodes)
         image = self._usable(node)
         if node.engine is not None and image is not None:
-            self.world.note("restore", node.name, image.hot, image.position)
+            self.kernel.note("restore", node.name, image.hot, image.position)
             self._change(node, image, self._put_back)
             self.restored[node.index] = image
-            self.world.marks[marks.RESTORED] += 1
-            self.world.marks[marks.RESTORED_HOT] += image.hot
+            self.kernel.marks[marks.RESTORED] += 1
+            self.kernel.marks[marks.RESTORED_HOT] += image.hot
 
     def _usable(self, node: Node) -> Image | None:
-        fits = self.world.restores.fits
-        usable = [i for i in self.images.get(node.index, ()) if fits(node, i.books)]
+        fits = self.restores.fits
+        usable = [i for i in self.images.get(node.index, ()) if fits(node, i.snapshot)]
         return self.rng.choice(usable) if usable else None
 
     def _change(self, node: Node, image: Image, put: Callable[[Node, Image], None]) -> None:
         """Another disk takes the place of the one that a computer has, and other books."""
-        restores = self.world.restores
+        restores = self.restores
         # The process that ends is judged by what it had, which may be less than the image has.
         node.down(power=False)
-        restores.undo(node, image.books)
+        restores.undo(node, image.snapshot)
         put(node, image)
-        restores.put_back(node, image.books)
+        restores.put_back(node, image.snapshot)
 
     def _take_turns(self) -> None:
-        self._when_quiet(self.rng.choice(self.world.nodes), self._turn)
+        self._when_quiet(self.rng.choice(self.nodes), self._turn)
 
     def _turn(self, node: Node) -> None:
         """One copy of a directory is stopped, and another one is started in its place; the one
         that was stopped may have its turn again."""
         image = self._usable(node)
         if image is not None:
-            self.world.note("turn", node.name, image.position)
+            self.kernel.note("turn", node.name, image.position)
             left = self._plain(node)
             self._change(node, image, self._start_copy)
             self._keep(node, left)
-            self.world.marks[marks.TURNS] += 1
+            self.kernel.marks[marks.TURNS] += 1
 
     def _start_copy(self, node: Node, image: Image) -> None:
         """Sometimes the whole machine is rolled back: then nothing tells that it is a copy."""
         disk = backups.whole(image.disk)
         if self.rng.random() < 0.5:
-            self.world.marks[marks.ROLLED_BACK] += 1
+            self.kernel.marks[marks.ROLLED_BACK] += 1
         else:
             disk.changed = self._another()
         node.put_in(disk)
@@ -208,7 +219,7 @@ class Lives:
         else:
             disk = backups.whole(image.disk)
             disk.changed = self._another()
-            segment_bytes = self.world.options.segment_bytes
+            segment_bytes = self.kernel.options.segment_bytes
             store = LogStore.open(node.path, disk, segment_bytes=segment_bytes)
             backups.remember(node, store, taken_s=image.taken_s, position=image.position)
         node.put_in(disk)
@@ -217,12 +228,12 @@ class Lives:
 
     def in_the_end(self, node: Node, manager: Manager) -> None:
         """A restore is told of by the manager that it was done to (I25)."""
-        world, state = self.world, manager.state
+        kernel, state = self.kernel, manager.state
         image, known = self.restored.get(node.index), state.restored
         if image is not None and (
             known is None or not known.told or known.position != image.position
         ):
-            world.wrong(f"I25: {node.name} was put back, and says {known}")
+            kernel.wrong(f"I25: {node.name} was put back, and says {known}")
         if image is None and known is not None:
-            world.wrong(f"I25: {node.name} was never put back, and says {known}")
-        world.marks[marks.UNDONE_KNOWN] += len(state.undone)
+            kernel.wrong(f"I25: {node.name} was never put back, and says {known}")
+        kernel.marks[marks.UNDONE_KNOWN] += len(state.undone)

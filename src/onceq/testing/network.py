@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from onceq.model.run import Buffer
+from onceq.service.engine import Engine
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
 from onceq.testing.options import MINUTE, MS, SECOND
-
-if TYPE_CHECKING:
-    from onceq.service.engine import Engine
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
+from onceq.testing.pair import Pair
 
 HIGH_WATER = 64 << 10
 """Bytes under way on a connection above which it is not writable."""
@@ -39,12 +37,14 @@ class End:
         "home",
         "last_us",
         "life",
+        "network",
         "other",
         "queue",
         "session", "streams",
     )  # fmt: skip
 
-    def __init__(self, home: Node) -> None:
+    def __init__(self, network: SimNetwork, home: Node) -> None:
+        self.network = network
         self.home = home
         self.life = home.life
         self.other: End = self
@@ -65,15 +65,15 @@ class End:
     def write(self, pieces: Sequence[Buffer]) -> None:
         """Send bytes."""
         self.home.step("write to a peer")
-        self.home.world.tap.look(self, pieces)
+        self.network.look(self, pieces)
         if not self.closed:
-            self.home.world.network.carry(self, b"".join(pieces))
+            self.network.carry(self, b"".join(pieces))
 
     def close(self) -> None:
         """Send what was written, then close."""
         if not self.closed:
             self.closed = True
-            self.other.arrive(self.home.world.now + MS, None)
+            self.other.arrive(self.network.kernel.now + MS, None)
 
     @property
     def writable(self) -> bool:
@@ -97,23 +97,23 @@ class End:
     def wait_until(self, due_us: int, work: Callable[[], None]) -> None:
         """Do something then; nothing comes to this end before."""
         self.last_us = due_us
-        self.home.world.at(due_us, work)
+        self.network.kernel.at(due_us, work)
 
     def _plan(self) -> None:
         if self.queue and not self._busy:
             self._busy = True
-            self.home.world.at(max(self.queue[0][0], self.home.world.now), self._deliver)
+            self.network.kernel.at(max(self.queue[0][0], self.network.kernel.now), self._deliver)
 
     def _deliver(self) -> None:
         """The first bytes on their way come, unless something is between."""
         self._busy = False
-        world = self.home.world
+        network, kernel = self.network, self.network.kernel
         if not self.queue:
             return
-        until = max(world.network.blocked_until(self.other.home, self.home), self.home.paused_us)
-        if until > world.now:
+        until = max(network.blocked_until(self.other.home, self.home), self.home.paused_us)
+        if until > kernel.now:
             self._busy = True
-            world.at(until + world.network.delay_us(), self._deliver)
+            kernel.at(until + network.delay_us(), self._deliver)
             return
         _, data = self.queue.popleft()
         if data is not None:
@@ -121,10 +121,10 @@ class End:
         if self.alive and self.session:
             if data is None:
                 self.closed = True
-                world.note("closed", self.home.name, self.session)
+                kernel.note("closed", self.home.name, self.session)
                 self.home.run(lambda e: e.closed(self.session, "the peer has closed"))
             else:
-                world.note("data", self.home.name, self.session, len(data))
+                kernel.note("data", self.home.name, self.session, len(data))
                 self.home.run(lambda e: e.data(self.session, data))
         if self.other.alive and self.other.session and self._under_way < HIGH_WATER // 2:
             other = self.other
@@ -140,28 +140,30 @@ class End:
 class SimNetwork:
     """Everything between the managers of one world."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.rng = world.stream("network")
+    def __init__(self, kernel: Kernel, nodes: list[Node], pair: Pair) -> None:
+        self.kernel, self.nodes, self.pair = kernel, nodes, pair
+        self.look: Callable[[End, Sequence[Buffer]], None] = lambda end, pieces: None
+        """Sees what leaves an end."""
+        self.connected: Callable[[Node, Node], None] = lambda node, target: None
+        """Told that two computers have a connection."""
+        self.rng = kernel.stream("network")
         self.ends: list[End] = []
         self._blocked: dict[tuple[int, int], int] = {}
-        self.faulty = True
 
     # ---- connecting ---------------------------------------------------------------------
 
     def connect(self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         """A manager wants a connection."""
-        beside = self.world.beside
         found = self._find(protocol, host, peer)
-        target = None if node is beside.ended else beside.reached(found, host.casefold())
+        target = None if node is self.pair.ended else self.pair.reached(found, host.casefold())
         after = self.delay_us()
         if target is None:
-            retry_us = round(self.world.options.settings.connect_retry_s * SECOND)
+            retry_us = round(self.kernel.options.settings.connect_retry_s * SECOND)
             after += max(UNKNOWN_US, 2 * retry_us)
         node.later(after, self._connect, node, outgoing, target)
 
     def _find(self, protocol: str, host: str, peer: bytes) -> Node | None:
-        for node in self.world.nodes:
+        for node in self.nodes:
             known = (
                 node.guid == peer
                 if not host
@@ -172,21 +174,21 @@ class SimNetwork:
         return None
 
     def _connect(self, node: Node, outgoing: int, target: Node | None) -> None:
-        world = self.world
+        kernel = self.kernel
         if target is None or target.engine is None:
-            world.note("refused", node.name, outgoing)
+            kernel.note("refused", node.name, outgoing)
             node.run(lambda e: e.connect_failed(outgoing, "nobody answers there"))
             return
         if max(self.blocked_until(node, target), self.blocked_until(target, node),
-               target.paused_us) > world.now:  # fmt: skip
-            world.note("unreachable", node.name, outgoing)
+               target.paused_us) > kernel.now:  # fmt: skip
+            kernel.note("unreachable", node.name, outgoing)
             node.later(CONNECT_TIMEOUT_US, self._timed_out, node, outgoing)
             return
-        here, there = End(node), End(target)
+        here, there = End(self, node), End(self, target)
         here.other, there.other = there, here
         self.ends = [end for end in self.ends if end.alive] + [here, there]
-        world.note("connect", node.name, target.name, outgoing)
-        world.beside.queues.connected(node, target)
+        kernel.note("connect", node.name, target.name, outgoing)
+        self.connected(node, target)
 
         def accepted(engine: Engine) -> None:
             there.session = engine.accepted(there, node.ip)
@@ -198,7 +200,7 @@ class SimNetwork:
             if there.alive:
                 target.run(accepted)
 
-        there.wait_until(world.now + self.delay_us(), accept)
+        there.wait_until(kernel.now + self.delay_us(), accept)
         node.run(connected)
 
     def _timed_out(self, node: Node, outgoing: int) -> None:
@@ -208,9 +210,9 @@ class SimNetwork:
 
     def delay_us(self) -> int:
         """How long something takes now."""
-        options = self.world.options
+        options = self.kernel.options
         delay = options.latency_us
-        if options.jitter and self.faulty:
+        if options.jitter and self.kernel.faulty:
             delay += int(self.rng.expovariate(1 / (options.jitter * options.latency_us + 1)))
         return delay
 
@@ -218,16 +220,16 @@ class SimNetwork:
         """Bytes leave an end."""
         if end.broken:
             return
-        other, rng, now = end.other, self.rng, self.world.now
+        other, rng, now = end.other, self.rng, self.kernel.now
         due = now + self.delay_us()
-        if self.faulty and rng.random() < self.world.options.loss * 0.2:
+        if self.kernel.faulty and rng.random() < self.kernel.options.loss * 0.2:
             kept = rng.randrange(len(data) + 1)
             if kept:
                 other.arrive(due, data[:kept])
-            self.world.note("cut", end.home.name, kept, len(data))
+            self.kernel.note("cut", end.home.name, kept, len(data))
             other.wait_until(max(due, other.last_us), lambda: self.cut(end))
             return
-        if self.faulty and len(data) > 1 and rng.random() < 0.1:
+        if self.kernel.faulty and len(data) > 1 and rng.random() < 0.1:
             at = rng.randrange(1, len(data))
             other.arrive(due, data[:at])
             other.arrive(due + self.delay_us(), data[at:])
@@ -245,9 +247,9 @@ class SimNetwork:
     def _tell(self, end: End) -> None:
         """An end learns, sooner or later, that its connection is over."""
         if end.alive:
-            silent = self.faulty and self.rng.random() < 0.3
+            silent = self.kernel.faulty and self.rng.random() < 0.3
             after = self.rng.randrange(SECOND, 5 * MINUTE) if silent else self.delay_us()
-            end.arrive(self.world.now + after, None)
+            end.arrive(self.kernel.now + after, None)
 
     def gone(self, node: Node) -> None:
         """The process of a node is over: all its connections break."""
@@ -269,6 +271,5 @@ class SimNetwork:
         return self._blocked.get((source.index, target.index), 0)
 
     def heal(self) -> None:
-        """No more faults."""
-        self.faulty = False
+        """Nothing stands between any two of them."""
         self._blocked.clear()

@@ -10,25 +10,25 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from onceq.core.manager import Manager
 from onceq.core.state.state import Identity
+from onceq.directory import Directory
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
+from onceq.model.limits import Settings
 from onceq.service.engine import Engine
+from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing import marks
 from onceq.testing.clock import EPOCH_US, SimClock
 from onceq.testing.disk import SimFiles
-from onceq.testing.hostile import HostileEngine
+from onceq.testing.kernel import Kernel
 from onceq.testing.options import HOUR, MS, SECOND
 from onceq.testing.recovery import Recovery
-from onceq.testing.reloads import reads_again
 from onceq.testing.trace import Violation
-
-if TYPE_CHECKING:
-    from onceq.testing.world import World
 
 T = TypeVar("T")
 
@@ -38,6 +38,33 @@ TICK_US = HOUR
 
 class Crash(BaseException):
     """The process ends here and now; nobody may catch it but the simulator."""
+
+
+class Links(Protocol):
+    """The network, as a computer sees it."""
+
+    def connect(self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+        """A manager wants a connection."""
+
+    def gone(self, node: Node) -> None:
+        """The process of a computer is over: all its connections break."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a computer is given by its world.
+
+    Attributes:
+        engine: Makes the engine of a process, of the parts that every engine has.
+        ends: Told of the manager whose process ends, before anything of it is gone.
+        history: Makes what writes the history of a manager, if anything does.
+    """
+
+    network: Links
+    engine: Callable[..., Engine]
+    ends: Callable[[Node, Manager], None]
+    directory: Directory | None
+    history: Callable[[LogStore, SimFiles, Settings], History | None]
 
 
 class Node:
@@ -50,23 +77,26 @@ class Node:
 
     path = "/onceq"
 
-    def __init__(self, world: World, index: int) -> None:
-        self.world = world
+    def __init__(self, kernel: Kernel, index: int, around: Surroundings) -> None:
+        self.kernel = kernel
+        self.around = around
         self.index = index
         self.name = f"M{index}"
         self.ip = f"10.0.0.{index + 1}"
         self.addresses = frozenset([self.ip])
-        choices = world.stream("choices")
+        choices = kernel.stream("choices")
         self.guid = choices.randbytes(16)
-        self.rng = world.stream(f"disk {index}")
+        self.rng = kernel.stream(f"disk {index}")
         self.disk = SimFiles()
         self.disk.fail = self._disk
         self.sync_fails_in = 0
         """The sync after so many more fails; 0: none."""
         self.full_until_us = 0
-        options, clocks = world.options, world.stream("clocks")
+        options, clocks = kernel.options, kernel.stream("clocks")
         offset, drift = options.clock_offset_us, options.drift_ppm
-        self.clock = SimClock(world, clocks.randint(-offset, offset), clocks.randint(-drift, drift))
+        self.clock = SimClock(
+            kernel, clocks.randint(-offset, offset), clocks.randint(-drift, drift)
+        )
         self.settings = options.settings
         """As its file says."""
         self.life = 0
@@ -76,7 +106,7 @@ class Node:
         self.on_down: list[Callable[[], None]] = []
         self.gone_wall_us = 0
         self.cut_recovery = False
-        self.recovery = Recovery(self)
+        self.recovery = Recovery(kernel, self)
         self._fuse = 0
         self._fatal_call = ""
         self._pump_planned = False
@@ -98,7 +128,7 @@ class Node:
             self._fuse = max(self._fuse - 1, 0)
             if not self._fuse or what == self._fatal_call:
                 self._fatal_call = ""
-                self.world.note("crash at", self.name, what)
+                self.kernel.note("crash at", self.name, what)
                 raise Crash(what)
 
     def _disk(self, kind: str, number: int) -> StorageFailure | None:
@@ -114,10 +144,10 @@ class Node:
         """Somebody else takes the space on this disk for a while."""
         self.disk.capacity = self.disk.used + free_bytes
         self.full_until_us = until_us
-        self.world.at(until_us, self._empty_disk)
+        self.kernel.at(until_us, self._empty_disk)
 
     def _empty_disk(self) -> None:
-        if self.full_until_us <= self.world.now:
+        if self.full_until_us <= self.kernel.now:
             self.disk.capacity = 0
 
     def crash_within(self, steps: int) -> None:
@@ -141,7 +171,7 @@ class Node:
             self.disk_failed(error)
         except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
                 AttributeError) as error:  # fmt: skip
-            self.world.wrong(f"{self.name} raised {error!r}", traceback.format_exc())
+            self.kernel.wrong(f"{self.name} raised {error!r}", traceback.format_exc())
         else:
             self._plan_timer()
 
@@ -151,34 +181,34 @@ class Node:
 
         def due() -> None:
             if self.life == life and self.engine is not None:
-                if self.paused_us > self.world.now:
-                    self.world.at(self.paused_us, due)
+                if self.paused_us > self.kernel.now:
+                    self.kernel.at(self.paused_us, due)
                 else:
                     work(*arguments)
 
-        self.world.at(self.world.now + after_us, due)
+        self.kernel.at(self.kernel.now + after_us, due)
 
     def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         """See ``service.sessions.Network``."""
         self.step("connect")
-        self.world.network.connect(self, outgoing, protocol, host, peer)
+        self.around.network.connect(self, outgoing, protocol, host, peer)
 
     # ---- the process --------------------------------------------------------------------
 
     def up(self) -> None:
         """The process starts and recovers; a crash may happen meanwhile."""
         assert self.engine is None
-        world = self.world
+        kernel = self.kernel
         self.life += 1
         self.clock.boot()
         if self.gone_wall_us > self.clock.wall_us():
-            world.marks[marks.CLOCK_BACK] += 1
-        if world.network.faulty and self.life > 1 and self.rng.random() < 0.15:
+            kernel.marks[marks.CLOCK_BACK] += 1
+        if kernel.faulty and self.life > 1 and self.rng.random() < 0.15:
             self.crash_within(self.rng.randint(1, 12))
         try:
             engine = self._start()
         except Crash:
-            world.marks[marks.RECOVERY_CUT] += 1
+            kernel.marks[marks.RECOVERY_CUT] += 1
             self.down(power=self._power())
             return
         except (SyncFailed, NoSpace) as error:
@@ -187,17 +217,17 @@ class Node:
         except Violation:
             raise
         except Exception as error:  # noqa: BLE001 - recovery must raise nothing else
-            world.wrong(f"{self.name} cannot start: {error!r}", traceback.format_exc())
+            kernel.wrong(f"{self.name} cannot start: {error!r}", traceback.format_exc())
         self._fuse = 0
         self.engine = engine
-        world.note("up", self.name, self.life)
+        kernel.note("up", self.name, self.life)
         for tell in self.on_up:
             tell()
         self._plan_pump()
         self._plan_timer()
 
     def _start(self) -> Engine:
-        options = self.world.options
+        options = self.kernel.options
         if not self._created:
             identity = Identity(self.guid, self.name, EPOCH_US // SECOND)
             store = LogStore.create(
@@ -211,8 +241,8 @@ class Node:
             store = LogStore.open(self.path, self.disk, segment_bytes=options.segment_bytes)
         self.recovery.opened(store)
         if store.recovered.torn_bytes:
-            self.world.marks[marks.TORN] += 1
-        engine = HostileEngine(
+            self.kernel.marks[marks.TORN] += 1
+        engine = self.around.engine(
             self,
             manager=Manager(
                 Identity.unpack(store.identity), self.settings, addresses=self.addresses
@@ -224,49 +254,48 @@ class Node:
             wake=self._plan_pump,
             fatal=self.disk_failed,
             background=self._background if options.background else None,
-            directory=self.world.directory,
-            history=self.world.keep(store, self.disk, self.settings),
-            entropy=self.world.stream("lives").randbytes,
+            directory=self.around.directory,
+            history=self.around.history(store, self.disk, self.settings),
+            entropy=self.kernel.stream("lives").randbytes,
         )
-        reads_again(self, engine)
         engine.start()
         return engine
 
     def _power(self) -> bool:
-        return self.rng.random() < self.world.options.power
+        return self.rng.random() < self.kernel.options.power
 
     def down(self, *, power: bool) -> None:
         """The process ends; it is started again after a while."""
-        world = self.world
+        kernel = self.kernel
         self._fuse, self._fatal_call = 0, ""
         self.gone_wall_us = self.clock.wall_us()
         if any(name.endswith(".ckp.new") for name in self.disk.names(self.path)):
-            world.marks[marks.CHECKPOINT_CUT] += 1
+            kernel.marks[marks.CHECKPOINT_CUT] += 1
         if self.engine is not None:
-            world.tap.ends(self, self.engine.manager)
+            self.around.ends(self, self.engine.manager)
         before, capacity = set(self.disk.names(self.path)), self.disk.capacity
         if power:
             pending = self.disk.pending
             self.disk = self.disk.crash(self.rng)
             if before - set(self.disk.names(self.path)):
-                world.marks[marks.FILE_MISSING] += 1
-            world.note("power", self.name, pending)
+                kernel.marks[marks.FILE_MISSING] += 1
+            kernel.note("power", self.name, pending)
         else:
             self.disk = self.disk.kill()
-            world.note("kill", self.name)
+            kernel.note("kill", self.name)
         self.disk.fail, self.disk.capacity = self._disk, capacity
         self.engine = None
         self.life += 1
         self._pump_planned = False
         self._timer_us = self.busy = 0
-        world.network.gone(self)
+        self.around.network.gone(self)
         for tell in self.on_down:
             tell()
-        if world.network.faulty:
+        if kernel.faulty:
             after = self.rng.choice([10 * MS, SECOND, 60 * SECOND, self.rng.randrange(HOUR)])
         else:
             after = SECOND
-        world.at(world.now + after, self._up_again)
+        kernel.at(kernel.now + after, self._up_again)
 
     def _up_again(self) -> None:
         if self.engine is None:
@@ -275,9 +304,9 @@ class Node:
     def disk_failed(self, error: BaseException) -> None:
         """The disk has failed: the process must end, and trusts nothing it had in memory."""
         if not isinstance(error, (SyncFailed, NoSpace)):
-            self.world.wrong(f"{self.name}: {error!r}")
-        self.world.marks[marks.SYNC_FAILED] += 1
-        self.world.note("disk failed", self.name, type(error).__name__)
+            self.kernel.wrong(f"{self.name}: {error!r}")
+        self.kernel.marks[marks.SYNC_FAILED] += 1
+        self.kernel.note("disk failed", self.name, type(error).__name__)
         self.sync_fails_in = 0
         self.down(power=True)
 
@@ -295,7 +324,7 @@ class Node:
 
     def pause(self, us: int) -> None:
         """The process stands still."""
-        self.paused_us = max(self.paused_us, self.world.now + us)
+        self.paused_us = max(self.paused_us, self.kernel.now + us)
 
     def calm(self) -> None:
         """No more faults are planned."""
@@ -310,7 +339,7 @@ class Node:
         if self.engine is not None and not self._pump_planned:
             self._pump_planned = True
             after = self.rng.randrange(100, 2 * MS)
-            if self.world.network.faulty and self.rng.random() < self.world.options.slow_sync:
+            if self.kernel.faulty and self.rng.random() < self.kernel.options.slow_sync:
                 after = self.rng.randrange(5 * SECOND)
             self.later(after, self._pump)
 
@@ -342,7 +371,7 @@ class Node:
             nonlocal more
             more = engine.pump()
 
-        self.world.note("pump", self.name)
+        self.kernel.note("pump", self.name)
         self.run(pump)
         if more:
             self._plan_pump()
@@ -352,7 +381,7 @@ class Node:
         if engine is None or engine.stopped or self._pump_planned:
             return
         due = engine.next_timer()
-        now = self.world.now
+        now = self.kernel.now
         at = now + TICK_US
         if due is not None:
             at = min(at, max(self.clock.true_us(due), now + MS))
@@ -364,5 +393,5 @@ class Node:
         if planned_us != self._timer_us:
             return
         self._timer_us = 0
-        self.world.note("tick", self.name)
+        self.kernel.note("tick", self.name)
         self.run(lambda engine: engine.tick())

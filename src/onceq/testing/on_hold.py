@@ -10,16 +10,17 @@ Watches: I11 over copies.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from onceq.core.inputs.inputs import Look, Steer, SteerOutgoing
 from onceq.errors import OnceqError
 from onceq.testing.apps import App, Ask, Program, Sleep
+from onceq.testing.books import Place
+from onceq.testing.kernel import Kernel
+from onceq.testing.operators import Operators
 from onceq.testing.options import MINUTE, MS
-
-if TYPE_CHECKING:
-    from onceq.testing.beside import Beside
-    from onceq.testing.ledger import Place
+from onceq.testing.pair import Pair
+from onceq.testing.siblings import Siblings
 
 SHARE: Final = 0.5
 """Of the worlds with two copies."""
@@ -30,16 +31,18 @@ LOOKS: Final = 120
 class OnHold:
     """See the module."""
 
-    def __init__(self, beside: Beside) -> None:
-        self.beside, self.world = beside, beside.world
-        self.rng = beside.world.stream("on hold")
+    def __init__(
+        self, kernel: Kernel, pair: Pair, siblings: Siblings, operators: Operators,
+    ) -> None:  # fmt: skip
+        self.kernel, self.pair, self.siblings, self.operators = kernel, pair, siblings, operators
+        self.rng = kernel.stream("on hold")
 
     def begin(self) -> list[App]:
         """The copy has just started; the operator, if there is one."""
         if self.rng.random() >= SHARE:
             return []
         todo = [self._hold]
-        node = self.rng.choice(self.beside.pair)
+        node = self.rng.choice(self.pair.both)
         app = App(node, MS, lambda app: todo.pop()(app) if todo else None)
         app.start(0)
         return [app]
@@ -48,16 +51,16 @@ class OnHold:
         views = yield Ask(lambda o, r: Look(o, r, "outgoing"), safe=True)
         held: list[tuple[str, Place]] = []
         for view in () if isinstance(views, OnceqError) else views:
-            place = self.world.operators._place(view.destination)
+            place = self.operators.place_of(view.destination)
             if view.unacknowledged and place is not None:
                 held.append((view.destination, place))
                 yield Ask(_steer(view.destination, Steer.PAUSE), safe=True)
         for _ in range(LOOKS):
-            if self.beside.siblings.knows(app.node):
+            if self.siblings.knows(app.node):
                 break
             yield Sleep(MINUTE)
         for name, place in held:
-            yield from self.world.operators.purge_outgoing(app, name, place)
+            yield from self.operators.purge_outgoing(app, name, place)
             yield Ask(_steer(name, Steer.RESUME), safe=True)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from onceq.core.inputs.inputs import (
     Begin,
@@ -28,20 +27,28 @@ from onceq.model.identity import guid_text
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.testing import marks
 from onceq.testing.apps import App, Ask, Lost, Program, Sleep
-from onceq.testing.ledger import Place
+from onceq.testing.books import ADMIN, GRAVES, OWN, Books, Place
+from onceq.testing.copied_queues import CopiedQueues
+from onceq.testing.kernel import Kernel
 from onceq.testing.options import MINUTE, SECOND
-from onceq.testing.told import ADMIN
-from onceq.testing.verdict import GRAVES, OWN
-
-if TYPE_CHECKING:
-    from onceq.testing.world import World
+from onceq.testing.pair import Pair
+from onceq.testing.told import Told
+from onceq.testing.verdict import Verdict
+from onceq.testing.work import Work
 
 
 @dataclass(slots=True)
 class Operators:
     """Programs of the people who run the managers of one world."""
 
-    world: World
+    kernel: Kernel
+    books: Books
+    pair: Pair
+    queues: CopiedQueues
+    work: Work
+    verdict: Verdict
+    told: Told
+    directory: MemoryDirectory | None
     drained: bool = False
     """Nothing is left to be received."""
 
@@ -49,15 +56,15 @@ class Operators:
 
     def set_up(self, app: App) -> Program:
         """Make the queues of one manager."""
-        for place in list(self.world.ledger.places.values()):
+        for place in list(self.books.places.values()):
             while place.node == app.node.index and place.created_us < 0 and not place.late:
                 yield from self.create(app, place)
         properties = QueueProperties(ADMIN.rpartition("\\")[2])
-        instance = self.world.stream("workload").randbytes(16)
+        instance = self.kernel.stream("workload").randbytes(16)
         yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), safe=True)
-        self.world.told.listening[app.node.index] = self.world.now
+        self.books.listening[app.node.index] = self.kernel.now
         own = QueueProperties(GRAVES.rpartition("\\")[2], transactional=True)
-        instance = self.world.stream("workload").randbytes(16)
+        instance = self.kernel.stream("workload").randbytes(16)
         yield Ask(lambda o, r: CreateQueue(o, r, own, instance), safe=True)
 
     def create(self, app: App, place: Place) -> Program:
@@ -67,11 +74,11 @@ class Operators:
             quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB, journal=place.journal,
             poison_attempts=1 if place.poison else 0, poison_retry_after=place.retry_s,
         )  # fmt: skip
-        instance = self.world.stream("workload").randbytes(16)
+        instance = self.kernel.stream("workload").randbytes(16)
 
         def asked() -> None:
             if place.created_us < 0:
-                place.created_us = self.world.now
+                place.created_us = self.kernel.now
 
         answer = yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), asked, safe=True)
         if isinstance(answer, QueueProperties) and not place.number:
@@ -82,20 +89,20 @@ class Operators:
             else:
                 place.spellings.append(private)
         elif not isinstance(answer, (QueueProperties, QueueExists)):
-            self.world.wrong(f"a queue cannot be made: {answer!r}")
+            self.kernel.wrong(f"a queue cannot be made: {answer!r}")
 
     # ---- meanwhile ----------------------------------------------------------------------
 
     def next(self, app: App) -> Program | None:
         """Something that an operator may do now."""
-        if not self.world.network.faulty:
+        if not self.kernel.faulty:
             return None
         rng = app.rng
-        places = [p for p in self.world.ledger.places.values() if p.node == app.node.index]
+        places = [p for p in self.books.places.values() if p.node == app.node.index]
         late = [p for p in places if p.late and p.created_us < 0]
-        if self.world.beside.queues.frozen and self.world.beside.identity(
+        if self.queues.frozen and self.pair.identity(
             app.node.index
-        ) == self.world.beside.of:  # fmt: skip
+        ) == self.pair.of:  # fmt: skip
             late = []
         there = [p for p in places if p.created_us >= 0]
         draw = rng.randrange(18)
@@ -109,10 +116,10 @@ class Operators:
             return self.steer(app, draw)
         if draw == 11:
             return self.network(app)
-        if draw == 16 and self.world.options.own_graves and rng.random() < 0.3:
+        if draw == 16 and self.kernel.options.own_graves and rng.random() < 0.3:
             return self.delete_graves(app)
-        if draw >= 16 and self.world.directory is not None:
-            return self.take_directory(app, self.world.directory)
+        if draw >= 16 and self.directory is not None:
+            return self.take_directory(app, self.directory)
         return self.look(app)
 
     def create_late(self, app: App, place: Place) -> Program:
@@ -126,7 +133,7 @@ class Operators:
         """Delete a queue for ever."""
 
         def asked() -> None:
-            place.deleted_us = place.purged_us = self.world.now
+            place.deleted_us = place.purged_us = self.kernel.now
 
         yield Ask(lambda o, r: DeleteQueue(o, r, place.name), asked)
 
@@ -134,7 +141,7 @@ class Operators:
         """Delete the dead-letter queue that messages may name: the system's takes its place."""
 
         def asked() -> None:
-            self.world.ledger.graves_gone.add(app.node.index)
+            self.books.graves_gone.add(app.node.index)
 
         yield Ask(lambda o, r: DeleteQueue(o, r, GRAVES), asked)
 
@@ -150,19 +157,19 @@ class Operators:
         """Purge a queue."""
 
         def asked() -> None:
-            place.purged_us = self.world.now
+            place.purged_us = self.kernel.now
 
         yield Ask(lambda o, r: PurgeQueue(o, r, place.name), asked)
 
     def steer(self, app: App, draw: int) -> Program:
         """Pause, resume, resend or purge an outgoing queue."""
         views = yield Ask(lambda o, r: Look(o, r, "outgoing"))
-        targets = [v for v in views if self._place(v.destination) is not None]
+        targets = [v for v in views if self.place_of(v.destination) is not None]
         if not targets:
             return
         name = app.rng.choice(targets).destination
         if draw == 4:
-            place = self._place(name)
+            place = self.place_of(name)
             assert place is not None
             yield from self.purge_outgoing(app, name, place)
             return
@@ -176,14 +183,14 @@ class Operators:
         """Purge an outgoing queue."""
 
         def asked() -> None:
-            self.world.ledger.purged[app.node.index, place.key] = self.world.now
+            self.books.purged[app.node.index, place.key] = self.kernel.now
 
         yield Ask(lambda o, r: PurgeQueue(o, r, name), asked)
 
     def network(self, app: App) -> Program:
         """Tidy up, take the manager off the network for a while, rename the label of a queue."""
         yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.TIDY))
-        if self.world.stream("unanswered").random() < 0.3:
+        if self.kernel.stream("unanswered").random() < 0.3:
             yield from self.give_up_answers(app)
         yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.DISCONNECT))
         yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
@@ -191,25 +198,26 @@ class Operators:
         views: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
         for view in views:
             if not view.system:
-                name, label = view.path, f"seen at {self.world.now}"
+                name, label = view.path, f"seen at {self.kernel.now}"
                 yield Ask(lambda o, r, n=name, t=label: SetQueue(o, r, n, {"label": t}))  # type: ignore[misc]
 
     def give_up_answers(self, app: App) -> Program:
         """Give up the acknowledgment messages for strangers that nobody has answered at."""
-        given_up, node = self.world.ledger.answers_given_up, app.node.index
+        given_up, node = self.books.answers_given_up, app.node.index
         before = given_up.get(node, -1)
 
         def asked() -> None:
-            given_up[node] = self.world.now
+            given_up[node] = self.kernel.now
 
         count = yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.FORGET_UNANSWERED), asked)
         if count == 0:
             given_up[node] = before
         else:
-            self.world.marks[marks.ANSWERS_GONE] += 1
+            self.kernel.marks[marks.ANSWERS_GONE] += 1
 
-    def _place(self, destination: str) -> Place | None:
-        for place in (*self.world.ledger.places.values(), *self.world.beside.receivers.hails):
+    def place_of(self, destination: str) -> Place | None:
+        """The queue of the books that a format name means."""
+        for place in (*self.books.places.values(), *self.queues.hails):
             if destination.casefold() in map(str.casefold, place.spellings):
                 return place
         return None
@@ -219,19 +227,19 @@ class Operators:
         for what in ("status", "queues", "outgoing", "streams", "transactions"):
             answer = yield Ask(lambda o, r, what=what: Look(o, r, what))  # type: ignore[misc]
             if isinstance(answer, OnceqError):
-                self.world.wrong(f"looking at {what}: {answer!r}")
+                self.kernel.wrong(f"looking at {what}: {answer!r}")
             if what == "queues":
                 self._check(answer)
 
     def _check(self, views: tuple[QueueView, ...]) -> None:
         for view in views:
             if view.bytes > view.quota_kb << 10:
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I19: queue {view.name} holds {view.bytes} bytes, its quota is "
                     f"{view.quota_kb} KB"
                 )
             if view.available + view.locked != view.messages or view.available < 0:
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I19: queue {view.name} counts {view.available} available and {view.locked} "
                     f"locked of {view.messages}"
                 )
@@ -254,13 +262,13 @@ class Operators:
             # the events of a small world.
             queues: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
             holding = {view.path for view in queues if view.available}
-            for place in self.world.ledger.everywhere():
+            for place in self.books.everywhere():
                 if place.node == app.node.index and place.name in holding:
                     yield from self._empty(app, place)
             yield Sleep(MINUTE)
 
     def _empty(self, app: App, place: Place) -> Program:
-        ledger, workload = self.world.ledger, self.world.workload
+        ledger, work = self.work.ledger, self.work
         while True:
             unit = ledger.unit(app.node.index) if place.transactional else None
             app.transactions += 1
@@ -268,7 +276,7 @@ class Operators:
             if unit:
                 yield Ask(_begin(number))
             answer = yield Ask(_take(place.name, number))
-            took = workload.take(place, answer, unit)
+            took = work.take(place, answer, unit)
             if unit:
                 yield Ask(_commit(number), lambda unit=unit: ledger.ask(unit))  # type: ignore[misc]
                 ledger.answered(unit)
@@ -284,24 +292,24 @@ class Operators:
                 if isinstance(answer, OnceqError):
                     break
                 for packet in answer.run:
-                    self.world.verdict.grave(app.node, name, bytes(packet))
+                    self.verdict.grave(app.node, name, bytes(packet))
         for queue, name in ((GRAVES, OWN),):
             while True:
                 answer = yield Ask(_take(queue, 0))
                 if isinstance(answer, OnceqError):
                     break
                 for packet in answer.run:
-                    self.world.verdict.grave(app.node, name, bytes(packet))
+                    self.verdict.grave(app.node, name, bytes(packet))
         yield from self._journals(app)
         while True:
             answer = yield Ask(_take(ADMIN, 0))
             if isinstance(answer, OnceqError):
                 break
             for packet in answer.run:
-                self.world.told.acknowledgment(app.node.index, bytes(packet))
+                self.told.acknowledgment(app.node.index, bytes(packet))
         views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
         for view in views:
-            place = self._place(view.destination)
+            place = self.place_of(view.destination)
             if place is not None and view.messages:
                 after = 0
                 while True:
@@ -310,16 +318,16 @@ class Operators:
                         break
                     after = answer.lookups[-1]
                     for packet in answer.run:
-                        self.world.verdict.waiting(app.node, place, packet)
+                        self.verdict.waiting(app.node, place, packet)
 
     def _journals(self, app: App) -> Program:
-        for place in self.world.ledger.places.values():
+        for place in self.books.places.values():
             while place.node == app.node.index and place.journal:
                 answer = yield Ask(_take(f"{place.name};JOURNAL", 0))
                 if isinstance(answer, OnceqError):
                     break
                 for packet in answer.run:
-                    self.world.verdict.journaled(place, bytes(packet))
+                    self.verdict.journaled(place, bytes(packet))
 
 
 def _connect(owner: int, request: int) -> SteerOutgoing:

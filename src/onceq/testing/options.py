@@ -205,3 +205,8 @@ def draw_settings(rng: Random, safety_us: int) -> Settings:
         # Managers stand still for hours: nobody else shall be taken for one who has forgotten.
         transaction_idle_s=IDLE_US // SECOND,
     )
+
+
+def alone(options: Options) -> Options:
+    """The same world, in which nothing shares its outcome with somebody else's decision."""
+    return replace(options, shared=0, branches=0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onceq.core.inputs.inputs import Input, Look, Send
 from onceq.core.inputs.xa import (
@@ -27,11 +27,9 @@ from onceq.model.xid import Xid
 from onceq.testing.apps import Lost
 from onceq.testing.clients import Client, Link, Talk
 from onceq.testing.databases import Connection, Database
+from onceq.testing.node import Node
 from onceq.testing.shared import Share, Shared
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.workload import Workload
+from onceq.testing.work import Work
 
 Make = Callable[[int, int], Input]
 
@@ -71,7 +69,7 @@ class ManagerResource:
         )
         known = not isinstance(answer, UnknownBranch)
         if known and isinstance(answer, OnceqError):
-            self.books.world.wrong(f"I20: {xid} is told to commit at {self.name}: {answer!r}")
+            self.books.kernel.wrong(f"I20: {xid} is told to commit at {self.name}: {answer!r}")
         self.books.committed(share, known=known, recovered=self._recovered)
         if not known:
             raise answer
@@ -84,7 +82,7 @@ class ManagerResource:
         )
         known = not isinstance(answer, UnknownBranch)
         if known and isinstance(answer, OnceqError):
-            self.books.world.wrong(f"I20: {xid} is told to roll back at {self.name}: {answer!r}")
+            self.books.kernel.wrong(f"I20: {xid} is told to roll back at {self.name}: {answer!r}")
         self.books.rolled_back(share, known=known, recovered=self._recovered)
         if not known:
             raise answer
@@ -93,10 +91,10 @@ class ManagerResource:
 class ManagerPartner(ManagerResource):
     """A manager in which the application works; see ``Partner``."""
 
-    def __init__(self, workload: Workload, share: Share, client: Client, node: Node) -> None:
-        super().__init__(workload.world.coordinators.books, client, node, recovered=False)
+    def __init__(self, books: Shared, work: Work, share: Share, client: Client, node: Node) -> None:
+        super().__init__(books, client, node, recovered=False)
         self.share = share
-        self._workload = workload
+        self._work = work
         self._link: Link | None = None
         client.transactions += 1
         self._number = client.transactions
@@ -127,19 +125,19 @@ class ManagerPartner(ManagerResource):
         assert unit is not None
         assert self._link is not None
         if self.client.rng.random() < 0.4:
-            talk = self._workload.receive(self.node, unit, number)
+            talk = self._work.receive(self.node, unit, number)
             try:
                 yield from self.client.over(self._link, talk)
             except Lost as lost:
                 raise PartnerLost(f"{self.node.name} gives no answer") from lost
             return
-        item, messages = self._workload.item(self.node.index, unit)
+        item, messages = self._work.sends.item(self.node.index, unit)
         try:
             yield from self._here(lambda o, r: Send(o, r, number, (item,)))
         except PartnerLost:
             raise
         except OnceqError as error:
-            self._workload.refused(error, messages)
+            self._work.sends.refused(error, messages)
 
     def prepare(self) -> Talk:
         """See Partner."""

@@ -12,7 +12,7 @@ Watches: I22, and that nothing durable changes but by a record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from onceq.core.decision import Decision
 from onceq.core.manager import Manager
@@ -23,11 +23,10 @@ from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
 from onceq.store.log import LogStore
 from onceq.testing import marks
+from onceq.testing.clock import SimClock
 from onceq.testing.comparing import differences
 from onceq.testing.disk import SimFiles
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
+from onceq.testing.kernel import Kernel
 
 SHOWN = 6
 """Differences in a violation."""
@@ -88,12 +87,21 @@ def _through_a_checkpoint(state: State) -> State:
     return again
 
 
+class Computer(Protocol):
+    """The computer that the checks are of."""
+
+    name: str
+    index: int
+    path: str
+    clock: SimClock
+
+
 class Recovery:
     """The checks of one simulated computer; see the module."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.rng = node.world.stream(f"recovery {node.index}")
+    def __init__(self, kernel: Kernel, node: Computer) -> None:
+        self.kernel, self.node = kernel, node
+        self.rng = kernel.stream(f"recovery {node.index}")
         self.archive = Archive()
         self.replaced = False
         """The store was put back since the last start."""
@@ -114,7 +122,7 @@ class Recovery:
         checkpoint = store.recovered.checkpoint
         found = replayed(identity, checkpoint, store.records())
         if checkpoint is not None:
-            self.node.world.marks[marks.REPLAYED] += 1
+            self.kernel.marks[marks.REPLAYED] += 1
             self._same("the checkpoint and its log", found, "all records",
                        self.archive.replayed(identity), ("last_access_s",))  # fmt: skip
         if not found.groups.pending:
@@ -125,13 +133,11 @@ class Recovery:
         first, copy = self._recovered(copy)
         second, _ = self._recovered(copy)
         if first != second:
-            self.node.world.wrong(
-                f"I22: {self.node.name} recovers to another state the second time"
-            )
+            self.kernel.wrong(f"I22: {self.node.name} recovers to another state the second time")
 
     def _recovered(self, disk: SimFiles) -> tuple[bytes, SimFiles]:
         node = self.node
-        options = node.world.options
+        options = self.kernel.options
         store = LogStore.open(node.path, disk, segment_bytes=options.segment_bytes)
         manager = Manager(Identity.unpack(store.identity), options.settings)
         manager.recover(
@@ -165,10 +171,10 @@ class Recovery:
         for state in (one, other):
             # Sessions of clients are forgotten by the clock, not by records; it may have been set
             # back since.
-            state.outcomes.forget(wall_s, node.world.options.settings.outcome_age_s)
+            state.outcomes.forget(wall_s, self.kernel.options.settings.outcome_age_s)
         found = differences(one, other, apart=apart)
         if found:
-            node.world.wrong(
+            self.kernel.wrong(
                 f"I22: {node.name}: {what} / {other_what} differ in {len(found)} places",
                 "\n".join(found[:SHOWN]),
             )

@@ -10,7 +10,6 @@ Watches: I26 (nothing waits for ever because the settings have changed).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from onceq.core.inputs.inputs import Steer, SteerOutgoing
 from onceq.errors import OnceqError
@@ -18,11 +17,9 @@ from onceq.service.config import Configuration
 from onceq.service.engine import Engine
 from onceq.service.reloading import reloading
 from onceq.testing import marks
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
 from onceq.testing.options import draw_settings
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
 
 SHARE = 0.3
 """Of the worlds with lives (``lives.py``)."""
@@ -31,35 +28,35 @@ SHARE = 0.3
 class Reloads:
     """Plans the next change of settings after each one."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.rng = world.stream("reloads")
-        self.active = world.lives.active and self.rng.random() < SHARE
+    def __init__(self, kernel: Kernel, nodes: list[Node], *, lives: bool) -> None:
+        self.kernel, self.nodes = kernel, nodes
+        self.rng = kernel.stream("reloads")
+        self.active = lives and self.rng.random() < SHARE
         if self.active:
-            self._every_us = world.options.safety_us // self.rng.randint(4, 20)
+            self._every_us = kernel.options.safety_us // self.rng.randint(4, 20)
             self._plan()
 
     def _plan(self) -> None:
-        world = self.world
+        kernel = self.kernel
 
         def due() -> None:
-            if world.network.faulty:
-                self._reload(self.rng.choice(world.nodes))
+            if kernel.faulty:
+                self._reload(self.rng.choice(self.nodes))
                 self._plan()
 
-        world.at(world.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
+        kernel.at(kernel.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
 
     def _reload(self, node: Node) -> None:
         """The file says something else now; a manager that runs is told to read it."""
-        node.settings = draw_settings(self.rng, self.world.options.safety_us)
-        self.world.note("reload", node.name)
+        node.settings = draw_settings(self.rng, self.kernel.options.safety_us)
+        self.kernel.note("reload", node.name)
         node.run(self._ask)
 
     def _ask(self, engine: Engine) -> None:
         def answered(request: int, result: object) -> None:
             if isinstance(result, OnceqError):
-                self.world.wrong(f"settings are not reloaded: {result!r}")
-            self.world.marks[marks.RELOADED] += 1
+                self.kernel.wrong(f"settings are not reloaded: {result!r}")
+            self.kernel.marks[marks.RELOADED] += 1
 
         engine.submit(SteerOutgoing(engine.owner(answered), 1, "", Steer.RELOAD))
 

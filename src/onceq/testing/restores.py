@@ -17,52 +17,24 @@ Watches: I1, I3, I4, I5, I26 over restores.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from onceq.core.manager import Manager
 from onceq.core.state.position_block import REMOVED
 from onceq.model.message import Delivery
 from onceq.store.contract import Store
-from onceq.testing.ledger import Copy, Message, Place, Status, Unit
-from onceq.testing.tap import body_of
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
-
-Key = tuple[int, str]
-UID_BYTES = 8
-
-
-@dataclass(slots=True)
-class Books:
-    """What the judge knew of one computer at some moment."""
-
-    places: list[tuple[Place, Place]] = field(default_factory=list)
-    """A queue (or a part of one), and it as it was then."""
-    copies: dict[tuple[int, Key], Copy] = field(default_factory=dict)
-    accepted: dict[tuple[int, Key], dict[int, int]] = field(default_factory=dict)
-    units: set[Unit] = field(default_factory=set)
-    """Units of work of which the outcome was known."""
-    open: list[Unit] = field(default_factory=list)
-    sent: set[int] = field(default_factory=set)
-    """Messages outside transactions of which the send was answered."""
-    standing: set[tuple[int, Key]] = field(default_factory=set)
-    """Messages in its queues."""
-    life: int = 0
-
-    @property
-    def fixed(self) -> tuple[object, ...]:
-        """Which queues there are."""
-        return tuple((place.key, old.created_us, old.deleted_us) for place, old in self.places)
+from onceq.testing.books import Books, Copy, Key, Message, Place, Snapshot, Status, Unit
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
+from onceq.testing.packets import UID_BYTES, body_of
+from onceq.testing.tap import Tap
 
 
 class Restores:
     """The judge's books over restores; see the module."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, kernel: Kernel, nodes: list[Node], books: Books, tap: Tap) -> None:
+        self.kernel, self.nodes, self.books, self.tap = kernel, nodes, books, tap
         self.at: dict[int, int] = {}
         """Computer: when it was put back last."""
         self.undone: set[int] = set()
@@ -78,56 +50,56 @@ class Restores:
         return (
             engine is not None
             and not engine.has_work
-            and node.paused_us <= self.world.now
+            and node.paused_us <= self.kernel.now
             and all(
                 unit.status not in (Status.ASKED, Status.DOUBT)
-                for unit in self.world.ledger.units
+                for unit in self.books.units
                 if unit.node == node.index
             )
         )
 
-    def books(self, node: Node) -> Books:
+    def snapshot(self, node: Node) -> Snapshot:
         """What is known of a computer now."""
-        ledger = self.world.ledger
-        books = Books(life=node.life)
-        for place in ledger.everywhere():
+        books = self.books
+        snapshot = Snapshot(life=node.life)
+        for place in books.everywhere():
             if place.node == node.index:
                 old = replace(
                     place, lookups=dict(place.lookups), gone=set(place.gone),
                     sure=dict(place.sure), aborts=dict(place.aborts), held={}, doubtful={},
                 )  # fmt: skip
-                books.places.append((place, old))
-        for message in ledger.messages.values():
+                snapshot.places.append((place, old))
+        for message in books.messages.values():
             for place in message.places:
                 if place.node == node.index:
                     key = message.uid, place.key
-                    books.copies[key] = replace(message.copies[place.key])
+                    snapshot.copies[key] = replace(message.copies[place.key])
             own = message.node == node.index and message.unit is None and message.done
             if own and message.uid not in self.undone:
-                books.sent.add(message.uid)
-        for key, places in ledger.arrivals.accepted.items():
+                snapshot.sent.add(message.uid)
+        for key, places in books.accepted.items():
             if key[1][0] == node.index:
-                books.accepted[key] = dict(places)
-        for unit in ledger.units:
+                snapshot.accepted[key] = dict(places)
+        for unit in books.units:
             if unit.node != node.index or unit.undone:
                 continue
             if unit.status in (Status.COMMITTED, Status.ABORTED):
-                books.units.add(unit)
+                snapshot.units.add(unit)
             elif unit.takes:
-                self._would_abort(books, unit, node)
+                self._would_abort(snapshot, unit, node)
         assert node.engine is not None
-        books.standing = set(self._standing(node, node.engine.manager, node.engine.store))
-        return books
+        snapshot.standing = set(self._standing(node, node.engine.manager, node.engine.store))
+        return snapshot
 
-    def _would_abort(self, books: Books, unit: Unit, node: Node) -> None:
+    def _would_abort(self, snapshot: Snapshot, unit: Unit, node: Node) -> None:
         """What is open in an image is undone in it, and may count as given back."""
         for place, lookup, _ in unit.takes:
-            old = next(old for here, old in books.places if here is place)
+            old = next(old for here, old in snapshot.places if here is place)
             count, first = old.aborts.get(lookup, (0, node.life))
             old.aborts[lookup] = (count + 1, min(first, node.life))
 
     def _standing(self, node: Node, manager: Manager, store: Store) -> Iterator[tuple[int, Key]]:
-        messages = self.world.ledger.messages
+        messages = self.books.messages
         for queue in manager.state.queues.values():
             if queue.system:
                 continue
@@ -148,61 +120,62 @@ class Restores:
 
     # ---- a restore ------------------------------------------------------------------------
 
-    def fits(self, node: Node, books: Books) -> bool:
+    def fits(self, node: Node, snapshot: Snapshot) -> bool:
         """Whether an image has the queues that there are: others may have sent to no others."""
         return (
             all(
                 (place.created_us, place.deleted_us) == (old.created_us, old.deleted_us)
-                for place, old in books.places
+                for place, old in snapshot.places
             )
-            and node.index not in self.world.ledger.graves_gone
+            and node.index not in self.books.graves_gone
         )
 
-    def undo(self, node: Node, books: Books) -> None:
+    def undo(self, node: Node, snapshot: Snapshot) -> None:
         """The process has ended, and what the image does not have with it."""
-        ledger, tap = self.world.ledger, self.world.tap
-        for unit in ledger.units:
+        books, tap = self.books, self.tap
+        for unit in books.units:
             if unit.node == node.index:
-                unit.undone = unit not in books.units
-        for message in ledger.messages.values():
+                unit.undone = unit not in snapshot.units
+        for message in books.messages.values():
             if message.node == node.index and message.unit is None:
-                if message.uid in books.sent:
+                if message.uid in snapshot.sent:
                     self.undone.discard(message.uid)
                 else:
                     self.undone.add(message.uid)
             for place in message.places:
                 key = (message.uid, place.key)
-                if place.node == node.index and message.unit is None and key not in books.standing:
+                gone = message.unit is None and key not in snapshot.standing
+                if place.node == node.index and gone:
                     self.gone.add(key)
         for uid, place in tap.answered(node.index):
             key = (uid, place.key)
-            if key not in books.standing and not self._received(books, key):
+            if key not in snapshot.standing and not self._received(snapshot, key):
                 self.gone.add(key)
 
     @staticmethod
-    def _received(books: Books, key: tuple[int, Key]) -> bool:
-        copy = books.copies.get(key)
+    def _received(snapshot: Snapshot, key: tuple[int, Key]) -> bool:
+        copy = snapshot.copies.get(key)
         return copy is not None and copy.received > 0
 
-    def put_back(self, node: Node, books: Books) -> None:
+    def put_back(self, node: Node, snapshot: Snapshot) -> None:
         """The disk was put back: so are the books."""
-        ledger = self.world.ledger
-        self.at[node.index] = self.world.now
-        for place, old in books.places:
+        books = self.books
+        self.at[node.index] = self.kernel.now
+        for place, old in snapshot.places:
             place.lookups, place.gone = dict(old.lookups), set(old.gone)
             place.sure, place.aborts = dict(old.sure), dict(old.aborts)
             place.held, place.doubtful = {}, {}
             place.leaks, place.slack = old.leaks, old.slack
-        for message in ledger.messages.values():
+        for message in books.messages.values():
             for place in message.places:
                 if place.node == node.index:
-                    old_copy = books.copies.get((message.uid, place.key), Copy())
+                    old_copy = snapshot.copies.get((message.uid, place.key), Copy())
                     message.copies[place.key] = replace(old_copy)
-        accepted = ledger.arrivals.accepted
+        accepted = books.accepted
         for key in [key for key in accepted if key[1][0] == node.index]:
             del accepted[key]
-        accepted.update((key, dict(places)) for key, places in books.accepted.items())
-        self.world.tap.put_back(node)
+        accepted.update((key, dict(places)) for key, places in snapshot.accepted.items())
+        self.tap.put_back(node)
 
     # ---- what is demanded -------------------------------------------------------------------
 
@@ -229,7 +202,7 @@ class Restores:
         return bool(self.at) and any(
             message.sent_us <= when
             and (node.index == message.node or f":m{node.index}\\" in admin.casefold())
-            for node, when in ((self.world.nodes[index], when) for index, when in self.at.items())
+            for node, when in ((self.nodes[index], when) for index, when in self.at.items())
         )
 
 

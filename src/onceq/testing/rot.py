@@ -13,43 +13,40 @@ Watches: I23.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from onceq.core.state.position_block import REMOVED
 from onceq.model.log import BLOCK_BYTES
 from onceq.store.framing import block_place
 from onceq.store.log import LogStore
 from onceq.testing import marks
-from onceq.testing.tap import body_of
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
+from onceq.testing.books import Books
+from onceq.testing.kernel import Kernel
+from onceq.testing.node import Node
+from onceq.testing.packets import UID_BYTES, body_of
 
 SHARE = 0.15
 """Of all worlds."""
-UID_BYTES = 8
 
 
 class Rot:
     """Plans the next altered byte after each one."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.rng = world.stream("rot")
+    def __init__(self, kernel: Kernel, nodes: list[Node], books: Books) -> None:
+        self.kernel, self.nodes, self.books = kernel, nodes, books
+        self.rng = kernel.stream("rot")
         if self.rng.random() < SHARE:
-            self._every_us = world.options.safety_us // self.rng.randint(3, 20)
+            self._every_us = kernel.options.safety_us // self.rng.randint(3, 20)
             self._plan()
 
     def _plan(self) -> None:
-        world = self.world
+        kernel = self.kernel
 
         def due() -> None:
-            if world.network.faulty:
-                self._strike(self.rng.choice(world.nodes))
+            if kernel.faulty:
+                self._strike(self.rng.choice(self.nodes))
                 self._plan()
 
-        world.at(world.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
+        kernel.at(kernel.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
 
     def _strike(self, node: Node) -> None:
         """Alter a byte of some old message, if there is one that may be."""
@@ -80,12 +77,12 @@ class Rot:
             return
         segment = next(s for s in store._table[1] if s.base <= at < s.end)
         node.disk.flip(segment.path, segment.offset(at), 1 << self.rng.randrange(8))
-        self.world.ledger.rotten.update(uid for uid in uids if uid is not None)
-        self.world.marks[marks.ROTTEN] += 1
-        self.world.marks[marks.ROTTEN_LARGE] += large
+        self.books.rotten.update(uid for uid in uids if uid is not None)
+        self.kernel.marks[marks.ROTTEN] += 1
+        self.kernel.marks[marks.ROTTEN_LARGE] += large
         if at >= store._checkpoint.position:
-            self.world.marks[marks.ROTTEN_BEHIND] += 1
-        self.world.note("rot", node.name, at)
+            self.kernel.marks[marks.ROTTEN_BEHIND] += 1
+        self.kernel.note("rot", node.name, at)
 
     @staticmethod
     def _block(store: LogStore, at: int) -> tuple[int, int, bool]:
@@ -111,7 +108,7 @@ class Rot:
         except (AssertionError, LookupError, ValueError, ArithmeticError, struct.error):
             return None
         uid = int.from_bytes(body[:UID_BYTES], "little")
-        message = self.world.ledger.messages.get(uid) if len(body) >= UID_BYTES else None
+        message = self.books.messages.get(uid) if len(body) >= UID_BYTES else None
         if message is None or message_class or message.body != body:
             return None
         return uid

@@ -11,18 +11,16 @@ after it; in the end all have the outcome of the home manager, and the applicati
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from onceq.core.decision import Outcome
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.testing import marks
+from onceq.testing.books import Status, Unit
 from onceq.testing.databases import Database
-from onceq.testing.ledger import Status, Unit
-
-if TYPE_CHECKING:
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
+from onceq.testing.kernel import Kernel
+from onceq.testing.ledger import Ledger
+from onceq.testing.node import Node
 
 
 @dataclass(eq=False, slots=True)
@@ -80,9 +78,8 @@ class Whole:
 class Shared:
     """See the module."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.ledger = world.ledger
+    def __init__(self, kernel: Kernel, nodes: list[Node], ledger: Ledger) -> None:
+        self.kernel, self.nodes, self.ledger = kernel, nodes, ledger
         self.wholes: dict[bytes, Whole] = {}
         self.shares: dict[tuple[str, Xid], Share] = {}
         self._rows = 0
@@ -119,10 +116,10 @@ class Shared:
     def decided(self, whole: Whole) -> None:
         """Somebody is told that it is committed."""
         if not whole.asked:
-            self.world.wrong(f"I21: {whole.home.name} has decided {whole.gtrid!r} by itself")
+            self.kernel.wrong(f"I21: {whole.home.name} has decided {whole.gtrid!r} by itself")
         undone = [share for share in whole.shares if share.undone]
         if undone:
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I21: {whole.gtrid!r} is committed, and was rolled back at {undone[0].where}"
             )
         if not whole.decided:
@@ -146,7 +143,7 @@ class Shared:
         """The home manager was asked what became of a commit in doubt."""
         self.ledger.resolved(whole.unit, outcome)
         done = outcome is Outcome.COMMITTED
-        self.world.marks[marks.SHARED_DONE if done else marks.SHARED_NOT_DONE] += 1
+        self.kernel.marks[marks.SHARED_DONE if done else marks.SHARED_NOT_DONE] += 1
         if done:
             self.decided(whole)
 
@@ -159,7 +156,7 @@ class Shared:
             share.promised = True
             return
         if share.rows or (unit is not None and (unit.sends or unit.takes)):
-            self.world.wrong(f"I20: {share.where} has work in {share.xid}, and has nothing to do")
+            self.kernel.wrong(f"I20: {share.where} has work in {share.xid}, and has nothing to do")
         share.over = True
         if unit is not None:
             unit.status = Status.ABORTED
@@ -177,7 +174,7 @@ class Shared:
             return
         share.over = True
         if share.asked:
-            self.world.marks[marks.VOTE_LOST] += 1
+            self.kernel.marks[marks.VOTE_LOST] += 1
         if share.unit is None or share.unit.status not in (Status.OPEN, Status.DOUBT):
             return
         if share.asked or share.rollbacks:
@@ -189,7 +186,7 @@ class Shared:
         """Somebody is about to tell it to commit."""
         whole, unit = share.whole, share.unit
         if not whole.decided:
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I21: {share.where} is told to commit {share.xid} before that is decided"
             )
         share.commits += 1
@@ -202,7 +199,7 @@ class Shared:
         """It has answered: done, or that there is no such branch (any more)."""
         if not known and share.commits == 1:
             # A listed branch that nobody else was telling its outcome; or one that had promised.
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I20: {share.where} was told for the first time to commit {share.xid}, and does "
                 "not know it"
             )
@@ -210,14 +207,14 @@ class Shared:
         if share.unit is not None and share.unit.status is not Status.COMMITTED:
             self.ledger.committed(share.unit)
         if known and recovered:
-            self.world.marks[marks.RECOVERED_COMMIT] += 1
+            self.kernel.marks[marks.RECOVERED_COMMIT] += 1
             if share.whole.home.life != share.whole.decided_life:
-                self.world.marks[marks.DECISION_KEPT] += 1
+                self.kernel.marks[marks.DECISION_KEPT] += 1
 
     def rollback(self, share: Share) -> None:
         """Somebody is about to tell it to roll back."""
         if share.whole.decided and not share.commits:
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I21: {share.where} is told to roll {share.xid} back, which is committed"
             )
         share.rollbacks += 1
@@ -228,12 +225,12 @@ class Shared:
         """It has answered: done, or that there is no such branch (any more)."""
         unit = share.unit
         if known and share.whole.decided:
-            self.world.wrong(f"I21: {share.where} has rolled {share.xid} back, which is committed")
+            self.kernel.wrong(f"I21: {share.where} has rolled {share.xid} back, which is committed")
         share.undone = share.undone or (known and share.promised)
         if unit is not None and unit.status is Status.DOUBT:
             self._undone(unit)
         if known and recovered:
-            self.world.marks[marks.RECOVERED_ROLLBACK] += 1
+            self.kernel.marks[marks.RECOVERED_ROLLBACK] += 1
 
     def _undone(self, unit: Unit) -> None:
         """It is rolled back, or will be; when its abort counts is not known."""
@@ -247,22 +244,22 @@ class Shared:
         if any(share.promised for share in whole.shares):
             untold = not all(share.ended or share.over for share in whole.shares)
             if not whole.asked:
-                self.world.marks[marks.DIED_PREPARED] += 1
+                self.kernel.marks[marks.DIED_PREPARED] += 1
             elif whole.decided and untold:
-                self.world.marks[marks.DIED_DECIDED] += 1
+                self.kernel.marks[marks.DIED_DECIDED] += 1
 
     # ---- the end ------------------------------------------------------------------------
 
     def finish(self) -> None:
         """Everything could be reached, and recovery has run: nothing may be left, and every
         transaction has one outcome. What nobody could say goes into the books."""
-        for node in self.world.nodes:
+        for node in self.nodes:
             assert node.engine is not None
             branches = node.engine.manager.state.branches
             for branch in branches:
-                self.world.wrong(f"I21: {node.name} still has {branch.xid} prepared")
+                self.kernel.wrong(f"I21: {node.name} still has {branch.xid} prepared")
             for gtrid, made in branches.decisions.items():
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I21: {node.name} still keeps its decision on {gtrid!r} for {made.partners}"
                 )
         for whole in self.wholes.values():
@@ -274,7 +271,7 @@ class Shared:
             return
         status = whole.unit.status
         if status not in (Status.COMMITTED, Status.ABORTED):
-            self.world.wrong(f"I21: nobody knows what became of {whole.gtrid!r}: {status.value}")
+            self.kernel.wrong(f"I21: nobody knows what became of {whole.gtrid!r}: {status.value}")
         committed = status is Status.COMMITTED
         if whole.told is not None and whole.told is not committed:
             self._differs(whole, "its application", whole.told)
@@ -282,9 +279,9 @@ class Shared:
             if share.database is not None:
                 there = share.database.rows.intersection(share.rows)
                 if share.xid in share.database.prepared:
-                    self.world.wrong(f"I21: {share.where} still has {share.xid} prepared")
+                    self.kernel.wrong(f"I21: {share.where} still has {share.xid} prepared")
                 if there and len(there) < len(share.rows):
-                    self.world.wrong(f"I2: {share.where} has a part of {share.xid}")
+                    self.kernel.wrong(f"I2: {share.where} has a part of {share.xid}")
                 if share.rows and bool(there) is not committed:
                     self._differs(whole, share.where, bool(there))
             elif share.unit is not None and (share.unit.sends or share.unit.takes):
@@ -303,7 +300,7 @@ class Shared:
 
     def _differs(self, whole: Whole, where: str, done: bool) -> None:
         there = "committed" if done else "rolled back"
-        self.world.wrong(
+        self.kernel.wrong(
             f"I21: {whole.gtrid!r} is {whole.unit.status.value} at {whole.home.name}, and {there} "
             f"as {where} has it"
         )
@@ -314,9 +311,9 @@ class Shared:
             assert share.database is not None
             there = share.database.rows.intersection(share.rows)
             if there and len(there) < len(share.rows):
-                self.world.wrong(f"I2: {share.where} has a part of {share.xid}")
+                self.kernel.wrong(f"I2: {share.where} has a part of {share.xid}")
             if share.rows and whole.told is not None and bool(there) is not whole.told:
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I21: {share.where} has {len(there)} rows of {share.xid}, and its application "
                     f"was told {'committed' if whole.told else 'rolled back'}"
                 )

@@ -8,7 +8,7 @@ Watches, by ``shared.py``: I20, I21.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from onceq.core.inputs.inputs import Abort, Begin, Commit, Send
 from onceq.core.inputs.xa import DecisionDone, Enlist, LeaveDecision
@@ -17,26 +17,41 @@ from onceq.model.identity import TransactionId
 from onceq.partners import deciding
 from onceq.partners.deciding import Step, What
 from onceq.testing.apps import Lost
+from onceq.testing.books import Status
 from onceq.testing.clients import Client, Link, Talk
-from onceq.testing.ledger import Status
+from onceq.testing.node import Node
 from onceq.testing.options import SECOND
 from onceq.testing.parties import DatabasePartner, ManagerPartner, Partner
-from onceq.testing.shared import Whole
+from onceq.testing.shared import Shared, Whole
+from onceq.testing.work import Work
 
-if TYPE_CHECKING:
-    from onceq.testing.coordinators import Coordinators
+
+class Owner(Protocol):
+    """Whoever runs shared transactions, and recovers what is left of them."""
+
+    books: Shared
+    work: Work
+
+    def partners(self, client: Client, whole: Whole) -> list[Partner]:
+        """Choose those of a transaction."""
+
+    def trouble(self, client: Client, step: Step, partners: list[Partner]) -> None:
+        """A step is about to be asked for; somebody may soon crash over it."""
+
+    def soon(self, home: Node) -> None:
+        """There may be something to recover."""
 
 
 class SharedTransaction:
     """See the module."""
 
     def __init__(
-        self, owner: Coordinators, client: Client, link: Link, whole: Whole,
+        self, owner: Owner, client: Client, link: Link, whole: Whole,
         partners: list[Partner],
     ) -> None:  # fmt: skip
         self.owner = owner
         self.books = owner.books
-        self.workload = owner.world.workload
+        self.work = owner.work
         self.client = client
         self.rng = client.rng
         self.link = link
@@ -56,7 +71,7 @@ class SharedTransaction:
         if self.rng.random() < 0.08:
             yield from self._give_up()
             return
-        self.client.deaths = self.owner.world.options.deaths
+        self.client.deaths = self.client.kernel.options.deaths
         if self.rng.random() < 0.4:
             self.owner.soon(self.client.node)  # recovery that comes too early does no harm
         # A manager that is alone could not be asked afterwards what became of it.
@@ -104,13 +119,13 @@ class SharedTransaction:
     def _work_at_home(self) -> Talk:
         node, unit, number = self.client.node, self.whole.unit, self.number
         if self.rng.random() < 0.4:
-            yield from self.client.over(self.link, self.workload.receive(node, unit, number))
+            yield from self.client.over(self.link, self.work.receive(node, unit, number))
             return
-        item, messages = self.workload.item(node.index, unit)
+        item, messages = self.work.sends.item(node.index, unit)
         try:
             yield from self._home(lambda o, r: Send(o, r, number, (item,)))
         except OnceqError as error:
-            self.workload.refused(error, messages)
+            self.work.sends.refused(error, messages)
 
     def _carry_out(self, steps: Any) -> Talk:
         """Do all steps; every error of a step is thrown in."""
@@ -146,7 +161,7 @@ class SharedTransaction:
         whole, unit, node = self.whole, self.whole.unit, self.client.node
         began = node.clock.wall_us() // SECOND
         unit.id = key = TransactionId(began.to_bytes(4, "little") + self.rng.randbytes(12), 1)
-        items = [self.workload.item(node.index, unit) for _ in range(self.rng.choice([0, 0, 1]))]
+        items = [self.work.sends.item(node.index, unit) for _ in range(self.rng.choice([0, 0, 1]))]
         tail, number = tuple(item for item, _ in items), self.number
         try:
             sent = yield from self._home(
@@ -157,7 +172,9 @@ class SharedTransaction:
                 raise TransactionOver(f"{node.name} was lost before the commit") from lost
             raise InDoubt(f"{node.name} gives no answer to the commit", transaction="") from lost
         except OnceqError as error:
-            self.workload.refused(error, [message for _, messages in items for message in messages])
+            self.work.sends.refused(
+                error, [message for _, messages in items for message in messages]
+            )
             unit.status, whole.asked = Status.OPEN, False
             if isinstance(error, SendFailed):
                 self.books.ledger.aborted(unit)  # its manager has given it up

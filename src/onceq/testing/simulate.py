@@ -77,16 +77,17 @@ def run_seed(seed: int, *, whole_story: bool = False, size: float = 0) -> Result
     world = World(seed, whole_story=whole_story, size=size)
     violation, story = "", tuple[str, ...]()
     try:
-        with small_world(world.options.size):
+        with small_world(world.kernel.options.size):
             world.run()
     except Violation as error:
         violation = str(error)
     except Exception:  # noqa: BLE001 - whatever it is, it is a finding
         violation = traceback.format_exc()
     if violation or whole_story:
-        story = tuple(world.trace.story())
+        story = tuple(world.kernel.trace.story())
     return Result(
-        seed, world.trace.hash, world.trace.events, world.now // 1_000_000, world.marks,
+        seed, world.kernel.trace.hash, world.kernel.trace.events, world.kernel.now // 1_000_000,
+        world.kernel.marks,
         world.verdict.ends, violation, story, time.process_time() - begun, size,
     )  # fmt: skip
 

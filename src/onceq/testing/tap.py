@@ -12,66 +12,38 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from onceq.core.manager import Manager
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.run import Buffer
 from onceq.packet.decode import decode
 from onceq.packet.settle import parse_settling
-from onceq.testing import marks, scale
+from onceq.testing import marks
+from onceq.testing.books import Books, Place
+from onceq.testing.copied_queues import CopiedQueues
+from onceq.testing.kernel import Kernel
+from onceq.testing.network import End
+from onceq.testing.node import Node
+from onceq.testing.packets import INTERNAL, TRANSACTION, body_of, names_end
+from onceq.testing.pair import Pair
 
-if TYPE_CHECKING:
-    from onceq.testing.ledger import Place
-    from onceq.testing.network import End
-    from onceq.testing.node import Node
-    from onceq.testing.world import World
-
-_U16, _U32 = struct.Struct("<H"), struct.Struct("<I")
+_U32 = struct.Struct("<I")
 _ORDER = struct.Struct("<QII")
 _ACK = struct.Struct("<QI")
 _SETTLING = struct.Struct("<4sBBHIH")
 HEADER_BYTES = 16
-NAME_BYTES = (0, 0, 4, 4, 4, 16, 20)
-INTERNAL, TRANSACTION, SECURITY = 0x08, 0x0010_0000, 0x0008_0000
 ORDER_ACK_CLASS, FINAL_ACK_FROM = 0x00FF, 0x4000
 ORDER_ACK_BYTES = 36
 SETTLING_MAGIC = b"OQX1"
 INQUIRY = 1
 
 
-def names_end(packet: Buffer, start: int) -> tuple[int, int]:
-    """Where the names of a user packet end, and its flags."""
-    (flags,) = _U32.unpack_from(packet, start + 60)
-    end = start + 64
-    for shift in (10, 13, 16):
-        kind = flags >> shift & 7
-        if kind == 7:
-            end += (2 + _U16.unpack_from(packet, end)[0] + 3) & ~3
-        else:
-            end += NAME_BYTES[kind]
-    return end, flags
-
-
-def body_of(packet: Buffer, start: int = 0) -> tuple[int, bytes]:
-    """Class and body of a user packet."""
-    at, flags = names_end(packet, start)
-    if flags & TRANSACTION:
-        at += 20
-    assert not flags & SECURITY, "nothing here is signed or encrypted"
-    labels = packet[at + 1]
-    (message_class,) = _U16.unpack_from(packet, at + 2)
-    (size,) = _U32.unpack_from(packet, at + 32)
-    (extension,) = _U32.unpack_from(packet, at + 52)
-    at += 56 + 2 * labels + extension
-    return message_class, bytes(packet[at : at + size])
-
-
 class Tap:
     """See the module."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, kernel: Kernel, books: Books, pair: Pair, queues: CopiedQueues) -> None:
+        self.kernel, self.books, self.pair, self.queues = kernel, books, pair, queues
         self._numbers: dict[tuple[int, int, int], tuple[int, bytes]] = {}
         """(sender, stream, number): message number and body."""
         self._places: dict[tuple[int, int, int], int] = {}
@@ -116,7 +88,7 @@ class Tap:
 
     def _no_packet(self, end: End, piece: Buffer, at: int) -> NoReturn:
         start = bytes(piece[at : at + HEADER_BYTES]).hex()
-        self.world.wrong(f"I23: {end.home.name} sends what is no packet: {start} at {at}")
+        self.kernel.wrong(f"I23: {end.home.name} sends what is no packet: {start} at {at}")
 
     def _packet(self, end: End, piece: Buffer, start: int) -> None:
         self.transmitted += 1
@@ -128,7 +100,7 @@ class Tap:
             self._ordered(source, piece, start, message, stream, number, previous)
             self._reached(target, piece, start)
             if stream not in end.streams and previous:
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I8: {source.name} begins a connection with {stream:#x}.{number}, linked to "
                     f"{previous}: the first that is unacknowledged carries 0"
                 )
@@ -150,17 +122,17 @@ class Tap:
             key = self._identity(target.index), stream, number
             self._ended.add(key)
             self._told_to[key].add(target.index)
-            self.world.note(
+            self.kernel.note(
                 "final ack", source.name, target.name, message_class, stream & 0xFFFF, number
             )
             if message_class != FINAL_ACK_FROM:
-                self.world.marks[marks.REFUSED] += 1
+                self.kernel.marks[marks.REFUSED] += 1
 
     def _ordered(
         self, source: Node, piece: Buffer, start: int, message: int, stream: int, number: int,
         previous: int,
     ) -> None:  # fmt: skip
-        world, who = self.world, self._identity(source.index)
+        kernel, who = self.kernel, self._identity(source.index)
         key = (who, stream, number)
         self._senders[key].add(source.index)
         _, body = body_of(piece, start)
@@ -173,35 +145,35 @@ class Tap:
             self._streams[who, stream][1].append(number)
             place = self._places.setdefault((who, stream, message), number)
             if place != number:
-                world.wrong(
+                kernel.wrong(
                     f"I7: {source.name} sends message {message} as {stream:#x}.{number}, "
                     f"before as {place}"
                 )
         elif known != (message, body):
-            world.wrong(
+            kernel.wrong(
                 f"I7: {source.name} gave {stream:#x}.{number} to message {known[0]}, "
                 f"and now to {message}"
             )
         if previous:
             if previous >= number or (who, stream, previous) not in self._numbers:
-                world.wrong(f"I8: {source.name} links {stream:#x}.{number} to {previous}")
+                kernel.wrong(f"I8: {source.name} links {stream:#x}.{number} to {previous}")
             if previous != number - 1:
-                world.marks[marks.RELINKED] += 1
-        world.note("send", source.name, stream & 0xFFFF, number, previous)
+                kernel.marks[marks.RELINKED] += 1
+        kernel.note("send", source.name, stream & 0xFFFF, number, previous)
 
     def _identified(self, source: Node, message: int, body: bytes) -> None:
         """A message leaves: its identifier has never been another one's."""
         uid = int.from_bytes(body[:8], "little")
         known = self._identifiers.setdefault((self._identity(source.index), message), uid)
         if known != uid:
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I7: {source.name} gives the message number {message} to message {uid}, "
                 f"it was that of {known}"
             )
 
     def _reached(self, target: Node, piece: Buffer, start: int) -> None:
         """A message leaves for a computer: which of two copies it is, must be known."""
-        queues = self.world.beside.queues
+        queues = self.queues
         if queues.concerns(target):
             uid = int.from_bytes(body_of(piece, start)[1][:8], "little")
             queues.transmitted(target, uid, _destination(piece, start))
@@ -210,10 +182,10 @@ class Tap:
         """Two onceq managers settle what is in doubt (docs/reference/formats/mqqb.md)."""
         magic, what, _, streams, _, _ = _SETTLING.unpack_from(body)
         if magic != SETTLING_MAGIC:
-            self.world.wrong(f"{source.name} sends {body[:4]!r} to an order queue")
-        self.world.note("settling", source.name, target.name, what, streams)
+            self.kernel.wrong(f"{source.name} sends {body[:4]!r} to an order queue")
+        self.kernel.note("settling", source.name, target.name, what, streams)
         if what != INQUIRY:
-            self.world.marks[marks.SETTLED] += 1
+            self.kernel.marks[marks.SETTLED] += 1
             return
         for k in range(streams):
             stream, live_from = _ACK.unpack_from(body, _SETTLING.size + k * _ACK.size)
@@ -239,20 +211,20 @@ class Tap:
         who = self._identity(target.index)
         key = (source.index, who, stream)
         before = self._acks.get(key, 0)
-        self.world.note("order ack", source.name, target.name, stream & 0xFFFF, number)
-        if number < before and not self.world.ledger.deleted_at(source.index):
+        self.kernel.note("order ack", source.name, target.name, stream & 0xFFFF, number)
+        if number < before and not self.books.deleted_at(source.index):
             # Deleting a queue discards its stream states (EOD-31).
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I9: {source.name} acknowledges {stream:#x} up to {number}, before up to {before}"
             )
         if number == before:
-            self.world.marks[marks.REACKED] += 1
+            self.kernel.marks[marks.REACKED] += 1
         mine = (who, stream)
         self._acked[mine] = max(self._acked.get(mine, 0), number)
         self._acks[key] = number
         gone = self._gone.get((who, stream), 0)
         if (who, stream, number) not in self._numbers and number >= gone:
-            self.world.wrong(
+            self.kernel.wrong(
                 f"I9: {source.name} acknowledges {stream:#x}.{number}, which never left "
                 f"{target.name}"
             )
@@ -272,13 +244,13 @@ class Tap:
         for (who, stream, number), nodes in known.items():
             sent = self.message_of(who, stream, number) if who == sender else None
             if sent is not None:
-                message = self.world.ledger.messages[sent[0]]
-                found[message.uid, self.world.verdict.place_of(message, sent[1]).key] |= nodes
+                message = self.books.messages[sent[0]]
+                found[message.uid, self.books.place_of(message, sent[1]).key] |= nodes
         return found
 
     def _identity(self, node: int) -> int:
         """Under which identity a computer speaks: two copies have one."""
-        return self.world.beside.identity(node)
+        return self.pair.identity(node)
 
     # ---- for others ---------------------------------------------------------------------
 
@@ -290,8 +262,8 @@ class Tap:
             for number in numbers:
                 if number <= acked or (sender, stream, number) in self._ended:
                     sent = self._numbers[sender, stream, number]
-                    message = self.world.ledger.messages[int.from_bytes(sent[1][:8], "little")]
-                    place = self.world.verdict.place_of(message, destination)
+                    message = self.books.messages[int.from_bytes(sent[1][:8], "little")]
+                    place = self.books.place_of(message, destination)
                     if place.node == receiver:
                         found.append((message.uid, place))
         return found
@@ -301,8 +273,8 @@ class Tap:
         for sender, stream, number in self._ended:
             found = self.message_of(sender, stream, number)
             if found is not None and found[0] == uid:
-                message = self.world.ledger.messages[uid]
-                if self.world.verdict.place_of(message, found[1]) is place:
+                message = self.books.messages[uid]
+                if self.books.place_of(message, found[1]) is place:
                     return True
         return False
 
@@ -333,19 +305,17 @@ class Tap:
 
     # ---- verdicts of the filter, from the views -----------------------------------------
 
-    def ends(self, node: Node, manager: Manager) -> None:
+    def ends(self, manager: Manager) -> None:
         """A process ends: take its counts of verdicts, which end with it."""
-        scale.looked(self.world.marks, self.world.scale, manager)
-        self.world.forgetting.look(node, manager)
-        self.world.marks[marks.CLASH] += len(manager._step.sessions.watch.clashes)
+        self.kernel.marks[marks.CLASH] += len(manager._step.sessions.watch.clashes)
         for outgoing in manager.state.outgoing.values():
             if outgoing.given_up_class in (FORGOTTEN_THERE, TOLD_ALREADY):
-                self.world.marks[marks.UNTOLD] += 1
+                self.kernel.marks[marks.UNTOLD] += 1
         for progress in manager.state.progress.values():
             if progress.gaps:
-                self.world.marks[marks.GAP] += 1
+                self.kernel.marks[marks.GAP] += 1
             if progress.stale:
-                self.world.marks[marks.STALE] += 1
+                self.kernel.marks[marks.STALE] += 1
 
 
 def _destination(piece: Buffer, start: int) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from onceq.model.classes import MessageClass
 from onceq.model.message import Acknowledge
@@ -20,13 +19,14 @@ from onceq.model.message import Message as Decoded
 from onceq.model.time import NEVER_S
 from onceq.packet.decode import decode, glance
 from onceq.testing import marks
-from onceq.testing.ledger import Status
+from onceq.testing.books import Books, Message, Place, Status
+from onceq.testing.copied_queues import CopiedQueues
+from onceq.testing.copied_receivers import CopiedReceivers
+from onceq.testing.kernel import Kernel
+from onceq.testing.reasons import Reasons
+from onceq.testing.restores import Restores
+from onceq.testing.siblings import Siblings
 
-if TYPE_CHECKING:
-    from onceq.testing.ledger import Message, Place
-    from onceq.testing.world import World
-
-ADMIN = "private$\\acks"
 _HOST = re.compile(r"DIRECT=OS:M(\d+)\\")
 NEGATIVE, ON_RECEIVE = 0x8000, 0x4000
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
@@ -42,13 +42,20 @@ _BITS = {
 class Told:
     """See the module."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(
+        self, kernel: Kernel, books: Books, queues: CopiedQueues, siblings: Siblings,
+        restores: Restores, reasons: Reasons, receivers: CopiedReceivers,
+    ) -> None:  # fmt: skip
+        self.kernel, self.books, self.queues = kernel, books, queues
+        self.siblings, self.restores, self.reasons, self.receivers = (
+            siblings,
+            restores,
+            reasons,
+            receivers,
+        )
         self._who: dict[bytes, int] = {}
         """Message identifier: message of the books."""
         self._acks: dict[tuple[int, bytes, int], Decoded] = {}
-        self.listening: dict[int, int] = {}
-        """By manager: since when its administration queue is there."""
         """(manager, source and number of the acknowledgment): it. A network repeats them."""
 
     def known(self, packet: memoryview | bytes, uid: int) -> None:
@@ -60,7 +67,7 @@ class Told:
         """This stands in the administration queue of a manager."""
         found = decode(packet)
         if not found.message_class or found.acknowledge or found.admin_queue:
-            self.world.wrong(f"I13: M{node} has {found!r} in its administration queue")
+            self.kernel.wrong(f"I13: M{node} has {found!r} in its administration queue")
         if found.body:
             self._who[found.correlation_id] = int.from_bytes(found.body[:8], "little")
         self._acks[node, found.id.source, found.id.number] = found
@@ -72,28 +79,28 @@ class Told:
             uid = self._who.get(ack.correlation_id)
             if uid is None:
                 continue
-            message = self.world.ledger.messages.get(uid)
+            message = self.books.messages.get(uid)
             if message is None:
-                self.world.wrong(f"I13: class {ack.message_class:#x} about nothing that was sent")
+                self.kernel.wrong(f"I13: class {ack.message_class:#x} about nothing that was sent")
             assert message is not None
-            if uid in self.world.ledger.rotten:
+            if uid in self.books.rotten:
                 continue
-            place = self.world.verdict.place_of(message, ack.response_queue)
-            if self.world.restores.told(message, place) or self._of_both(message, place):
+            place = self.books.place_of(message, ack.response_queue)
+            if self.restores.told(message, place) or self._of_both(message, place):
                 continue
-            if self.world.beside.receivers.doubtful(message, place):
-                self.world.beside.receivers.told(message, place, ack.message_class)
+            if self.queues.doubtful(message, place):
+                self.receivers.told(message, place, ack.message_class)
                 continue
             groups[uid, f"{place.node}\\{place.name}", node].append(ack)
             self._one(message, place, ack)
         told: set[tuple[int, str, int]] = set()
         for (uid, key, _), acks in groups.items():
-            self._together(self.world.ledger.messages[uid], acks)
+            self._together(self.books.messages[uid], acks)
             told.update((uid, key, ack.message_class) for ack in acks)
-        for message in self.world.ledger.messages.values():
+        for message in self.books.messages.values():
             if message.unit is None or message.unit.status is not Status.COMMITTED:
                 continue
-            if message.uid in self.world.ledger.rotten:
+            if message.uid in self.books.rotten:
                 continue  # what is told of it is made from its bytes, and may lie beside them
             for place in message.places:
                 if not self._untold(message, place):
@@ -101,26 +108,26 @@ class Told:
 
     def _of_both(self, message: Message, place: Place) -> bool:
         """Whether either of two copies may tell of it, and not know of the other."""
-        return self.world.beside.siblings.apart(message, place)
+        return self.siblings.apart(message, place)
 
     def _untold(self, message: Message, place: Place) -> bool:
         """Whether nobody can demand that it is told of."""
-        receivers = self.world.beside.receivers
+        queues = self.queues
         return (
-            self.world.restores.told(message, place)
+            self.restores.told(message, place)
             or self._of_both(message, place)
-            or receivers.doubtful(message, place)
-            or receivers.silent(message, place)
+            or queues.doubtful(message, place)
+            or queues.silent(message, place)
         )
 
     def _due(self, message: Message, place: Place, told: set[tuple[int, str, int]]) -> None:
         """What was asked for, and is certain to have happened, must have been told."""
         key = f"{place.node}\\{place.name}"
-        p, (place, copy) = message.properties, self.world.beside.receivers.of(message, place)
+        p, (place, copy) = message.properties, self.queues.of(message, place)
         if not p.admin_queue or place.node < 0 or place.deleted_us >= 0:
             return
         there = _HOST.match(p.admin_queue)
-        since = self.listening.get(int(there[1]) if there else message.node)
+        since = self.books.listening.get(int(there[1]) if there else message.node)
         if since is None or since > message.sent_us:
             return  # it may have come before its queue was made
         due: list[int] = []
@@ -135,9 +142,9 @@ class Told:
             if home and reason & NEGATIVE and reason != IN_DOUBT and p.acknowledge & bits:
                 due.append(reason)
         for value in due:
-            self.world.marks[marks.DUE] += 1
+            self.kernel.marks[marks.DUE] += 1
             if (message.uid, key, value) not in told and not self._given_up(message, place):
-                self.world.wrong(
+                self.kernel.wrong(
                     f"I13: class {value:#06x} about message {message.uid} of M{message.node} to "
                     f"{place} was due at {p.admin_queue}, and never came; received "
                     f"{copy.received} times, graves {copy.graves}, {p.acknowledge!r}"
@@ -145,13 +152,13 @@ class Told:
 
     def _given_up(self, message: Message, place: Place) -> bool:
         """Whether an operator gave acknowledgments up that may have been of this message."""
-        given_up = self.world.ledger.answers_given_up
+        given_up = self.books.answers_given_up
         return any(
             message.sent_us <= given_up.get(node, -1) for node in (message.node, place.node)
         )  # fmt: skip
 
     def _wrong(self, message: Message, ack: Decoded, what: str) -> None:
-        self.world.wrong(
+        self.kernel.wrong(
             f"I13: class {ack.message_class:#06x} about message {message.uid} of M{message.node} "
             f"to {ack.response_queue}, sent with {message.properties.acknowledge!r}: {what}"
         )
@@ -167,8 +174,8 @@ class Told:
         if message.refused or (message.unit is not None and not message.unit.seen
                                and message.unit.status.value != "committed"):  # fmt: skip
             self._wrong(message, ack, "it was never sent")
-        self.world.marks[marks.NACKED if negative else marks.ACKED] += 1
-        p, (place, copy) = message.properties, self.world.beside.receivers.of(message, place)
+        self.kernel.marks[marks.NACKED if negative else marks.ACKED] += 1
+        p, (place, copy) = message.properties, self.queues.of(message, place)
         ordered = message.unit is not None
         if value == MessageClass.ACK_RECEIVE and not copy.received and not place.leaks:
             self._wrong(message, ack, "nobody has received it")
@@ -177,7 +184,7 @@ class Told:
         if negative and ordered and copy.received and not in_vain:
             self._wrong(message, ack, "it was received")
         timers = (p.time_to_reach_queue, p.time_to_be_received)
-        mortal = timers != (NEVER_S, NEVER_S) or self.world.verdict.stranded(message)
+        mortal = timers != (NEVER_S, NEVER_S) or self.reasons.stranded(message)
         if value == MessageClass.NACK_REACH_QUEUE_TIMEOUT and not mortal:
             self._wrong(message, ack, "it had all the time")
         if value == MessageClass.NACK_RECEIVE_TIMEOUT and timers[1] == NEVER_S:
