@@ -1,9 +1,9 @@
 """The same worlds made of processes: real daemons, real sockets and disks, killed by SIGKILL.
 
 Each queue manager is a process that runs the daemon's code (``onceq.testing.process``); between
-each two of them stands a relay in this process, to which both are connected over TCP. Time goes
-on only when every process has said that it has nothing left to do, and when all that was written
-on any connection has been read. So every wait is for something that comes, and a run is the same
+each two of them stands a relay in this process, to which both are connected over TCP. Time goes on
+only when every process has said that it has nothing left to do, and when all that was written on
+any connection has been read. So every wait is for something that comes, and a run is the same
 each time, however slow the machine is.
 """
 
@@ -35,8 +35,8 @@ from onceq.model.limits import Settings
 from onceq.service.config import FILE, SOCKET
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
-from onceq.testing.nursery import Nursery
-from onceq.testing.process import SEGMENT_BYTES
+from onceq.testing.process.nursery import Nursery
+from onceq.testing.process.process import SEGMENT_BYTES
 from onceq.wire.app import frames
 from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.clocks import HostClock
@@ -178,7 +178,7 @@ class ProcessNode(Applications):
         self.world.see_to_doors()
 
     def die_at(self, point: str, count: int = 1) -> None:
-        """SIGKILL at that point (``onceq.testing.points``)."""
+        """SIGKILL at that point (``onceq.testing.process.points``)."""
         self._order(die=point, count=count)
         self.tell()
 

@@ -20,10 +20,10 @@ from onceq.model.classes import TOLD_ALREADY
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Delivery, Journal
-from onceq.testing import lies
-from onceq.testing.comparing import differences
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.faults import lies
+from onceq.testing.sim.comparing import differences
+from onceq.testing.sim.disk import SimFiles
+from onceq.testing.sim.power import Plan
 from tests.conformance.copies import dead, image
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.leaving import found, told

@@ -13,7 +13,7 @@ from onceq.core.state.setups import StorePutBack
 from onceq.core.step.identity_watch import Clash
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.settle import Inquiry, parse_settling
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.process.relay import Passing, faithful
 from tests.conformance.copies import image, put_back
 from tests.conformance.policies import no_order_acks, without
 from tests.conformance.world import Node, World, fast

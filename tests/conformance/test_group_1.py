@@ -18,7 +18,7 @@ from onceq.errors import (
 from onceq.model.identity import TransactionId
 from onceq.model.message import Delivery
 from onceq.model.run import Run
-from onceq.testing import points
+from onceq.testing.process import points
 from tests.conformance.reading import seek
 from tests.conformance.world import AnswerLost, World, Worlds, item, lookups
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from onceq.core.transfer.filter import Judgment, Verdict, judge
-from onceq.testing.packets import names_end
+from onceq.testing.sim.packets import names_end
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import World, Worlds
 

@@ -14,9 +14,9 @@ from onceq.core.transfer.outgoing_states import STATES
 from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.service.api import plain
-from onceq.testing.packets import body_of
-from onceq.testing.relay import faithful
-from onceq.testing.tap import ORDER_ACK_BYTES
+from onceq.testing.judge.tap import ORDER_ACK_BYTES
+from onceq.testing.process.relay import faithful
+from onceq.testing.sim.packets import body_of
 from tests.conformance.policies import messages_twice, no_order_acks, up_to
 from tests.conformance.world import Node, World, Worlds, fast
 

@@ -13,7 +13,7 @@ from onceq.core.peers import strangers
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
 from onceq.model.message import Acknowledge, Journal
-from onceq.testing import lies
+from onceq.testing.faults import lies
 from tests.conformance.foreign import Foreign
 from tests.conformance.world import START_S, World, Worlds, fast
 

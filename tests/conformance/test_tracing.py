@@ -7,7 +7,7 @@ from onceq.core.inputs import inputs
 from onceq.errors import QueueNotFound
 from onceq.model.identity import guid_text
 from onceq.packet.headers import headers
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.process.relay import Passing, faithful
 from tests.conformance.policies import messages_twice
 from tests.conformance.world import Node, World, fast
 

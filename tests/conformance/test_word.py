@@ -18,8 +18,8 @@ from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.message import Journal
 from onceq.packet.arrived import SETTLING
 from onceq.packet.decode import set_previous
-from onceq.testing import lies
-from onceq.testing.relay import faithful
+from onceq.testing.faults import lies
+from onceq.testing.process.relay import faithful
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.policies import drop
 from tests.conformance.world import START_S, World, Worlds, fast

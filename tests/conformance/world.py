@@ -28,8 +28,8 @@ from onceq.service.delivered import Delivered
 from onceq.service.engine import Engine
 from onceq.service.history import History
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
-from onceq.testing.points import PointedStore, Points
+from onceq.testing.process.points import PointedStore, Points
+from onceq.testing.sim.disk import SimFiles
 from tests.conformance.applications import AnswerLost, Applications, item
 from tests.conformance.clocks import START_S, HostClock
 from tests.conformance.link import LATENCY_US, Link, Wire
@@ -237,7 +237,7 @@ class Node(Applications):
     """The worst end that this kind of queue manager can come to."""
 
     def die_at(self, point: str, count: int = 1) -> None:
-        """SIGKILL at that point (``onceq.testing.points``)."""
+        """SIGKILL at that point (``onceq.testing.process.points``)."""
         self.points.arm(point, count)
 
     def _reached(self) -> None:

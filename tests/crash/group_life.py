@@ -28,7 +28,7 @@ from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.service.delivered import Delivered
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore
-from onceq.testing.disk import PowerCut, SimFiles
+from onceq.testing.sim.disk import PowerCut, SimFiles
 
 PATH = "/store"
 APP = "pipeline"

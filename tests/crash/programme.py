@@ -21,8 +21,8 @@ from random import Random
 
 from onceq.errors import OnceqError
 from onceq.store.log import LogStore
-from onceq.testing.disk import PowerCut, SimFiles
-from onceq.testing.scale import Scale, put_in
+from onceq.testing.sim.disk import PowerCut, SimFiles
+from onceq.testing.sim.scale import Scale, put_in
 from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.scenarios import SCENARIOS, onward, scenario

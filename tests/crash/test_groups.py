@@ -10,8 +10,8 @@ from onceq.core.inputs.xa import CommitGroup
 from onceq.core.state.group_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.transaction import groups
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan, Torn
+from onceq.testing.sim.disk import SimFiles
+from onceq.testing.sim.power import Plan, Torn
 from tests.crash.group_life import GroupLife, images
 
 LARGE = 1 << 20

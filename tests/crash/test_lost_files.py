@@ -8,7 +8,7 @@ import pytest
 from onceq.errors import DamagedRecord
 from onceq.store.check import check
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.programme import lived, points

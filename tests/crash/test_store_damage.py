@@ -24,7 +24,7 @@ from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 
 PATH = "/store"
 SEGMENT = 1024

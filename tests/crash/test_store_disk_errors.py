@@ -14,7 +14,7 @@ import pytest
 
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles, failing
+from onceq.testing.sim.disk import SimFiles, failing
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.scenarios import SCENARIOS, scenario
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from onceq.store.check import check
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats" / "store.md"
 PATH = "/store"

@@ -14,8 +14,8 @@ from onceq.store import checkpoints, identification, promises
 from onceq.store.check import check
 from onceq.store.framing import Framing
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
-from onceq.testing.scale import PRODUCT, Scale, put_in
+from onceq.testing.sim.disk import SimFiles
+from onceq.testing.sim.scale import PRODUCT, Scale, put_in
 from tests.crash.life import Life, head_for
 from tests.crash.scenarios import random_life
 

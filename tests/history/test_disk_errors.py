@@ -18,7 +18,7 @@ from onceq.history import keeper
 from onceq.history.keeper import Keeper
 from onceq.model.limits import Settings
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 from tests.conformance.world import Node
 from tests.history.projections import reference, whole, without_times
 from tests.history.worlds import HISTORY, History, Kept, keep

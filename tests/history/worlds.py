@@ -18,7 +18,7 @@ from onceq.history.columns import FOLDER, META, Span, span_of
 from onceq.history.keeper import Keeper
 from onceq.model.limits import Settings
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 from tests.conformance.world import FAST, World
 
 HISTORY = replace(FAST, history=True, history_roll_s=5)

@@ -50,8 +50,8 @@ from onceq.packet.settle import Memory
 from onceq.service.engine import Engine
 from onceq.service.sessions import Sessions
 from onceq.store.log import LogStore
-from onceq.testing.operators import Operators
-from onceq.testing.workload import Workload
+from onceq.testing.apps.operators import Operators
+from onceq.testing.apps.workload import Workload
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from onceq.testing import marks
+from onceq.testing.sim import marks
 from onceq.testing.simulate import Result, commit_of, run_seed
 from tests.planted.in_worlds import ALL
 from tests.planted.mistakes import named, quiet_workload

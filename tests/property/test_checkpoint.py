@@ -2,7 +2,7 @@
 
 Two managers live through random work. Of one of them every record is kept; checkpoints are made
 somewhere in between. Each must give, with the records behind it, the state that all records give
-without it: field by field (``onceq.testing.comparing``), not only where some later step would ask.
+without it: field by field (``onceq.testing.sim.comparing``), not only where a later step would ask.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.store.log import LogStore
-from onceq.testing.comparing import differences
-from onceq.testing.recovery import BY_THE_WAY, replayed
+from onceq.testing.sim.comparing import differences
+from onceq.testing.sim.recovery import BY_THE_WAY, replayed
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import START_S, Node, World, fast, item
 

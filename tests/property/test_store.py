@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.check import check
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 from tests.crash.life import head_for
 
 PATH = "/store"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.testing import beside, marks
+from onceq.testing.faults import beside
+from onceq.testing.sim import marks
 from onceq.testing.simulate import describe, run_seed
 
 KEPT = (

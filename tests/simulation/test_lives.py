@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.testing import lives, marks
+from onceq.testing.faults import lives
+from onceq.testing.sim import marks
 from onceq.testing.simulate import describe, run_seed
 
 KEPT = range(300, 324)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.testing import marks
+from onceq.testing.sim import marks
 from onceq.testing.simulate import (
     REPEATED,
     Result,

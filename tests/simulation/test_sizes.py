@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from onceq.testing.options import SIZES, draw, draw_size, sized
+from onceq.testing.sim.options import SIZES, draw, draw_size, sized
 from onceq.testing.simulate import describe, parsed, run_seed
 from onceq.testing.world import World
 

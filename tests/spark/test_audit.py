@@ -22,7 +22,7 @@ from onceq.history.events import SCHEMA
 from onceq.spark.audit import command, files
 from onceq.spark.audit.command import SMALL, audit
 from onceq.spark.audit.stages import Told
-from onceq.testing.node import Node
+from onceq.testing.sim.node import Node
 from onceq.testing.simulate import small_world
 from onceq.testing.world import World as Simulated
 from tests.history.worlds import History, keep, save

@@ -23,8 +23,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import upkeep
-from onceq.testing import beside, lives, marks
-from onceq.testing.trace import Violation
+from onceq.testing.faults import beside, lives
+from onceq.testing.sim import marks
+from onceq.testing.sim.trace import Violation
 from onceq.testing.world import World
 
 PROCESSES = 2

@@ -17,42 +17,43 @@ from onceq.model.limits import Settings
 from onceq.service.engine import Engine
 from onceq.service.history import History
 from onceq.store.log import LogStore
-from onceq.testing import beside, lives, marks, scale
-from onceq.testing.apps import App, Program
-from onceq.testing.arrivals import Arrivals
-from onceq.testing.beside import Beside
-from onceq.testing.books import ADMIN, GRAVES, Books
-from onceq.testing.coordinators import Coordinators
-from onceq.testing.copied_queues import CopiedQueues
-from onceq.testing.copied_receivers import CopiedReceivers
-from onceq.testing.copied_senders import CopiedSenders
-from onceq.testing.disk import SimFiles
-from onceq.testing.endings import Endings
-from onceq.testing.faults import Faults
-from onceq.testing.forgetting import Forgetting
-from onceq.testing.greetings import Greetings
-from onceq.testing.hostile import Ghosts, HostileEngine
-from onceq.testing.kernel import Kernel
-from onceq.testing.ledger import Ledger
-from onceq.testing.liars import Liars
-from onceq.testing.lives import Lives
-from onceq.testing.network import SimNetwork
-from onceq.testing.node import Node, Surroundings
-from onceq.testing.operators import Operators
-from onceq.testing.options import HOUR, MINUTE, Options, alone, draw, draw_size, sized
-from onceq.testing.pair import Pair
-from onceq.testing.places import make_lists, make_places
-from onceq.testing.reasons import Reasons
-from onceq.testing.reloads import Reloads, reads_again
-from onceq.testing.restores import Restores
-from onceq.testing.rot import Rot
-from onceq.testing.sends import Sends
-from onceq.testing.siblings import Siblings
-from onceq.testing.tap import Tap
-from onceq.testing.told import Told
-from onceq.testing.verdict import Verdict
-from onceq.testing.work import Work
-from onceq.testing.workload import Workload
+from onceq.testing.apps.apps import App, Program
+from onceq.testing.apps.coordinators import Coordinators
+from onceq.testing.apps.operators import Operators
+from onceq.testing.apps.places import make_lists, make_places
+from onceq.testing.apps.sends import Sends
+from onceq.testing.apps.work import Work
+from onceq.testing.apps.workload import Workload
+from onceq.testing.faults import beside, lives
+from onceq.testing.faults.beside import Beside
+from onceq.testing.faults.faults import Faults
+from onceq.testing.faults.greetings import Greetings
+from onceq.testing.faults.liars import Liars
+from onceq.testing.faults.lives import Lives
+from onceq.testing.faults.reloads import Reloads, reads_again
+from onceq.testing.faults.rot import Rot
+from onceq.testing.judge.arrivals import Arrivals
+from onceq.testing.judge.books import ADMIN, GRAVES, Books
+from onceq.testing.judge.copied_queues import CopiedQueues
+from onceq.testing.judge.copied_receivers import CopiedReceivers
+from onceq.testing.judge.copied_senders import CopiedSenders
+from onceq.testing.judge.endings import Endings
+from onceq.testing.judge.forgetting import Forgetting
+from onceq.testing.judge.ledger import Ledger
+from onceq.testing.judge.reasons import Reasons
+from onceq.testing.judge.restores import Restores
+from onceq.testing.judge.siblings import Siblings
+from onceq.testing.judge.tap import Tap
+from onceq.testing.judge.told import Told
+from onceq.testing.judge.verdict import Verdict
+from onceq.testing.sim import marks, scale
+from onceq.testing.sim.disk import SimFiles
+from onceq.testing.sim.hostile import Ghosts, HostileEngine
+from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.network import SimNetwork
+from onceq.testing.sim.node import Node, Surroundings
+from onceq.testing.sim.options import HOUR, MINUTE, Options, alone, draw, draw_size, sized
+from onceq.testing.sim.pair import Pair
 
 QUIET_US = 48 * HOUR
 """Within this time everything must have drained once the faults stop (I26)."""

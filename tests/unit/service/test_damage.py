@@ -22,7 +22,7 @@ from onceq.service.delivered import Delivered
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 from tests.unit.service.fakes import Calls, Clock
 
 QUEUE = r".\private$\q"

@@ -29,7 +29,7 @@ from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
 from onceq.store.pool import READY_MIN
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 from tests.unit.service.fakes import Calls, Clock, Diary, House
 
 SMALL = Settings(disk_reserve_bytes=100, checkpoint_log_bytes=1_000)

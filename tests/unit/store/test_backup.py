@@ -19,7 +19,7 @@ from onceq.store import backup
 from onceq.store.backup import Backup, Manifest, cut_of_stopped, read_manifest, verify_files
 from onceq.store.contract import Cut
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 
 STORE, TO = "/store", "/backup"
 SEGMENT = 4096

@@ -7,7 +7,7 @@ import pytest
 from onceq.errors import DamagedRecord, NewerFormat, NoSpace
 from onceq.store import checkpoints
 from onceq.store.checkpoints import CHUNK, Head
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 
 PATH = "/store"
 ID = b"S" * 16

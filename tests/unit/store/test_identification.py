@@ -17,7 +17,7 @@ from onceq.store.identification import (
     write_closed,
     write_identification,
 )
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 
 PATH = "/store"
 WHO = Identification(b"0123456789abcdef", 1_700_000_000, b"name and guid")

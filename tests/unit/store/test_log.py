@@ -15,8 +15,8 @@ from onceq.store.contract import Store
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
 from onceq.store.scan import SEGMENT_HEADER
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.sim.disk import SimFiles
+from onceq.testing.sim.power import Plan
 
 PATH = "/store"
 SEGMENT = 4096

@@ -7,7 +7,7 @@ import pytest
 from onceq.errors import StorageFailure, SyncFailed
 from onceq.store.pool import READY_MAX, READY_MIN, Pool
 from onceq.store.scan import segment_header
-from onceq.testing.disk import SimFiles, failing
+from onceq.testing.sim.disk import SimFiles, failing
 
 PATH = "/store"
 ID = b"S" * 16

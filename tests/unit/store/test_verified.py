@@ -16,7 +16,7 @@ from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
 from onceq.store.verified import AHEAD_BYTES
-from onceq.testing.disk import SimFiles
+from onceq.testing.sim.disk import SimFiles
 from tests.unit.store import format_one, format_three
 
 PATH = "/store"

@@ -1,0 +1,1 @@
+"""Simulated applications, operators and databases: what they do, and the queues that they use."""

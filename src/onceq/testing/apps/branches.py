@@ -1,0 +1,171 @@
+"""Branches of external transactions in simulated worlds: prepared, left in doubt, and decided.
+
+The coordinator is the books: what it has decided it never forgets, and tells until it is heard. A
+branch that has promised keeps what it holds through every crash; that nobody else gets it meanwhile
+is what the books watch anyway (I16), and that it commits when it is told to is watched here.
+
+Watches: I20 (a promise is kept), I21 (the outcome is the coordinator's), I2, I3, I16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from onceq.core.decision import Outcome, Sent
+from onceq.core.inputs.inputs import Input, Send
+from onceq.core.inputs.xa import (
+    CommitBranch,
+    EndBranch,
+    PrepareBranch,
+    RollbackBranch,
+    StartBranch,
+)
+from onceq.errors import OnceqError, RolledBack, UnknownBranch
+from onceq.model.branch import Leave, Vote
+from onceq.model.xid import Xid
+from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.apps.work import Work
+from onceq.testing.judge.books import Status, Unit
+from onceq.testing.sim import marks
+from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.options import MINUTE, SECOND
+
+Make = Callable[[int, int], Input]
+
+
+class Branching:
+    """Programs of applications that work in branches."""
+
+    def __init__(self, kernel: Kernel, work: Work) -> None:
+        self.kernel, self.work, self.ledger = kernel, work, work.ledger
+        self.rng = kernel.stream("branches")
+        self._count = 0
+
+    def wanted(self) -> bool:
+        """Whether the next unit of work is a branch."""
+        return self.rng.random() < self.kernel.options.branches
+
+    def branch(self, app: App) -> Program:
+        """Work in a branch, prepare it, then carry out what the coordinator decides."""
+        self._count += 1
+        xid = Xid(7, b"world", b"%d" % self._count)
+        unit = self.ledger.unit(app.node.index)
+        app.transactions += 1
+        number = app.transactions
+        asked = [False]
+        try:
+            promised = yield from self._promise(app, unit, number, xid, asked)
+        except Lost:
+            if unit.status is Status.OPEN and not asked[0]:
+                self.ledger.aborted(unit)
+                return
+            # The answer to prepare was lost: the coordinator counts that as a vote against.
+            self.ledger.doubt(unit)
+            yield from self._told(app, xid, lambda o, r: RollbackBranch(o, r, xid), first=False)
+            self.ledger.resolved(unit, Outcome.ABORTED)
+            return
+        if not promised:
+            return
+        life = app.node.life
+        yield from self._wait()
+        commit = self.rng.random() < 0.7
+        if commit:
+            yield from self._told(
+                app, xid, lambda o, r: CommitBranch(o, r, xid), lambda: self._ask(unit)
+            )
+            self.ledger.committed(unit)
+        else:
+            # From when it is asked for until it is heard, what it held may be anybody's.
+            yield from self._told(
+                app, xid, lambda o, r: RollbackBranch(o, r, xid),
+                lost=lambda: self.ledger.doubt(unit) if unit.status is Status.OPEN else None,
+            )  # fmt: skip
+            if unit.status is Status.DOUBT:
+                self.ledger.resolved(unit, Outcome.ABORTED)
+            else:
+                self.ledger.aborted(unit)
+        if app.node.life != life:
+            self.kernel.marks[marks.PROMISE_KEPT] += 1
+
+    def _ask(self, unit: Unit) -> None:
+        if unit.status is not Status.OPEN:
+            unit.vague = True  # asked again: nobody knows which of the two it was
+        self.ledger.ask(unit)
+
+    def _promise(
+        self, app: App, unit: Unit, number: int, xid: Xid, asked: list[bool]
+    ) -> Generator[Ask | Sleep, Any, bool]:
+        """Do the work and prepare; returns whether anything is to be decided."""
+        rng, work = self.rng, self.work
+        yield Ask(lambda o, r: StartBranch(o, r, number, xid))
+        for _ in range(rng.choice([0, 1, 1, 2])):
+            yield from work.receive(app.node, unit, number)
+        for _ in range(rng.choice([0, 1, 1, 3])):
+            item, messages = work.sends.item(app.node.index, unit)
+            answer = yield Ask(_send(number, item))
+            if isinstance(answer, OnceqError):
+                work.sends.refused(answer, messages)
+        if rng.random() < 0.2:
+            yield Ask(lambda o, r: EndBranch(o, r, number, xid, Leave.FAIL))
+            yield Ask(lambda o, r: RollbackBranch(o, r, xid))
+            self.ledger.aborted(unit)
+            return False
+        if rng.random() < 0.5:
+            yield Ask(lambda o, r: EndBranch(o, r, number, xid))
+            number = 0
+
+        def going() -> None:
+            asked[0] = True
+
+        at = number
+        answer = yield Ask(lambda o, r: PrepareBranch(o, r, xid, at), going)
+        if answer is Vote.PREPARED and not unit.doomed:
+            return True
+        if unit.doomed and isinstance(answer, RolledBack):
+            self.kernel.marks[marks.DOOMED] += 1
+            self.ledger.aborted(unit)
+            return False
+        if answer is not Vote.READ_ONLY or unit.sends or unit.takes or unit.doomed:
+            self.kernel.wrong(f"I20: a branch with work was not prepared: {answer!r}")
+        unit.status = Status.ABORTED
+        return False
+
+    def _wait(self) -> Program:
+        """In doubt for a while; its manager may come and go."""
+        until = self.kernel.now + self.rng.choice([0, SECOND, MINUTE, 30 * MINUTE])
+        while self.kernel.now < until:
+            try:
+                yield Sleep(until - self.kernel.now)
+            except Lost:
+                continue
+
+    def _told(
+        self, app: App, xid: Xid, make: Make, asked: Callable[[], None] | None = None, *,
+        first: bool = True, lost: Callable[[], None] | None = None,
+    ) -> Program:  # fmt: skip
+        """Tell the outcome until it is heard. That there is no such branch means that it was
+        heard before: so it may not be said to whoever tells it for the first time."""
+        while True:
+            try:
+                answer = yield Ask(make, asked)
+            except Lost as broken:
+                first = first and not broken.asked
+                if broken.asked and lost is not None:
+                    lost()
+                while True:
+                    try:
+                        yield Sleep(self.rng.choice([SECOND, MINUTE]))
+                    except Lost:
+                        continue
+                    break
+                continue
+            if isinstance(answer, UnknownBranch) and not first:
+                return
+            if isinstance(answer, OnceqError) or not (answer is None or isinstance(answer, Sent)):
+                self.kernel.wrong(f"I20: prepared branch {xid} was told its outcome: {answer!r}")
+            return
+
+
+def _send(number: int, item: object) -> Callable[[int, int], Send]:
+    return lambda owner, request: Send(owner, request, number, (item,))  # type: ignore[arg-type]

@@ -1,0 +1,58 @@
+"""Applications in simulated worlds that live on and forget a transaction.
+
+After ``transaction_idle_s`` it is undone: what it took may be anybody's, and its commit must be
+refused, with the reason. Between the last thing that it did and that refusal nobody outside can
+say when it ended, so the books hold it for doubtful all the while.
+
+Watches: I2, I3a, I16.
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import Outcome
+from onceq.core.inputs.inputs import Begin, Commit, Send
+from onceq.errors import OnceqError, TransactionOver
+from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.apps.work import Work
+from onceq.testing.judge.books import Status
+from onceq.testing.sim import marks
+from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.options import IDLE_US
+
+SHARE = 0.01
+"""Share of units of work that are forgotten."""
+ASLEEP_US = 2 * IDLE_US
+"""Surely long enough, whatever the manager's clock does, and although it may stand still."""
+
+
+def wanted(kernel: Kernel) -> bool:
+    """Whether the next unit of work is one of these."""
+    return kernel.stream("forgetful").random() < SHARE
+
+
+def forgetful(kernel: Kernel, work: Work, app: App) -> Program:
+    """Begin, take and send something, and come back when it is too late."""
+    ledger = work.ledger
+    unit = ledger.unit(app.node.index)
+    app.transactions += 1
+    number = app.transactions
+    try:
+        yield Ask(lambda o, r: Begin(o, r, number))
+        yield from work.receive(app.node, unit, number)
+        item, messages = work.sends.item(app.node.index, unit)
+        answer = yield Ask(lambda o, r: Send(o, r, number, (item,)))
+        if isinstance(answer, OnceqError):
+            work.sends.refused(answer, messages)
+        ledger.doubt(unit)
+        yield Sleep(ASLEEP_US)
+        answer = yield Ask(lambda o, r: Commit(o, r, number, ()))
+    except Lost:
+        if unit.status is not Status.DOUBT:
+            ledger.doubt(unit)
+    else:
+        if isinstance(answer, TransactionOver):
+            kernel.marks[marks.FORGOTTEN] += 1
+        else:
+            kernel.wrong(f"I16: a forgotten transaction was told of its commit: {answer!r}")
+    unit.told = Outcome.ABORTED
+    ledger.aborted(unit)

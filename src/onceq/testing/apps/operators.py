@@ -1,0 +1,356 @@
+"""What simulated operators do: make, purge and delete queues, steer outgoing queues, look.
+
+Also the last phase of a world: everything is resumed and received, until nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onceq.core.inputs.inputs import (
+    Begin,
+    Commit,
+    CreateQueue,
+    DeleteQueue,
+    Look,
+    PurgeQueue,
+    Receive,
+    SetQueue,
+    Steer,
+    SteerOutgoing,
+)
+from onceq.core.management.views import OutgoingView, QueueView
+from onceq.directory import MemoryDirectory
+from onceq.errors import OnceqError, QueueExists
+from onceq.model.identity import guid_text
+from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
+from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.apps.work import Work
+from onceq.testing.judge.books import ADMIN, GRAVES, OWN, Books, Place
+from onceq.testing.judge.copied_queues import CopiedQueues
+from onceq.testing.judge.told import Told
+from onceq.testing.judge.verdict import Verdict
+from onceq.testing.sim import marks
+from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.options import MINUTE, SECOND
+from onceq.testing.sim.pair import Pair
+
+
+@dataclass(slots=True)
+class Operators:
+    """Programs of the people who run the managers of one world."""
+
+    kernel: Kernel
+    books: Books
+    pair: Pair
+    queues: CopiedQueues
+    work: Work
+    verdict: Verdict
+    told: Told
+    directory: MemoryDirectory | None
+    drained: bool = False
+    """Nothing is left to be received."""
+
+    # ---- at the beginning ---------------------------------------------------------------
+
+    def set_up(self, app: App) -> Program:
+        """Make the queues of one manager."""
+        for place in list(self.books.places.values()):
+            while place.node == app.node.index and place.created_us < 0 and not place.late:
+                yield from self.create(app, place)
+        properties = QueueProperties(ADMIN.rpartition("\\")[2])
+        instance = self.kernel.stream("workload").randbytes(16)
+        yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), safe=True)
+        self.books.listening[app.node.index] = self.kernel.now
+        own = QueueProperties(GRAVES.rpartition("\\")[2], transactional=True)
+        instance = self.kernel.stream("workload").randbytes(16)
+        yield Ask(lambda o, r: CreateQueue(o, r, own, instance), safe=True)
+
+    def create(self, app: App, place: Place) -> Program:
+        """Make one queue."""
+        properties = QueueProperties(
+            place.name.rpartition("\\")[2], transactional=place.transactional,
+            quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB, journal=place.journal,
+            poison_attempts=1 if place.poison else 0, poison_retry_after=place.retry_s,
+        )  # fmt: skip
+        instance = self.kernel.stream("workload").randbytes(16)
+
+        def asked() -> None:
+            if place.created_us < 0:
+                place.created_us = self.kernel.now
+
+        answer = yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), asked, safe=True)
+        if isinstance(answer, QueueProperties) and not place.number:
+            place.number = answer.number
+            private = f"PRIVATE={guid_text(app.node.guid)}\\{answer.number:08x}"
+            if place.spellings[0] == "PRIVATE=":
+                place.spellings[0] = private
+            else:
+                place.spellings.append(private)
+        elif not isinstance(answer, (QueueProperties, QueueExists)):
+            self.kernel.wrong(f"a queue cannot be made: {answer!r}")
+
+    # ---- meanwhile ----------------------------------------------------------------------
+
+    def next(self, app: App) -> Program | None:
+        """Something that an operator may do now."""
+        if not self.kernel.faulty:
+            return None
+        rng = app.rng
+        places = [p for p in self.books.places.values() if p.node == app.node.index]
+        late = [p for p in places if p.late and p.created_us < 0]
+        if self.queues.frozen and self.pair.identity(
+            app.node.index
+        ) == self.pair.of:  # fmt: skip
+            late = []
+        there = [p for p in places if p.created_us >= 0]
+        draw = rng.randrange(18)
+        if draw == 0 and late:
+            return self.create_late(app, rng.choice(late))
+        if draw == 1 and there:
+            return self.delete(app, rng.choice(there))
+        if draw <= 3 and there:
+            return self.purge(app, rng.choice(there))
+        if draw <= 10:
+            return self.steer(app, draw)
+        if draw == 11:
+            return self.network(app)
+        if draw == 16 and self.kernel.options.own_graves and rng.random() < 0.3:
+            return self.delete_graves(app)
+        if draw >= 16 and self.directory is not None:
+            return self.take_directory(app, self.directory)
+        return self.look(app)
+
+    def create_late(self, app: App, place: Place) -> Program:
+        """Make a queue to which messages were sent already."""
+        try:
+            yield from self.create(app, place)
+        except Lost:
+            return
+
+    def delete(self, app: App, place: Place) -> Program:
+        """Delete a queue for ever."""
+
+        def asked() -> None:
+            place.deleted_us = place.purged_us = self.kernel.now
+
+        yield Ask(lambda o, r: DeleteQueue(o, r, place.name), asked)
+
+    def delete_graves(self, app: App) -> Program:
+        """Delete the dead-letter queue that messages may name: the system's takes its place."""
+
+        def asked() -> None:
+            self.books.graves_gone.add(app.node.index)
+
+        yield Ask(lambda o, r: DeleteQueue(o, r, GRAVES), asked)
+
+    def take_directory(self, app: App, directory: MemoryDirectory) -> Program:
+        """Put the directory out of reach for a while."""
+        directory.online(False)
+        try:
+            yield Sleep(app.rng.choice([MINUTE, 10 * MINUTE, 60 * MINUTE]))
+        finally:
+            directory.online(True)
+
+    def purge(self, app: App, place: Place) -> Program:
+        """Purge a queue."""
+
+        def asked() -> None:
+            place.purged_us = self.kernel.now
+
+        yield Ask(lambda o, r: PurgeQueue(o, r, place.name), asked)
+
+    def steer(self, app: App, draw: int) -> Program:
+        """Pause, resume, resend or purge an outgoing queue."""
+        views = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        targets = [v for v in views if self.place_of(v.destination) is not None]
+        if not targets:
+            return
+        name = app.rng.choice(targets).destination
+        if draw == 4:
+            place = self.place_of(name)
+            assert place is not None
+            yield from self.purge_outgoing(app, name, place)
+            return
+        action = (Steer.PAUSE, Steer.RESUME, Steer.RESEND)[draw % 3]
+        yield Ask(lambda o, r: SteerOutgoing(o, r, name, action))
+        if action is Steer.PAUSE:
+            yield Sleep(app.rng.choice([SECOND, MINUTE, 30 * MINUTE]))
+            yield Ask(lambda o, r: SteerOutgoing(o, r, name, Steer.RESUME))
+
+    def purge_outgoing(self, app: App, name: str, place: Place) -> Program:
+        """Purge an outgoing queue."""
+
+        def asked() -> None:
+            self.books.purged[app.node.index, place.key] = self.kernel.now
+
+        yield Ask(lambda o, r: PurgeQueue(o, r, name), asked)
+
+    def network(self, app: App) -> Program:
+        """Tidy up, take the manager off the network for a while, rename the label of a queue."""
+        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.TIDY))
+        if self.kernel.stream("unanswered").random() < 0.3:
+            yield from self.give_up_answers(app)
+        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.DISCONNECT))
+        yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
+        yield Ask(_connect)
+        views: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
+        for view in views:
+            if not view.system:
+                name, label = view.path, f"seen at {self.kernel.now}"
+                yield Ask(lambda o, r, n=name, t=label: SetQueue(o, r, n, {"label": t}))  # type: ignore[misc]
+
+    def give_up_answers(self, app: App) -> Program:
+        """Give up the acknowledgment messages for strangers that nobody has answered at."""
+        given_up, node = self.books.answers_given_up, app.node.index
+        before = given_up.get(node, -1)
+
+        def asked() -> None:
+            given_up[node] = self.kernel.now
+
+        count = yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.FORGET_UNANSWERED), asked)
+        if count == 0:
+            given_up[node] = before
+        else:
+            self.kernel.marks[marks.ANSWERS_GONE] += 1
+
+    def place_of(self, destination: str) -> Place | None:
+        """The queue of the books that a format name means."""
+        for place in (*self.books.places.values(), *self.queues.hails):
+            if destination.casefold() in map(str.casefold, place.spellings):
+                return place
+        return None
+
+    def look(self, app: App) -> Program:
+        """Every view answers, and its counts add up (I19)."""
+        for what in ("status", "queues", "outgoing", "streams", "transactions"):
+            answer = yield Ask(lambda o, r, what=what: Look(o, r, what))  # type: ignore[misc]
+            if isinstance(answer, OnceqError):
+                self.kernel.wrong(f"looking at {what}: {answer!r}")
+            if what == "queues":
+                self._check(answer)
+
+    def _check(self, views: tuple[QueueView, ...]) -> None:
+        for view in views:
+            if view.bytes > view.quota_kb << 10:
+                self.kernel.wrong(
+                    f"I19: queue {view.name} holds {view.bytes} bytes, its quota is "
+                    f"{view.quota_kb} KB"
+                )
+            if view.available + view.locked != view.messages or view.available < 0:
+                self.kernel.wrong(
+                    f"I19: queue {view.name} counts {view.available} available and {view.locked} "
+                    f"locked of {view.messages}"
+                )
+
+    # ---- in the end ---------------------------------------------------------------------
+
+    def reconnect(self, app: App) -> Program:
+        """Put a manager back on the network that somebody has left off it."""
+        yield Ask(_connect)
+
+    def drain(self, app: App) -> Program:
+        """Resume everything, then receive everything, again and again."""
+        yield Ask(_connect)
+        views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        for view in views:
+            if view.state == "ONHOLD":
+                yield Ask(_resume(view.destination))
+        while not self.drained:
+            # Most queues are empty; to ask each of them in a transaction of its own was half of
+            # the events of a small world.
+            queues: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
+            holding = {view.path for view in queues if view.available}
+            for place in self.books.everywhere():
+                if place.node == app.node.index and place.name in holding:
+                    yield from self._empty(app, place)
+            yield Sleep(MINUTE)
+
+    def _empty(self, app: App, place: Place) -> Program:
+        ledger, work = self.work.ledger, self.work
+        while True:
+            unit = ledger.unit(app.node.index) if place.transactional else None
+            app.transactions += 1
+            number = app.transactions if unit else 0
+            if unit:
+                yield Ask(_begin(number))
+            answer = yield Ask(_take(place.name, number))
+            took = work.take(place, answer, unit)
+            if unit:
+                yield Ask(_commit(number), lambda unit=unit: ledger.ask(unit))  # type: ignore[misc]
+                ledger.answered(unit)
+            if not took:
+                return
+
+    def graves(self, app: App) -> Program:
+        """Receive what stands in the system queues."""
+        for name in ("DEADXACT", "DEADLETTER", "JOURNAL"):
+            queue = f"SYSTEM$;{name}"
+            while True:
+                answer = yield Ask(_take(queue, 0))
+                if isinstance(answer, OnceqError):
+                    break
+                for packet in answer.run:
+                    self.verdict.grave(app.node, name, bytes(packet))
+        for queue, name in ((GRAVES, OWN),):
+            while True:
+                answer = yield Ask(_take(queue, 0))
+                if isinstance(answer, OnceqError):
+                    break
+                for packet in answer.run:
+                    self.verdict.grave(app.node, name, bytes(packet))
+        yield from self._journals(app)
+        while True:
+            answer = yield Ask(_take(ADMIN, 0))
+            if isinstance(answer, OnceqError):
+                break
+            for packet in answer.run:
+                self.told.acknowledgment(app.node.index, bytes(packet))
+        views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        for view in views:
+            place = self.place_of(view.destination)
+            if place is not None and view.messages:
+                after = 0
+                while True:
+                    answer = yield Ask(_peek(view.destination, after))
+                    if isinstance(answer, OnceqError):
+                        break
+                    after = answer.lookups[-1]
+                    for packet in answer.run:
+                        self.verdict.waiting(app.node, place, packet)
+
+    def _journals(self, app: App) -> Program:
+        for place in self.books.places.values():
+            while place.node == app.node.index and place.journal:
+                answer = yield Ask(_take(f"{place.name};JOURNAL", 0))
+                if isinstance(answer, OnceqError):
+                    break
+                for packet in answer.run:
+                    self.verdict.journaled(place, bytes(packet))
+
+
+def _connect(owner: int, request: int) -> SteerOutgoing:
+    return SteerOutgoing(owner, request, "", Steer.CONNECT)
+
+
+def _take(name: str, number: int) -> Callable[[int, int], Receive]:
+    return lambda owner, request: Receive(owner, request, name, number, 100)
+
+
+def _peek(name: str, after: int) -> Callable[[int, int], Receive]:
+    return lambda owner, request: Receive(
+        owner, request, name, count_max=10_000, peek=True, after=after
+    )
+
+
+def _begin(number: int) -> Callable[[int, int], Begin]:
+    return lambda owner, request: Begin(owner, request, number)
+
+
+def _commit(number: int) -> Callable[[int, int], Commit]:
+    return lambda owner, request: Commit(owner, request, number)
+
+
+def _resume(name: str) -> Callable[[int, int], SteerOutgoing]:
+    return lambda owner, request: SteerOutgoing(owner, request, name, Steer.RESUME)

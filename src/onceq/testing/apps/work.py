@@ -1,0 +1,140 @@
+"""The parts that programs of simulated applications are made of: receive, commit, find out.
+
+Each keeps the books (``ledger.py``) up to date at every step: before a message is sent, when a
+commit goes into the inbox, when an answer comes, and when it never comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from onceq.core.decision import Outcome
+from onceq.core.inputs.inputs import Abort, AskOutcome, Commit, Receive, SendItem
+from onceq.errors import OnceqError, SendFailed
+from onceq.model.identity import TransactionId
+from onceq.service.delivered import Delivered
+from onceq.testing.apps.apps import App, Ask, Lost, Sleep
+from onceq.testing.apps.sends import Sends
+from onceq.testing.judge.books import Books, Message, Place, Status, Unit
+from onceq.testing.judge.ledger import Ledger
+from onceq.testing.sim import marks
+from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.node import Node
+from onceq.testing.sim.options import HOUR, MINUTE, SECOND
+
+Talk = Generator[Ask | Sleep, Any, Any]
+SESSION_US = 4 * HOUR
+
+
+class Work:
+    """See the module."""
+
+    def __init__(self, kernel: Kernel, books: Books, ledger: Ledger, sends: Sends) -> None:
+        self.kernel, self.books, self.ledger, self.sends = kernel, books, ledger, sends
+        self.rng = kernel.stream("workload")
+        self.known: dict[int, list[tuple[int, Unit]]] = {}
+        """By manager: units whose outcome is known, and since when."""
+        self.newest: dict[bytes, int] = {}
+        """By session: commits that have had an identifier in it."""
+
+    # ---- units of work ------------------------------------------------------------------
+
+    def identifier(self, app: App) -> TransactionId:
+        """An identifier for the next commit."""
+        now = self.kernel.now
+        if now - app.session_from_us > SESSION_US:
+            app.session_from_us = now
+            began = app.node.clock.wall_us() // SECOND
+            app.session = began.to_bytes(4, "little") + self.rng.randbytes(12)
+            app.commits = 0
+        self.newest[app.session] = app.commits = app.commits + 1
+        return TransactionId(app.session, app.commits)
+
+    def commit(
+        self, app: App, unit: Unit, number: int, items: list[tuple[SendItem, list[Message]]]
+    ) -> Talk:
+        """Commit, with what is sent last; what is refused is aborted."""
+        unit.id = key = self.identifier(app)
+        tail = tuple(item for item, _ in items)
+        answer = yield Ask(
+            lambda owner, request: Commit(owner, request, number, tail, key),
+            asked=lambda: self.ledger.ask(unit),
+        )
+        if isinstance(answer, OnceqError):
+            self.sends.refused(answer, [message for _, messages in items for message in messages])
+            unit.status = Status.OPEN
+            self.kernel.marks[marks.DOOMED] += isinstance(answer, SendFailed)
+            if number and not isinstance(answer, SendFailed):
+                yield Ask(lambda owner, request: Abort(owner, request, number))
+            self.ledger.aborted(unit)
+        else:
+            self.ledger.answered(unit)
+            self._remember(app, unit)
+
+    def _remember(self, app: App, unit: Unit) -> None:
+        known = self.known.setdefault(app.node.index, [])
+        known.append((self.kernel.now, unit))
+        del known[:-20]
+
+    def find_out(self, app: App, unit: Unit) -> Talk:
+        """The answer to a commit was lost: ask what became of it, until somebody knows."""
+        key = unit.id
+        assert key is not None
+        while True:
+            try:
+                yield Sleep(self.rng.choice([SECOND, MINUTE, 10 * MINUTE]))
+                answer = yield Ask(lambda owner, request: AskOutcome(owner, request, key))
+            except Lost:
+                continue
+            break
+        if not isinstance(answer, Outcome):
+            self.kernel.wrong(f"I3a: asked for an outcome, got {answer!r}")
+        self.ledger.resolved(unit, answer)
+        self._remember(app, unit)
+
+    # ---- receiving ----------------------------------------------------------------------
+
+    def _here(self, node: int) -> Place | None:
+        places = [p for p in self.books.places.values() if p.node == node and p.created_us >= 0]
+        place = self.rng.choice(places) if places else None
+        rng = self.kernel.stream("parts")
+        if place is not None and place.parts and rng.random() < 0.25:
+            return rng.choice(place.parts)
+        return place
+
+    def receive(self, node: Node, unit: Unit | None, number: int) -> Talk:
+        """Receive from a queue of this manager, in a unit of work or for good."""
+        place = self._here(node.index)
+        if place is None:
+            return
+        rng = self.rng
+        count = rng.choice([1, 1, 3, 10])
+        wait_us = rng.choice([0, 0, SECOND, MINUTE])
+
+        hold = bool(number) and self.kernel.stream("hold").random() < 0.5
+
+        def make(owner: int, request: int) -> Receive:
+            until = node.clock.mono_us() + wait_us if wait_us else 0
+            return Receive(owner, request, place.name, number, count, 1 << 22, until, hold=hold)
+
+        try:
+            answer = yield Ask(make)
+        except Lost as lost:
+            if lost.asked and unit is not None:
+                place.home.slack += 1
+            elif lost.asked:
+                place.home.leaks += count
+            raise
+        if self.take(place, answer, unit) and unit is not None and not place.home.transactional:
+            self.kernel.marks[marks.HELD] += 1
+
+    def take(self, place: Place, answer: object, unit: Unit | None, *, peek: bool = False) -> int:
+        """Put what was handed out into the books; how many messages it was."""
+        if not isinstance(answer, Delivered):
+            return 0
+        for packet, lookup, aborts, arrived in zip(
+            answer.run, answer.lookups, answer.aborts, answer.arrived, strict=True
+        ):
+            self.ledger.handed(place, packet, lookup, aborts, unit=unit, peek=peek, arrived=arrived)
+        return len(answer.run)

@@ -1,0 +1,125 @@
+"""Stored bytes that change by themselves, in some worlds.
+
+A byte of a message of a running manager that is durable is altered: before its checkpoint, or
+behind it, where something says already that it is durable (else it would look like a torn tail).
+The judge is told which messages share its block: they may be set aside, and whatever
+follows from that (``Verdict``); nothing wrong may ever be handed out, and no other message suffers.
+Blocks in which anything else lies than messages of applications are left alone: what is lost with
+an acknowledgment is not the judge's matter here.
+
+Watches: I23.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from onceq.core.state.position_block import REMOVED
+from onceq.model.log import BLOCK_BYTES
+from onceq.store.framing import block_place
+from onceq.store.log import LogStore
+from onceq.testing.judge.books import Books
+from onceq.testing.sim import marks
+from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.node import Node
+from onceq.testing.sim.packets import UID_BYTES, body_of
+
+SHARE = 0.15
+"""Of all worlds."""
+
+
+class Rot:
+    """Plans the next altered byte after each one."""
+
+    def __init__(self, kernel: Kernel, nodes: list[Node], books: Books) -> None:
+        self.kernel, self.nodes, self.books = kernel, nodes, books
+        self.rng = kernel.stream("rot")
+        if self.rng.random() < SHARE:
+            self._every_us = kernel.options.safety_us // self.rng.randint(3, 20)
+            self._plan()
+
+    def _plan(self) -> None:
+        kernel = self.kernel
+
+        def due() -> None:
+            if kernel.faulty:
+                self._strike(self.rng.choice(self.nodes))
+                self._plan()
+
+        kernel.at(kernel.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
+
+    def _strike(self, node: Node) -> None:
+        """Alter a byte of some old message, if there is one that may be."""
+        if node.engine is None:
+            return
+        store, state = node.engine.store, node.engine.manager.state
+        assert isinstance(store, LogStore)
+        covered = max(store._checkpoint.position, _promised(store))
+        places = sorted(
+            {
+                (address, length)
+                for holder, _, lane in state.all_lanes()
+                for chunk in lane.blocks()
+                for address, length, known in zip(
+                    chunk.addresses, chunk.lengths, chunk.states, strict=True
+                )
+                if known != REMOVED and address + length <= covered
+            }
+        )
+        if not places:
+            return
+        address, length = self.rng.choice(places)
+        at = address + self.rng.randrange(length)
+        start, end, large = self._block(store, at)
+        near = [place for place in places if place[0] < end and sum(place) > start]
+        uids = [self._uid(node, *place) for place in near]
+        if None in uids:
+            return
+        segment = next(s for s in store._table[1] if s.base <= at < s.end)
+        node.disk.flip(segment.path, segment.offset(at), 1 << self.rng.randrange(8))
+        self.books.rotten.update(uid for uid in uids if uid is not None)
+        self.kernel.marks[marks.ROTTEN] += 1
+        self.kernel.marks[marks.ROTTEN_LARGE] += large
+        if at >= store._checkpoint.position:
+            self.kernel.marks[marks.ROTTEN_BEHIND] += 1
+        self.kernel.note("rot", node.name, at)
+
+    @staticmethod
+    def _block(store: LogStore, at: int) -> tuple[int, int, bool]:
+        """The bytes that cannot be told from a damaged one, and whether its record is large."""
+        segments = store._table[1]
+        segment = next(s for s in segments if s.base <= at < s.end)
+        frame = store._verified._frame(segment, at)
+        if not frame.blocks:
+            return frame.position, frame.end, False
+        table = store._verified._table(segment, frame)
+        start, size = block_place(frame, (at - frame.payload) // frame.block_bytes, table.head)
+        return start, start + size, frame.block_bytes != BLOCK_BYTES
+
+    def _uid(self, node: Node, address: int, length: int) -> int | None:
+        """Which message of the books lies there; None if it is another one."""
+        assert node.engine is not None
+        store = node.engine.store
+        assert isinstance(store, LogStore)
+        segment = next(s for s in store._table[1] if s.base <= address < s.end)
+        packet = node.disk.read(segment.file, segment.offset(address), length)
+        try:
+            message_class, body = body_of(packet)
+        except (AssertionError, LookupError, ValueError, ArithmeticError, struct.error):
+            return None
+        uid = int.from_bytes(body[:UID_BYTES], "little")
+        message = self.books.messages.get(uid) if len(body) >= UID_BYTES else None
+        if message is None or message_class or message.body != body:
+            return None
+        return uid
+
+
+def _promised(store: LogStore) -> int:
+    """Up to where records that are on the disk say that everything was durable."""
+    position = promised = store._checkpoint.position
+    for segment in store._table[1]:
+        end = min(segment.end, store.synced)
+        while segment.base <= position < end:
+            frame = store._verified._frame(segment, position)
+            promised, position = max(promised, frame.synced), frame.end
+    return promised

@@ -1,0 +1,1 @@
+"""Real processes under a clock and links in hand, killed at named points."""

@@ -1,0 +1,60 @@
+"""Circles of imports between modules, found in their text.
+
+An import counts wherever it stands: in a function, or for types alone. Two modules that need each
+other are one module in two files; who reads one has to read both.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+Graph = Mapping[str, set[str]]
+"""Modules, and those that each imports."""
+
+
+def imports(src: Path) -> Graph:
+    """Every module below a folder, and those below it that it imports."""
+    paths = {
+        ".".join(path.relative_to(src).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(src.rglob("*.py"))
+    }
+    return {
+        name: {found for found in _imported(path, paths) if found != name}
+        for name, path in paths.items()
+    }
+
+
+def _imported(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}"
+                found = inside if inside in modules else node.module
+                if found in modules:
+                    yield found
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Modules that reach each other; each circle sorted, and all of them."""
+    reached = {name: _reached(graph, name) for name in graph}
+    found = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in graph
+        if name in reached[name]
+    }
+    return [list(circle) for circle in sorted(found)]
+
+
+def _reached(graph: Graph, name: str) -> set[str]:
+    seen: set[str] = set()
+    todo = list(graph[name])
+    while todo:
+        one = todo.pop()
+        if one not in seen:
+            seen.add(one)
+            todo += graph[one]
+    return seen
