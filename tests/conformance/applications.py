@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from onceq.client.results import Batch
 from onceq.core.decision import Grouped, Opened, Outcome, Sent
-from onceq.core.inputs import inputs, xa
-from onceq.core.inputs.directory import EditDirectory
+from onceq.core.inputs import inputs
 from onceq.errors import LinkLost, ReceiveTimeout
+from onceq.model import requests
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
+from onceq.model.requests import EditDirectory
 from onceq.model.run import Run
 from onceq.model.xid import Xid
 from onceq.packet.own import own_headers
@@ -31,12 +32,12 @@ class AnswerLost(LinkLost):
     """The queue manager died before it answered: what an application hears then."""
 
 
-def item(destination: str, *bodies: bytes, **properties: Any) -> inputs.SendItem:
+def item(destination: str, *bodies: bytes, **properties: Any) -> requests.SendItem:
     """A batch; a property that is a list has a value for each message."""
     lists = {name: value for name, value in properties.items() if isinstance(value, list)}
     shared = Properties(**{n: value for n, value in properties.items() if n not in lists})
     own = own_headers(len(bodies), lists) if lists else None
-    return inputs.SendItem(destination, shared, Run.of(bodies), own=own)
+    return requests.SendItem(destination, shared, Run.of(bodies), own=own)
 
 
 class Applications:
@@ -62,122 +63,134 @@ class Applications:
     def create(self, name: str, *, transactional: bool = True, **more: Any) -> None:
         properties = QueueProperties(name, transactional=transactional, **more)
         instance = name.encode()[:16].ljust(16, b"Q")
-        self.ask(lambda o, r: inputs.CreateQueue(o, r, properties, instance))
+        self.ask(
+            lambda o, r: requests.CreateQueue(
+                properties=properties, instance=instance, owner=o, request=r
+            )
+        )
 
     def delete(self, name: str) -> Any:
-        return self.ask(lambda o, r: inputs.DeleteQueue(o, r, name))
+        return self.ask(lambda o, r: requests.DeleteQueue(name, owner=o, request=r))
 
     def purge(self, name: str) -> Any:
-        return self.ask(lambda o, r: inputs.PurgeQueue(o, r, name))
+        return self.ask(lambda o, r: requests.PurgeQueue(name, owner=o, request=r))
 
     def open(
-        self, name: str, access: inputs.Access, share: inputs.Share = inputs.Share.DENY_NONE
+        self, name: str, access: requests.Access, share: requests.Share = requests.Share.DENY_NONE
     ) -> Opened:
-        result = self.ask(lambda o, r: inputs.OpenQueue(o, r, name, access, share))
+        result = self.ask(lambda o, r: requests.OpenQueue(name, access, share, owner=o, request=r))
         assert isinstance(result, Opened)
         return result
 
     def close_handle(self, handle: int) -> None:
-        self.ask(lambda o, r: inputs.CloseQueue(o, r, handle))
+        self.ask(lambda o, r: requests.CloseQueue(handle, owner=o, request=r))
 
     def begin(self) -> int:
         number = next(self.numbers)
-        self.ask(lambda o, r: inputs.Begin(o, r, number))
+        self.ask(lambda o, r: requests.Begin(number, owner=o, request=r))
         return number
 
     def send(self, tx: int, destination: str, *bodies: bytes, **properties: Any) -> Any:
         """Messages of a transaction, or (0) of none."""
         items = (item(destination, *bodies, **properties),)
-        return self.ask(lambda o, r: inputs.Send(o, r, tx, items))
+        return self.ask(lambda o, r: requests.Send(tx, items, owner=o, request=r))
 
     def commit(self, tx: int, id: TransactionId | None = None) -> Sent:
-        result = self.ask(lambda o, r: inputs.Commit(o, r, tx, (), id))
+        result = self.ask(lambda o, r: requests.Commit(tx, (), id, owner=o, request=r))
         assert isinstance(result, Sent)
         return result
 
     def abort(self, tx: int) -> None:
-        self.ask(lambda o, r: inputs.Abort(o, r, tx))
+        self.ask(lambda o, r: requests.Abort(tx, owner=o, request=r))
 
     def once(
         self, destination: str, *bodies: bytes, id: TransactionId | None = None, **properties: Any
     ) -> Sent:
         """One transaction that sends these."""
         items = (item(destination, *bodies, **properties),)
-        result = self.ask(lambda o, r: inputs.Commit(o, r, 0, items, id))
+        result = self.ask(lambda o, r: requests.Commit(0, items, id, owner=o, request=r))
         assert isinstance(result, Sent)
         return result
 
     def outcome(self, id: TransactionId) -> Outcome:
-        result = self.ask(lambda o, r: inputs.AskOutcome(o, r, id))
+        result = self.ask(lambda o, r: requests.AskOutcome(id, owner=o, request=r))
         assert isinstance(result, Outcome)
         return result
 
     def start_branch(self, xid: Xid, how: Join = Join.NEW) -> int:
         """Work in a branch; the number under which it goes on."""
         number = next(self.numbers)
-        self.ask(lambda o, r: xa.StartBranch(o, r, number, xid, how))
+        self.ask(lambda o, r: requests.StartBranch(number, xid, how, owner=o, request=r))
         return number
 
     def end_branch(self, number: int, xid: Xid, how: Leave = Leave.SUCCESS) -> None:
-        self.ask(lambda o, r: xa.EndBranch(o, r, number, xid, how))
+        self.ask(lambda o, r: requests.EndBranch(number, xid, how, owner=o, request=r))
 
-    def prepare(self, xid: Xid, tx: int = 0, *items: inputs.SendItem) -> Vote:
-        vote = self.ask(lambda o, r: xa.PrepareBranch(o, r, xid, tx, items))
+    def prepare(self, xid: Xid, tx: int = 0, *items: requests.SendItem) -> Vote:
+        vote = self.ask(lambda o, r: requests.PrepareBranch(xid, tx, items, owner=o, request=r))
         assert isinstance(vote, Vote)
         return vote
 
     def commit_branch(self, xid: Xid, **more: bool) -> Sent:
-        result = self.ask(lambda o, r: xa.CommitBranch(o, r, xid, **more))
+        result = self.ask(lambda o, r: requests.CommitBranch(xid, **more, owner=o, request=r))
         assert isinstance(result, Sent)
         return result
 
     def rollback(self, xid: Xid, **more: bool) -> None:
-        self.ask(lambda o, r: xa.RollbackBranch(o, r, xid, **more))
+        self.ask(lambda o, r: requests.RollbackBranch(xid, **more, owner=o, request=r))
 
     def forget(self, xid: Xid) -> None:
-        self.ask(lambda o, r: xa.ForgetBranch(o, r, xid))
+        self.ask(lambda o, r: requests.ForgetBranch(xid, owner=o, request=r))
 
-    def promise(self, xid: Xid, *items: inputs.SendItem) -> Vote:
+    def promise(self, xid: Xid, *items: requests.SendItem) -> Vote:
         """A whole branch, up to its promise."""
         return self.prepare(xid, self.start_branch(xid), *items)
 
     def commit_group(
         self, app: str, version: int, prefix: bytes, *xids: Xid, query: str = ""
     ) -> Grouped:
-        result = self.ask(lambda o, r: xa.CommitGroup(o, r, app, query, version, prefix, xids))
+        result = self.ask(
+            lambda o, r: requests.CommitGroup(app, query, version, prefix, xids, owner=o, request=r)
+        )
         assert isinstance(result, Grouped)
         return result
 
     def rollback_group(self, prefix: bytes, *, final: bool = False) -> int:
-        return int(self.ask(lambda o, r: xa.RollbackGroup(o, r, prefix, final)))
+        return int(self.ask(lambda o, r: requests.RollbackGroup(prefix, final, owner=o, request=r)))
 
     def forget_group(self, app: str) -> None:
-        self.ask(lambda o, r: xa.ForgetGroup(o, r, app))
+        self.ask(lambda o, r: requests.ForgetGroup(app, owner=o, request=r))
 
     def enlist(self, tx: int, gtrid: bytes, partner: str = "db") -> None:
-        self.ask(lambda o, r: xa.Enlist(o, r, tx, gtrid, partner))
+        self.ask(lambda o, r: requests.Enlist(tx, gtrid, partner, owner=o, request=r))
 
     def decision(self, gtrid: bytes) -> Decision:
-        result = self.ask(lambda o, r: xa.AskDecision(o, r, gtrid))
+        result = self.ask(lambda o, r: requests.AskDecision(gtrid, owner=o, request=r))
         assert isinstance(result, Decision)
         return result
 
     def leave_decision(self, gtrid: bytes) -> None:
-        self.ask(lambda o, r: xa.LeaveDecision(o, r, gtrid))
+        self.ask(lambda o, r: requests.LeaveDecision(gtrid, owner=o, request=r))
 
     def decision_done(self, gtrid: bytes) -> None:
-        self.ask(lambda o, r: xa.DecisionDone(o, r, gtrid))
+        self.ask(lambda o, r: requests.DecisionDone(gtrid, owner=o, request=r))
 
     def receive(self, queue: str, *, tx: int = 0, count: int = 1, wait_s: float = 0) -> Batch:
         until = self.world.now_us + int(wait_s * 1e6) if wait_s else 0
-        result = self.ask(lambda o, r: inputs.Receive(o, r, queue, tx, count, BYTES_MAX, until))
+        result = self.ask(
+            lambda o, r: requests.Receive(
+                queue, tx, count, BYTES_MAX, wait_until_us=until, owner=o, request=r
+            )
+        )
         assert isinstance(result, Batch)
         return result
 
     def messages(self, queue: str) -> Batch:
         """What is in a queue, by peeking; raises ReceiveTimeout if nothing is."""
         result = self.ask(
-            lambda o, r: inputs.Receive(o, r, queue, 0, MESSAGES_MAX, BYTES_MAX, 0, True)
+            lambda o, r: requests.Receive(
+                queue, 0, MESSAGES_MAX, BYTES_MAX, wait_until_us=0, peek=True, owner=o, request=r
+            )
         )
         assert isinstance(result, Batch)
         return result
@@ -190,13 +203,17 @@ class Applications:
             return []
 
     def look(self, what: str, name: str = "") -> Any:
-        return self.ask(lambda o, r: inputs.Look(o, r, what, name))
+        return self.ask(lambda o, r: requests.Look(what, name, owner=o, request=r))
 
     def edit_list(self, what: str, name: str, *members: str) -> str:
         """Change a distribution list of the directory; its format name."""
         guid = name.encode()[:16].ljust(16, b"L")
-        view = self.ask(lambda o, r: EditDirectory(o, r, what, name, members, guid))
+        view = self.ask(lambda o, r: EditDirectory(what, name, members, guid, owner=o, request=r))
         return str(view["format_name"] if isinstance(view, dict) else view.format_name)
 
     def steer(self, destination: str, action: str) -> None:
-        self.ask(lambda o, r: inputs.SteerOutgoing(o, r, destination, inputs.Steer(action)))
+        self.ask(
+            lambda o, r: requests.SteerOutgoing(
+                destination, requests.Steer(action), owner=o, request=r
+            )
+        )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceq.core.inputs import inputs
 from onceq.errors import ReceiveTimeout
+from onceq.model import requests
 from onceq.model.classes import MessageClass as C
 from onceq.testing.process.relay import Passing, faithful
 from tests.conformance.world import Node, World
@@ -60,7 +60,9 @@ def sent_and_cut(world: World, *bodies: bytes, **asked: Any) -> None:
 def take_out(node: Node, body: bytes, transaction: int = 0) -> object:
     """By its lookup identifier, as an operator does who has peeked."""
     (lookup,) = [m.lookup_id for m in node.messages(Q) if m.body == body]
-    return node.ask(lambda o, r: inputs.Remove(o, r, Q, transaction, lookup, lookup))
+    return node.ask(
+        lambda o, r: requests.Remove(Q, transaction, lookup, lookup, owner=o, request=r)
+    )
 
 
 def told(node: Node) -> dict[bytes, int]:

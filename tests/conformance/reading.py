@@ -8,10 +8,11 @@ from onceq.client.link import Greeting
 from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.client.unit import Unit
-from onceq.core.inputs import inputs, single_messages
-from onceq.core.inputs.single_messages import Seek
 from onceq.errors import OnceqError
-from onceq.service.requests import to_input
+from onceq.model import requests
+from onceq.model.requests import Seek
+from onceq.service.requests import admit
+from onceq.wire.app.requests import request_of
 from tests.conformance.applications import Applications
 
 BYTES_MAX = 1 << 25
@@ -33,8 +34,21 @@ def seek(
     """One message by its place."""
     until = qm.world.now_us + int(wait_s * 1e6) if wait_s else 0
     result = qm.ask(
-        lambda o, r: inputs.Receive(
-            o, r, queue, tx, 1, BYTES_MAX, until, peek, 0, lookup, 0, seek, cursor, allow_peek
+        lambda o, r: requests.Receive(
+            queue,
+            tx,
+            1,
+            BYTES_MAX,
+            wait_until_us=until,
+            peek=peek,
+            after=0,
+            lookup=lookup,
+            handle=0,
+            seek=seek,
+            cursor=cursor,
+            allow_peek=allow_peek,
+            owner=o,
+            request=r,
         )
     )
     assert isinstance(result, Batch)
@@ -48,28 +62,30 @@ def body(qm: Applications, queue: str, how: Seek, lookup: int = 0, **more: Any) 
 def move(
     qm: Applications, queue: str, lookup: int, to: str, *, tx: int = 0, handle: int = 0
 ) -> Any:
-    return qm.ask(lambda o, r: single_messages.MoveMessage(o, r, queue, to, lookup, tx, handle))
+    return qm.ask(
+        lambda o, r: requests.MoveMessage(queue, to, lookup, tx, handle, owner=o, request=r)
+    )
 
 
 def reject(qm: Applications, queue: str, tx: int, *lookups: int, keep: bool = False) -> None:
-    qm.ask(lambda o, r: single_messages.Reject(o, r, queue, tx, lookups, keep))
+    qm.ask(lambda o, r: requests.Reject(queue, tx, lookups, keep, owner=o, request=r))
 
 
-def cursor(qm: Applications, queue: str, access: inputs.Access = inputs.Access.RECEIVE) -> int:
+def cursor(qm: Applications, queue: str, access: requests.Access = requests.Access.RECEIVE) -> int:
     handle = qm.open(queue, access).handle
-    result = qm.ask(lambda o, r: single_messages.OpenCursor(o, r, handle))
+    result = qm.ask(lambda o, r: requests.OpenCursor(handle, owner=o, request=r))
     assert isinstance(result, int)
     return result
 
 
 def purge(qm: Applications, queue: str) -> int:
-    result = qm.ask(lambda o, r: inputs.PurgeQueue(o, r, queue))
+    result = qm.ask(lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
     assert isinstance(result, int)
     return result
 
 
 def set_queue(qm: Applications, queue: str, **values: Any) -> None:
-    qm.ask(lambda o, r: inputs.SetQueue(o, r, queue, values))
+    qm.ask(lambda o, r: requests.SetQueue(queue, values, owner=o, request=r))
 
 
 def drive(qm: Applications, plan: Any) -> Any:
@@ -80,8 +96,12 @@ def drive(qm: Applications, plan: Any) -> Any:
             asked = request
             try:
                 result = qm.ask(
-                    lambda o, r, asked=asked: to_input(
-                        o, r, asked.code, asked.head, asked.runs, clock=qm.clock, random=bytes
+                    lambda o, r, asked=asked: admit(
+                        request_of(asked.code, asked.head, asked.runs),
+                        o,
+                        r,
+                        clock=qm.clock,
+                        random=bytes,
                     )
                 )
             except OnceqError as error:

@@ -11,10 +11,11 @@ from typing import Any
 from onceq.client.link import result_of
 from onceq.client.results import Batch
 from onceq.core.decision import Grouped, Opened, Outcome, Sent
-from onceq.core.inputs import inputs, single_messages, xa
-from onceq.core.inputs.directory import EditDirectory
+from onceq.core.inputs import inputs
 from onceq.errors import OnceqError
+from onceq.model import requests
 from onceq.model.branch import Decision, Vote
+from onceq.model.requests import EditDirectory
 from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, Code
@@ -38,24 +39,24 @@ def request_frame(request: int, item: inputs.Input, now_us: int) -> bytes:
 
 def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
     runs: list[Run] = []
-    if isinstance(item, xa.PrepareBranch):
+    if isinstance(item, requests.PrepareBranch):
         xid = item.xid
         return Code.PREPARE, frames.PrepareHead(
             item.transaction, xid.format_id, xid.gtrid, xid.bqual, _heads(item.items)
         ), _runs(item.items)  # fmt: skip
-    if isinstance(item, (inputs.Send, inputs.Commit)):
+    if isinstance(item, (requests.Send, requests.Commit)):
         runs = _runs(item.items)
         heads = _heads(item.items)
-        if isinstance(item, inputs.Send):
+        if isinstance(item, requests.Send):
             return Code.SEND, frames.SendHead(item.transaction, heads), runs
         session = (item.id.session, item.id.number) if item.id else (b"", 0)
         return Code.COMMIT, frames.CommitHead(item.transaction, *session, heads), runs
-    if isinstance(item, inputs.Receive):
+    if isinstance(item, requests.Receive):
         wait_ms = -(-(item.wait_until_us - now_us) // 1000) if item.wait_until_us else 0
         receive = frames.ReceiveHead(
             item.queue, item.transaction, item.count_max, item.bytes_max, wait_ms, item.peek,
             item.after, item.lookup, item.handle, int(item.seek), item.cursor, item.allow_peek,
-            *((int(item.pick.by), item.pick.value) if item.pick else ()),
+            int(item.pick), item.value,
         )  # fmt: skip
         return Code.RECEIVE, receive, runs
     code, head = _plain(item)
@@ -78,36 +79,36 @@ def _runs(items: Any) -> list[Run]:
 
 def _plain(item: Any) -> tuple[int, object]:
     makers: dict[type, Any] = {
-        inputs.OpenQueue: lambda i: (
+        requests.OpenQueue: lambda i: (
             Code.OPEN, frames.Open(i.name, int(i.access), int(i.share), i.note)
         ),
-        inputs.CloseQueue: lambda i: (Code.CLOSE, frames.Number(i.handle)),
-        inputs.Begin: lambda i: (Code.BEGIN, frames.Number(i.transaction)),
-        inputs.Abort: lambda i: (Code.ABORT, frames.Number(i.transaction)),
-        inputs.Remove: lambda i: (
+        requests.CloseQueue: lambda i: (Code.CLOSE, frames.Number(i.handle)),
+        requests.Begin: lambda i: (Code.BEGIN, frames.Number(i.transaction)),
+        requests.Abort: lambda i: (Code.ABORT, frames.Number(i.transaction)),
+        requests.Remove: lambda i: (
             Code.REMOVE, frames.RemoveHead(i.queue, i.transaction, i.first, i.last)),
-        single_messages.OpenCursor: lambda i: (Code.CURSOR, frames.Number(i.handle)),
-        single_messages.CloseCursor: lambda i: (Code.UNCURSOR, frames.Number(i.cursor)),
-        single_messages.MoveMessage: lambda i: (
+        requests.OpenCursor: lambda i: (Code.CURSOR, frames.Number(i.handle)),
+        requests.CloseCursor: lambda i: (Code.UNCURSOR, frames.Number(i.cursor)),
+        requests.MoveMessage: lambda i: (
             Code.MOVE, frames.MoveHead(i.queue, i.to, i.lookup, i.transaction, i.handle)),
-        single_messages.Reject: lambda i: (
+        requests.Reject: lambda i: (
             Code.REJECT, frames.RejectHead(i.queue, i.transaction, list(i.lookups), i.keep)),
-        single_messages.Claim: lambda i: (
+        requests.Claim: lambda i: (
             Code.CLAIM, frames.ClaimHead(i.queue, i.transaction, list(i.ranges))),
-        single_messages.Fetch: lambda i: (
+        requests.Fetch: lambda i: (
             Code.FETCH, frames.FetchHead(i.queue, i.transaction, i.first, i.last, i.bytes_max)),
-        inputs.CancelReceive: lambda i: (Code.CANCEL, frames.Number(i.waiting)),
-        inputs.AskOutcome: lambda i: (
+        requests.CancelReceive: lambda i: (Code.CANCEL, frames.Number(i.waiting)),
+        requests.AskOutcome: lambda i: (
             Code.OUTCOME, frames.OutcomeHead(i.id.session, i.id.number)),
-        inputs.CreateQueue: lambda i: (Code.CREATE, frames.CreateHead(changed(i.properties))),
-        inputs.SetQueue: lambda i: (Code.SET, frames.SetHead(i.name, dict(i.values))),
-        inputs.DeleteQueue: lambda i: (Code.DELETE, frames.Named(i.name)),
-        inputs.PurgeQueue: lambda i: (Code.PURGE, frames.Named(i.name)),
-        inputs.SteerOutgoing: lambda i: (
+        requests.CreateQueue: lambda i: (Code.CREATE, frames.CreateHead(changed(i.properties))),
+        requests.SetQueue: lambda i: (Code.SET, frames.SetHead(i.name, dict(i.values))),
+        requests.DeleteQueue: lambda i: (Code.DELETE, frames.Named(i.name)),
+        requests.PurgeQueue: lambda i: (Code.PURGE, frames.Named(i.name)),
+        requests.SteerOutgoing: lambda i: (
             Code.STEER, frames.SteerHead(i.destination, i.action.value)),
         EditDirectory: lambda i: (
             Code.LIST, frames.ListHead(i.what, i.name, list(i.members))),
-        inputs.Look: lambda i: (Code.LOOK, frames.LookHead(i.what, i.name)),
+        requests.Look: lambda i: (Code.LOOK, frames.LookHead(i.what, i.name)),
         **_BRANCHES,
     }  # fmt: skip
     return makers[type(item)](item)  # type: ignore[no-any-return]
@@ -124,22 +125,22 @@ def _verb(name: str, transaction: Any = None, how: Any = None) -> Any:
 
 
 _BRANCHES: dict[type, Any] = {
-    xa.StartBranch: _verb("start", lambda i: i.transaction, lambda i: i.how),
-    xa.EndBranch: _verb("end", lambda i: i.transaction, lambda i: i.how),
-    xa.CommitBranch: _verb("commit", None, lambda i: i.one_phase),
-    xa.RollbackBranch: _verb("rollback"),
-    xa.ForgetBranch: _verb("forget"),
-    xa.Enlist: lambda i: (
+    requests.StartBranch: _verb("start", lambda i: i.transaction, lambda i: i.how),
+    requests.EndBranch: _verb("end", lambda i: i.transaction, lambda i: i.how),
+    requests.CommitBranch: _verb("commit", None, lambda i: i.one_phase),
+    requests.RollbackBranch: _verb("rollback"),
+    requests.ForgetBranch: _verb("forget"),
+    requests.Enlist: lambda i: (
         Code.DECIDE, frames.DecideHead("enlist", i.transaction, i.gtrid, i.partner)),
-    xa.AskDecision: lambda i: (Code.DECIDE, frames.DecideHead("ask", 0, i.gtrid)),
-    xa.LeaveDecision: lambda i: (Code.DECIDE, frames.DecideHead("leave", 0, i.gtrid)),
-    xa.DecisionDone: lambda i: (Code.DECIDE, frames.DecideHead("done", 0, i.gtrid)),
-    xa.CommitGroup: lambda i: (Code.GROUP, frames.GroupHead(
+    requests.AskDecision: lambda i: (Code.DECIDE, frames.DecideHead("ask", 0, i.gtrid)),
+    requests.LeaveDecision: lambda i: (Code.DECIDE, frames.DecideHead("leave", 0, i.gtrid)),
+    requests.DecisionDone: lambda i: (Code.DECIDE, frames.DecideHead("done", 0, i.gtrid)),
+    requests.CommitGroup: lambda i: (Code.GROUP, frames.GroupHead(
         "commit", i.app, i.query, i.version, i.prefix, [(x.gtrid, x.bqual) for x in i.xids])),
-    xa.RollbackGroup: lambda i: (
+    requests.RollbackGroup: lambda i: (
         Code.GROUP,
         frames.GroupHead("close" if i.final else "rollback", "", "", 0, i.prefix, [])),
-    xa.ForgetGroup: lambda i: (
+    requests.ForgetGroup: lambda i: (
         Code.GROUP, frames.GroupHead("forget", i.app, "", 0, b"", [])),
 }  # fmt: skip
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from onceq.client.why import why
-from onceq.core.inputs import inputs
 from onceq.core.peers.duplicate_identity import AHEAD, MORE
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
+from onceq.model import requests
 from onceq.model.classes import TOLD_ALREADY
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ENDS_ASKED_S
@@ -100,7 +100,7 @@ def notices(world: World, twin: Node) -> None:
 
 
 def purge(node: Node, queue: str = Q) -> None:
-    node.ask(lambda o, r: inputs.PurgeQueue(o, r, queue))
+    node.ask(lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
 
 
 @pytest.mark.parametrize("ends", ["purged", "late"])
@@ -216,7 +216,7 @@ def test_a_bad_end_that_is_told_to_the_clone_is_its_dead_letter(world: World) ->
     world["A"].kill()
     twin.once(OTHER, b"hello")
     world.run(5)
-    world["B"].ask(lambda o, r: inputs.PurgeQueue(o, r, LOCAL))
+    world["B"].ask(lambda o, r: requests.PurgeQueue(LOCAL, owner=o, request=r))
     world.run(5)
     assert dead(twin) == dict.fromkeys((b"1", b"2"), C.NACK_QUEUE_PURGED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import inputs
+from onceq.model import requests
 from onceq.store.check import check
 from onceq.testing.process.relay import faithful
 from tests.conformance.world import Node, World
@@ -59,7 +59,7 @@ def test_an_outgoing_queue_does_not_stand_behind_a_damaged_message(world: World)
     assert _bodies()[5] in missing
     assert len(missing) <= 6, "more than the block"
     assert got == [body for body in _bodies() if body not in missing], "in order, each once"
-    damaged = a.ask(lambda owner, n: inputs.Look(owner, n, "damages"))
+    damaged = a.ask(lambda owner, n: requests.Look("damages", owner=owner, request=n))
     assert sum(view.count for view in damaged) == len(missing)
     assert {view.queue for view in damaged} == {Q}
 
@@ -78,7 +78,7 @@ def test_what_left_before_it_was_damaged_is_in_doubt_and_settled(world: World) -
     world.link("A", "B").policy = faithful
     world.run(300)
     assert [bytes(body) for body in world["B"].bodies(LOCAL)] == _bodies(), "each once"
-    damaged = a.ask(lambda owner, n: inputs.Look(owner, n, "damages"))
+    damaged = a.ask(lambda owner, n: requests.Look("damages", owner=owner, request=n))
     assert {view.reason for view in damaged} == {0xC003}, "never called not delivered"
-    (outgoing,) = a.ask(lambda owner, n: inputs.Look(owner, n, "outgoing"))
+    (outgoing,) = a.ask(lambda owner, n: requests.Look("outgoing", owner=owner, request=n))
     assert (outgoing.messages, outgoing.in_doubt) == (0, 0), "the doubt is settled"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from onceq.client.results import Batch
-from onceq.core.inputs import inputs
 from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import StorePutBack
 from onceq.core.step.identity_watch import Clash
+from onceq.model import requests
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.settle import Inquiry, parse_settling
 from onceq.testing.process.relay import Passing, faithful
@@ -88,7 +88,7 @@ def test_a_late_bad_end_is_the_reason_in_the_end(world: World) -> None:
     doubtful(world, 1, 2, 3)
     world.run(60)
 
-    world["B"].ask(lambda o, r: inputs.PurgeQueue(o, r, LOCAL))
+    world["B"].ask(lambda o, r: requests.PurgeQueue(LOCAL, owner=o, request=r))
     world.run(5)
     assert set(dead(world["A"]).values()) == {PURGED}
 

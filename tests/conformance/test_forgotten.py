@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import inputs
 from onceq.errors import ReceiveTimeout, RolledBackByTime, TransactionOver, UnknownBranch
+from onceq.model import requests
 from onceq.model.branch import Leave, Vote
 from onceq.model.xid import Xid, make_gtrid
 from tests.conformance.world import World, Worlds, fast
@@ -145,7 +145,7 @@ def test_the_time_by_default(worlds: Worlds) -> None:
     a.create("out")
     tx = a.begin()
     world.run(3_500)
-    a.ask(lambda o, r: inputs.Commit(o, r, tx, ()))
+    a.ask(lambda o, r: requests.Commit(tx, (), owner=o, request=r))
     tx = a.begin()
     world.run(4_100)
     with pytest.raises(TransactionOver):

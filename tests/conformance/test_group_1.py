@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs import inputs
-from onceq.core.inputs.single_messages import Seek
 from onceq.errors import (
     BodyTooLarge,
     IllegalPropertySize,
@@ -15,8 +13,10 @@ from onceq.errors import (
     TransactionOver,
     TransactionUsage,
 )
+from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.message import Delivery
+from onceq.model.requests import Seek
 from onceq.model.run import Run
 from onceq.testing.process import points
 from tests.conformance.reading import seek
@@ -419,7 +419,7 @@ def test_refused_item_leaves_the_commit_undone(world: World) -> None:
     a.send(tx, Q, b"kept")
     bad = (item(Q, b"fine"), item(Q, b"m", label="x" * 250))
     with pytest.raises(LabelTooLong):
-        a.ask(lambda o, r: inputs.Commit(o, r, tx, bad))
+        a.ask(lambda o, r: requests.Commit(tx, bad, owner=o, request=r))
     world.run(5)
     assert world["B"].bodies(LOCAL) == []
     a.commit(tx)

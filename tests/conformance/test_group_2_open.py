@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs.inputs import Access, Remove, Share
 from onceq.errors import (
     IllegalPathName,
     QueueNotFound,
@@ -14,6 +13,7 @@ from onceq.errors import (
 )
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal
+from onceq.model.requests import Access, Remove, Share
 from tests.conformance.reading import code_of
 from tests.conformance.world import Node, Worlds
 
@@ -123,9 +123,9 @@ def test_the_order_queue_cannot_be_made_by_applications(a: Node) -> None:
 def test_removal_of_a_range_respects_sharing(a: Node) -> None:
     a.once(r"private$\q", b"m")
     a.open(r"private$\q", Access.PEEK, Share.DENY_RECEIVE)
-    assert a.ask(lambda o, r: Remove(o, r, r"private$\q", 0, 1, (1 << 63) - 1)) == 1
+    assert a.ask(lambda o, r: Remove(r"private$\q", 0, 1, (1 << 63) - 1, owner=o, request=r)) == 1
     assert a.engine is not None
     stranger = a.engine.owner(a.answers.__setitem__)
-    a.engine.submit(Remove(stranger, 9999, r"private$\q", 0, 1, (1 << 63) - 1))
+    a.engine.submit(Remove(r"private$\q", 0, 1, (1 << 63) - 1, owner=stranger, request=9999))
     a.pump()
     assert isinstance(a.answers.pop(9999), SharingViolation)

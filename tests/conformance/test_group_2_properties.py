@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs import inputs
 from onceq.errors import (
     AuthenticationNotSupported,
     EncryptionNotSupported,
@@ -20,13 +19,14 @@ from onceq.errors import (
     QueueNotFound,
     UnsupportedFormatName,
 )
+from onceq.model import requests
 from tests.conformance.world import Node, World, Worlds
 
 Q = "private$\\q"
 
 
 def set_queue(node: Node, name: str, /, **values: Any) -> Any:
-    return node.ask(lambda o, r: inputs.SetQueue(o, r, name, values))
+    return node.ask(lambda o, r: requests.SetQueue(name, values, owner=o, request=r))
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.core.inputs.inputs import Receive
-from onceq.core.inputs.single_messages import Seek
 from onceq.errors import QueueNotFound, TransactionUsage
+from onceq.model.requests import Receive, Seek
 from tests.conformance.reading import code_of, cursor, seek
 from tests.conformance.world import Node, World, Worlds
 
@@ -81,7 +80,7 @@ def test_case_029_peek_in_a_transaction(a: Node) -> None:
     a.once(r"DIRECT=OS:.\private$\q", b"m")
     tx = a.begin()
     with pytest.raises(TransactionUsage) as caught:
-        a.ask(lambda o, r: Receive(o, r, Q, tx, peek=True))
+        a.ask(lambda o, r: Receive(Q, tx, peek=True, owner=o, request=r))
     assert caught.value.hresult == 0xC00E0050
     (place,) = a.messages(Q).lookup_ids
     at = cursor(a, Q)

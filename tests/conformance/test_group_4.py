@@ -21,6 +21,7 @@ from onceq.errors import (
     UnsupportedFormatName,
     UnsupportedOperation,
 )
+from onceq.model import requests
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Acknowledge, Journal
@@ -102,7 +103,11 @@ def test_case_071_one_that_cannot_take_it_stops_all(worlds: Worlds, full: str) -
         with pytest.raises(TransactionOver):
             over(tx)
     with pytest.raises(InsufficientResources):
-        a.ask(lambda o, r: inputs.Commit(o, r, 0, (item(Q1, b"1"), item(large, b"x" * 30_000))))
+        a.ask(
+            lambda o, r: requests.Commit(
+                0, (item(Q1, b"1"), item(large, b"x" * 30_000)), owner=o, request=r
+            )
+        )
     world.run(5)
     assert everywhere(world) == [[], [], []]
     assert a.bodies(r"private$\small") == []
@@ -225,7 +230,7 @@ def test_case_075_read_only_queues_refuse_the_whole_name(world: World) -> None:
             assert code_of(a.once, name, b"m") == 0xC00E001E, name
             assert code_of(a.send, 0, name, b"m") == 0xC00E001E, name
             assert code_of(a.send, tx, name, b"m") == 0xC00E001E, name
-            assert code_of(a.open, name, inputs.Access.SEND) == 0xC00E001E, name
+            assert code_of(a.open, name, requests.Access.SEND) == 0xC00E001E, name
     a.commit(tx)
     world.run(5)
     assert everywhere(world) == [[], [], []]
@@ -270,13 +275,16 @@ def test_case_079_the_receiver_reads_both_response_queues(world: World) -> None:
 
 def test_case_083_several_queues_are_not_for_receiving(world: World) -> None:
     names = f"{Q1},{Q2}"
-    for access in (inputs.Access.RECEIVE, inputs.Access.PEEK):
+    for access in (requests.Access.RECEIVE, requests.Access.PEEK):
         assert code_of(world["A"].open, names, access) == 0xC00E0020
     assert code_of(world["A"].receive, names) == 0xC00E0020
     assert code_of(world["A"].messages, names) == 0xC00E0020
-    deny = inputs.Share.DENY_RECEIVE
-    assert code_of(world["A"].open, names, inputs.Access.SEND, deny) == 0xC00E0045
-    assert code_of(world["A"].open, names, inputs.Access.RECEIVE, deny) in (0xC00E0020, 0xC00E0045)
+    deny = requests.Share.DENY_RECEIVE
+    assert code_of(world["A"].open, names, requests.Access.SEND, deny) == 0xC00E0045
+    assert code_of(world["A"].open, names, requests.Access.RECEIVE, deny) in (
+        0xC00E0020,
+        0xC00E0045,
+    )
     assert world["A"].look("outgoing") == (), "nothing is left of it"
 
 
@@ -322,7 +330,7 @@ def test_case_077_a_public_name_in_workgroup_mode(world: World) -> None:
     for bad in (f"{Q1},{name}", f"{name},{Q1}", name):
         for work in (
             partial(world["A"].once, bad, b"m"), partial(world["A"].send, 0, bad, b"m"),
-            partial(world["A"].open, bad, inputs.Access.SEND),
+            partial(world["A"].open, bad, requests.Access.SEND),
         ):  # fmt: skip
             assert code_of(work) == 0xC00E006A, bad
     with pytest.raises(UnsupportedOperation):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs.inputs import Access, Receive, Share
-from onceq.core.inputs.single_messages import Seek
 from onceq.errors import OperationCancelled, QueueDeleted, ReceiveTimeout
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.requests import Access, Receive, Seek, Share
 from tests.conformance.one_queue import (
     DEAD,
     HERE,
@@ -485,7 +484,7 @@ def test_a_deleted_queue_leaves_stale_handles(three: Node) -> None:
     assert three.delete(Q) == 3
 
     def through() -> object:
-        return three.ask(lambda o, r: Receive(o, r, Q, handle=handle))
+        return three.ask(lambda o, r: Receive(Q, handle=handle, owner=o, request=r))
 
     with pytest.raises(QueueDeleted) as caught:
         through()
@@ -509,5 +508,5 @@ def test_a_closed_handle_ends_its_waits(world: World, a: Node) -> None:
     until = world.now_us + 60_000_000
     world.after(1_000_000, lambda: a.close_handle(handle))
     with pytest.raises(OperationCancelled) as caught:
-        a.ask(lambda o, r: Receive(o, r, Q, wait_until_us=until, handle=handle))
+        a.ask(lambda o, r: Receive(Q, wait_until_us=until, handle=handle, owner=o, request=r))
     assert caught.value.hresult == 0xC00E0008

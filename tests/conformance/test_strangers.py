@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs import inputs
 from onceq.core.names import resolve
 from onceq.core.peers import strangers
+from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
 from onceq.model.message import Acknowledge, Journal
@@ -158,11 +158,14 @@ def test_administration_queues_of_a_strangers_choice(
     node.once(str(name), b"ours")
     assert len(state.answering) == 19
     # The acknowledgments wait for them; only an operator who says so gives them up, and is told.
-    assert node.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", inputs.Steer.TIDY)) == 0
+    assert (
+        node.ask(lambda o, r: requests.SteerOutgoing("", requests.Steer.TIDY, owner=o, request=r))
+        == 0
+    )
     waiting = sum(len(state.holders[number]) for number in state.answering)
     assert waiting >= 19
-    forget = inputs.Steer.FORGET_UNANSWERED
-    assert node.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", forget)) == waiting
+    forget = requests.Steer.FORGET_UNANSWERED
+    assert node.ask(lambda o, r: requests.SteerOutgoing("", forget, owner=o, request=r)) == waiting
     assert list(state.outgoing.values()) == [state.outgoing[name.key()]]
     told = [said for said in caplog.records if "given up by an operator" in said.message]
     assert len(told) == 19, "each place is named in the log"
@@ -201,7 +204,14 @@ def test_what_strangers_that_answer_are_told_is_not_given_up(world: World) -> No
     world.run(60)
     assert b.receive(r"private$\q").bodies() == [b"m"]
     world.run(60)
-    assert b.ask(lambda o, r: inputs.SteerOutgoing(o, r, "", inputs.Steer.FORGET_UNANSWERED)) == 0
+    assert (
+        b.ask(
+            lambda o, r: requests.SteerOutgoing(
+                "", requests.Steer.FORGET_UNANSWERED, owner=o, request=r
+            )
+        )
+        == 0
+    )
     world.mend("A", "B")
     world.run(600)
     assert len(a.messages(r"private$\acks")) == 2

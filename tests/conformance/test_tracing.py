@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onceq.client.results import Batch
-from onceq.core.inputs import inputs
 from onceq.errors import QueueNotFound
+from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.packet.headers import headers
 from onceq.testing.process.relay import Passing, faithful
@@ -108,7 +108,7 @@ def test_a_report_queue_that_cannot_take_reports_stops_nothing() -> None:
     for kind in (True, None):
         world = staged("A", "B")
         a = world["A"]
-        a.ask(lambda o, r: inputs.DeleteQueue(o, r, REPORTS))
+        a.ask(lambda o, r: requests.DeleteQueue(REPORTS, owner=o, request=r))
         if kind is not None:
             a.create("reports", transactional=True)
         a.once(Q, b"1", trace=True)

@@ -13,12 +13,12 @@ import pytest
 from onceq.client.letters import CAUSES
 from onceq.client.why import why
 from onceq.core.inputs.backup import PutBack
-from onceq.core.inputs.single_messages import Claim
 from onceq.core.peers import refusals
 from onceq.core.peers.undone_restores import CAME
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.requests import Claim
 from onceq.testing.process.relay import Passing, faithful
 from onceq.testing.sim.disk import SimFiles
 from tests.conformance.copies import dead, image, put_back
@@ -244,7 +244,11 @@ def test_more_ranges_than_fit_into_an_answer_are_asked_for_in_parts(world: World
     before = image(a)
     lookups = [message.lookup_id for message in b.messages(LOCAL)]
     claimed = b.begin()
-    b.ask(lambda o, r: Claim(o, r, LOCAL, claimed, tuple((at, at) for at in lookups[::2])))
+    b.ask(
+        lambda o, r: Claim(
+            LOCAL, claimed, tuple((at, at) for at in lookups[::2]), owner=o, request=r
+        )
+    )
     b.commit(claimed)
     world.run(60)
     assert awaiting(a) == count // 2

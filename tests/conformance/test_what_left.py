@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs import inputs
 from onceq.core.state.setups import Left, Setup, StorePutBack
+from onceq.model import requests
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import DOUBT_AGE_S
 from onceq.model.message import Acknowledge, Delivery, Journal
@@ -41,7 +41,7 @@ def world() -> World:
 
 
 def purge(node: Node, queue: str = Q) -> None:
-    node.ask(lambda o, r: inputs.PurgeQueue(o, r, queue))
+    node.ask(lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
 
 
 # ---- what removes it ---------------------------------------------------------------------------
@@ -83,7 +83,9 @@ def test_a_purge_of_what_awaits_its_end_does_not_call_it_undelivered(world: Worl
 def test_a_queue_that_left_the_directory_leaves_what_was_transmitted_in_doubt() -> None:
     world = World("A", "B", directory=True)
     b = world["B"]
-    b.ask(lambda o, r: inputs.CreateQueue(o, r, PUBLIC, b"P" * 16))
+    b.ask(
+        lambda o, r: requests.CreateQueue(properties=PUBLIC, instance=b"P" * 16, owner=o, request=r)
+    )
     world.run(5)
     name = f"PUBLIC={b.look('queue', 'p').format_name.partition('=')[2]}"
     nothing_heard(world, 1)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from onceq.client.why import stream_why, why
-from onceq.core.inputs import inputs
-from onceq.core.inputs.peers import AcceptClock, ForgetPeer, ResetStream
 from onceq.core.management import peer_operations
 from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
+from onceq.model import requests
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.message import Journal
+from onceq.model.requests import AcceptClock, ForgetPeer, ResetStream
 from onceq.packet.arrived import SETTLING
 from onceq.packet.decode import set_previous
 from onceq.testing.faults import lies
@@ -329,9 +329,13 @@ def test_a_stream_that_was_moved_is_set_back(world: World) -> None:
     moved_ahead(world)
     world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p), (100, p)]
     world["B"].ask(
-        lambda o, r: ResetStream(o, r, LOCAL, guid_text(world["A"].identity.guid)[:8], "a lie")
+        lambda o, r: ResetStream(
+            LOCAL, guid_text(world["A"].identity.guid)[:8], "a lie", owner=o, request=r
+        )
     )
-    world["A"].ask(lambda o, r: inputs.SteerOutgoing(o, r, Q, inputs.Steer.RESEND))
+    world["A"].ask(
+        lambda o, r: requests.SteerOutgoing(Q, requests.Steer.RESEND, owner=o, request=r)
+    )
     world.run(2)
     world.link("A", "B").policy = faithful
     world["A"].once(Q, b"4")
@@ -370,7 +374,9 @@ def test_a_reset_goes_back_to_the_stream_before(world: World) -> None:
 
 
 def reset(world: World, guid: bytes, **more: Any) -> Any:
-    return world["B"].ask(lambda o, r: ResetStream(o, r, TO_B, guid_text(guid), "a lie", **more))
+    return world["B"].ask(
+        lambda o, r: ResetStream(TO_B, guid_text(guid), "a lie", **more, owner=o, request=r)
+    )
 
 
 def test_a_reset_survives_a_checkpoint(world: World) -> None:
@@ -415,13 +421,15 @@ def test_what_cannot_be_set_back(world: World) -> None:
     world["A"].once(Q, b"1")
     world.run(2)
     with pytest.raises(InvalidParameter):
-        world["B"].ask(lambda o, r: ResetStream(o, r, TO_B, guid_text(guid), "  "))
+        world["B"].ask(lambda o, r: ResetStream(TO_B, guid_text(guid), "  ", owner=o, request=r))
     with pytest.raises(QueueNotFound):
-        world["B"].ask(lambda o, r: ResetStream(o, r, TO_B, "", "everything"))
+        world["B"].ask(lambda o, r: ResetStream(TO_B, "", "everything", owner=o, request=r))
     world["A"].once(r"DIRECT=TCP:10.0.0.2\private$\q", b"2")
     world.run(2)
     with pytest.raises(InvalidParameter, match="name one of them"):
-        world["B"].ask(lambda o, r: ResetStream(o, r, LOCAL, guid_text(guid), "which?"))
+        world["B"].ask(
+            lambda o, r: ResetStream(LOCAL, guid_text(guid), "which?", owner=o, request=r)
+        )
 
 
 # ---- clocks that were ahead ------------------------------------------------------------------
@@ -430,7 +438,7 @@ def test_what_cannot_be_set_back(world: World) -> None:
 def accept(world: World, source: str = "", **more: Any) -> Any:
     more.setdefault("reason", "its battery was empty")
     who = source or guid_text(world["A"].identity.guid)
-    return world["B"].ask(lambda o, r: AcceptClock(o, r, who, **more))
+    return world["B"].ask(lambda o, r: AcceptClock(who, **more, owner=o, request=r))
 
 
 def ahead(world: World) -> None:
@@ -522,7 +530,7 @@ def test_a_name_that_is_taken_over(worlds: Worlds, pinned: bool) -> None:
     assert peer.id == guid_text(world["B"].identity.guid if pinned else STRANGER)
     if pinned:
         assert "onceq peer forget os:b" in world["A"].look("outgoing-queue", Q).trouble
-        world["A"].ask(lambda o, r: ForgetPeer(o, r, "B"))
+        world["A"].ask(lambda o, r: ForgetPeer("B", owner=o, request=r))
         world.run(5)
         assert len(other.bodies()) == 1
 

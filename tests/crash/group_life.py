@@ -15,10 +15,11 @@ from typing import Any
 
 from onceq.client.results import Batch
 from onceq.core.decision import Grouped
-from onceq.core.inputs import inputs, xa
+from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.state.state import Identity
 from onceq.errors import OnceqError
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
@@ -86,7 +87,11 @@ class GroupLife:
         self.owner = self.engine.owner(self.answers.__setitem__)
         if not self.existed:
             made = QueueProperties("out", transactional=True)
-            self.ask(lambda o, r: inputs.CreateQueue(o, r, made, b"Q" * 16))
+            self.ask(
+                lambda o, r: requests.CreateQueue(
+                    properties=made, instance=b"Q" * 16, owner=o, request=r
+                )
+            )
             self.existed = True
 
     def _fatal(self, error: BaseException) -> None:
@@ -114,15 +119,17 @@ class GroupLife:
     def _task(self, version: int, task: int, token: bytes) -> Xid:
         xid = group_xid(_prefix(version), token, str(task))
         number = next(self.numbers)
-        self.ask(lambda o, r: xa.StartBranch(o, r, number, xid))
-        item = inputs.SendItem(QUEUE, Properties(), Run.of(bodies_of(version, task)))
-        self.ask(lambda o, r: xa.PrepareBranch(o, r, xid, number, (item,)))
+        self.ask(lambda o, r: requests.StartBranch(number, xid, owner=o, request=r))
+        item = requests.SendItem(QUEUE, Properties(), Run.of(bodies_of(version, task)))
+        self.ask(lambda o, r: requests.PrepareBranch(xid, number, (item,), owner=o, request=r))
         return xid
 
     def commit(self, version: int, xids: list[Xid]) -> Grouped:
         self.asked = max(self.asked, version)
         result = self.ask(
-            lambda o, r: xa.CommitGroup(o, r, APP, "query", version, _prefix(version), tuple(xids))
+            lambda o, r: requests.CommitGroup(
+                APP, "query", version, _prefix(version), tuple(xids), owner=o, request=r
+            )
         )
         assert isinstance(result, Grouped)
         self.told = max(self.told, version)
@@ -140,9 +147,11 @@ class GroupLife:
     def bodies(self) -> list[bytes]:
         found = self.ask(
             lambda o, r: (
-                inputs.Receive(o, r, QUEUE, 0, 10_000, 1 << 25, 0, peek=True)
+                requests.Receive(
+                    QUEUE, 0, 10_000, 1 << 25, wait_until_us=0, peek=True, owner=o, request=r
+                )
                 if self._holds()
-                else inputs.Look(o, r, "queues")
+                else requests.Look("queues", owner=o, request=r)
             )
         )
         if not isinstance(found, Delivered):
@@ -150,7 +159,9 @@ class GroupLife:
         return Batch(found.run, found.lookups, found.arrived, found.aborts).bodies()
 
     def _holds(self) -> bool:
-        return bool(self.ask(lambda o, r: inputs.Look(o, r, "queue", QUEUE)).messages)
+        return bool(
+            self.ask(lambda o, r: requests.Look("queue", QUEUE, owner=o, request=r)).messages
+        )
 
     def remembered(self) -> int:
         found = self.engine.manager.state.groups.get(APP)
@@ -179,7 +190,7 @@ class GroupLife:
         for version in range(self.asked + 2):
             assert life.commit(version, life.prepare(version)).already == (version <= before)
         assert life.bodies() == all_of(self.asked + 1), "not exactly once"
-        left = life.ask(lambda o, r: inputs.Look(o, r, "branches"))
+        left = life.ask(lambda o, r: requests.Look("branches", owner=o, request=r))
         assert not left, "branches that nobody will ever ask for"
         life.engine.stop()
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core.inputs.xa import CommitGroup
 from onceq.core.state.group_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.transaction import groups
+from onceq.model.requests import CommitGroup
 from onceq.testing.sim.disk import SimFiles
 from onceq.testing.sim.power import Plan, Torn
 from tests.crash.group_life import GroupLife, images

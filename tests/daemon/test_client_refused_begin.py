@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.core.inputs.inputs import Abort, Begin, Commit, OwnerGone
+from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.step import units
 from onceq.core.transaction import unit_of_work
 from onceq.errors import InsufficientResources, TransactionOver
+from onceq.model.requests import Abort, Begin, Commit
 from tests.conformance.world import World, item
 
 T = r"private$\orders"
@@ -46,10 +47,10 @@ def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.Mo
     a.begin()
 
     def begin(number: int) -> None:
-        a.ask(lambda o, r: Begin(o, r, number))
+        a.ask(lambda o, r: Begin(number, owner=o, request=r))
 
     def commit(number: int) -> None:
-        a.ask(lambda o, r: Commit(o, r, number, (item(T, b"m"),)))
+        a.ask(lambda o, r: Commit(number, (item(T, b"m"),), owner=o, request=r))
 
     for number in range(100, 110):
         with pytest.raises(InsufficientResources):
@@ -57,7 +58,7 @@ def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.Mo
     assert len(refused) == 3
     with pytest.raises(InsufficientResources):
         commit(109)
-    a.ask(lambda o, r: Abort(o, r, 109))
+    a.ask(lambda o, r: Abort(109, owner=o, request=r))
     for gone in (109, 100):
         with pytest.raises(TransactionOver):
             commit(gone)

@@ -31,7 +31,6 @@ import pytest
 from onceq.core import manager
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments, dead_letters, ending
-from onceq.core.inputs.single_messages import MoveMessage, Reject
 from onceq.core.manager import _TIMERS, Manager
 from onceq.core.receive import move_message, poison
 from onceq.core.state.records import Change, Op, RangeChange
@@ -45,6 +44,7 @@ from onceq.errors import StorageFailure
 from onceq.model.classes import MessageClass
 from onceq.model.directory import Snapshot
 from onceq.model.names import Kind
+from onceq.model.requests import MoveMessage, Reject
 from onceq.packet.acks import OrderAck
 from onceq.packet.settle import Memory
 from onceq.service.engine import Engine

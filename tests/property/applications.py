@@ -9,7 +9,8 @@ from onceq.client.embedded_link import translated
 from onceq.client.link import Greeting, Request
 from onceq.client.sync import QueueManager
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
-from onceq.service.requests import to_input
+from onceq.service.requests import admit
+from onceq.wire.app.requests import request_of
 from tests.conformance.world import Node
 
 Death = Callable[[Node], None]
@@ -61,9 +62,9 @@ class NodeLink:
         number = next(node.numbers) if request.waits else 0
         assert node.engine is not None
         node.engine.submit(
-            to_input(
-                self._owner, number, request.code, request.head, request.runs, clock=node,
-                random=bytes,
+            admit(
+                request_of(request.code, request.head, request.runs), self._owner, number,
+                clock=node, random=bytes,
             )
         )  # fmt: skip
         if request.lazy:

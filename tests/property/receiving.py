@@ -12,6 +12,7 @@ from onceq.core.decision import Transmit
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
@@ -71,7 +72,11 @@ class Receiver(Core):
         for name in ("q", "r"):
             properties = QueueProperties(name, transactional=True)
             instance = name.encode() * 16
-            self.ask(lambda o, r, p=properties, i=instance: inputs.CreateQueue(o, r, p, i))
+            self.ask(
+                lambda o, r, p=properties, i=instance: requests.CreateQueue(
+                    properties=p, instance=i, owner=o, request=r
+                )
+            )
         self.sessions: dict[bytes, int] = {}
 
     def crash(self) -> None:

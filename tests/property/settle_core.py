@@ -10,16 +10,17 @@ from functools import cache
 
 from onceq.core.decision import Handed
 from onceq.core.inputs import inputs
-from onceq.core.inputs.batch import SendItem
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.records import Change, decode
 from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.transfer import outgoing_queue
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
+from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.acks import FinalAck, parse_final_ack
@@ -100,7 +101,9 @@ class World(Core):
             quota_kb = self.quotas_kb.get(name, QUOTA_UNLIMITED_KB)
             made = QueueProperties(name, transactional=ordered, journal=journal, quota_kb=quota_kb)
             self.ask(
-                lambda o, r, p=made: inputs.CreateQueue(o, r, p, p.name.encode().ljust(16))  # type: ignore[misc]
+                lambda o, r, p=made: requests.CreateQueue(
+                    properties=p, instance=p.name.encode().ljust(16), owner=o, request=r
+                )  # type: ignore[misc]
             )
         self.step(inputs.SessionOpened(1, SOURCE, "10.0.0.2", 0))
 
@@ -136,7 +139,9 @@ class World(Core):
 
     def receive(self, queue: str) -> int:
         """Take the first message of a queue; 0 if there is none."""
-        answer = self.ask(lambda o, r: inputs.Receive(o, r, f"private$\\{queue}", 0, 1))
+        answer = self.ask(
+            lambda o, r: requests.Receive(f"private$\\{queue}", 0, 1, owner=o, request=r)
+        )
         if not isinstance(answer, Handed):
             return 0
         return headers(self.bytes_of(answer.pieces)).user.message
@@ -226,7 +231,7 @@ def _at_source(queue: str, journal: int, reason: int, quiet: bool) -> frozenset[
     core.kept(core.manager.recover(core.now(), None, [], 0, entropy=bytes(ENTROPY_BYTES)))
     name = rf"DIRECT=OS:B\private$\{queue}"
     item = SendItem(name, Properties(journal=Journal(journal)), Run.of([b"x"]))
-    core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
+    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
     state = core.manager.state
     (far,) = state.outgoing.values()
     ack = FinalAck(b"B" * 16, reason, far.stream, 1, 0, IDENTITY.guid, 1)

@@ -15,11 +15,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from onceq.core.inputs import inputs, single_messages
 from onceq.core.state import snapshot
 from onceq.core.state.setups import KINDS
 from onceq.core.state.state import State
 from onceq.errors import OnceqError
+from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.xid import Xid, group_prefix, group_xid
@@ -91,7 +91,7 @@ class Histories(RuleBasedStateMachine):
         id = TransactionId(SESSION, number) if number else None
         work = item(to, *self.texts(count), **wishes)
         tx = self.open.pop() if inner and self.open else 0
-        self.ask(self.a, lambda o, r: inputs.Commit(o, r, tx, (work,), id))
+        self.ask(self.a, lambda o, r: requests.Commit(tx, (work,), id, owner=o, request=r))
 
     @rule(
         to=st.sampled_from([FAR_PLAIN, r"private$\loose"]),
@@ -101,32 +101,41 @@ class Histories(RuleBasedStateMachine):
     def plain(self, to: str, wishes: dict[str, Any], delivery: int) -> None:
         wishes = {**wishes, "dead_letter_queue": ""}
         work = item(to, *self.texts(2), delivery=delivery, **wishes)
-        self.ask(self.a, lambda o, r: inputs.Send(o, r, 0, (work,)))
+        self.ask(self.a, lambda o, r: requests.Send(0, (work,), owner=o, request=r))
 
     @rule(queue=st.sampled_from(QUEUES), count=st.integers(1, 3), mine=st.booleans())
     def receive(self, queue: str, count: int, mine: bool) -> None:
         tx = 0
         if mine:
             self.open.append(tx := self.a.begin())
-        self.ask(self.a, lambda o, r: inputs.Receive(o, r, queue, tx, count))
+        self.ask(self.a, lambda o, r: requests.Receive(queue, tx, count, owner=o, request=r))
 
     @rule()
     def abort(self) -> None:
         if self.open:
             tx = self.open.pop()
-            self.ask(self.a, lambda o, r: inputs.Abort(o, r, tx))
+            self.ask(self.a, lambda o, r: requests.Abort(tx, owner=o, request=r))
 
     @rule(queue=st.sampled_from(QUEUES), to=st.sampled_from(QUEUES))
     def move(self, queue: str, to: str) -> None:
-        found = self.ask(self.a, lambda o, r: inputs.Receive(o, r, queue, peek=True))
+        found = self.ask(
+            self.a, lambda o, r: requests.Receive(queue, peek=True, owner=o, request=r)
+        )
         if found is not None:
             at = found.lookup_ids[0]
-            self.ask(self.a, lambda o, r: single_messages.MoveMessage(o, r, queue, to, at, 0))
+            self.ask(
+                self.a, lambda o, r: requests.MoveMessage(queue, to, at, 0, owner=o, request=r)
+            )
 
     @rule(back=st.integers(1, 3))
     def from_afar(self, back: int) -> None:
         texts = self.texts(back)
-        self.ask(self.b, lambda o, r: inputs.Commit(o, r, 0, (item(BACK, *texts, acknowledge=2),)))
+        self.ask(
+            self.b,
+            lambda o, r: requests.Commit(
+                0, (item(BACK, *texts, acknowledge=2),), owner=o, request=r
+            ),
+        )
 
     # ---- external transactions ------------------------------------------------------------
 
@@ -136,7 +145,9 @@ class Histories(RuleBasedStateMachine):
         xid = Xid(1, b"%d" % self.count)
         tx = self.a.start_branch(xid)
         if take:
-            self.ask(self.a, lambda o, r: inputs.Receive(o, r, r"private$\in", tx, 1))
+            self.ask(
+                self.a, lambda o, r: requests.Receive(r"private$\in", tx, 1, owner=o, request=r)
+            )
         try:
             self.a.prepare(xid, tx, item(to, *self.texts(2)))
         except OnceqError:
@@ -177,22 +188,27 @@ class Histories(RuleBasedStateMachine):
         self.count += 1
         tx = self.a.begin()
         self.a.enlist(tx, b"g%d" % self.count)
-        self.ask(self.a, lambda o, r: inputs.Commit(o, r, tx, (item(FAR, b"d"),)))
+        self.ask(self.a, lambda o, r: requests.Commit(tx, (item(FAR, b"d"),), owner=o, request=r))
 
     # ---- operators ------------------------------------------------------------------------
 
     @rule(queue=st.sampled_from((*QUEUES, FAR)))
     def purge(self, queue: str) -> None:
-        self.ask(self.a, lambda o, r: inputs.PurgeQueue(o, r, queue))
+        self.ask(self.a, lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
 
     @rule(action=st.sampled_from(["pause", "resume"]))
     def steer(self, action: str) -> None:
-        self.ask(self.a, lambda o, r: inputs.SteerOutgoing(o, r, FAR, inputs.Steer(action)))
+        self.ask(
+            self.a,
+            lambda o, r: requests.SteerOutgoing(FAR, requests.Steer(action), owner=o, request=r),
+        )
 
     @rule(name=st.sampled_from(["in", "poor", "new"]), gone=st.booleans())
     def other_queue(self, name: str, gone: bool) -> None:
         if gone:
-            self.ask(self.a, lambda o, r: inputs.DeleteQueue(o, r, rf"private$\{name}"))
+            self.ask(
+                self.a, lambda o, r: requests.DeleteQueue(rf"private$\{name}", owner=o, request=r)
+            )
         else:
             try:
                 self.a.create(name, label="again", journal=True)
@@ -307,7 +323,7 @@ def busy() -> Node:
     # What was moved, given back, rejected, is held, is express.
     a.once(inside, *(b"%d" % n for n in range(5)))
     at = a.messages(inside).lookup_ids[0]
-    a.ask(lambda o, r: single_messages.MoveMessage(o, r, inside, inside + ";aside", at, 0))
+    a.ask(lambda o, r: requests.MoveMessage(inside, inside + ";aside", at, 0, owner=o, request=r))
     a.receive(inside, tx=(tx := a.begin()), count=2)
     a.abort(tx)
     a.receive(inside, tx=a.begin())
@@ -321,7 +337,7 @@ def busy() -> Node:
     a.promise(xid := group_xid(prefix, b"654321", "t"), item(inside, b"grouped"))
     a.commit_group("app", 1, prefix, xid, query="q")
     a.enlist(tx := a.begin(), b"shared")
-    a.ask(lambda o, r: inputs.Commit(o, r, tx, (item(inside, b"shared"),)))
+    a.ask(lambda o, r: requests.Commit(tx, (item(inside, b"shared"),), owner=o, request=r))
     setup(a, "offline", since_s=START_S)
     assert a.engine is not None
     a.engine.store.sync()

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Handed, Opened
-from onceq.core.inputs import inputs, single_messages
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import OnceqError
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
@@ -45,7 +45,11 @@ class Applications:
             poison_then=self.rng.choice(["move:poison", "reject", "dead-letter"]),
         )  # fmt: skip
         self.policy = made.poison_attempts > 0
-        self.core.ask(lambda o, r: inputs.CreateQueue(o, r, made, b"Q" * 16))
+        self.core.ask(
+            lambda o, r: requests.CreateQueue(
+                properties=made, instance=b"Q" * 16, owner=o, request=r
+            )
+        )
 
     def step(self) -> None:
         work = self.rng.choice([
@@ -59,7 +63,9 @@ class Applications:
         return self.rng.choice([0, *self.open])
 
     def lookup(self, name: str, *, peek: bool = True) -> int:
-        answer = self.core.ask(lambda o, r: inputs.Receive(o, r, name, count_max=20, peek=True))
+        answer = self.core.ask(
+            lambda o, r: requests.Receive(name, count_max=20, peek=True, owner=o, request=r)
+        )
         if isinstance(answer, Handed):
             return int(self.rng.choice(answer.lookups))
         return self.rng.randrange(1, 1 << 20)
@@ -67,90 +73,104 @@ class Applications:
     def send(self) -> None:
         count = self.rng.randrange(1, 4)
         lifetime = self.rng.choice([NEVER_S, NEVER_S, 60])
-        item = inputs.SendItem(
+        item = requests.SendItem(
             r"DIRECT=OS:.\private$\q", Properties(time_to_be_received=lifetime),
             Run.of([b"%d" % n for n in range(count)]),
         )  # fmt: skip
-        self.core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
+        self.core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
         self.sent += count
 
     def begin(self) -> None:
         number = max(self.open, default=0) + 1
-        self.core.ask(lambda o, r: inputs.Begin(o, r, number))
+        self.core.ask(lambda o, r: requests.Begin(number, owner=o, request=r))
         self.open[number] = 0
 
     def receive(self) -> None:
         tx, name, count = self.tx(), self.rng.choice(NAMES), self.rng.randrange(1, 5)
-        seek = self.rng.choice([single_messages.Seek.CURRENT, *single_messages.Seek])
+        seek = self.rng.choice([requests.Seek.CURRENT, *requests.Seek])
         lookup = self.lookup(name) if seek or self.rng.random() < 0.5 else 0
         show = bool(tx and lookup and self.rng.random() < 0.3)
         self.core.ask(
-            lambda o, r: inputs.Receive(
-                o, r, name, tx, count, lookup=lookup, seek=seek, allow_peek=show
+            lambda o, r: requests.Receive(
+                name, tx, count, lookup=lookup, seek=seek, allow_peek=show, owner=o, request=r
             )
         )
 
     def move(self) -> None:
         tx, name, to = self.tx(), self.rng.choice(NAMES), self.rng.choice(NAMES)
         lookup = self.lookup(name)
-        self.core.ask(lambda o, r: single_messages.MoveMessage(o, r, name, to, lookup, tx))
+        self.core.ask(lambda o, r: requests.MoveMessage(name, to, lookup, tx, owner=o, request=r))
 
     def reject(self) -> None:
         tx = self.tx()
-        held = self.core.ask(lambda o, r: inputs.Receive(o, r, Q, tx, 2)) if tx else None
+        held = (
+            self.core.ask(lambda o, r: requests.Receive(Q, tx, 2, owner=o, request=r))
+            if tx
+            else None
+        )
         if isinstance(held, Handed):
             chosen = tuple(held.lookups[:1])
             keep = self.rng.random() < 0.5
-            self.core.ask(lambda o, r: single_messages.Reject(o, r, Q, tx, chosen, keep))
+            self.core.ask(lambda o, r: requests.Reject(Q, tx, chosen, keep, owner=o, request=r))
 
     def claim(self) -> None:
         tx = self.tx()
         first = self.lookup(Q)
         claimed = self.core.ask(
-            lambda o, r: single_messages.Claim(o, r, Q, tx, ((first, first + 1),))
+            lambda o, r: requests.Claim(Q, tx, ((first, first + 1),), owner=o, request=r)
         )
         if not isinstance(claimed, OnceqError) and tx:
-            got = self.core.ask(lambda o, r: single_messages.Fetch(o, r, Q, tx, first, first + 1))
+            got = self.core.ask(
+                lambda o, r: requests.Fetch(Q, tx, first, first + 1, owner=o, request=r)
+            )
             assert isinstance(got, Handed)
             assert list(got.lookups) == [first, first + 1]
 
     def handle(self) -> None:
         if self.handles and self.rng.random() < 0.5:
             number = self.handles.pop(self.rng.randrange(len(self.handles)))
-            assert self.core.ask(lambda o, r: inputs.CloseQueue(o, r, number)) is None
+            assert (
+                self.core.ask(lambda o, r: requests.CloseQueue(number, owner=o, request=r)) is None
+            )
             return
         name, access = self.rng.choice(NAMES), self.rng.choice([1, 4, 32])
-        opened = self.core.ask(lambda o, r: inputs.OpenQueue(o, r, name, inputs.Access(access)))
+        opened = self.core.ask(
+            lambda o, r: requests.OpenQueue(name, requests.Access(access), owner=o, request=r)
+        )
         assert isinstance(opened, Opened)
         self.handles.append(opened.handle)
-        made = self.core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
+        made = self.core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
         if isinstance(made, int):
             self.cursors.append((name, made))
 
     def cursor(self) -> None:
         if self.cursors:
             name, number = self.rng.choice(self.cursors)
-            seek, peek = self.rng.choice(list(single_messages.Seek)), self.rng.random() < 0.7
+            seek, peek = self.rng.choice(list(requests.Seek)), self.rng.random() < 0.7
             self.core.ask(
-                lambda o, r: inputs.Receive(o, r, name, peek=peek, seek=seek, cursor=number)
+                lambda o, r: requests.Receive(
+                    name, peek=peek, seek=seek, cursor=number, owner=o, request=r
+                )
             )
 
     def purge(self) -> None:
         if self.rng.random() < 0.1:
-            self.core.ask(lambda o, r: inputs.PurgeQueue(o, r, self.rng.choice(NAMES)))
+            self.core.ask(
+                lambda o, r: requests.PurgeQueue(self.rng.choice(NAMES), owner=o, request=r)
+            )
 
     def commit(self) -> None:
         if self.open:
             number = self.rng.choice(list(self.open))
             del self.open[number]
-            answer = self.core.ask(lambda o, r: inputs.Commit(o, r, number))
+            answer = self.core.ask(lambda o, r: requests.Commit(number, owner=o, request=r))
             assert not isinstance(answer, OnceqError)
 
     def abort(self) -> None:
         if self.open:
             number = self.rng.choice(list(self.open))
             del self.open[number]
-            assert self.core.ask(lambda o, r: inputs.Abort(o, r, number)) is None
+            assert self.core.ask(lambda o, r: requests.Abort(number, owner=o, request=r)) is None
 
 
 def parts(manager: Manager) -> tuple[dict[str, Any], bytes]:
@@ -179,9 +199,9 @@ def test_recovery_is_as_it_was(seed: int) -> None:
         for number, sub in state.subqueues.items():
             assert len(sub) or number in used | moving, f"{sub.title} is empty and unused"
     for number in list(apps.open):
-        apps.core.ask(lambda o, r, number=number: inputs.Abort(o, r, number))
+        apps.core.ask(lambda o, r, number=number: requests.Abort(number, owner=o, request=r))
     for number in apps.handles:
-        apps.core.ask(lambda o, r, number=number: inputs.CloseQueue(o, r, number))
+        apps.core.ask(lambda o, r, number=number: requests.CloseQueue(number, owner=o, request=r))
     apps.core.pass_time(1)
     assert not any("held" in title for title in apps.core.present())
     other = apps.core.again()

@@ -11,16 +11,16 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 
 import pyarrow as pa
 
-from onceq.core.inputs import inputs
-from onceq.core.inputs.batch import SendItem
 from onceq.core.inputs.directory import DirectoryChanged
 from onceq.core.state.records import Change, decode
 from onceq.errors import OnceqError
+from onceq.model import requests
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
 from onceq.model.identity import guid_text
 from onceq.model.message import PLAIN
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
+from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.spark.operators.expanding import Expander, expand_batch
 from tests.unit.core.alone import Core
@@ -69,13 +69,18 @@ def by_core(text: str, snapshot: Snapshot | None) -> tuple[list[str], str]:
     """The destinations of a send in the order of its copies, or the code of its refusal."""
     core = Core()
     core.ask(
-        lambda o, r: inputs.CreateQueue(o, r, QueueProperties("own", transactional=True), b"o" * 16)
+        lambda o, r: requests.CreateQueue(
+            properties=QueueProperties("own", transactional=True),
+            instance=b"o" * 16,
+            owner=o,
+            request=r,
+        )
     )
     if snapshot is not None:
         core.step(DirectoryChanged(snapshot))
     before = len(core.records)
     item = SendItem(text, PLAIN, Run.of([b"x"]))
-    answer = core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
+    answer = core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
     if isinstance(answer, OnceqError):
         assert not any(isinstance(decode(p, 0), tuple) for _, p in core.records[before:])
         return [], answer.code

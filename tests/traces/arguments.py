@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from onceq.core.inputs.batch import SendItem
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.xid import ONCEQ_FORMAT, TAG_BYTES, Xid, group_prefix
 from tests.traces.world import World

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from onceq.core.inputs import inputs, xa
+from onceq.core.inputs import inputs
 from onceq.core.inputs.damage import Spoiled
 from onceq.core.inputs.settings import Reconfigure
-from onceq.core.inputs.single_messages import Claim, MoveMessage, OpenCursor, Reject, Seek
-from onceq.core.inputs.steering import Steer
 from onceq.errors import DamagedPiece, OnceqError
+from onceq.model import requests
 from onceq.model.branch import Join, Leave
 from onceq.model.classes import MessageClass
 from onceq.model.queue import QueueProperties
+from onceq.model.requests import Claim, MoveMessage, OpenCursor, Reject, Seek, Steer
 from onceq.packet.acks import final_ack, order_ack
 from tests.traces import telling
 from tests.traces.arguments import (
@@ -82,20 +82,25 @@ def _manager(world: World, name: str, *settings: str) -> None:
 def _queue(world: World, at: str, name: str, *properties: str) -> None:
     given = {key: value(said) for key, said in options(properties).items()}
     made = QueueProperties(name, **given)
-    world.happen(at, inputs.CreateQueue(OWNER, REQUEST, made, name.encode().ljust(16, b"Q")))
+    world.happen(
+        at,
+        requests.CreateQueue(
+            properties=made, instance=name.encode().ljust(16, b"Q"), owner=OWNER, request=REQUEST
+        ),
+    )
 
 
 def _set(world: World, at: str, name: str, *properties: str) -> None:
     given = {key: value(said) for key, said in options(properties).items()}
-    world.happen(at, inputs.SetQueue(OWNER, REQUEST, source(world, name), given))
+    world.happen(at, requests.SetQueue(source(world, name), given, owner=OWNER, request=REQUEST))
 
 
 def _delete(world: World, at: str, name: str) -> None:
-    world.happen(at, inputs.DeleteQueue(OWNER, REQUEST, source(world, name)))
+    world.happen(at, requests.DeleteQueue(source(world, name), owner=OWNER, request=REQUEST))
 
 
 def _purge(world: World, at: str, name: str) -> None:
-    world.happen(at, inputs.PurgeQueue(OWNER, REQUEST, source(world, name)))
+    world.happen(at, requests.PurgeQueue(source(world, name), owner=OWNER, request=REQUEST))
 
 
 def _crash(world: World, name: str) -> None:
@@ -109,7 +114,7 @@ def _restart(world: World, name: str) -> None:
 
 def _steer(world: World, at: str, what: str, name: str = "") -> None:
     destination = format_name(world, at, name) if name else ""
-    world.happen(at, inputs.SteerOutgoing(OWNER, REQUEST, destination, Steer(what)))
+    world.happen(at, requests.SteerOutgoing(destination, Steer(what), owner=OWNER, request=REQUEST))
 
 
 def _route(world: World, at: str, target: str, via: str) -> None:
@@ -123,39 +128,41 @@ def _route(world: World, at: str, target: str, via: str) -> None:
 
 
 def _begin(world: World, at: str, number: str) -> None:
-    world.happen(at, inputs.Begin(OWNER, REQUEST, int(number)))
+    world.happen(at, requests.Begin(int(number), owner=OWNER, request=REQUEST))
 
 
 def _send(world: World, at: str, number: str, to: str, body: str, *more: str) -> None:
     made = (item(world, at, to, body, more),)
-    world.happen(at, inputs.Send(OWNER, REQUEST, int(number), made))
+    world.happen(at, requests.Send(int(number), made, owner=OWNER, request=REQUEST))
 
 
 def _send_once(world: World, at: str, to: str, body: str, *more: str) -> None:
     """A transaction of its own for one batch."""
-    world.happen(at, inputs.Commit(OWNER, REQUEST, 0, (item(world, at, to, body, more),)))
+    world.happen(
+        at, requests.Commit(0, (item(world, at, to, body, more),), owner=OWNER, request=REQUEST)
+    )
 
 
 def _commit(world: World, at: str, number: str) -> None:
-    world.happen(at, inputs.Commit(OWNER, REQUEST, int(number)))
+    world.happen(at, requests.Commit(int(number), owner=OWNER, request=REQUEST))
 
 
 def _abort(world: World, at: str, number: str) -> None:
-    world.happen(at, inputs.Abort(OWNER, REQUEST, int(number)))
+    world.happen(at, requests.Abort(int(number), owner=OWNER, request=REQUEST))
 
 
 def _receive(world: World, at: str, number: str, queue: str, *more: str) -> None:
     given = options(more)
     lookup = world.nodes[at].lookup(given["message"], queue) if "message" in given else 0
     count = int(given.get("count", "1"))
-    request = inputs.Receive(
-        OWNER,
-        REQUEST,
+    request = requests.Receive(
         source(world, queue),
         int(number),
         count,
         lookup=lookup,
         hold="hold" in given,
+        owner=OWNER,
+        request=REQUEST,
     )
     world.happen(at, request)
 
@@ -164,39 +171,41 @@ def _peek(world: World, at: str, queue: str, *more: str) -> None:
     given = options(more)
     count, cursor = int(given.get("count", "1")), int(given.get("cursor", "0"))
     seek = Seek[given["seek"].upper()] if "seek" in given else Seek.CURRENT
-    request = inputs.Receive(
-        OWNER, REQUEST, source(world, queue), 0, count, peek=True, cursor=cursor, seek=seek,
-        handle=int(given.get("handle", "0")),
+    request = requests.Receive(
+        source(world, queue), 0, count, peek=True, cursor=cursor, seek=seek,
+        handle=int(given.get("handle", "0")), owner=OWNER, request=REQUEST,
     )  # fmt: skip
     world.happen(at, request)
 
 
 def _open(world: World, at: str, queue: str, access: str) -> None:
-    use = inputs.Access[access.upper()]
-    world.happen(at, inputs.OpenQueue(OWNER, REQUEST, source(world, queue), use))
+    use = requests.Access[access.upper()]
+    world.happen(at, requests.OpenQueue(source(world, queue), use, owner=OWNER, request=REQUEST))
 
 
 def _cursor(world: World, at: str, handle: str) -> None:
-    world.happen(at, OpenCursor(OWNER, REQUEST, int(handle)))
+    world.happen(at, OpenCursor(int(handle), owner=OWNER, request=REQUEST))
 
 
 def _move(world: World, at: str, number: str, message: str, queue: str, to: str) -> None:
     lookup = world.nodes[at].lookup(message, queue)
     request = MoveMessage(
-        OWNER, REQUEST, source(world, queue), source(world, to), lookup, int(number)
+        source(world, queue), source(world, to), lookup, int(number), owner=OWNER, request=REQUEST
     )
     world.happen(at, request)
 
 
 def _reject(world: World, at: str, number: str, message: str, queue: str) -> None:
     lookup = world.nodes[at].lookup(message, queue)
-    world.happen(at, Reject(OWNER, REQUEST, source(world, queue), int(number), (lookup,)))
+    world.happen(
+        at, Reject(source(world, queue), int(number), (lookup,), owner=OWNER, request=REQUEST)
+    )
 
 
 def _claim(world: World, at: str, number: str, queue: str, first: str, last: str) -> None:
     node = world.nodes[at]
     ranges = ((node.lookup(first, queue), node.lookup(last, queue)),)
-    world.happen(at, Claim(OWNER, REQUEST, source(world, queue), int(number), ranges))
+    world.happen(at, Claim(source(world, queue), int(number), ranges, owner=OWNER, request=REQUEST))
 
 
 # ---- branches ----------------------------------------------------------------------------------
@@ -207,14 +216,20 @@ def _branch(world: World, at: str, verb: str, name: str, *more: str) -> None:
     branch, given = xid(world, at, name), options(more)
     by_hand, number = "by-hand" in given, int(given.get("transaction", "0"))
     made: dict[str, Callable[[], inputs.Input]] = {
-        "start": lambda: xa.StartBranch(OWNER, REQUEST, number, branch, Join.NEW),
-        "end": lambda: xa.EndBranch(OWNER, REQUEST, number, branch, Leave.SUCCESS),
-        "prepare": lambda: xa.PrepareBranch(OWNER, REQUEST, branch),
-        "commit": lambda: xa.CommitBranch(
-            OWNER, REQUEST, branch, one_phase="one-phase" in given, by_hand=by_hand
+        "start": lambda: requests.StartBranch(
+            number, branch, Join.NEW, owner=OWNER, request=REQUEST
         ),
-        "rollback": lambda: xa.RollbackBranch(OWNER, REQUEST, branch, by_hand=by_hand),
-        "forget": lambda: xa.ForgetBranch(OWNER, REQUEST, branch),
+        "end": lambda: requests.EndBranch(
+            number, branch, Leave.SUCCESS, owner=OWNER, request=REQUEST
+        ),
+        "prepare": lambda: requests.PrepareBranch(branch, owner=OWNER, request=REQUEST),
+        "commit": lambda: requests.CommitBranch(
+            branch, one_phase="one-phase" in given, by_hand=by_hand, owner=OWNER, request=REQUEST
+        ),
+        "rollback": lambda: requests.RollbackBranch(
+            branch, by_hand=by_hand, owner=OWNER, request=REQUEST
+        ),
+        "forget": lambda: requests.ForgetBranch(branch, owner=OWNER, request=REQUEST),
     }
     world.happen(at, made[verb]())
 
@@ -223,7 +238,9 @@ def _group(world: World, at: str, app: str, version: str, *branches: str) -> Non
     """Commit branches of one batch, whose number is the version."""
     made = tuple(xid(world, at, name) for name in branches)
     common = prefix(world, at, version)
-    request = xa.CommitGroup(OWNER, REQUEST, app, "query", int(version), common, made)
+    request = requests.CommitGroup(
+        app, "query", int(version), common, made, owner=OWNER, request=REQUEST
+    )
     world.happen(at, request)
 
 
@@ -347,7 +364,7 @@ def _show(world: World, at: str, what: str) -> None:
         for title, found in node.contents():
             world.say(f"{title}: {', '.join(found) or 'empty'}")
         return
-    answer = node.ask(lambda o, r: inputs.Look(o, r, what))
+    answer = node.ask(lambda o, r: requests.Look(what, owner=o, request=r))
     if isinstance(answer, OnceqError):
         raise UnknownCommand(str(answer))
     views = answer if isinstance(answer, tuple) else (answer,)

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from onceq.core.inputs.single_messages import Pick
 from onceq.model.directory import Computer, DistributionList, PublicQueue
+from onceq.model.requests import Pick
 from onceq.model.run import Buffer, Extent
 
 Piece = Extent | bytes

@@ -14,64 +14,24 @@ from typing import Any
 
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
-from onceq.core.inputs.backup import HoldLog, PutBack
+from onceq.core.inputs.backup import PutBack
 from onceq.core.inputs.damage import Scrubbed, Spoiled
-from onceq.core.inputs.directory import DirectoryChanged, EditDirectory
+from onceq.core.inputs.directory import DirectoryChanged
 from onceq.core.inputs.inputs import (
-    Abort,
     Arrived,
-    AskOutcome,
-    Begin,
-    CancelReceive,
-    CloseQueue,
-    Commit,
     Compose,
     ConnectFailed,
-    CreateQueue,
-    DeleteQueue,
     Input,
-    Look,
-    OpenQueue,
     OwnerGone,
-    PurgeQueue,
-    Receive,
     Relocate,
-    Remove,
     Room,
-    Send,
     SessionAcked,
     SessionClosed,
     SessionOpened,
-    SetQueue,
     Space,
-    SteerOutgoing,
     Tick,
 )
-from onceq.core.inputs.peers import AcceptClock, ForgetPeer, ResetStream
 from onceq.core.inputs.settings import Reconfigure
-from onceq.core.inputs.single_messages import (
-    Claim,
-    CloseCursor,
-    Fetch,
-    MoveMessage,
-    OpenCursor,
-    Reject,
-)
-from onceq.core.inputs.xa import (
-    AskDecision,
-    CommitBranch,
-    CommitGroup,
-    DecisionDone,
-    EndBranch,
-    Enlist,
-    ForgetBranch,
-    ForgetGroup,
-    LeaveDecision,
-    PrepareBranch,
-    RollbackBranch,
-    RollbackGroup,
-    StartBranch,
-)
 from onceq.core.management import (
     damage,
     damage_views,
@@ -115,6 +75,48 @@ from onceq.core.transfer import (
 )
 from onceq.errors import OnceqError
 from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
+from onceq.model.requests import (
+    Abort,
+    AcceptClock,
+    AskDecision,
+    AskOutcome,
+    Begin,
+    CancelReceive,
+    Claim,
+    CloseCursor,
+    CloseQueue,
+    Commit,
+    CommitBranch,
+    CommitGroup,
+    CreateQueue,
+    DecisionDone,
+    DeleteQueue,
+    EditDirectory,
+    EndBranch,
+    Enlist,
+    Fetch,
+    ForgetBranch,
+    ForgetGroup,
+    ForgetPeer,
+    HoldLog,
+    LeaveDecision,
+    Look,
+    MoveMessage,
+    OpenCursor,
+    OpenQueue,
+    PrepareBranch,
+    PurgeQueue,
+    Receive,
+    Reject,
+    Remove,
+    ResetStream,
+    RollbackBranch,
+    RollbackGroup,
+    Send,
+    SetQueue,
+    StartBranch,
+    SteerOutgoing,
+)
 from onceq.model.run import Buffer, Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
 

@@ -21,7 +21,6 @@ from enum import Enum
 from typing import Final, Protocol
 
 from onceq.core.decision import Handed, Opened, Sent
-from onceq.core.inputs.inputs import CancelReceive, Receive
 from onceq.errors import (
     InsufficientResources,
     MalformedPacket,
@@ -39,12 +38,14 @@ from onceq.model.limits import (
     CLIENT_UNANSWERED_MAX,
     PACKET_BYTES_MAX,
 )
+from onceq.model.requests import CancelReceive, Receive
 from onceq.model.run import Buffer
 from onceq.service.delivered import Delivered
 from onceq.service.engine import Engine
-from onceq.service.requests import split_items, to_input
+from onceq.service.requests import admit, split_items
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.requests import request_of
 
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
@@ -232,8 +233,8 @@ class ApiConnection:
                     "a backup is copied out of the data directory, which a connection over TCP "
                     "does not reach; make it on the queue manager's computer"
                 )
-            item = to_input(
-                self._owner, request, code, head, runs,
+            item = admit(
+                request_of(code, head, runs), self._owner, request,
                 clock=self._engine.clock, random=self._random,
             )  # fmt: skip
         except OnceqError as error:
@@ -358,7 +359,7 @@ class ApiConnection:
         for request in self._waits:
             if request not in self._withdrawn and request not in self._parked:
                 self._withdrawn.add(request)
-                self._engine.submit(CancelReceive(self._owner, 0, request))
+                self._engine.submit(CancelReceive(request, owner=self._owner, request=0))
         self._throttle()
 
     def resume_writing(self) -> None:
@@ -398,7 +399,7 @@ class ApiConnection:
             self._answer(request, _stops())
         for request, (code, _) in list(self._asked.items()):
             if code == Code.RECEIVE:
-                self._engine.submit(CancelReceive(self._owner, 0, request))
+                self._engine.submit(CancelReceive(request, owner=self._owner, request=0))
 
     def farewell(self) -> None:
         """Behind the last answer: whatever was not answered has not happened, and will not."""

@@ -29,9 +29,10 @@ from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
-from onceq.service.requests import to_input
+from onceq.service.requests import admit
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
+from onceq.wire.app.requests import request_of
 
 log = logging.getLogger("onceq")
 
@@ -183,8 +184,9 @@ class Daemon:
         def submit() -> None:
             request = next(self._numbers)
             self._asked[request] = future
+            wanted = request_of(code, head, ())
             self.engine.submit(
-                to_input(self._owner, request, code, head, (), clock=self._clock, random=os.urandom)
+                admit(wanted, self._owner, request, clock=self._clock, random=os.urandom)
             )
 
         self._loop.call_soon_threadsafe(submit)

@@ -41,10 +41,11 @@ from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
-from onceq.service.requests import to_input
+from onceq.service.requests import admit
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.wire.app.frames import Code, Number
+from onceq.wire.app.requests import request_of
 
 log = logging.getLogger("onceq")
 
@@ -181,9 +182,10 @@ class EmbeddedHost:
         if self._failure is not None:
             raise self._failure
         request = next(self._numbers)
-        item = to_input(
-            self._owner, request, code, head, runs, clock=self._clock, random=os.urandom
-        )
+        item = admit(
+            request_of(code, head, runs), self._owner, request, clock=self._clock,
+            random=os.urandom,
+        )  # fmt: skip
         self._answers[request] = answer
         self.engine.submit(item)
         if self._failure is not None:
@@ -198,7 +200,9 @@ class EmbeddedHost:
         """
         if self._failure is not None:
             raise self._failure
-        item = to_input(self._owner, 0, code, head, runs, clock=self._clock, random=os.urandom)
+        item = admit(
+            request_of(code, head, runs), self._owner, 0, clock=self._clock, random=os.urandom
+        )
         self.engine.submit(item)
         if not self._told:
             self._told = True

@@ -15,9 +15,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Hold
-from onceq.core.inputs.backup import Grip
 from onceq.errors import BackupOver, InsufficientResources, OnceqError, StorageReserve
 from onceq.model.limits import BACKUP_HOLD_S
+from onceq.model.requests import Grip
 from onceq.model.time import SECOND_US, Now
 from onceq.service.logs import event
 

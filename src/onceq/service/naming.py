@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onceq.core.decision import Register, Rewrite
-from onceq.core.inputs.directory import DirectoryChanged, EditDirectory
-from onceq.core.inputs.inputs import Input, Look
+from onceq.core.inputs.directory import DirectoryChanged
+from onceq.core.inputs.inputs import Input
 from onceq.core.management.directory_rules import list_view
 from onceq.directory.contract import Directory, Seen
 from onceq.errors import DirectoryError
 from onceq.model.directory import Snapshot
 from onceq.model.limits import DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
+from onceq.model.requests import EditDirectory, Look
 from onceq.model.time import SECOND_US, Now
 from onceq.service.logs import event
 

@@ -12,7 +12,7 @@ from array import array
 from itertools import accumulate
 
 from onceq.core.decision import Handed
-from onceq.core.inputs.single_messages import Pick, PickBy
+from onceq.model.requests import Pick, PickBy
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, largest_of
 from onceq.packet.heads import HEAD, first_with_correlation, first_with_id, head_of
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
 from onceq.core.inputs.damage import Spoiled
-from onceq.core.inputs.inputs import Input, Receive
+from onceq.core.inputs.inputs import Input
 from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.model.requests import Receive
 from onceq.model.run import LENGTH_TYPE, Buffer, Extent
 from onceq.model.time import Now
 from onceq.service.picking import wants_bytes

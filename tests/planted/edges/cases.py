@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from onceq.core.ending import ending
-from onceq.core.inputs.inputs import Access, OpenQueue, Receive, Share
 from onceq.core.receive import handles, move_message, receive
 from onceq.core.send import send
 from onceq.core.state.queues import Queue
@@ -16,6 +15,7 @@ from onceq.core.step import step as step_module
 from onceq.core.transaction import unit_of_work
 from onceq.core.transfer import arrival, outgoing_queue
 from onceq.model.classes import MessageClass
+from onceq.model.requests import Access, OpenQueue, Receive, Share
 from onceq.model.time import NEVER_S
 from onceq.wire.srmp import envelope
 from tests.planted.planted import Planted

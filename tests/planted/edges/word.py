@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.inputs.peers import AcceptClock
-from onceq.core.inputs.steering import Steer
+from onceq.model.requests import AcceptClock, Steer
 from onceq.model.time import NEVER_S
 from tests.planted.planted import SIM, Planted
 

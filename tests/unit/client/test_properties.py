@@ -18,8 +18,8 @@ from onceq.errors import (
 from onceq.model.identity import MessageId
 from onceq.model.limits import EXTENSION_BYTES_MAX
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.requests.batch import properties_of
 from onceq.packet.own import own_headers
-from onceq.service.requests import properties_of
 
 
 def test_properties_become_plain_values() -> None:

@@ -10,9 +10,8 @@ from typing import Any, cast
 import pytest
 
 from onceq.core.decision import Opened, Sent
-from onceq.core.inputs import inputs
 from onceq.errors import InsufficientResources, OperationCancelled, QueueNotFound, ReceiveTimeout
-from onceq.model import limits
+from onceq.model import limits, requests
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.model.time import Now
 from onceq.service import api
@@ -353,14 +352,14 @@ def test_stopping_ends_the_receives_that_wait() -> None:
     talk.receive(2)
     talk.ask(3, Code.LOOK, frames.LookHead("queues", ""))
     talk.api.stop()
-    assert talk.engine.items[-1] == inputs.CancelReceive(5, 0, 2)
+    assert talk.engine.items[-1] == requests.CancelReceive(2, owner=5, request=0)
     assert len(talk.engine.items) == 3
 
 
 def test_views_become_plain_values() -> None:
     run = Run(b"x", array(LENGTH_TYPE, [1]))
     opened = {"handle": 1, "local": True, "transactional": None, "turn": 0, "places": [7]}
-    assert api.plain([Opened(1, True, None, 0, (7,)), (b"\x01", inputs.Steer.PAUSE)]) == [
+    assert api.plain([Opened(1, True, None, 0, (7,)), (b"\x01", requests.Steer.PAUSE)]) == [
         opened, ["01", "pause"]]  # fmt: skip
     assert api.plain(run)["data"] == "78"  # type: ignore[index]
 
@@ -373,8 +372,8 @@ def peek(talk: Talk, request: int, wait_ms: int = -1) -> None:
     talk.ask(request, Code.RECEIVE, head)
 
 
-def asked_for(talk: Talk) -> list[inputs.Receive]:
-    return [item for item in talk.engine.items if isinstance(item, inputs.Receive)]
+def asked_for(talk: Talk) -> list[requests.Receive]:
+    return [item for item in talk.engine.items if isinstance(item, requests.Receive)]
 
 
 def end_of_pump(talk: Talk) -> None:
@@ -411,7 +410,9 @@ def test_what_waits_for_one_that_does_not_read_begins_anew_when_it_reads() -> No
     talk.engine.items.clear()
     talk.api.pause_writing()
     assert talk.engine.items == [
-        inputs.CancelReceive(5, 0, 2), inputs.CancelReceive(5, 0, 3)]  # fmt: skip
+        requests.CancelReceive(2, owner=5),
+        requests.CancelReceive(3, owner=5),
+    ]
     talk.api.pause_writing()
     assert len(talk.engine.items) == 2
     talk.engine.items.clear()

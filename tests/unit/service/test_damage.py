@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs import inputs, single_messages, xa
 from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
 from onceq.core.state.identity import Identity
 from onceq.errors import DamagedRecord, OnceqError, ReceiveTimeout
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.log import BLOCK_BYTES
 from onceq.model.message import Properties
@@ -43,7 +43,11 @@ class House:
         ).close()  # fmt: skip
         self.start()
         queue = QueueProperties("q", transactional=True, journal=True)
-        self.ask(lambda owner, n: inputs.CreateQueue(owner, n, queue, b"Q" * 16))
+        self.ask(
+            lambda owner, n: requests.CreateQueue(
+                properties=queue, instance=b"Q" * 16, owner=owner, request=n
+            )
+        )
 
     def start(self) -> None:
         settings = Settings(disk_reserve_bytes=0)
@@ -75,25 +79,33 @@ class House:
             pass
 
     def send(self, *bodies: bytes, to: str = QUEUE, **properties: Any) -> None:
-        item = inputs.SendItem(to, Properties(**properties), Run.of(list(bodies)))
-        self.ask(lambda owner, n: inputs.Commit(owner, n, 0, (item,)))
+        item = requests.SendItem(to, Properties(**properties), Run.of(list(bodies)))
+        self.ask(lambda owner, n: requests.Commit(0, (item,), owner=owner, request=n))
 
     def begin(self) -> int:
         number = next(self.numbers)
-        self.ask(lambda owner, n: inputs.Begin(owner, n, number))
+        self.ask(lambda owner, n: requests.Begin(number, owner=owner, request=n))
         return number
 
     def take(self, count: int = COUNT, tx: int = 0, **more: Any) -> list[bytes]:
-        got = self.ask(lambda owner, n: inputs.Receive(owner, n, QUEUE, tx, count, 1 << 24, **more))
+        got = self.ask(
+            lambda owner, n: requests.Receive(
+                QUEUE, tx, count, 1 << 24, **more, owner=owner, request=n
+            )
+        )
         assert isinstance(got, Delivered)
         return [bytes(packet)[-ROW:] for packet in got.run]
 
     def look(self, what: str) -> Any:
-        return self.ask(lambda owner, n: inputs.Look(owner, n, what))
+        return self.ask(lambda owner, n: requests.Look(what, owner=owner, request=n))
 
     def scrub(self) -> None:
         """Look through the whole log."""
-        self.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "", inputs.Steer.SCRUB))
+        self.ask(
+            lambda owner, n: requests.SteerOutgoing(
+                "", requests.Steer.SCRUB, owner=owner, request=n
+            )
+        )
         for _ in range(50):
             due = self.engine.next_timer()
             if due is None:
@@ -153,7 +165,7 @@ def test_a_damaged_message_is_set_aside_and_the_others_are_received(transaction:
     assert sum(view.count for view in views) == len(missing)
     assert {view.queue for view in views} == {"private$\\q"}
     if transaction:
-        house.ask(lambda owner, n: inputs.Commit(owner, n, tx, ()))
+        house.ask(lambda owner, n: requests.Commit(tx, (), owner=owner, request=n))
     house.engine.stop()
     house.start()
     assert house.look("damages") == views, "durable"
@@ -166,7 +178,7 @@ def test_an_abort_gives_back_what_is_whole() -> None:
     house, bodies, _ = _house()
     tx = house.begin()
     got = house.take(COUNT, tx)
-    house.ask(lambda owner, n: inputs.Abort(owner, n, tx))
+    house.ask(lambda owner, n: requests.Abort(tx, owner=owner, request=n))
     assert house.take(COUNT) == got
     assert len(got) + sum(view.count for view in house.look("damages")) == len(bodies)
 
@@ -187,13 +199,15 @@ def test_what_was_claimed_and_is_damaged_is_said_so() -> None:
     tx = house.begin()
     view = next(v for v in house.look("queues") if v.name == "q")
     first, last = view.first_lookup, view.last_lookup
-    house.ask(lambda owner, n: single_messages.Claim(owner, n, QUEUE, tx, ((first, last),)))
+    house.ask(lambda owner, n: requests.Claim(QUEUE, tx, ((first, last),), owner=owner, request=n))
     with pytest.raises(DamagedRecord, match="set aside"):
-        house.ask(lambda owner, n: single_messages.Fetch(owner, n, QUEUE, tx, first + 5, first + 5))
-    got = house.ask(lambda owner, n: single_messages.Fetch(owner, n, QUEUE, tx, first, last))
+        house.ask(
+            lambda owner, n: requests.Fetch(QUEUE, tx, first + 5, first + 5, owner=owner, request=n)
+        )
+    got = house.ask(lambda owner, n: requests.Fetch(QUEUE, tx, first, last, owner=owner, request=n))
     aside = sum(v.count for v in house.look("damages"))
     assert len(got.run) + aside == COUNT
-    house.ask(lambda owner, n: inputs.Commit(owner, n, tx, ()))
+    house.ask(lambda owner, n: requests.Commit(tx, (), owner=owner, request=n))
 
 
 def test_a_waiting_receive_goes_on_waiting_when_all_that_came_back_is_damaged() -> None:
@@ -204,10 +218,14 @@ def test_a_waiting_receive_goes_on_waiting_when_all_that_came_back_is_damaged() 
     assert house.take(1, tx) == [b"x" * ROW]
     number = next(house.numbers)
     until = house.clock.now_us + 3_600_000_000
-    house.engine.submit(inputs.Receive(house.owner, number, QUEUE, 0, 1, 1 << 20, until))
+    house.engine.submit(
+        requests.Receive(
+            QUEUE, 0, 1, 1 << 20, wait_until_us=until, owner=house.owner, request=number
+        )
+    )
     house.pump()
     house.flip(b"x" * ROW)
-    house.ask(lambda owner, n: inputs.Abort(owner, n, tx))
+    house.ask(lambda owner, n: requests.Abort(tx, owner=owner, request=n))
     assert number not in house.results
     queues = [view.queue for view in house.look("damages")]
     assert queues == [r"private$\q;journal", r"private$\q"], "the copy that it would have left, too"
@@ -219,16 +237,16 @@ def test_a_waiting_receive_goes_on_waiting_when_all_that_came_back_is_damaged() 
 def test_a_prepared_branch_with_a_damaged_message_is_committed(scrubbed: bool) -> None:
     """Its packets lie in the record of the prepare; the outcome is not for us to change."""
     house, bodies, xid = House(), _bodies(), Xid(7, b"g", b"b")
-    item = inputs.SendItem(QUEUE, Properties(), Run.of(bodies))
-    house.ask(lambda owner, n: xa.StartBranch(owner, n, 3, xid))
-    house.ask(lambda owner, n: inputs.Send(owner, n, 3, (item,)))
-    house.ask(lambda owner, n: xa.PrepareBranch(owner, n, xid, 3))
+    item = requests.SendItem(QUEUE, Properties(), Run.of(bodies))
+    house.ask(lambda owner, n: requests.StartBranch(3, xid, owner=owner, request=n))
+    house.ask(lambda owner, n: requests.Send(3, (item,), owner=owner, request=n))
+    house.ask(lambda owner, n: requests.PrepareBranch(xid, 3, owner=owner, request=n))
     house.restart()
     house.flip(bodies[5])
     if scrubbed:
         house.scrub()
         assert house.look("scrub").damaged == 1
-    house.ask(lambda owner, n: xa.CommitBranch(owner, n, xid))
+    house.ask(lambda owner, n: requests.CommitBranch(xid, owner=owner, request=n))
     got = house.take()
     missing = [body for body in bodies if body not in got]
     assert bodies[5] in missing
@@ -255,10 +273,13 @@ def test_an_operator_drops_what_was_set_aside() -> None:
     house, bodies, _ = _house()
     got = house.take()
     count = len(bodies) - len(got)
-    steer = inputs.Steer.DROP_DAMAGED
+    steer = requests.Steer.DROP_DAMAGED
     with pytest.raises(OnceqError, match="has the number 77"):
-        house.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "77", steer))
-    assert house.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "", steer)) == count
+        house.ask(lambda owner, n: requests.SteerOutgoing("77", steer, owner=owner, request=n))
+    assert (
+        house.ask(lambda owner, n: requests.SteerOutgoing("", steer, owner=owner, request=n))
+        == count
+    )
     assert house.look("damages") == ()
     house.restart()
     assert house.look("damages") == ()
@@ -271,7 +292,9 @@ def test_an_outgoing_queue_does_not_stand_still() -> None:
     house.send(*bodies, to=r"DIRECT=OS:BETA\private$\q")
     house.restart()
     house.flip(bodies[5])
-    house.ask(lambda owner, n: inputs.SteerOutgoing(owner, n, "", inputs.Steer.SCRUB))
+    house.ask(
+        lambda owner, n: requests.SteerOutgoing("", requests.Steer.SCRUB, owner=owner, request=n)
+    )
     for _ in range(20):
         house.pump(1)
     (view,) = house.look("outgoing")
@@ -375,16 +398,16 @@ def test_an_outgoing_queue_goes_on_behind_a_message_that_a_start_finds_damaged()
 def test_a_prepared_branch_with_packets_that_a_start_finds_damaged_is_committed() -> None:
     house, bodies, xid = Killed(), _bodies(), Xid(7, b"g", b"b")
     items = [
-        inputs.SendItem(QUEUE, Properties(), Run.of(bodies[:12])),
-        inputs.SendItem(QUEUE, Properties(label="mor"), Run.of(bodies[12:])),
+        requests.SendItem(QUEUE, Properties(), Run.of(bodies[:12])),
+        requests.SendItem(QUEUE, Properties(label="mor"), Run.of(bodies[12:])),
     ]
-    house.ask(lambda owner, n: xa.StartBranch(owner, n, 3, xid))
-    house.ask(lambda owner, n: inputs.Send(owner, n, 3, (items[0],)))
-    house.ask(lambda owner, n: inputs.Send(owner, n, 3, (items[1],)))
-    house.ask(lambda owner, n: xa.PrepareBranch(owner, n, xid, 3))
+    house.ask(lambda owner, n: requests.StartBranch(3, xid, owner=owner, request=n))
+    house.ask(lambda owner, n: requests.Send(3, (items[0],), owner=owner, request=n))
+    house.ask(lambda owner, n: requests.Send(3, (items[1],), owner=owner, request=n))
+    house.ask(lambda owner, n: requests.PrepareBranch(xid, 3, owner=owner, request=n))
     house.flip(bodies[1])
     house.restart()
-    house.ask(lambda owner, n: xa.CommitBranch(owner, n, xid))
+    house.ask(lambda owner, n: requests.CommitBranch(xid, owner=owner, request=n))
     got = house.take()
     missing = [body for body in bodies if body not in got]
     assert bodies[1] in missing

@@ -7,9 +7,10 @@ from array import array
 import pytest
 
 from onceq.core.decision import Answer, Connect, Decision, Handed, Record
-from onceq.core.inputs.inputs import Abort, Input, Look, OwnerGone, Tick
+from onceq.core.inputs.inputs import Input, OwnerGone, Tick
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.model.log import FRAME_HEADER
+from onceq.model.requests import Abort, Look
 from onceq.model.run import Extent
 from onceq.packet.decode import decode
 from onceq.store.memory import MemoryStore
@@ -18,7 +19,7 @@ from tests.unit.wire.mqqb.pair import users
 
 
 def ask(request: int) -> Input:
-    return Look(1, request, "status")
+    return Look("status", owner=1, request=request)
 
 
 def test_a_batch_is_appended_in_order_synced_once_and_then_acted_upon() -> None:
@@ -268,7 +269,7 @@ def test_the_next_timer_is_the_soonest_of_all() -> None:
 
 def test_requests_keep_their_order() -> None:
     house = House().start()
-    items = [ask(1), Abort(1, 2, 1), ask(3), Abort(1, 4, 2)]
+    items = [ask(1), Abort(1, owner=1, request=2), ask(3), Abort(2, owner=1, request=4)]
     house.pump(*items)
     assert house.core.seen == items
     assert house.core.identity.guid == OWN

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Decision, Hold
-from onceq.core.inputs.backup import Grip, HoldLog
 from onceq.core.inputs.inputs import Input, Tick
 from onceq.errors import (
     BackupOver,
@@ -19,6 +18,7 @@ from onceq.errors import (
     UnsupportedOperation,
 )
 from onceq.model.limits import BACKUP_HOLD_S
+from onceq.model.requests import Grip, HoldLog
 from onceq.service.engine import Engine
 from onceq.store.contract import Cut
 from tests.unit.service.fakes import Calls, Diary, House
@@ -53,7 +53,7 @@ def house() -> House:
 
     def decide(item: Input) -> Decision | None:
         if isinstance(item, HoldLog):
-            return Decision([], [Hold(item.owner, item.request, item.grip.value, item.number)])
+            return Decision([], [Hold(item.owner, item.request, item.verb.value, item.number)])
         return None
 
     made.core.decide = decide
@@ -63,7 +63,7 @@ def house() -> House:
 def ask(house: House, grip: Grip, number: int = 1, owner: int = 0) -> Any:
     """The answer to a request."""
     house.answers.clear()
-    house.pump(HoldLog(owner or house.owner, 9, grip, number))
+    house.pump(HoldLog(grip, number, owner=owner or house.owner, request=9))
     ((_, answer),) = house.answers
     return answer
 
@@ -149,7 +149,7 @@ def test_a_disk_that_gets_full_is_freed() -> None:
 def test_a_disk_that_fails_ends_the_manager_and_not_only_the_backup() -> None:
     h = house()
     h.store.fail["hold"] = SyncFailed("EIO")
-    h.pump(HoldLog(h.owner, 9, Grip.BEGIN))
+    h.pump(HoldLog(Grip.BEGIN, owner=h.owner, request=9))
     assert [type(failure) for failure in h.failures] == [SyncFailed]
     assert h.answers == []
 

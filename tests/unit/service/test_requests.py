@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs import inputs
 from onceq.errors import (
     IllegalPathName,
     IllegalPropertyValue,
@@ -14,14 +13,16 @@ from onceq.errors import (
     MalformedPacket,
     OnceqError,
 )
+from onceq.model import requests
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal
+from onceq.model.requests.batch import AGE_S_MAX, properties_of
 from onceq.model.run import Run
 from onceq.model.time import Now
 from onceq.packet.own import own_headers
-from onceq.service import requests
-from onceq.service.requests import items_of, properties_of, split_items, to_input
+from onceq.service.requests import FOR_EVER_US, admit, split_items
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
+from onceq.wire.app.requests import request_of
 
 SESSION = bytes(range(16))
 
@@ -34,13 +35,15 @@ class _Clock:
 
 
 def made(code: int, head: object, runs: tuple[Run, ...] = ()) -> Any:
-    return to_input(3, 9, code, head, runs, clock=_Clock(), random=lambda size: b"\x07" * size)
+    return admit(
+        request_of(code, head, runs), 3, 9, clock=_Clock(), random=lambda size: b"\x07" * size
+    )
 
 
 def test_a_commit_carries_its_items_and_its_name() -> None:
     item = frames.Item("q", {"label": "x", "priority": None}, 5, 1)
     found = made(Code.COMMIT, frames.CommitHead(2, SESSION, 4, [item]), (Run.of([b"a"]),))
-    assert isinstance(found, inputs.Commit)
+    assert isinstance(found, requests.Commit)
     assert (found.owner, found.request, found.transaction) == (3, 9, 2)
     assert found.id is not None
     assert (found.id.session, found.id.number) == (SESSION, 4)
@@ -61,7 +64,7 @@ def test_names_of_commits_are_checked(session: bytes, number: int) -> None:
         made(Code.OUTCOME, frames.OutcomeHead(session, number))
 
 
-@pytest.mark.parametrize(("age", "seen"), [(-5, 0), (0, 0), (1 << 60, requests.AGE_S_MAX)])
+@pytest.mark.parametrize(("age", "seen"), [(-5, 0), (0, 0), (1 << 60, AGE_S_MAX)])
 def test_ages_are_kept_in_range(age: int, seen: int) -> None:
     head = frames.SendHead(0, [frames.Item("q", {}, age, 0)])
     assert made(Code.SEND, head, (Run.of([]),)).items[0].age_s == seen
@@ -69,7 +72,7 @@ def test_ages_are_kept_in_range(age: int, seen: int) -> None:
 
 @pytest.mark.parametrize(
     ("wait_ms", "until"),
-    [(0, 0), (5, 6_000), (-1, requests.FOR_EVER_US), (1 << 62, requests.FOR_EVER_US)],
+    [(0, 0), (5, 6_000), (-1, FOR_EVER_US), (1 << 62, FOR_EVER_US)],
 )
 def test_waits_become_times(wait_ms: int, until: int) -> None:
     head = frames.ReceiveHead("q", 0, 1, 1, wait_ms, False, 0, 0, 0)
@@ -188,7 +191,7 @@ def test_batches_with_headers_of_their_own_are_split_and_put_together() -> None:
     runs = [Run.of([b"a"]), own, Run.of([b"b", b"cc"]), Run.of([])]
     heads = [frames.Item("q", {}, 0, n, kind) for n, kind in ((1, False), (2, True), (0, False))]
     found = split_items(heads, memoryview(b"".join(frames.pack_runs(runs))))
-    items = items_of(heads, found)
+    items = made(Code.SEND, frames.SendHead(0, heads), tuple(found)).items
     assert [[bytes(b) for b in item.bodies] for item in items] == [[b"a"], [b"b", b"cc"], []]
     assert [item.own is None for item in items] == [True, False, True]
     assert items[1].own is not None

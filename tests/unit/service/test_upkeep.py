@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Decision
-from onceq.core.inputs import inputs
 from onceq.core.inputs.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
 from onceq.core.state import live_bytes
 from onceq.core.state.live_bytes import Live
 from onceq.core.state.state import Identity
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.message import Properties
@@ -360,17 +360,23 @@ class Real:
 
     def create(self, name: str) -> None:
         queue = QueueProperties(name, transactional=True)
-        self.ask(lambda owner, n: inputs.CreateQueue(owner, n, queue, b"Q" * 16))
+        self.ask(
+            lambda owner, n: requests.CreateQueue(
+                properties=queue, instance=b"Q" * 16, owner=owner, request=n
+            )
+        )
 
     def send(self, name: str, body: bytes, count: int) -> None:
-        item = inputs.SendItem(rf".\private$\{name}", Properties(), Run.of([body] * count))
-        done = self.ask(lambda owner, n: inputs.Commit(owner, n, 0, (item,)))
+        item = requests.SendItem(rf".\private$\{name}", Properties(), Run.of([body] * count))
+        done = self.ask(lambda owner, n: requests.Commit(0, (item,), owner=owner, request=n))
         if isinstance(done, OnceqError):
             raise done
 
     def take(self, name: str, count: int) -> list[bytes]:
         queue = rf".\private$\{name}"
-        got = self.ask(lambda owner, n: inputs.Receive(owner, n, queue, 0, count, 1 << 24))
+        got = self.ask(
+            lambda owner, n: requests.Receive(queue, 0, count, 1 << 24, owner=owner, request=n)
+        )
         assert isinstance(got, Delivered), got
         return [bytes(packet) for packet in got.run]
 

@@ -1,29 +1,8 @@
-"""What an operator says about other managers: inputs, and what they are answered with."""
+"""What an operator's requests about other managers are answered with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class ResetStream:
-    """Set back what is known of one sender's messages to one queue. Answer: StreamReset.
-
-    Attributes:
-        queue: Name of a local queue, or of the stream's destination as ``stream list`` shows it.
-        source: The sender: its name, or the beginning of its GUID.
-        reason: Why; it is recorded.
-        whole: Forget everything, also what is known of the stream before.
-        dry_run: Only say what would happen.
-    """
-
-    owner: int
-    request: int
-    queue: str
-    source: str
-    reason: str
-    whole: bool = False
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +20,6 @@ class StreamReset:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetPeer:
-    """Whoever answers next under a name is bound to it. Answer: PeerView as it was.
-
-    Attributes:
-        name: As ``peer list`` shows it, such as ``os:beta``, or the name of a computer.
-    """
-
-    owner: int
-    request: int
-    name: str
-    dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class PeerView:
     """Who answers under a name that was connected to, and since when."""
 
@@ -62,23 +27,6 @@ class PeerView:
     id: str
     since: int
     connected: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptClock:
-    """Take the streams of a manager whose clock was ahead when it started. Answer: ClockAccepted.
-
-    Attributes:
-        source: The manager: its name, or the beginning of its GUID.
-        reason: Why; it is recorded.
-        dry_run: Only say what would happen.
-    """
-
-    owner: int
-    request: int
-    source: str
-    reason: str
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

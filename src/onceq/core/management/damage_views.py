@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from onceq.core.decision import Scrub
 from onceq.core.inputs.damage import Scrubbed
-from onceq.core.inputs.inputs import Steer, SteerOutgoing
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.setups import DamageDropped
 from onceq.core.state.state import DAMAGED
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, MessageNotFound
+from onceq.model.requests import Steer, SteerOutgoing
 
 RATE_DIGITS = 18
 """Of a number of bytes in a second that is believed."""

@@ -9,12 +9,12 @@ Upholds: I5 (one stream for each place), I27.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import gave_up
-from onceq.core.inputs.directory import DirectoryChanged, EditDirectory
+from onceq.core.inputs.directory import DirectoryChanged
 from onceq.core.names.packet_names import address_of
 from onceq.core.names.resolve import destinations, index_places, read_directory
 from onceq.core.state.position_block import AVAILABLE
@@ -43,6 +43,7 @@ from onceq.model.directory import (
 from onceq.model.identity import guid_text
 from onceq.model.limits import DIRECTORY_LISTS_MAX, DIRECTORY_MEMBERS_MAX, LIST_NAME_CHARS_MAX
 from onceq.model.names import Kind, parse_any
+from onceq.model.requests import EditDirectory
 from onceq.packet.address import name_of
 
 
@@ -156,7 +157,7 @@ def _changed(before: DistributionList, item: EditDirectory) -> DistributionList 
     return DistributionList(before.guid, before.name, members)
 
 
-def _members(there: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+def _members(there: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
     found = {member_of(text).key(): text for text in there}
     for text in more:
         name = member_of(text)
@@ -168,7 +169,7 @@ def _members(there: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _without(before: DistributionList, less: tuple[str, ...]) -> tuple[str, ...]:
+def _without(before: DistributionList, less: Sequence[str]) -> tuple[str, ...]:
     gone = {member_of(text).key() for text in less}
     found = {member_of(text).key(): text for text in before.members}
     for text in less:

@@ -11,15 +11,6 @@ from dataclasses import replace
 
 from onceq.core.decision import CloseSession, Hold, Ready, Reload
 from onceq.core.ending.ending import ended, gave_up
-from onceq.core.inputs.backup import HoldLog
-from onceq.core.inputs.inputs import (
-    CreateQueue,
-    DeleteQueue,
-    PurgeQueue,
-    SetQueue,
-    Steer,
-    SteerOutgoing,
-)
 from onceq.core.management import damage_views
 from onceq.core.management.directory_rules import register
 from onceq.core.names.resolve import (
@@ -53,6 +44,15 @@ from onceq.model.classes import MessageClass
 from onceq.model.limits import QUEUES_MAX
 from onceq.model.names import Kind
 from onceq.model.queue import changed, check_supported
+from onceq.model.requests import (
+    CreateQueue,
+    DeleteQueue,
+    HoldLog,
+    PurgeQueue,
+    SetQueue,
+    Steer,
+    SteerOutgoing,
+)
 from onceq.model.time import NEVER_S
 
 RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
@@ -61,21 +61,20 @@ RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 
 def create(step: Step, item: CreateQueue) -> None:
     """Make a queue; whether it is transactional is settled for ever (Q-1)."""
-    state = step.state
-    key = queue_key_of(item.properties)
+    state, asked = step.state, item.properties
+    assert asked is not None, "the request was checked"
+    key = queue_key_of(asked)
     if key in RESERVED:
-        raise IllegalPathName(
-            f"{item.properties.name} is the name of a queue of the manager itself"
-        )
+        raise IllegalPathName(f"{asked.name} is the name of a queue of the manager itself")
     if key in state.queues:
-        raise QueueExists(f"queue {item.properties.name} exists already")
-    check_supported(item.properties)
-    if not item.properties.private:
-        read_directory(step, f"public queue {item.properties.name}")
+        raise QueueExists(f"queue {asked.name} exists already")
+    check_supported(asked)
+    if not asked.private:
+        read_directory(step, f"public queue {asked.name}")
     if len(state.queues) >= QUEUES_MAX:
         raise InsufficientResources(f"there are {QUEUES_MAX} queues already")
     properties = replace(
-        item.properties,
+        asked,
         number=state.next_number,
         created=step.now.wall_s,
         modified=step.now.wall_s,
@@ -170,7 +169,7 @@ def _purge_outgoing(build: ChangeBuilder, outgoing: OutgoingQueue) -> None:
 
 def hold(step: Step, item: HoldLog) -> None:
     """A backup's hold on the files of the log is the engine's matter, in its order among all."""
-    step.act(Hold(item.owner, item.request, item.grip.value, item.number))
+    step.act(Hold(item.owner, item.request, item.verb.value, item.number))
 
 
 def steer(step: Step, item: SteerOutgoing) -> None:
@@ -188,7 +187,7 @@ def steer(step: Step, item: SteerOutgoing) -> None:
         step.answer(item.owner, item.request, _WHOLE[item.action](step))
         return
     if not item.destination:
-        raise UninitializedObject(f"{item.action.value} needs the name of an outgoing queue")
+        raise UninitializedObject(f"{Steer(item.action).value} needs the name of an outgoing queue")
     outgoing = find_outgoing(step, item.destination)
     if item.action is Steer.PAUSE:
         if not outgoing.paused_s:

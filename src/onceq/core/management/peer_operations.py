@@ -12,14 +12,7 @@ Upholds: I4, as far as the stream before is remembered; I6.
 
 from __future__ import annotations
 
-from onceq.core.inputs.peers import (
-    AcceptClock,
-    ClockAccepted,
-    ForgetPeer,
-    PeerView,
-    ResetStream,
-    StreamReset,
-)
+from onceq.core.inputs.peers import ClockAccepted, PeerView, StreamReset
 from onceq.core.management.msmq_names import leads_to
 from onceq.core.names.resolve import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT
@@ -29,6 +22,7 @@ from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import guid_text
 from onceq.model.limits import CLOCKS_AHEAD_MAX, REASON_CHARS_MAX, STREAM_AHEAD_S_MAX
+from onceq.model.requests import AcceptClock, ForgetPeer, ResetStream
 
 
 def reset_stream(step: Step, item: ResetStream) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from onceq.core.inputs.inputs import Look
 from onceq.core.management import (
     branch_views,
     damage_views,
@@ -27,6 +26,7 @@ from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
+from onceq.model.requests import Look
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ belongs to the handle that it was made with, and to the running process.
 
 from __future__ import annotations
 
-from onceq.core.inputs.inputs import Access, Receive
-from onceq.core.inputs.single_messages import CloseCursor, OpenCursor, Seek
 from onceq.core.receive import lookup
 from onceq.core.receive.lookup import Place
 from onceq.core.state.position_block import AVAILABLE
@@ -24,6 +22,7 @@ from onceq.errors import (
     QueueDeleted,
 )
 from onceq.model.limits import CURSORS_MAX
+from onceq.model.requests import Access, CloseCursor, OpenCursor, Receive, Seek
 
 
 def open_cursor(step: Step, item: OpenCursor) -> None:

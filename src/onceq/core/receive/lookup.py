@@ -6,10 +6,10 @@ passed over, but for those whose transaction lets others peek at them (RCV-9).
 
 from __future__ import annotations
 
-from onceq.core.inputs.single_messages import Seek
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
+from onceq.model.requests import Seek
 
 Place = tuple[int, int, int]
 """Lane, first counter, count."""

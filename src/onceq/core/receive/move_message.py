@@ -8,8 +8,6 @@ Upholds: I16, I17 (a move of an open transaction is undone in place).
 
 from __future__ import annotations
 
-from onceq.core.inputs.inputs import Access
-from onceq.core.inputs.single_messages import MoveMessage
 from onceq.core.names.resolve import find_queue
 from onceq.core.receive.handles import check_sharing
 from onceq.core.receive.receive import lock
@@ -29,6 +27,7 @@ from onceq.errors import (
     QueueNotFound,
     TransactionUsage,
 )
+from onceq.model.requests import Access, MoveMessage
 
 
 def move(step: Step, item: MoveMessage) -> None:

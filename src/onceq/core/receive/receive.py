@@ -18,8 +18,6 @@ from collections.abc import Callable
 
 from onceq.core.decision import Handed, Piece
 from onceq.core.ending.ending import ended
-from onceq.core.inputs.inputs import CancelReceive, Receive, Remove
-from onceq.core.inputs.single_messages import Seek
 from onceq.core.names.resolve import find_source, is_local, one_name
 from onceq.core.receive import cursors, subqueues
 from onceq.core.receive.handles import check_alive, check_receive, check_sharing
@@ -51,6 +49,7 @@ from onceq.model.limits import (
     TRANSACTION_MESSAGES_MAX,
     WAITING_READERS_MAX,
 )
+from onceq.model.requests import CancelReceive, Pick, Receive, Remove, Seek
 from onceq.model.run import LENGTH_TYPE, Extent
 
 
@@ -206,8 +205,8 @@ def _choose(item: Receive, holder: AnyQueue) -> list[Place]:
 def _hand_out(step: Step, item: Receive, holder: AnyQueue, places: list[Place]) -> None:
     answer = handed(holder, places)
     answer.queue, answer.asked = holder.number, item
-    if item.pick is not None and item.peek:
-        answer.pick = item.pick
+    if item.pick and item.peek:
+        answer.pick = Pick(item.pick, item.value)
     if not item.peek:
         if item.transaction:
             change = Change(step.now.wall_s)

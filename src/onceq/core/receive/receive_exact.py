@@ -12,7 +12,6 @@ from bisect import bisect_left
 from dataclasses import replace
 
 from onceq.core.decision import Handed
-from onceq.core.inputs.single_messages import Claim, Fetch, Reject
 from onceq.core.names.resolve import find_queue
 from onceq.core.receive.handles import check_sharing
 from onceq.core.receive.lookup import Place, ordered
@@ -25,6 +24,7 @@ from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import InvalidParameter, MessageNotFound, TransactionUsage
 from onceq.model.classes import MessageClass
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
+from onceq.model.requests import Claim, Fetch, Reject
 
 
 def held_by(tx: Transaction, queue: Queue, lookup: int) -> HeldRange | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from operator import add
 
-from onceq.core.inputs.inputs import SendItem
 from onceq.core.send.quota import computer_full
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
@@ -28,6 +27,7 @@ from onceq.model.limits import (
     TRANSACTION_MESSAGES_MAX,
 )
 from onceq.model.message import CORRELATION_BYTES, OWN, PLAIN, Properties
+from onceq.model.requests import SendItem
 from onceq.model.run import largest_of, total_of
 from onceq.model.time import NEVER_S
 from onceq.packet.layout import PROPERTIES_HEADER

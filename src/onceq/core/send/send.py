@@ -24,7 +24,6 @@ from onceq.core.ending.report_flags import (
     without_quiet_queues,
 )
 from onceq.core.ending.trace_reports import trace_queue
-from onceq.core.inputs.inputs import SendItem
 from onceq.core.names.packet_names import address_of, answer_address, check_answers, lists_of
 from onceq.core.names.resolve import destinations
 from onceq.core.peers.lives import next_stream
@@ -42,6 +41,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
+from onceq.model.requests import SendItem
 from onceq.model.run import Run, total_of
 from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
@@ -337,7 +337,7 @@ def _refuse_local(
 
 
 def prepared_all(
-    step: Step, items: tuple[SendItem, ...], tx: Transaction | None
+    step: Step, items: Sequence[SendItem], tx: Transaction | None
 ) -> list[CheckedBatch]:
     """Prepare several batches, all or none; on an error everything is as before.
 

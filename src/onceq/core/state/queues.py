@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from onceq.core.inputs.inputs import Access, Receive, Share
 from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.peer_table import Peer as Peer
@@ -23,6 +22,7 @@ from onceq.model.fixed import fixed
 from onceq.model.limits import CONNECTION_HISTORY_MAX
 from onceq.model.names import FormatName, Kind
 from onceq.model.queue import QueueProperties
+from onceq.model.requests import Access, Receive, Share
 from onceq.packet.settle import Memory
 
 TRANSACTIONAL_LANE = 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onceq.core.inputs.batch import SendItem
 from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.model.requests import SendItem
 from onceq.packet.templates import Template
 
 

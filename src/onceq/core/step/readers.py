@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onceq.core.inputs.inputs import Receive
 from onceq.core.state.queues import Handle
+from onceq.model.requests import Receive
 
 
 @dataclass(slots=True)

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceq.core.decision import Grouped
-from onceq.core.inputs.xa import CommitGroup, ForgetGroup, RollbackGroup
 from onceq.core.state.group_table import Group
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import Step
@@ -37,6 +36,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Phase
 from onceq.model.limits import GROUP_AGE_S, GROUPS_MAX
+from onceq.model.requests import CommitGroup, ForgetGroup, RollbackGroup
 from onceq.model.xid import Xid, group_of, is_group_prefix
 
 

@@ -10,13 +10,13 @@ import dataclasses
 from operator import attrgetter
 from typing import Any
 
-from onceq.core.inputs.inputs import SendItem
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.batches import CheckedBatch, StoredBatch, Target
 from onceq.core.step.step import Step
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
+from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.packet.own import joined, parted
 from onceq.packet.templates import Template

@@ -13,7 +13,7 @@ from __future__ import annotations
 from onceq.core.decision import Outcome, Sent
 from onceq.core.ending.ending import ended, purged_meanwhile, refuse
 from onceq.core.ending.trace_reports import trace_sent
-from onceq.core.inputs.inputs import Abort, AskOutcome, Begin, Commit, OwnerGone, Send
+from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.receive.handles import forget_reader
 from onceq.core.receive.poison import given_back
 from onceq.core.send.send import add_puts, prepare, prepared_all
@@ -36,6 +36,7 @@ from onceq.errors import (
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
+from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Send
 from onceq.model.time import SECOND_US
 
 

@@ -20,18 +20,6 @@ from dataclasses import astuple
 from typing import Any
 
 from onceq.core.decision import Notice
-from onceq.core.inputs.xa import (
-    AskDecision,
-    CommitBranch,
-    DecisionDone,
-    EndBranch,
-    Enlist,
-    ForgetBranch,
-    LeaveDecision,
-    PrepareBranch,
-    RollbackBranch,
-    StartBranch,
-)
 from onceq.core.send.packets_at_prepare import store_packets
 from onceq.core.send.send import prepared_all
 from onceq.core.state.branch_table import Branch
@@ -57,6 +45,18 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Join, Leave, Phase, Vote
 from onceq.model.limits import DECISIONS_MAX, PREPARED_MAX
+from onceq.model.requests import (
+    AskDecision,
+    CommitBranch,
+    DecisionDone,
+    EndBranch,
+    Enlist,
+    ForgetBranch,
+    LeaveDecision,
+    PrepareBranch,
+    RollbackBranch,
+    StartBranch,
+)
 from onceq.model.xid import Xid, group_of
 
 # ---- work --------------------------------------------------------------------------------

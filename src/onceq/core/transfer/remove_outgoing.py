@@ -10,7 +10,6 @@ Upholds: I11, I12, I13.
 from __future__ import annotations
 
 from onceq.core.ending.ending import gave_up
-from onceq.core.inputs.inputs import Remove
 from onceq.core.receive.lookup import ordered
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import OutgoingQueue, lookup_id
@@ -20,6 +19,7 @@ from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import settled_down
 from onceq.errors import TransactionUsage
 from onceq.model.classes import MessageClass
+from onceq.model.requests import Remove
 
 
 def take_out(step: Step, item: Remove, outgoing: OutgoingQueue) -> None:

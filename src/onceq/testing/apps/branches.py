@@ -13,16 +13,17 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from onceq.core.decision import Outcome, Sent
-from onceq.core.inputs.inputs import Input, Send
-from onceq.core.inputs.xa import (
+from onceq.core.inputs.inputs import Input
+from onceq.errors import OnceqError, RolledBack, UnknownBranch
+from onceq.model.branch import Leave, Vote
+from onceq.model.requests import (
     CommitBranch,
     EndBranch,
     PrepareBranch,
     RollbackBranch,
+    Send,
     StartBranch,
 )
-from onceq.errors import OnceqError, RolledBack, UnknownBranch
-from onceq.model.branch import Leave, Vote
 from onceq.model.xid import Xid
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
@@ -62,7 +63,9 @@ class Branching:
                 return
             # The answer to prepare was lost: the coordinator counts that as a vote against.
             self.ledger.doubt(unit)
-            yield from self._told(app, xid, lambda o, r: RollbackBranch(o, r, xid), first=False)
+            yield from self._told(
+                app, xid, lambda o, r: RollbackBranch(xid, owner=o, request=r), first=False
+            )
             self.ledger.resolved(unit, Outcome.ABORTED)
             return
         if not promised:
@@ -72,13 +75,16 @@ class Branching:
         commit = self.rng.random() < 0.7
         if commit:
             yield from self._told(
-                app, xid, lambda o, r: CommitBranch(o, r, xid), lambda: self._ask(unit)
+                app,
+                xid,
+                lambda o, r: CommitBranch(xid, owner=o, request=r),
+                lambda: self._ask(unit),
             )
             self.ledger.committed(unit)
         else:
             # From when it is asked for until it is heard, what it held may be anybody's.
             yield from self._told(
-                app, xid, lambda o, r: RollbackBranch(o, r, xid),
+                app, xid, lambda o, r: RollbackBranch(xid, owner=o, request=r),
                 lost=lambda: self.ledger.doubt(unit) if unit.status is Status.OPEN else None,
             )  # fmt: skip
             if unit.status is Status.DOUBT:
@@ -98,7 +104,7 @@ class Branching:
     ) -> Generator[Ask | Sleep, Any, bool]:
         """Do the work and prepare; returns whether anything is to be decided."""
         rng, work = self.rng, self.work
-        yield Ask(lambda o, r: StartBranch(o, r, number, xid))
+        yield Ask(lambda o, r: StartBranch(number, xid, owner=o, request=r))
         for _ in range(rng.choice([0, 1, 1, 2])):
             yield from work.receive(app.node, unit, number)
         for _ in range(rng.choice([0, 1, 1, 3])):
@@ -107,19 +113,19 @@ class Branching:
             if isinstance(answer, OnceqError):
                 work.sends.refused(answer, messages)
         if rng.random() < 0.2:
-            yield Ask(lambda o, r: EndBranch(o, r, number, xid, Leave.FAIL))
-            yield Ask(lambda o, r: RollbackBranch(o, r, xid))
+            yield Ask(lambda o, r: EndBranch(number, xid, Leave.FAIL, owner=o, request=r))
+            yield Ask(lambda o, r: RollbackBranch(xid, owner=o, request=r))
             self.ledger.aborted(unit)
             return False
         if rng.random() < 0.5:
-            yield Ask(lambda o, r: EndBranch(o, r, number, xid))
+            yield Ask(lambda o, r: EndBranch(number, xid, owner=o, request=r))
             number = 0
 
         def going() -> None:
             asked[0] = True
 
         at = number
-        answer = yield Ask(lambda o, r: PrepareBranch(o, r, xid, at), going)
+        answer = yield Ask(lambda o, r: PrepareBranch(xid, at, owner=o, request=r), going)
         if answer is Vote.PREPARED and not unit.doomed:
             return True
         if unit.doomed and isinstance(answer, RolledBack):
@@ -168,4 +174,4 @@ class Branching:
 
 
 def _send(number: int, item: object) -> Callable[[int, int], Send]:
-    return lambda owner, request: Send(owner, request, number, (item,))  # type: ignore[arg-type]
+    return lambda owner, request: Send(number, (item,), owner=owner, request=request)  # type: ignore[arg-type]

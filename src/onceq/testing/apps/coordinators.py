@@ -14,8 +14,8 @@ from collections import Counter
 from typing import Any
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs.inputs import AskOutcome
 from onceq.errors import OnceqError
+from onceq.model.requests import AskOutcome
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.deciding import Step, What
 from onceq.partners.recovery import Recovery
@@ -192,7 +192,9 @@ class Coordinators:
             try:
                 yield Sleep(self.rng.choice([SECOND, MINUTE]))
                 link = client.link(client.node)
-                answer = yield from client.ask(link, lambda o, r: AskOutcome(o, r, key))
+                answer = yield from client.ask(
+                    link, lambda o, r: AskOutcome(key, owner=o, request=r)
+                )
             except Lost:
                 continue
             except Died:

@@ -10,8 +10,8 @@ Watches: I2, I3a, I16.
 from __future__ import annotations
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs.inputs import Begin, Commit, Send
 from onceq.errors import OnceqError, TransactionOver
+from onceq.model.requests import Begin, Commit, Send
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import Status
@@ -37,15 +37,15 @@ def forgetful(kernel: Kernel, work: Work, app: App) -> Program:
     app.transactions += 1
     number = app.transactions
     try:
-        yield Ask(lambda o, r: Begin(o, r, number))
+        yield Ask(lambda o, r: Begin(number, owner=o, request=r))
         yield from work.receive(app.node, unit, number)
         item, messages = work.sends.item(app.node.index, unit)
-        answer = yield Ask(lambda o, r: Send(o, r, number, (item,)))
+        answer = yield Ask(lambda o, r: Send(number, (item,), owner=o, request=r))
         if isinstance(answer, OnceqError):
             work.sends.refused(answer, messages)
         ledger.doubt(unit)
         yield Sleep(ASLEEP_US)
-        answer = yield Ask(lambda o, r: Commit(o, r, number, ()))
+        answer = yield Ask(lambda o, r: Commit(number, (), owner=o, request=r))
     except Lost:
         if unit.status is not Status.DOUBT:
             ledger.doubt(unit)

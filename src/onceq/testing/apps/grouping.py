@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceq.core.decision import Grouped, Outcome
-from onceq.core.inputs.inputs import Input, Send
-from onceq.core.inputs.xa import CommitGroup, PrepareBranch, RollbackGroup, StartBranch
+from onceq.core.inputs.inputs import Input
 from onceq.errors import GroupIncomplete, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.limits import Settings
+from onceq.model.requests import CommitGroup, PrepareBranch, RollbackGroup, Send, StartBranch
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
@@ -103,13 +103,13 @@ class Grouping:
     def _branch(self, app: App, unit: Unit, xid: Xid) -> Generator[Ask | Sleep, Any, bool]:
         app.transactions += 1
         number = app.transactions
-        yield Ask(lambda o, r: StartBranch(o, r, number, xid))
+        yield Ask(lambda o, r: StartBranch(number, xid, owner=o, request=r))
         for _ in range(self.rng.choice([1, 1, 3])):
             item, messages = self.work.sends.item(app.node.index, unit)
             answer = yield Ask(_send(number, item))
             if isinstance(answer, OnceqError):
                 self.work.sends.refused(answer, messages)
-        answer = yield Ask(lambda o, r: PrepareBranch(o, r, xid, number))
+        answer = yield Ask(lambda o, r: PrepareBranch(xid, number, owner=o, request=r))
         if answer is Vote.PREPARED and not unit.doomed:
             return True
         if unit.doomed and isinstance(answer, RolledBack):
@@ -125,7 +125,7 @@ class Grouping:
         """What of it is prepared is rolled back, also where the answer to prepare was lost."""
         for unit in made.units:
             self.ledger.doubt(unit)
-        yield from self._told(app, lambda o, r: RollbackGroup(o, r, made.prefix), int)
+        yield from self._told(app, lambda o, r: RollbackGroup(made.prefix, owner=o, request=r), int)
         for unit in made.units:
             self.ledger.resolved(unit, Outcome.ABORTED)
 
@@ -199,9 +199,9 @@ class Grouping:
 
 def _commit(number: int, version: int, made: Attempt) -> Make:
     return lambda owner, request: CommitGroup(
-        owner, request, f"job {number}", "", version, made.prefix, tuple(made.xids)
+        f"job {number}", "", version, made.prefix, tuple(made.xids), owner=owner, request=request
     )
 
 
 def _send(number: int, item: object) -> Callable[[int, int], Send]:
-    return lambda owner, request: Send(owner, request, number, (item,))  # type: ignore[arg-type]
+    return lambda owner, request: Send(number, (item,), owner=owner, request=request)  # type: ignore[arg-type]

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onceq.core.inputs.inputs import (
+from onceq.core.management.views import OutgoingView, QueueView
+from onceq.directory import MemoryDirectory
+from onceq.errors import OnceqError, QueueExists
+from onceq.model.identity import guid_text
+from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
+from onceq.model.requests import (
     Begin,
     Commit,
     CreateQueue,
@@ -20,11 +25,6 @@ from onceq.core.inputs.inputs import (
     Steer,
     SteerOutgoing,
 )
-from onceq.core.management.views import OutgoingView, QueueView
-from onceq.directory import MemoryDirectory
-from onceq.errors import OnceqError, QueueExists
-from onceq.model.identity import guid_text
-from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import ADMIN, GRAVES, OWN, Books, Place
@@ -61,11 +61,17 @@ class Operators:
                 yield from self.create(app, place)
         properties = QueueProperties(ADMIN.rpartition("\\")[2])
         instance = self.kernel.stream("workload").randbytes(16)
-        yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), safe=True)
+        yield Ask(
+            lambda o, r: CreateQueue(properties=properties, instance=instance, owner=o, request=r),
+            safe=True,
+        )
         self.books.listening[app.node.index] = self.kernel.now
         own = QueueProperties(GRAVES.rpartition("\\")[2], transactional=True)
         instance = self.kernel.stream("workload").randbytes(16)
-        yield Ask(lambda o, r: CreateQueue(o, r, own, instance), safe=True)
+        yield Ask(
+            lambda o, r: CreateQueue(properties=own, instance=instance, owner=o, request=r),
+            safe=True,
+        )
 
     def create(self, app: App, place: Place) -> Program:
         """Make one queue."""
@@ -80,7 +86,11 @@ class Operators:
             if place.created_us < 0:
                 place.created_us = self.kernel.now
 
-        answer = yield Ask(lambda o, r: CreateQueue(o, r, properties, instance), asked, safe=True)
+        answer = yield Ask(
+            lambda o, r: CreateQueue(properties=properties, instance=instance, owner=o, request=r),
+            asked,
+            safe=True,
+        )
         if isinstance(answer, QueueProperties) and not place.number:
             place.number = answer.number
             private = f"PRIVATE={guid_text(app.node.guid)}\\{answer.number:08x}"
@@ -135,7 +145,7 @@ class Operators:
         def asked() -> None:
             place.deleted_us = place.purged_us = self.kernel.now
 
-        yield Ask(lambda o, r: DeleteQueue(o, r, place.name), asked)
+        yield Ask(lambda o, r: DeleteQueue(place.name, owner=o, request=r), asked)
 
     def delete_graves(self, app: App) -> Program:
         """Delete the dead-letter queue that messages may name: the system's takes its place."""
@@ -143,7 +153,7 @@ class Operators:
         def asked() -> None:
             self.books.graves_gone.add(app.node.index)
 
-        yield Ask(lambda o, r: DeleteQueue(o, r, GRAVES), asked)
+        yield Ask(lambda o, r: DeleteQueue(GRAVES, owner=o, request=r), asked)
 
     def take_directory(self, app: App, directory: MemoryDirectory) -> Program:
         """Put the directory out of reach for a while."""
@@ -159,11 +169,11 @@ class Operators:
         def asked() -> None:
             place.purged_us = self.kernel.now
 
-        yield Ask(lambda o, r: PurgeQueue(o, r, place.name), asked)
+        yield Ask(lambda o, r: PurgeQueue(place.name, owner=o, request=r), asked)
 
     def steer(self, app: App, draw: int) -> Program:
         """Pause, resume, resend or purge an outgoing queue."""
-        views = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        views = yield Ask(lambda o, r: Look("outgoing", owner=o, request=r))
         targets = [v for v in views if self.place_of(v.destination) is not None]
         if not targets:
             return
@@ -174,10 +184,10 @@ class Operators:
             yield from self.purge_outgoing(app, name, place)
             return
         action = (Steer.PAUSE, Steer.RESUME, Steer.RESEND)[draw % 3]
-        yield Ask(lambda o, r: SteerOutgoing(o, r, name, action))
+        yield Ask(lambda o, r: SteerOutgoing(name, action, owner=o, request=r))
         if action is Steer.PAUSE:
             yield Sleep(app.rng.choice([SECOND, MINUTE, 30 * MINUTE]))
-            yield Ask(lambda o, r: SteerOutgoing(o, r, name, Steer.RESUME))
+            yield Ask(lambda o, r: SteerOutgoing(name, Steer.RESUME, owner=o, request=r))
 
     def purge_outgoing(self, app: App, name: str, place: Place) -> Program:
         """Purge an outgoing queue."""
@@ -185,21 +195,25 @@ class Operators:
         def asked() -> None:
             self.books.purged[app.node.index, place.key] = self.kernel.now
 
-        yield Ask(lambda o, r: PurgeQueue(o, r, name), asked)
+        yield Ask(lambda o, r: PurgeQueue(name, owner=o, request=r), asked)
 
     def network(self, app: App) -> Program:
         """Tidy up, take the manager off the network for a while, rename the label of a queue."""
-        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.TIDY))
+        yield Ask(lambda o, r: SteerOutgoing("", Steer.TIDY, owner=o, request=r))
         if self.kernel.stream("unanswered").random() < 0.3:
             yield from self.give_up_answers(app)
-        yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.DISCONNECT))
+        yield Ask(lambda o, r: SteerOutgoing("", Steer.DISCONNECT, owner=o, request=r))
         yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
         yield Ask(_connect)
-        views: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
+        views: tuple[QueueView, ...] = yield Ask(lambda o, r: Look("queues", owner=o, request=r))
         for view in views:
             if not view.system:
                 name, label = view.path, f"seen at {self.kernel.now}"
-                yield Ask(lambda o, r, n=name, t=label: SetQueue(o, r, n, {"label": t}))  # type: ignore[misc]
+                yield Ask(
+                    lambda o, r, n=name, t=label: SetQueue(  # type: ignore[misc]
+                        n, {"label": t}, owner=o, request=r
+                    )
+                )
 
     def give_up_answers(self, app: App) -> Program:
         """Give up the acknowledgment messages for strangers that nobody has answered at."""
@@ -209,7 +223,9 @@ class Operators:
         def asked() -> None:
             given_up[node] = self.kernel.now
 
-        count = yield Ask(lambda o, r: SteerOutgoing(o, r, "", Steer.FORGET_UNANSWERED), asked)
+        count = yield Ask(
+            lambda o, r: SteerOutgoing("", Steer.FORGET_UNANSWERED, owner=o, request=r), asked
+        )
         if count == 0:
             given_up[node] = before
         else:
@@ -225,7 +241,7 @@ class Operators:
     def look(self, app: App) -> Program:
         """Every view answers, and its counts add up (I19)."""
         for what in ("status", "queues", "outgoing", "streams", "transactions"):
-            answer = yield Ask(lambda o, r, what=what: Look(o, r, what))  # type: ignore[misc]
+            answer = yield Ask(lambda o, r, what=what: Look(what, owner=o, request=r))  # type: ignore[misc]
             if isinstance(answer, OnceqError):
                 self.kernel.wrong(f"looking at {what}: {answer!r}")
             if what == "queues":
@@ -253,14 +269,18 @@ class Operators:
     def drain(self, app: App) -> Program:
         """Resume everything, then receive everything, again and again."""
         yield Ask(_connect)
-        views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        views: tuple[OutgoingView, ...] = yield Ask(
+            lambda o, r: Look("outgoing", owner=o, request=r)
+        )
         for view in views:
             if view.state == "ONHOLD":
                 yield Ask(_resume(view.destination))
         while not self.drained:
             # Most queues are empty; to ask each of them in a transaction of its own was half of
             # the events of a small world.
-            queues: tuple[QueueView, ...] = yield Ask(lambda o, r: Look(o, r, "queues"))
+            queues: tuple[QueueView, ...] = yield Ask(
+                lambda o, r: Look("queues", owner=o, request=r)
+            )
             holding = {view.path for view in queues if view.available}
             for place in self.books.everywhere():
                 if place.node == app.node.index and place.name in holding:
@@ -307,7 +327,9 @@ class Operators:
                 break
             for packet in answer.run:
                 self.told.acknowledgment(app.node.index, bytes(packet))
-        views: tuple[OutgoingView, ...] = yield Ask(lambda o, r: Look(o, r, "outgoing"))
+        views: tuple[OutgoingView, ...] = yield Ask(
+            lambda o, r: Look("outgoing", owner=o, request=r)
+        )
         for view in views:
             place = self.place_of(view.destination)
             if place is not None and view.messages:
@@ -331,26 +353,26 @@ class Operators:
 
 
 def _connect(owner: int, request: int) -> SteerOutgoing:
-    return SteerOutgoing(owner, request, "", Steer.CONNECT)
+    return SteerOutgoing("", Steer.CONNECT, owner=owner, request=request)
 
 
 def _take(name: str, number: int) -> Callable[[int, int], Receive]:
-    return lambda owner, request: Receive(owner, request, name, number, 100)
+    return lambda owner, request: Receive(name, number, 100, owner=owner, request=request)
 
 
 def _peek(name: str, after: int) -> Callable[[int, int], Receive]:
     return lambda owner, request: Receive(
-        owner, request, name, count_max=10_000, peek=True, after=after
+        name, count_max=10_000, peek=True, after=after, owner=owner, request=request
     )
 
 
 def _begin(number: int) -> Callable[[int, int], Begin]:
-    return lambda owner, request: Begin(owner, request, number)
+    return lambda owner, request: Begin(number, owner=owner, request=request)
 
 
 def _commit(number: int) -> Callable[[int, int], Commit]:
-    return lambda owner, request: Commit(owner, request, number)
+    return lambda owner, request: Commit(number, owner=owner, request=request)
 
 
 def _resume(name: str) -> Callable[[int, int], SteerOutgoing]:
-    return lambda owner, request: SteerOutgoing(owner, request, name, Steer.RESUME)
+    return lambda owner, request: SteerOutgoing(name, Steer.RESUME, owner=owner, request=request)

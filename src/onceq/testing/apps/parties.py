@@ -10,19 +10,21 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any
 
-from onceq.core.inputs.inputs import Input, Look, Send
-from onceq.core.inputs.xa import (
+from onceq.core.inputs.inputs import Input
+from onceq.errors import LinkLost, OnceqError, PartnerLost, RolledBack, UnknownBranch
+from onceq.model.branch import Decision, Leave, Vote
+from onceq.model.identity import guid_text
+from onceq.model.requests import (
     AskDecision,
     CommitBranch,
     DecisionDone,
     EndBranch,
+    Look,
     PrepareBranch,
     RollbackBranch,
+    Send,
     StartBranch,
 )
-from onceq.errors import LinkLost, OnceqError, PartnerLost, RolledBack, UnknownBranch
-from onceq.model.branch import Decision, Leave, Vote
-from onceq.model.identity import guid_text
 from onceq.model.xid import Xid
 from onceq.testing.apps.apps import Lost
 from onceq.testing.apps.clients import Client, Link, Talk
@@ -57,7 +59,7 @@ class ManagerResource:
 
     def recover(self, prefix: bytes = b"") -> Talk:
         """See Resource."""
-        views = yield from self._ask(lambda o, r: Look(o, r, "branches"))
+        views = yield from self._ask(lambda o, r: Look("branches", owner=o, request=r))
         found = [Xid.parse(view.xid) for view in views if view.phase == "prepared"]
         return [xid for xid in found if xid.gtrid.startswith(prefix)]
 
@@ -65,7 +67,7 @@ class ManagerResource:
         """See Resource."""
         share = self.books.shares[self.name, xid]
         answer = yield from self._ask(
-            lambda o, r: CommitBranch(o, r, xid), lambda: self.books.commit(share)
+            lambda o, r: CommitBranch(xid, owner=o, request=r), lambda: self.books.commit(share)
         )
         known = not isinstance(answer, UnknownBranch)
         if known and isinstance(answer, OnceqError):
@@ -78,7 +80,7 @@ class ManagerResource:
         """See Resource."""
         share = self.books.shares[self.name, xid]
         answer = yield from self._ask(
-            lambda o, r: RollbackBranch(o, r, xid), lambda: self.books.rollback(share)
+            lambda o, r: RollbackBranch(xid, owner=o, request=r), lambda: self.books.rollback(share)
         )
         known = not isinstance(answer, UnknownBranch)
         if known and isinstance(answer, OnceqError):
@@ -106,7 +108,9 @@ class ManagerPartner(ManagerResource):
         except Lost as lost:
             raise PartnerLost(f"{self.node.name} cannot be reached") from lost
         link.on_lost.append(lambda: self.books.lost(self.share))
-        yield from self._here(lambda o, r: StartBranch(o, r, self._number, self.share.xid))
+        yield from self._here(
+            lambda o, r: StartBranch(self._number, self.share.xid, owner=o, request=r)
+        )
 
     def _here(self, make: Make, asked: Callable[[], None] | None = None) -> Talk:
         """Ask over the connection to which the work belongs."""
@@ -133,7 +137,7 @@ class ManagerPartner(ManagerResource):
             return
         item, messages = self._work.sends.item(self.node.index, unit)
         try:
-            yield from self._here(lambda o, r: Send(o, r, number, (item,)))
+            yield from self._here(lambda o, r: Send(number, (item,), owner=o, request=r))
         except PartnerLost:
             raise
         except OnceqError as error:
@@ -150,7 +154,9 @@ class ManagerPartner(ManagerResource):
 
         at = self._number
         try:
-            vote = yield from self._here(lambda o, r: PrepareBranch(o, r, xid, at), going)
+            vote = yield from self._here(
+                lambda o, r: PrepareBranch(xid, at, owner=o, request=r), going
+            )
         except RolledBack:
             self.books.refused(self.share)
             raise
@@ -159,7 +165,7 @@ class ManagerPartner(ManagerResource):
 
     def _end(self, how: Leave) -> Talk:
         at, self._number = self._number, 0
-        yield from self._here(lambda o, r: EndBranch(o, r, at, self.share.xid, how))
+        yield from self._here(lambda o, r: EndBranch(at, self.share.xid, how, owner=o, request=r))
 
     def undo(self) -> Talk:
         """Roll back, prepared or not."""
@@ -308,16 +314,18 @@ class Decider:
 
     def decision(self, gtrid: bytes) -> Generator[Any, Any, Decision]:
         """See Decider."""
-        decision: Decision = yield from self._ask(lambda o, r: AskDecision(o, r, gtrid))
+        decision: Decision = yield from self._ask(
+            lambda o, r: AskDecision(gtrid, owner=o, request=r)
+        )
         if decision is Decision.COMMITTED:
             self.books.decided(self.books.wholes[gtrid])
         return decision
 
     def open_decisions(self) -> Generator[Any, Any, Mapping[bytes, tuple[str, ...]]]:
         """See Decider."""
-        views = yield from self._ask(lambda o, r: Look(o, r, "decisions"))
+        views = yield from self._ask(lambda o, r: Look("decisions", owner=o, request=r))
         return {view.gtrid.encode(): view.partners for view in views}
 
     def done(self, gtrid: bytes) -> Talk:
         """See Decider."""
-        yield from self._ask(lambda o, r: DecisionDone(o, r, gtrid))
+        yield from self._ask(lambda o, r: DecisionDone(gtrid, owner=o, request=r))

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from onceq.core.inputs.inputs import Abort, Begin, Commit, Send
-from onceq.core.inputs.xa import DecisionDone, Enlist, LeaveDecision
 from onceq.errors import InDoubt, OnceqError, RolledBack, SendFailed, TransactionOver
 from onceq.model.identity import TransactionId
+from onceq.model.requests import Abort, Begin, Commit, DecisionDone, Enlist, LeaveDecision, Send
 from onceq.partners import deciding
 from onceq.partners.deciding import Step, What
 from onceq.testing.apps.apps import Lost
@@ -105,10 +104,10 @@ class SharedTransaction:
 
     def _work(self, *, idle: bool) -> Talk:
         number, gtrid, rng = self.number, self.whole.gtrid, self.rng
-        yield from self._home(lambda o, r: Begin(o, r, number))
+        yield from self._home(lambda o, r: Begin(number, owner=o, request=r))
         for partner in self.owner.partners(self.client, self.whole):
             name = partner.name
-            yield from self._home(lambda o, r, n=name: Enlist(o, r, number, gtrid, n))
+            yield from self._home(lambda o, r, n=name: Enlist(number, gtrid, n, owner=o, request=r))
             self.partners.append(partner)
             yield from partner.begin()
             for _ in range(rng.choice([0, 1, 1, 2, 3])):
@@ -123,7 +122,7 @@ class SharedTransaction:
             return
         item, messages = self.work.sends.item(node.index, unit)
         try:
-            yield from self._home(lambda o, r: Send(o, r, number, (item,)))
+            yield from self._home(lambda o, r: Send(number, (item,), owner=o, request=r))
         except OnceqError as error:
             self.work.sends.refused(error, messages)
 
@@ -165,7 +164,8 @@ class SharedTransaction:
         tail, number = tuple(item for item, _ in items), self.number
         try:
             sent = yield from self._home(
-                lambda o, r: Commit(o, r, number, tail, key), lambda: self.books.decide(whole)
+                lambda o, r: Commit(number, tail, key, owner=o, request=r),
+                lambda: self.books.decide(whole),
             )
         except Lost as lost:
             if not lost.asked:
@@ -187,7 +187,7 @@ class SharedTransaction:
         """All partners have carried the decision out, or not all could be told."""
         gtrid, make = self.whole.gtrid, DecisionDone if what is What.DONE else LeaveDecision
         try:
-            yield from self._home(lambda o, r: make(o, r, gtrid))
+            yield from self._home(lambda o, r: make(gtrid, owner=o, request=r))
         except (Lost, OnceqError):
             return
 
@@ -200,7 +200,8 @@ class SharedTransaction:
         number = self.number
         try:
             yield from self._home(
-                lambda o, r: Abort(o, r, number), lambda: self.books.aborting(self.whole)
+                lambda o, r: Abort(number, owner=o, request=r),
+                lambda: self.books.aborting(self.whole),
             )
         except (Lost, OnceqError):
             pass

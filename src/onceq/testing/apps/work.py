@@ -10,9 +10,9 @@ from collections.abc import Generator
 from typing import Any
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs.inputs import Abort, AskOutcome, Commit, Receive, SendItem
 from onceq.errors import OnceqError, SendFailed
 from onceq.model.identity import TransactionId
+from onceq.model.requests import Abort, AskOutcome, Commit, Receive, SendItem
 from onceq.service.delivered import Delivered
 from onceq.testing.apps.apps import App, Ask, Lost, Sleep
 from onceq.testing.apps.sends import Sends
@@ -58,7 +58,7 @@ class Work:
         unit.id = key = self.identifier(app)
         tail = tuple(item for item, _ in items)
         answer = yield Ask(
-            lambda owner, request: Commit(owner, request, number, tail, key),
+            lambda owner, request: Commit(number, tail, key, owner=owner, request=request),
             asked=lambda: self.ledger.ask(unit),
         )
         if isinstance(answer, OnceqError):
@@ -66,7 +66,7 @@ class Work:
             unit.status = Status.OPEN
             self.kernel.marks[marks.DOOMED] += isinstance(answer, SendFailed)
             if number and not isinstance(answer, SendFailed):
-                yield Ask(lambda owner, request: Abort(owner, request, number))
+                yield Ask(lambda owner, request: Abort(number, owner=owner, request=request))
             self.ledger.aborted(unit)
         else:
             self.ledger.answered(unit)
@@ -84,7 +84,9 @@ class Work:
         while True:
             try:
                 yield Sleep(self.rng.choice([SECOND, MINUTE, 10 * MINUTE]))
-                answer = yield Ask(lambda owner, request: AskOutcome(owner, request, key))
+                answer = yield Ask(
+                    lambda owner, request: AskOutcome(key, owner=owner, request=request)
+                )
             except Lost:
                 continue
             break
@@ -116,7 +118,16 @@ class Work:
 
         def make(owner: int, request: int) -> Receive:
             until = node.clock.mono_us() + wait_us if wait_us else 0
-            return Receive(owner, request, place.name, number, count, 1 << 22, until, hold=hold)
+            return Receive(
+                place.name,
+                number,
+                count,
+                1 << 22,
+                wait_until_us=until,
+                hold=hold,
+                owner=owner,
+                request=request,
+            )
 
         try:
             answer = yield Ask(make)

@@ -7,12 +7,11 @@ Which program comes next is chosen here, and the common ones stand here; what th
 from __future__ import annotations
 
 from onceq.core.decision import Outcome
-from onceq.core.inputs.inputs import Abort, AskOutcome, Begin, Commit
-from onceq.core.inputs.single_messages import MoveMessage, Reject
 from onceq.errors import OnceqError, TransactionOver
+from onceq.model.requests import Abort, AskOutcome, Begin, Commit
 from onceq.testing.apps import forgetful
 from onceq.testing.apps.apps import App, Ask, Lost, Program
-from onceq.testing.apps.asking import peek, send
+from onceq.testing.apps.asking import move, peek, reject, send
 from onceq.testing.apps.branches import Branching
 from onceq.testing.apps.grouping import Grouping
 from onceq.testing.apps.work import Talk, Work
@@ -84,7 +83,7 @@ class Workload:
     def _work(self, app: App, unit: Unit, number: int, *, receives: int, sends: int) -> Talk:
         rng, node = self.rng, app.node.index
         if number:
-            yield Ask(lambda owner, request: Begin(owner, request, number))
+            yield Ask(lambda owner, request: Begin(number, owner=owner, request=request))
             for _ in range(receives):
                 yield from self.work.receive(app.node, unit, number)
             if unit.takes:
@@ -97,7 +96,9 @@ class Workload:
                 if isinstance(answer, OnceqError):
                     self.sends.refused(answer, messages)
             if rng.random() < self.kernel.options.aborts:
-                answer = yield Ask(lambda owner, request: Abort(owner, request, number))
+                answer = yield Ask(
+                    lambda owner, request: Abort(number, owner=owner, request=request)
+                )
                 self.ledger.aborted(unit)
                 return
         items = [self.sends.item(node, unit) for _ in range(sends)]
@@ -109,12 +110,7 @@ class Workload:
         for place, lookup, _ in unit.takes:
             if not place.home.transactional or rng.random() >= self.kernel.options.rejects:
                 continue
-            name = place.name
-            answer = yield Ask(
-                lambda owner, request, n=name, at=lookup: Reject(  # type: ignore[misc]
-                    owner, request, n, number, (at,), False
-                )
-            )
+            answer = yield Ask(reject(place.name, number, lookup))
             if isinstance(answer, OnceqError):
                 if place.home.deleted_us >= 0:
                     return  # with all that was held of it
@@ -136,8 +132,7 @@ class Workload:
             target = rng.choice(parts)
             copy = self.work.books.messages[uid].copies[place.home.key]
             copy.moved = True
-            ask = (place.name, target.name, lookup, number)
-            answer = yield Ask(lambda owner, request, a=ask: MoveMessage(owner, request, *a))  # type: ignore[misc]
+            answer = yield Ask(move(place.name, target.name, lookup, number))
             if isinstance(answer, OnceqError):
                 if place.home.deleted_us >= 0:
                     return
@@ -154,7 +149,7 @@ class Workload:
         key = unit.id
         assert key is not None
         try:
-            answer = yield Ask(lambda owner, request: AskOutcome(owner, request, key))
+            answer = yield Ask(lambda owner, request: AskOutcome(key, owner=owner, request=request))
         except Lost:
             return
         self.ledger.told_again(unit, answer, self.work.newest[key.session] - key.number)
@@ -166,10 +161,10 @@ class Workload:
         item, _ = self.sends.item(app.node.index, unit)
         unit.status = Status.ABORTED
         try:
-            answer = yield Ask(lambda o, r: AskOutcome(o, r, key), safe=True)
+            answer = yield Ask(lambda o, r: AskOutcome(key, owner=o, request=r), safe=True)
             if answer is not Outcome.ABORTED:
                 self.kernel.wrong(f"I3a: a commit that never came is {answer!r}")
-            answer = yield Ask(lambda o, r: Commit(o, r, 0, (item,), key), safe=True)
+            answer = yield Ask(lambda o, r: Commit(0, (item,), key, owner=o, request=r), safe=True)
         except Lost:
             return
         if isinstance(answer, TransactionOver):

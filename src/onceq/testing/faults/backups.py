@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from onceq.core.inputs.backup import Grip, HoldLog
 from onceq.errors import OnceqError
 from onceq.model.identity import guid_text
+from onceq.model.requests import Grip, HoldLog
 from onceq.model.run import Buffer
 from onceq.service.engine import Engine
 from onceq.service.restoring import record
@@ -147,7 +147,7 @@ class Hot:
 
     def _ask(self, engine: Engine, grip: Grip) -> object:
         self._answer = None
-        engine.submit(HoldLog(self._owner, 1, grip, self._number))
+        engine.submit(HoldLog(grip, self._number, owner=self._owner, request=1))
         engine.pump()
         return self._answer
 

@@ -10,9 +10,9 @@ Watches: I25 over copies.
 
 from __future__ import annotations
 
-from onceq.core.inputs.inputs import SendItem
 from onceq.core.manager import Manager
 from onceq.model.message import Properties
+from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.testing.apps.apps import App, Lost, Program
 from onceq.testing.apps.work import Work

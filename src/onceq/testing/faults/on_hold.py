@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from onceq.core.inputs.inputs import Look, Steer, SteerOutgoing
 from onceq.errors import OnceqError
+from onceq.model.requests import Look, Steer, SteerOutgoing
 from onceq.testing.apps.apps import App, Ask, Program, Sleep
 from onceq.testing.apps.operators import Operators
 from onceq.testing.judge.books import Place
@@ -48,7 +48,7 @@ class OnHold:
         return [app]
 
     def _hold(self, app: App) -> Program:
-        views = yield Ask(lambda o, r: Look(o, r, "outgoing"), safe=True)
+        views = yield Ask(lambda o, r: Look("outgoing", owner=o, request=r), safe=True)
         held: list[tuple[str, Place]] = []
         for view in () if isinstance(views, OnceqError) else views:
             place = self.operators.place_of(view.destination)
@@ -65,4 +65,4 @@ class OnHold:
 
 
 def _steer(name: str, action: Steer) -> Callable[[int, int], SteerOutgoing]:
-    return lambda owner, request: SteerOutgoing(owner, request, name, action)
+    return lambda owner, request: SteerOutgoing(name, action, owner=owner, request=request)

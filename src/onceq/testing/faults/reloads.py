@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onceq.core.inputs.inputs import Steer, SteerOutgoing
 from onceq.errors import OnceqError
+from onceq.model.requests import Steer, SteerOutgoing
 from onceq.service.config import Configuration
 from onceq.service.engine import Engine
 from onceq.service.reloading import reloading
@@ -58,7 +58,7 @@ class Reloads:
                 self.kernel.wrong(f"settings are not reloaded: {result!r}")
             self.kernel.marks[marks.RELOADED] += 1
 
-        engine.submit(SteerOutgoing(engine.owner(answered), 1, "", Steer.RELOAD))
+        engine.submit(SteerOutgoing("", Steer.RELOAD, owner=engine.owner(answered), request=1))
 
 
 class _NoAddresses:

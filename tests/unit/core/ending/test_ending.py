@@ -18,6 +18,7 @@ from onceq.core.state.setups import Setup
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
 from onceq.core.transfer import outgoing_queue
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
 from onceq.model.message import Acknowledge, Journal, Properties
@@ -34,7 +35,11 @@ def stage() -> Core:
     core = Core()
     for name, transactional in (("q", True), ("n", False), ("own", True), ("adm", False)):
         properties = QueueProperties(name, transactional=transactional, journal=name == "q")
-        core.ask(lambda o, r, p=properties: inputs.CreateQueue(o, r, p, b"I" * 16))  # type: ignore[misc]
+        core.ask(
+            lambda o, r, p=properties: requests.CreateQueue(
+                properties=p, instance=b"I" * 16, owner=o, request=r
+            )
+        )  # type: ignore[misc]
     return core
 
 
@@ -60,26 +65,26 @@ def send(core: Core, name: str, level: int, journal: int, count: int, lifetime: 
         acknowledge=Acknowledge(level), admin_queue="private$\\adm", journal=Journal(journal),
         time_to_be_received=lifetime, dead_letter_queue=own,
     )  # fmt: skip
-    item = inputs.SendItem(name, properties, Run.of([b"x" * count] * count))
+    item = requests.SendItem(name, properties, Run.of([b"x" * count] * count))
     if name == N:
-        core.ask(lambda o, r: inputs.Send(o, r, 0, (item,)))
+        core.ask(lambda o, r: requests.Send(0, (item,), owner=o, request=r))
     else:
-        core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
+        core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
 
 
 def take(core: Core, name: str, count: int, how: str) -> None:
     tx = core.asked + 1
     if name != Q:
-        core.ask(lambda o, r: inputs.Receive(o, r, name, 0, count))
+        core.ask(lambda o, r: requests.Receive(name, 0, count, owner=o, request=r))
         return
-    core.ask(lambda o, r: inputs.Begin(o, r, tx))
-    core.ask(lambda o, r: inputs.Receive(o, r, name, tx, count))
+    core.ask(lambda o, r: requests.Begin(tx, owner=o, request=r))
+    core.ask(lambda o, r: requests.Receive(name, tx, count, owner=o, request=r))
     if how == "purged":
-        core.ask(lambda o, r: inputs.PurgeQueue(o, r, name))
+        core.ask(lambda o, r: requests.PurgeQueue(name, owner=o, request=r))
     if how == "kept":
-        core.ask(lambda o, r: inputs.Commit(o, r, tx))
+        core.ask(lambda o, r: requests.Commit(tx, owner=o, request=r))
     else:
-        core.ask(lambda o, r: inputs.Abort(o, r, tx))
+        core.ask(lambda o, r: requests.Abort(tx, owner=o, request=r))
 
 
 names = st.sampled_from([Q, N, FAR])
@@ -93,7 +98,12 @@ steps = st.one_of(
         st.sampled_from(["kept", "given back", "purged"]),
     ),
     st.tuples(
-        st.just(lambda core, name: core.ask(lambda o, r: inputs.PurgeQueue(o, r, name))), names
+        st.just(
+            lambda core, name: core.ask(
+                lambda o, r: requests.PurgeQueue(name, owner=o, request=r)
+            )
+        ),
+        names,
     ),
     st.tuples(st.just(lambda core, s: core.pass_time(s)), st.integers(1, 5)),
     st.tuples(st.just(pay)),

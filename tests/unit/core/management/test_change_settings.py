@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onceq.core.inputs.inputs import Begin
 from onceq.core.inputs.settings import Reconfigure
 from onceq.model.limits import Settings
+from onceq.model.requests import Begin
 from tests.unit.core.alone import Core
 
 
@@ -20,7 +20,7 @@ def test_a_limit_that_is_switched_off_undoes_nothing() -> None:
     """Its timer rings once more, and finds that nothing is too old any more."""
     core = Core()
     idle_s(core, 100)
-    core.ask(lambda owner, request: Begin(owner, request, 1))
+    core.ask(lambda owner, request: Begin(1, owner=owner, request=request))
     idle_s(core, 0)
     for _ in range(10):
         core.pass_time(1_000)
@@ -30,7 +30,7 @@ def test_a_limit_that_is_switched_off_undoes_nothing() -> None:
 def test_a_limit_that_is_switched_on_counts_for_what_is_open_already() -> None:
     core = Core()
     idle_s(core, 0)
-    core.ask(lambda owner, request: Begin(owner, request, 1))
+    core.ask(lambda owner, request: Begin(1, owner=owner, request=request))
     core.pass_time(1_000)
     assert open_transactions(core) == 1
     idle_s(core, 100)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.decision import Notice
-from onceq.core.inputs import inputs
 from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
 from onceq.core.state import snapshot
 from onceq.core.state.queues import Progress
 from onceq.core.state.restore_table import Restored
 from onceq.core.state.state import State
+from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
@@ -26,9 +26,9 @@ OLD = b"O" * 16
 def core_with_sends() -> Core:
     core = Core()
     for at, name in enumerate((r"DIRECT=OS:B\private$\x", r"DIRECT=OS:C\private$\y")):
-        item = inputs.SendItem(name, PLAIN, bodies=Run.of([b"one", b"two"]))
-        core.ask(lambda o, r: inputs.Begin(o, r, at + 1))  # noqa: B023
-        core.ask(lambda o, r: inputs.Commit(o, r, at + 1, (item,)))  # noqa: B023
+        item = requests.SendItem(name, PLAIN, bodies=Run.of([b"one", b"two"]))
+        core.ask(lambda o, r: requests.Begin(at + 1, owner=o, request=r))  # noqa: B023
+        core.ask(lambda o, r: requests.Commit(at + 1, (item,), owner=o, request=r))  # noqa: B023
     return core
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from onceq.core.decision import Handed, Opened
-from onceq.core.inputs import inputs, single_messages
+from onceq.core.inputs import inputs
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -16,6 +16,7 @@ from onceq.errors import (
     ReceiveTimeout,
     SharingViolation,
 )
+from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
@@ -29,19 +30,24 @@ LONG_US = 1 << 50
 def core() -> Core:
     core = Core()
     properties = QueueProperties("q", transactional=True)
-    core.ask(lambda o, r: inputs.CreateQueue(o, r, properties, b"Q" * 16))
+    core.ask(
+        lambda o, r: requests.CreateQueue(
+            properties=properties, instance=b"Q" * 16, owner=o, request=r
+        )
+    )
     return core
 
 
 def send(core: Core, *bodies: bytes) -> None:
-    item = inputs.SendItem(r"DIRECT=OS:.\private$\q", Properties(), Run.of(bodies))
-    core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)), owner=99)
+    item = requests.SendItem(r"DIRECT=OS:.\private$\q", Properties(), Run.of(bodies))
+    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r), owner=99)
 
 
 def waiting(core: Core, owner: int, *, peek: bool = False, tx: int = 0) -> int:
     """A receive that waits; its request number."""
     asked = core.ask(
-        lambda o, r: inputs.Receive(o, r, Q, tx, wait_until_us=LONG_US, peek=peek), owner=owner
+        lambda o, r: requests.Receive(Q, tx, wait_until_us=LONG_US, peek=peek, owner=o, request=r),
+        owner=owner,
     )
     assert asked is WAITS
     return core.asked
@@ -76,129 +82,151 @@ def test_a_message_goes_to_those_that_look_and_then_to_the_first_that_takes_it(c
 
 def test_an_abort_wakes_who_waits(core: Core) -> None:
     send(core, b"a")
-    core.ask(lambda o, r: inputs.Begin(o, r, 1))
-    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, 1)), Handed)
+    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r))
+    assert isinstance(core.ask(lambda o, r: requests.Receive(Q, 1, owner=o, request=r)), Handed)
     reader = waiting(core, 2)
-    core.ask(lambda o, r: inputs.Abort(o, r, 1))
+    core.ask(lambda o, r: requests.Abort(1, owner=o, request=r))
     assert got(core, reader) == 1
 
 
 def test_a_wait_ends_in_time(core: Core) -> None:
     until = core.now_us + 5_000_000
-    assert core.ask(lambda o, r: inputs.Receive(o, r, Q, wait_until_us=until)) is WAITS
+    assert (
+        core.ask(lambda o, r: requests.Receive(Q, wait_until_us=until, owner=o, request=r)) is WAITS
+    )
     reader = core.asked
     core.pass_time(4)
     assert reader not in core.answers
     core.pass_time(1)
     assert isinstance(core.answers[reader], ReceiveTimeout)
     send(core, b"a")
-    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q)), Handed)
+    assert isinstance(core.ask(lambda o, r: requests.Receive(Q, owner=o, request=r)), Handed)
 
 
 def test_who_has_it_for_himself_keeps_others_out(core: Core) -> None:
     send(core, b"a", b"b")
     opened = core.ask(
-        lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE, inputs.Share.DENY_RECEIVE)
+        lambda o, r: requests.OpenQueue(
+            Q, requests.Access.RECEIVE, requests.Share.DENY_RECEIVE, owner=o, request=r
+        )
     )
     assert isinstance(opened, Opened)
     ranges = ((1 + (7 << 56), 1 + (7 << 56)),)
-    core.ask(lambda o, r: inputs.Begin(o, r, 1), owner=2)
+    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r), owner=2)
     for refused in (
-        core.ask(lambda o, r: inputs.Receive(o, r, Q), owner=2),
-        core.ask(lambda o, r: single_messages.Claim(o, r, Q, 1, ranges), owner=2),
+        core.ask(lambda o, r: requests.Receive(Q, owner=o, request=r), owner=2),
+        core.ask(lambda o, r: requests.Claim(Q, 1, ranges, owner=o, request=r), owner=2),
         core.ask(
-            lambda o, r: single_messages.MoveMessage(o, r, Q, Q + ";x", ranges[0][0]), owner=2
+            lambda o, r: requests.MoveMessage(Q, Q + ";x", ranges[0][0], owner=o, request=r),
+            owner=2,
         ),
-        core.ask(lambda o, r: inputs.PurgeQueue(o, r, Q), owner=2),
+        core.ask(lambda o, r: requests.PurgeQueue(Q, owner=o, request=r), owner=2),
     ):
         assert isinstance(refused, SharingViolation)
-    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, peek=True), owner=2), Handed)
+    assert isinstance(
+        core.ask(lambda o, r: requests.Receive(Q, peek=True, owner=o, request=r), owner=2), Handed
+    )
     handle = opened.handle
-    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, handle=handle)), Handed)
+    assert isinstance(
+        core.ask(lambda o, r: requests.Receive(Q, handle=handle, owner=o, request=r)), Handed
+    )
 
 
 def test_who_is_kept_out_is_told_by_whom(core: Core) -> None:
-    deny = (inputs.Access.RECEIVE, inputs.Share.DENY_RECEIVE)
-    core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, *deny, "reader one"))
+    deny = (requests.Access.RECEIVE, requests.Share.DENY_RECEIVE)
+    core.ask(lambda o, r: requests.OpenQueue(Q, *deny, "reader one", owner=o, request=r))
     for refused in (
-        core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, *deny), owner=2),
-        core.ask(lambda o, r: inputs.Receive(o, r, Q), owner=2),
-        core.ask(lambda o, r: inputs.Remove(o, r, Q, 0, 1, 2), owner=2),
+        core.ask(lambda o, r: requests.OpenQueue(Q, *deny, owner=o, request=r), owner=2),
+        core.ask(lambda o, r: requests.Receive(Q, owner=o, request=r), owner=2),
+        core.ask(lambda o, r: requests.Remove(Q, 0, 1, 2, owner=o, request=r), owner=2),
     ):
         assert isinstance(refused, SharingViolation)
         assert re.search(r"\(held by reader one since \d\d:\d\d:\d\d UTC\)", refused.text)
 
 
 def test_turns_tell_whether_somebody_was_there_meanwhile(core: Core) -> None:
-    def turn(owner: int, share: inputs.Share) -> int:
+    def turn(owner: int, share: requests.Share) -> int:
         opened = core.ask(
-            lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE, share), owner=owner
+            lambda o, r: requests.OpenQueue(Q, requests.Access.RECEIVE, share, owner=o, request=r),
+            owner=owner,
         )
         assert isinstance(opened, Opened)
-        core.ask(lambda o, r: inputs.CloseQueue(o, r, opened.handle), owner=owner)
+        core.ask(lambda o, r: requests.CloseQueue(opened.handle, owner=o, request=r), owner=owner)
         return opened.turn
 
-    assert turn(1, inputs.Share.DENY_RECEIVE) == 1
-    assert turn(1, inputs.Share.DENY_RECEIVE) == 2
-    assert turn(2, inputs.Share.DENY_NONE) == 0
-    assert turn(1, inputs.Share.DENY_RECEIVE) == 3
-    assert turn(2, inputs.Share.DENY_RECEIVE) == 4
-    assert turn(1, inputs.Share.DENY_RECEIVE) == 5
+    assert turn(1, requests.Share.DENY_RECEIVE) == 1
+    assert turn(1, requests.Share.DENY_RECEIVE) == 2
+    assert turn(2, requests.Share.DENY_NONE) == 0
+    assert turn(1, requests.Share.DENY_RECEIVE) == 3
+    assert turn(2, requests.Share.DENY_RECEIVE) == 4
+    assert turn(1, requests.Share.DENY_RECEIVE) == 5
 
 
 def test_a_closed_handle_ends_waits_and_cursors(core: Core) -> None:
-    opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE))
+    opened = core.ask(
+        lambda o, r: requests.OpenQueue(Q, requests.Access.RECEIVE, owner=o, request=r)
+    )
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
+    cursor = core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
     assert isinstance(cursor, int)
     stands = core.ask(
-        lambda o, r: inputs.Receive(
-            o, r, Q, wait_until_us=LONG_US, handle=opened.handle, cursor=cursor, peek=True
+        lambda o, r: requests.Receive(
+            Q,
+            wait_until_us=LONG_US,
+            handle=opened.handle,
+            cursor=cursor,
+            peek=True,
+            owner=o,
+            request=r,
         )
     )
     assert stands is WAITS
     reader = core.asked
-    core.ask(lambda o, r: inputs.CloseQueue(o, r, opened.handle))
+    core.ask(lambda o, r: requests.CloseQueue(opened.handle, owner=o, request=r))
     error = core.answers[reader]
     assert isinstance(error, OperationCancelled)
     assert error.hresult == 0xC00E0008
-    gone = core.ask(lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, peek=True))
+    gone = core.ask(lambda o, r: requests.Receive(Q, cursor=cursor, peek=True, owner=o, request=r))
     assert isinstance(gone, InvalidHandle)
     assert not core.manager._step.readers.cursors
 
 
 def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
     send(core, b"a")
-    opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.PEEK))
+    opened = core.ask(lambda o, r: requests.OpenQueue(Q, requests.Access.PEEK, owner=o, request=r))
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
+    cursor = core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
     assert isinstance(cursor, int)
 
-    def look(seek: single_messages.Seek) -> object:
+    def look(seek: requests.Seek) -> object:
         return core.ask(
-            lambda o, r: inputs.Receive(
-                o, r, Q, peek=True, seek=seek, cursor=cursor, wait_until_us=LONG_US
+            lambda o, r: requests.Receive(
+                Q, peek=True, seek=seek, cursor=cursor, wait_until_us=LONG_US, owner=o, request=r
             )
         )
 
-    assert isinstance(look(single_messages.Seek.CURRENT), Handed)
-    assert look(single_messages.Seek.NEXT) is WAITS
+    assert isinstance(look(requests.Seek.CURRENT), Handed)
+    assert look(requests.Seek.NEXT) is WAITS
     reader = core.asked
     send(core, b"b")
     assert got(core, reader) == 2
-    taken = core.ask(lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, handle=opened.handle))
+    taken = core.ask(
+        lambda o, r: requests.Receive(Q, cursor=cursor, handle=opened.handle, owner=o, request=r)
+    )
     assert isinstance(taken, InvalidHandle), "it was opened to look only"
 
 
 def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
-    opened = core.ask(lambda o, r: inputs.OpenQueue(o, r, Q, inputs.Access.RECEIVE))
+    opened = core.ask(
+        lambda o, r: requests.OpenQueue(Q, requests.Access.RECEIVE, owner=o, request=r)
+    )
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: single_messages.OpenCursor(o, r, opened.handle))
+    cursor = core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
     assert isinstance(cursor, int)
     for make in (
-        lambda o, r: single_messages.OpenCursor(o, r, opened.handle),
-        lambda o, r: single_messages.CloseCursor(o, r, cursor),
-        lambda o, r: inputs.Receive(o, r, Q, cursor=cursor, peek=True),
+        lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r),
+        lambda o, r: requests.CloseCursor(cursor, owner=o, request=r),
+        lambda o, r: requests.Receive(Q, cursor=cursor, peek=True, owner=o, request=r),
     ):
         assert isinstance(core.ask(make, owner=2), InvalidHandle)
     core.step(inputs.OwnerGone(1))
@@ -208,54 +236,64 @@ def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
 
 def test_a_wait_at_a_subqueue_keeps_it(core: Core) -> None:
     send(core, b"a")
-    asked = core.ask(lambda o, r: inputs.Receive(o, r, Q + ";x", wait_until_us=LONG_US))
+    asked = core.ask(
+        lambda o, r: requests.Receive(Q + ";x", wait_until_us=LONG_US, owner=o, request=r)
+    )
     assert asked is WAITS
     reader = core.asked
     assert len(core.manager.state.subqueues) == 1
     place = 1 + (7 << 56)
-    core.ask(lambda o, r: single_messages.MoveMessage(o, r, Q, Q + ";x", place))
+    core.ask(lambda o, r: requests.MoveMessage(Q, Q + ";x", place, owner=o, request=r))
     assert got(core, reader) == 1
     assert not core.manager.state.subqueues
-    assert core.ask(lambda o, r: inputs.Receive(o, r, Q + ";x", wait_until_us=LONG_US)) is WAITS
+    assert (
+        core.ask(lambda o, r: requests.Receive(Q + ";x", wait_until_us=LONG_US, owner=o, request=r))
+        is WAITS
+    )
     core.step(inputs.OwnerGone(1))
     assert not core.manager.state.subqueues
 
 
 def test_a_wait_at_a_subqueue_ends_with_its_queue(core: Core) -> None:
-    assert core.ask(lambda o, r: inputs.Receive(o, r, Q + ";x", wait_until_us=LONG_US)) is WAITS
+    assert (
+        core.ask(lambda o, r: requests.Receive(Q + ";x", wait_until_us=LONG_US, owner=o, request=r))
+        is WAITS
+    )
     reader = core.asked
-    core.ask(lambda o, r: inputs.DeleteQueue(o, r, Q))
+    core.ask(lambda o, r: requests.DeleteQueue(Q, owner=o, request=r))
     assert isinstance(core.answers[reader], QueueDeleted)
     assert not core.manager.state.subqueues
 
 
 @pytest.mark.parametrize("ranges", [((5, 4),), ((1, 2), (2, 3)), ((1, 1 << 60),), ((0, 1 << 33),)])
 def test_claims_of_nonsense(core: Core, ranges: tuple[tuple[int, int], ...]) -> None:
-    core.ask(lambda o, r: inputs.Begin(o, r, 1))
+    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r))
     send(core, b"a", b"b", b"c")
     base = 7 << 56
     made = tuple((base + a, base + b) for a, b in ranges)
-    refused = core.ask(lambda o, r: single_messages.Claim(o, r, Q, 1, made))
+    refused = core.ask(lambda o, r: requests.Claim(Q, 1, made, owner=o, request=r))
     assert isinstance(refused, InvalidParameter)
 
 
 def test_allow_peek_is_for_transactions(core: Core) -> None:
     send(core, b"a")
     place = 1 + (7 << 56)
-    refused = core.ask(lambda o, r: inputs.Receive(o, r, Q, lookup=place, allow_peek=True))
+    refused = core.ask(
+        lambda o, r: requests.Receive(Q, lookup=place, allow_peek=True, owner=o, request=r)
+    )
     assert isinstance(refused, InvalidParameter)
 
 
 def test_the_time_that_ran_out_under_a_lock_counts_at_once_at_the_abort(core: Core) -> None:
-    item = inputs.SendItem(
+    item = requests.SendItem(
         r"DIRECT=OS:.\private$\q", Properties(time_to_be_received=5), Run.of([b"a"])
     )
-    core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
-    core.ask(lambda o, r: inputs.Begin(o, r, 1))
-    assert isinstance(core.ask(lambda o, r: inputs.Receive(o, r, Q, 1)), Handed)
+    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
+    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r))
+    assert isinstance(core.ask(lambda o, r: requests.Receive(Q, 1, owner=o, request=r)), Handed)
     core.pass_time(100)
     reader = waiting(core, 2)
-    core.ask(lambda o, r: inputs.Abort(o, r, 1))
+    core.ask(lambda o, r: requests.Abort(1, owner=o, request=r))
     assert got(core, reader) == 0
     assert len(core.manager.state.queues[Q]) == 0
 
@@ -265,17 +303,27 @@ def test_what_does_not_fit_is_not_passed_over(core: Core, large_first: bool) -> 
     """A small message of low priority stands behind a large one of high priority, also where only
     the small one would fit into the answer; whoever walks on behind the last misses nothing."""
     properties = QueueProperties("p", transactional=False)
-    core.ask(lambda o, r: inputs.CreateQueue(o, r, properties, b"P" * 16))
+    core.ask(
+        lambda o, r: requests.CreateQueue(
+            properties=properties, instance=b"P" * 16, owner=o, request=r
+        )
+    )
     sizes = (3_000, 10) if large_first else (10, 3_000)
     for priority, size in ((6, 10), (5, sizes[0]), (5, sizes[1]), (1, 10)):
         wish = Properties(priority=priority)
-        item = inputs.SendItem(r"DIRECT=OS:.\private$\p", wish, Run.of([b"x" * size]))
-        core.step(inputs.Send(1, 0, 0, (item,)))
+        item = requests.SendItem(r"DIRECT=OS:.\private$\p", wish, Run.of([b"x" * size]))
+        core.step(requests.Send(0, (item,), owner=1, request=0))
 
     def page(after: int, bytes_max: int) -> list[int]:
         found = core.ask(
-            lambda o, r: inputs.Receive(
-                o, r, r"private$\p", count_max=9, bytes_max=bytes_max, peek=True, after=after
+            lambda o, r: requests.Receive(
+                r"private$\p",
+                count_max=9,
+                bytes_max=bytes_max,
+                peek=True,
+                after=after,
+                owner=o,
+                request=r,
             )
         )
         assert isinstance(found, Handed | ReceiveTimeout)

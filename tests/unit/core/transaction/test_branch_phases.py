@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core.inputs import inputs, xa
+from onceq.core.inputs import inputs
 from onceq.core.transaction.branch_phases import PHASES, Verb, after
 from onceq.errors import (
     BranchState,
@@ -16,6 +16,7 @@ from onceq.errors import (
     RolledBackByHand,
     UnknownBranch,
 )
+from onceq.model import requests
 from onceq.model.branch import Join, Leave, Phase
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
@@ -28,18 +29,18 @@ TX = 5
 
 Make = Callable[[int, int], inputs.Input]
 MAKE: dict[Verb, Make] = {
-    Verb.START: lambda o, r: xa.StartBranch(o, r, TX + 1, XID, Join.NEW),
-    Verb.JOIN: lambda o, r: xa.StartBranch(o, r, TX + 1, XID, Join.JOIN),
-    Verb.RESUME: lambda o, r: xa.StartBranch(o, r, TX + 1, XID, Join.RESUME),
-    Verb.SUSPEND: lambda o, r: xa.EndBranch(o, r, TX, XID, Leave.SUSPEND),
-    Verb.END: lambda o, r: xa.EndBranch(o, r, TX, XID, Leave.SUCCESS),
-    Verb.PREPARE: lambda o, r: xa.PrepareBranch(o, r, XID, TX),
-    Verb.COMMIT_ONE_PHASE: lambda o, r: xa.CommitBranch(o, r, XID, True),
-    Verb.COMMIT: lambda o, r: xa.CommitBranch(o, r, XID),
-    Verb.COMMIT_BY_HAND: lambda o, r: xa.CommitBranch(o, r, XID, False, True),
-    Verb.ROLLBACK: lambda o, r: xa.RollbackBranch(o, r, XID),
-    Verb.ROLLBACK_BY_HAND: lambda o, r: xa.RollbackBranch(o, r, XID, True),
-    Verb.FORGET: lambda o, r: xa.ForgetBranch(o, r, XID),
+    Verb.START: lambda o, r: requests.StartBranch(TX + 1, XID, Join.NEW, owner=o, request=r),
+    Verb.JOIN: lambda o, r: requests.StartBranch(TX + 1, XID, Join.JOIN, owner=o, request=r),
+    Verb.RESUME: lambda o, r: requests.StartBranch(TX + 1, XID, Join.RESUME, owner=o, request=r),
+    Verb.SUSPEND: lambda o, r: requests.EndBranch(TX, XID, Leave.SUSPEND, owner=o, request=r),
+    Verb.END: lambda o, r: requests.EndBranch(TX, XID, Leave.SUCCESS, owner=o, request=r),
+    Verb.PREPARE: lambda o, r: requests.PrepareBranch(XID, TX, owner=o, request=r),
+    Verb.COMMIT_ONE_PHASE: lambda o, r: requests.CommitBranch(XID, True, owner=o, request=r),
+    Verb.COMMIT: lambda o, r: requests.CommitBranch(XID, owner=o, request=r),
+    Verb.COMMIT_BY_HAND: lambda o, r: requests.CommitBranch(XID, False, True, owner=o, request=r),
+    Verb.ROLLBACK: lambda o, r: requests.RollbackBranch(XID, owner=o, request=r),
+    Verb.ROLLBACK_BY_HAND: lambda o, r: requests.RollbackBranch(XID, True, owner=o, request=r),
+    Verb.FORGET: lambda o, r: requests.ForgetBranch(XID, owner=o, request=r),
     Verb.ABANDON: lambda o, r: inputs.OwnerGone(o),
 }
 PATH: dict[Phase, tuple[Verb, ...]] = {
@@ -60,10 +61,14 @@ BY_HAND: dict[Phase, type[OnceqError]] = {
 def branch_in(phase: Phase) -> Core:
     """A manager with a branch in that phase, which sends a message."""
     core = Core()
-    core.ask(lambda o, r: inputs.CreateQueue(o, r, QueueProperties("q"), b"I" * 16))
-    core.ask(lambda o, r: xa.StartBranch(o, r, TX, XID))
-    sent = inputs.SendItem("DIRECT=OS:.\\private$\\q", Properties(), Run.of([b"m"]))
-    core.ask(lambda o, r: inputs.Send(o, r, TX, (sent,)))
+    core.ask(
+        lambda o, r: requests.CreateQueue(
+            properties=QueueProperties("q"), instance=b"I" * 16, owner=o, request=r
+        )
+    )
+    core.ask(lambda o, r: requests.StartBranch(TX, XID, owner=o, request=r))
+    sent = requests.SendItem("DIRECT=OS:.\\private$\\q", Properties(), Run.of([b"m"]))
+    core.ask(lambda o, r: requests.Send(TX, (sent,), owner=o, request=r))
     for verb in PATH[phase]:
         core.ask(MAKE[verb])
     assert phase_of(core) is phase
@@ -72,7 +77,7 @@ def branch_in(phase: Phase) -> Core:
 
 def phase_of(core: Core) -> Phase | None:
     """The phase that an operator sees; None: there is no such branch."""
-    views = core.ask(lambda o, r: inputs.Look(o, r, "branches"))
+    views = core.ask(lambda o, r: requests.Look("branches", owner=o, request=r))
     assert isinstance(views, tuple)
     found = [view.phase for view in views]
     return Phase(found[0]) if found else None

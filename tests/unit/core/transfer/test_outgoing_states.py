@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from onceq.core.inputs import inputs
-from onceq.core.inputs.steering import Steer, SteerOutgoing
 from onceq.core.management.views import OutgoingView
 from onceq.core.state.link_states import Link
 from onceq.core.transfer.outgoing_states import OF_LINK, STATES
+from onceq.model import requests
 from onceq.model.message import Properties
+from onceq.model.requests import Steer, SteerOutgoing
 from onceq.model.run import Run
 from tests.unit.core.alone import Core
 
@@ -18,8 +19,8 @@ SESSION = 3
 def waiting() -> Core:
     """A manager with a message for another one, which it tries to reach."""
     core = Core()
-    item = inputs.SendItem(THERE, Properties(), Run.of([b"m"]))
-    core.ask(lambda o, r: inputs.Commit(o, r, 0, (item,)))
+    item = requests.SendItem(THERE, Properties(), Run.of([b"m"]))
+    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
     return core
 
 
@@ -33,12 +34,12 @@ def open_session(core: Core) -> None:
 
 
 def steer(core: Core, action: Steer, name: str = "") -> None:
-    core.ask(lambda o, r: SteerOutgoing(o, r, name, action))
+    core.ask(lambda o, r: SteerOutgoing(name, action, owner=o, request=r))
 
 
 def seen(core: Core) -> str:
     """The state that an operator sees."""
-    views = core.ask(lambda o, r: inputs.Look(o, r, "outgoing"))
+    views = core.ask(lambda o, r: requests.Look("outgoing", owner=o, request=r))
     assert isinstance(views, tuple)
     (view,) = views
     assert isinstance(view, OutgoingView)

@@ -1,42 +1,50 @@
-"""Inputs about branches of external transactions, after the verbs of XA (XTX-15).
+"""Requests about branches of external transactions, after the verbs of XA (XTX-15).
 
-What all inputs have in common is said in ``core/inputs/inputs.py``. The work of a branch goes on
-under a transaction number of its owner, like that of any transaction.
+The work of a branch goes on under a transaction number of its owner, like that of any transaction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from onceq.core.inputs.batch import SendItem
+from onceq.errors import InvalidParameter
 from onceq.model.branch import Join, Leave
+from onceq.model.limits import (
+    GROUP_APP_CHARS_MAX,
+    GTRID_BYTES_MAX,
+    PARTNER_CHARS_MAX,
+    PREPARED_MAX,
+)
+from onceq.model.requests.batch import SendItem
+from onceq.model.requests.request import Request
 from onceq.model.xid import Xid
 
+VERSION_MAX: Final = (1 << 63) - 1
+"""Of a group: 64 bits with a sign, as batches have them."""
 
-@dataclass(frozen=True, slots=True)
-class StartBranch:
+
+@dataclass(slots=True)
+class StartBranch(Request):
     """Associate a transaction number of the owner with a branch (xa_start). Answer: None."""
 
-    owner: int
-    request: int
     transaction: int
     xid: Xid
     how: Join = Join.NEW
 
 
-@dataclass(frozen=True, slots=True)
-class EndBranch:
+@dataclass(slots=True)
+class EndBranch(Request):
     """Dissociate it (xa_end). Answer: None."""
 
-    owner: int
-    request: int
     transaction: int
     xid: Xid
     how: Leave = Leave.SUCCESS
 
 
 @dataclass(slots=True)
-class PrepareBranch:
+class PrepareBranch(Request):
     """Promise to be able to commit and to roll back (xa_prepare). Answer: ``Vote``, once durable.
 
     A branch that failed, or cannot be promised, is rolled back: the answer is RolledBack; after a
@@ -48,15 +56,18 @@ class PrepareBranch:
         items: To be sent by it at the last.
     """
 
-    owner: int
-    request: int
     xid: Xid
     transaction: int = 0
-    items: tuple[SendItem, ...] = ()
+    items: Sequence[SendItem] = ()
+
+    def check(self) -> None:
+        """See Request."""
+        for item in self.items:
+            item.check()
 
 
-@dataclass(frozen=True, slots=True)
-class CommitBranch:
+@dataclass(slots=True)
+class CommitBranch(Request):
     """Make it happen (xa_commit). Answer: ``Sent``, once durable.
 
     Attributes:
@@ -64,38 +75,32 @@ class CommitBranch:
         by_hand: An operator decides, not its coordinator (XTX-8).
     """
 
-    owner: int
-    request: int
     xid: Xid
     one_phase: bool = False
     by_hand: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackBranch:
+@dataclass(slots=True)
+class RollbackBranch(Request):
     """Undo it (xa_rollback). Answer: None, once durable.
 
     Attributes:
         by_hand: An operator decides, not its coordinator (XTX-8).
     """
 
-    owner: int
-    request: int
     xid: Xid
     by_hand: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetBranch:
+@dataclass(slots=True)
+class ForgetBranch(Request):
     """Drop the memory of a branch that was decided by hand (xa_forget). Answer: None."""
 
-    owner: int
-    request: int
     xid: Xid
 
 
-@dataclass(frozen=True, slots=True)
-class Enlist:
+@dataclass(slots=True)
+class Enlist(Request):
     """Let the commit of an open transaction decide for partners too. Answer: None.
 
     Attributes:
@@ -103,46 +108,58 @@ class Enlist:
         partner: Name of one that is to be told; those of several calls add up.
     """
 
-    owner: int
-    request: int
     transaction: int
     gtrid: bytes
     partner: str
 
+    def check(self) -> None:
+        """See Request."""
+        _check_gtrid(self.gtrid)
+        if not 0 < len(self.partner) <= PARTNER_CHARS_MAX or not self.partner.isprintable():
+            raise InvalidParameter(
+                f"a partner's name has 1 to {PARTNER_CHARS_MAX} printable characters"
+            )
 
-@dataclass(frozen=True, slots=True)
-class AskDecision:
+
+@dataclass(slots=True)
+class AskDecision(Request):
     """What was decided for a transaction. Answer: ``Decision``.
 
     Aborted is for ever. While its application is at work, before the decision and while it tells
     its partners of it, the answer is open: nobody else is to touch the branches.
     """
 
-    owner: int
-    request: int
     gtrid: bytes
 
+    def check(self) -> None:
+        """See Request."""
+        _check_gtrid(self.gtrid)
 
-@dataclass(frozen=True, slots=True)
-class LeaveDecision:
+
+@dataclass(slots=True)
+class LeaveDecision(Request):
     """The application that decided has not reached all partners. Answer: None."""
 
-    owner: int
-    request: int
     gtrid: bytes
 
+    def check(self) -> None:
+        """See Request."""
+        _check_gtrid(self.gtrid)
 
-@dataclass(frozen=True, slots=True)
-class DecisionDone:
+
+@dataclass(slots=True)
+class DecisionDone(Request):
     """All partners of a decision have carried it out: it may be forgotten. Answer: None."""
 
-    owner: int
-    request: int
     gtrid: bytes
 
+    def check(self) -> None:
+        """See Request."""
+        _check_gtrid(self.gtrid)
 
-@dataclass(frozen=True, slots=True)
-class CommitGroup:
+
+@dataclass(slots=True)
+class CommitGroup(Request):
     """Commit many prepared branches as one, once for each version. Answer: ``Grouped``, durable.
 
     Attributes:
@@ -154,33 +171,54 @@ class CommitGroup:
         xids: The branches, in the order in which they take effect.
     """
 
-    owner: int
-    request: int
     app: str
     query: str
     version: int
     prefix: bytes
-    xids: tuple[Xid, ...]
+    xids: Sequence[Xid]
+
+    def check(self) -> None:
+        """See Request."""
+        _check_name(self.app, "an application", least=1)
+        _check_name(self.query, "a query", least=0)
+        if not 0 <= self.version <= VERSION_MAX:
+            raise InvalidParameter(f"a version is 0 to {VERSION_MAX}, not {self.version}")
+        if len(self.xids) > PREPARED_MAX:
+            raise InvalidParameter(f"{len(self.xids)} branches; a group has at most {PREPARED_MAX}")
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackGroup:
+@dataclass(slots=True)
+class RollbackGroup(Request):
     """Roll back every prepared branch of a batch. Answer: how many (int).
 
     Attributes:
         final: No other attempt at it will be made: what is still at work is not to be prepared.
     """
 
-    owner: int
-    request: int
     prefix: bytes
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetGroup:
+@dataclass(slots=True)
+class ForgetGroup(Request):
     """Forget which version an application has committed last. Answer: None."""
 
-    owner: int
-    request: int
     app: str
+
+    def check(self) -> None:
+        """See Request."""
+        _check_name(self.app, "an application", least=1)
+
+
+def _check_gtrid(gtrid: bytes) -> None:
+    if not 0 < len(gtrid) <= GTRID_BYTES_MAX:
+        raise InvalidParameter(
+            f"a global transaction identifier has 1 to {GTRID_BYTES_MAX} bytes, not {len(gtrid)}"
+        )
+
+
+def _check_name(name: str, whose: str, *, least: int) -> None:
+    if not least <= len(name) <= GROUP_APP_CHARS_MAX or not name.isprintable():
+        raise InvalidParameter(
+            f"the name of {whose} has {least} to {GROUP_APP_CHARS_MAX} printable characters"
+        )

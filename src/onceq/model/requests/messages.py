@@ -1,0 +1,230 @@
+"""Requests about messages in queues: receive and peek, cursors, moves, rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from onceq.errors import InvalidParameter
+from onceq.model.identity import GUID_BYTES
+from onceq.model.message import CORRELATION_BYTES
+from onceq.model.requests.request import Request, check_lookups, choice
+
+
+class Seek(IntEnum):
+    """Which message is meant, from a lookup identifier or from a cursor (RCV-21)."""
+
+    CURRENT = 0
+    NEXT = 1
+    PREV = 2
+    FIRST = 4
+    LAST = 8
+
+
+class PickBy(IntEnum):
+    """What a peek compares or tells."""
+
+    NOTHING = 0
+    HEADS = 1
+    CORRELATION = 2
+    MESSAGE = 3
+    TOPS = 4
+
+
+_TOP_BYTES: Final = 4
+"""Width of the number of bytes that PickBy.TOPS asks for."""
+_VALUE_BYTES: Final = {
+    PickBy.HEADS: 0,
+    PickBy.CORRELATION: CORRELATION_BYTES,
+    PickBy.MESSAGE: GUID_BYTES + 4,
+    PickBy.TOPS: _TOP_BYTES,
+}
+"""What a pick has to say, by its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Of the messages that a peek looked at: the first with these bytes, one small record for each
+    (HEADS), or the first bytes of each (TOPS; ``value`` says how many, u32). So a search does not
+    carry every body to the application (RCV-10)."""
+
+    by: PickBy
+    value: bytes = b""
+
+
+@dataclass(slots=True)
+class Receive(Request):
+    """Take messages, or look at them. Answer: ``Handed`` with at least one message, or
+    ReceiveTimeout.
+
+    Attributes:
+        queue: Name of a local queue (any form), or of an outgoing queue for peek.
+        transaction: 0 takes them at once and for good.
+        wait_ms: How long to wait when nothing is there; 0: not at all, -1: for ever.
+        peek: Leave them where they are.
+        after: Peek only messages behind this lookup identifier (a cursor); 0: from the front.
+        lookup: Exactly this message, or as ``seek`` says from it on; 0: in order. Never waits
+            (RCV-8).
+        handle: Opened before, or 0.
+        seek: With a lookup identifier or a cursor. FIRST and LAST need neither.
+        cursor: Opened before, or 0.
+        allow_peek: Others may still peek at it until the transaction ends (RCV-9).
+        pick, value: Of what a peek has found, hand out less, as in Pick; NOTHING: all of it.
+        hold: In a transaction, from whatever kind of queue: what is taken is held until the
+            outcome. Without it a transaction takes from transactional queues only (RCV-11).
+        wait_until_us: Monotonic time that follows from ``wait_ms``; 0: not at all.
+    """
+
+    queue: str
+    transaction: int = 0
+    count_max: int = 1
+    bytes_max: int = 1 << 22
+    wait_ms: int = 0
+    peek: bool = False
+    after: int = 0
+    lookup: int = 0
+    handle: int = 0
+    seek: Seek = Seek.CURRENT
+    cursor: int = 0
+    allow_peek: bool = False
+    pick: PickBy = PickBy.NOTHING
+    value: bytes = b""
+    hold: bool = False
+    wait_until_us: int = field(default=0, kw_only=True)
+
+    def check(self) -> None:
+        """See Request."""
+        if self.after or self.lookup:
+            check_lookups(self.after, self.lookup)
+        self.seek = choice(Seek, self.seek) if self.seek else Seek.CURRENT
+        if not self.pick:
+            return
+        self.pick = choice(PickBy, self.pick)
+        if not self.peek:
+            raise InvalidParameter("a search looks, and takes nothing")
+        if len(self.value) != _VALUE_BYTES[self.pick]:
+            raise InvalidParameter(f"a pick with a value of {len(self.value)} bytes")
+
+
+@dataclass(slots=True)
+class Remove(Request):
+    """Receive a whole range without its bytes (for readers that peeked it). Answer: how many.
+
+    Attributes:
+        first, last: Lookup identifiers, both included; what is locked or gone is passed over.
+        transaction: 0 removes at once and for good.
+    """
+
+    queue: str
+    transaction: int
+    first: int
+    last: int
+
+    def check(self) -> None:
+        """See Request."""
+        check_lookups(self.first, self.last)
+
+
+@dataclass(slots=True)
+class CancelReceive(Request):
+    """Stop waiting: the receive of that request number is answered with OperationCancelled."""
+
+    waiting: int
+
+
+@dataclass(slots=True)
+class OpenCursor(Request):
+    """A place in a queue that moves from message to message. Answer: its number.
+
+    Attributes:
+        handle: The queue, opened for receive or peek; the cursor ends with it.
+    """
+
+    handle: int
+
+
+@dataclass(slots=True)
+class CloseCursor(Request):
+    """Give a cursor back. Answer: None."""
+
+    cursor: int
+
+
+@dataclass(slots=True)
+class MoveMessage(Request):
+    """Move a message between a queue and its subqueues (Q-32).
+
+    Answer: its new lookup identifier; 0 in a transaction, which moves it at its commit.
+
+    Attributes:
+        queue: Where it is.
+        to: Where it goes; "" if ``handle`` says so.
+        handle: The target, opened for move; 0: by its name.
+    """
+
+    queue: str
+    to: str
+    lookup: int
+    transaction: int = 0
+    handle: int = 0
+
+    def check(self) -> None:
+        """See Request."""
+        check_lookups(self.lookup)
+
+
+@dataclass(slots=True)
+class Reject(Request):
+    """Mark messages that this transaction has received as rejected (RCV-15). Answer: None.
+
+    Attributes:
+        keep: Also put them into the dead-letter queue of this computer.
+    """
+
+    queue: str
+    transaction: int
+    lookups: Sequence[int]
+    keep: bool = False
+
+    def check(self) -> None:
+        """See Request."""
+        check_lookups(*self.lookups)
+
+
+@dataclass(slots=True)
+class Claim(Request):
+    """Receive exactly these messages, all or none, without their bytes. Answer: how many.
+
+    Attributes:
+        ranges: First and last lookup identifier of each range, rising.
+    """
+
+    queue: str
+    transaction: int
+    ranges: Sequence[tuple[int, int]]
+
+    def check(self) -> None:
+        """See Request."""
+        for first, last in self.ranges:
+            check_lookups(first, last)
+
+
+@dataclass(slots=True)
+class Fetch(Request):
+    """The bytes of messages that the transaction holds. Answer: ``Handed``, one at least.
+
+    Attributes:
+        first, last: Lookup identifiers, both included.
+    """
+
+    queue: str
+    transaction: int
+    first: int
+    last: int
+    bytes_max: int = 1 << 22
+
+    def check(self) -> None:
+        """See Request."""
+        check_lookups(self.first, self.last)

@@ -1,0 +1,147 @@
+"""Requests of operators: views, outgoing queues, other managers, backups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from onceq.errors import InvalidParameter
+from onceq.model.requests.request import Request, check_lookups, choice, is_text, quoted
+
+
+@dataclass(slots=True)
+class Look(Request):
+    """Read the state. Answer: the view named (``core/management/views.py``).
+
+    ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
+    eod-receive, management, lists, list, resolve, copies, branches, decisions.
+    """
+
+    what: str
+    name: str = ""
+
+
+class Steer(Enum):
+    """What an operator may do to an outgoing queue, and, from DISCONNECT on, to the manager."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESEND = "resend"
+    DISCONNECT = "disconnect"
+    CONNECT = "connect"
+    TIDY = "tidy"
+    FORGET_UNANSWERED = "forget-unanswered"
+    RELOAD = "reload"
+    DROP_DAMAGED = "drop-damaged"
+    SCRUB = "scrub"
+    SCRUB_STOP = "scrub-stop"
+
+
+@dataclass(slots=True)
+class SteerOutgoing(Request):
+    """Pause, resume or resend; or, with no destination, an action of the whole manager.
+
+    Answer: None; of TIDY how many outgoing queues went, of FORGET_UNANSWERED and DROP_DAMAGED how
+    many messages, of RELOAD what changed (the host's).
+
+    Attributes:
+        destination: Of DROP_DAMAGED the number of an entry ("": all), of SCRUB the bytes a second
+            ("": as the setting ``scrub_bytes_s`` says).
+        action: As text until it is checked: capitals do not matter, nor does MSMQ's "EOD_".
+    """
+
+    destination: str
+    action: Steer | str
+
+    def check(self) -> None:
+        """See Request."""
+        if isinstance(self.action, str):
+            self.action = choice(Steer, self.action.lower().removeprefix("eod_"))
+
+
+@dataclass(slots=True)
+class ResetStream(Request):
+    """Set back what is known of one sender's messages to one queue. Answer: StreamReset.
+
+    Attributes:
+        queue: Name of a local queue, or of the stream's destination as ``stream list`` shows it.
+        source: The sender: its name, or the beginning of its GUID.
+        reason: Why; it is recorded.
+        whole: Forget everything, also what is known of the stream before.
+        dry_run: Only say what would happen.
+    """
+
+    queue: str
+    source: str
+    reason: str
+    whole: bool = False
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """See Request."""
+        _check_reason(self.reason)
+
+
+@dataclass(slots=True)
+class ForgetPeer(Request):
+    """Whoever answers next under a name is bound to it. Answer: PeerView as it was.
+
+    Attributes:
+        name: As ``peer list`` shows it, such as ``os:beta``, or the name of a computer.
+    """
+
+    name: str
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class AcceptClock(Request):
+    """Take the streams of a manager whose clock was ahead when it started. Answer: ClockAccepted.
+
+    Attributes:
+        source: The manager: its name, or the beginning of its GUID.
+        reason: Why; it is recorded.
+        dry_run: Only say what would happen.
+    """
+
+    source: str
+    reason: str
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """See Request."""
+        _check_reason(self.reason)
+
+
+class Grip(Enum):
+    """What is asked of a hold."""
+
+    BEGIN = "begin"
+    KEEP = "keep"
+    END = "end"
+
+
+@dataclass(slots=True)
+class HoldLog(Request):
+    """Hold the files of the log as they are now, go on holding them, or let them go.
+
+    The core keeps nothing of it: what a backup copies is what is durable, and that is the engine's
+    and the store's. Only the order is the core's: a cut is made after everything that was decided
+    before.
+
+    Attributes:
+        number: Which hold, as BEGIN has answered; 0 for BEGIN.
+    """
+
+    verb: Grip
+    number: int = 0
+
+    def check(self) -> None:
+        """See Request."""
+        self.verb = choice(Grip, self.verb)
+        check_lookups(self.number)
+
+
+def _check_reason(reason: str) -> None:
+    if not is_text(reason):
+        raise InvalidParameter(f"{quoted(reason)} is no reason that can be kept")

@@ -1,0 +1,164 @@
+"""Requests about queues: open and close, make and delete, purge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final
+
+from onceq.errors import (
+    IllegalPropertyId,
+    IllegalPropertyType,
+    IllegalPropertyValue,
+    InvalidParameter,
+)
+from onceq.model.identity import guid_bytes
+from onceq.model.queue import QueueProperties, changed
+from onceq.model.requests.request import WORDS_MAX, Request, choice, is_text, quoted
+
+_KINDS: Final[Mapping[str, type]] = {
+    "name": str,
+    "private": bool,
+    "transactional": bool,
+    "label": str,
+    "quota_kb": int,
+    "journal": bool,
+    "journal_quota_kb": int,
+    "type": str,
+    "base_priority": int,
+    "authenticate": bool,
+    "priv_level": int,
+    "poison_attempts": int,
+    "poison_retry_after": int,
+    "poison_retries": int,
+    "poison_then": str,
+}
+"""What an application may say of a queue that it makes, or (but for the first three) changes."""
+
+
+class Access(IntEnum):
+    """What a queue is opened for (Q-41)."""
+
+    RECEIVE = 1
+    SEND = 2
+    MOVE = 4
+    PEEK = 0x20
+
+
+class Share(IntEnum):
+    """Whether others may receive meanwhile."""
+
+    DENY_NONE = 0
+    DENY_RECEIVE = 1
+
+
+@dataclass(slots=True)
+class OpenQueue(Request):
+    """Check that a queue may be used so, and hold it (MQOpenQueue). Answer: ``Opened``.
+
+    Attributes:
+        note: Who holds it, for those who are refused because of that.
+    """
+
+    name: str
+    access: Access
+    share: Share = Share.DENY_NONE
+    note: str = ""
+
+    def check(self) -> None:
+        """See Request."""
+        self.access = choice(Access, self.access)
+        self.share = choice(Share, self.share)
+        self.note = self.note[:WORDS_MAX]
+
+
+@dataclass(slots=True)
+class CloseQueue(Request):
+    """Give a handle back. Answer: None."""
+
+    handle: int
+
+
+@dataclass(slots=True)
+class CreateQueue(Request):
+    """Make a queue. Answer: QueueProperties.
+
+    Attributes:
+        values: Properties that are to be other than by default, by their names.
+        properties: Made of them; number and times are filled in by the rule.
+        instance: GUID of the queue, which the service draws.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    properties: QueueProperties | None = field(default=None, kw_only=True)
+    instance: bytes = field(default=b"", kw_only=True)
+
+    def check(self) -> None:
+        """See Request."""
+        values = self.values
+        if "name" not in values:
+            raise InvalidParameter("a queue needs a name")
+        for name in values.keys() - _KINDS.keys():
+            if name != "multicast_address":
+                raise IllegalPropertyId(
+                    f"there is no queue property {quoted(name)} that can be set"
+                )
+        checked = queue_values({n: v for n, v in values.items() if n in _KINDS})
+        self.properties = QueueProperties(**checked)
+        if "multicast_address" in values:
+            changed(self.properties, dict(values), now_s=0)
+
+
+@dataclass(slots=True)
+class SetQueue(Request):
+    """Change properties of a queue (PRP-7). Answer: QueueProperties.
+
+    Attributes:
+        values: Names of ``QueueProperties`` with their new values; all of them or none.
+    """
+
+    name: str
+    values: Mapping[str, Any]
+
+    def check(self) -> None:
+        """See Request."""
+        self.values = queue_values(self.values)
+
+
+@dataclass(slots=True)
+class DeleteQueue(Request):
+    """Delete a queue and what is in it. Answer: number of messages removed."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class PurgeQueue(Request):
+    """Remove the messages of a queue (or of an outgoing queue). Answer: number removed."""
+
+    name: str
+
+
+def queue_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Queue properties with their types checked; ranges are the matter of ``model/queue.py``.
+
+    Raises:
+        IllegalPropertyType: A value has a wrong type.
+        IllegalPropertyValue: It is no GUID, or no text that can be encoded.
+    """
+    found = dict(values)
+    for name, value in values.items():
+        kind = _KINDS.get(name)
+        if kind is None:
+            continue
+        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+            raise IllegalPropertyType(f"queue property {name} cannot be {quoted(value)}")
+        if isinstance(value, str) and not is_text(value):
+            raise IllegalPropertyValue(f"queue property {name} cannot be {quoted(value)}")
+        if name == "type" and isinstance(value, str):
+            try:
+                found[name] = guid_bytes(value)
+            except ValueError as error:
+                raise IllegalPropertyValue(f"a queue type: {error}") from None
+    return found

@@ -1,0 +1,65 @@
+"""What all requests have in common, and how their values are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeVar
+
+from onceq.errors import InvalidParameter
+
+WORDS_MAX: Final = 200
+"""Characters of a wrong value that an error repeats."""
+
+E = TypeVar("E", bound=Enum)
+
+
+@dataclass(slots=True)
+class Request:
+    """One thing that an application asks, answered once.
+
+    Attributes:
+        owner: The application, as the service numbers it: one for each connection (or embedded
+            user), never used again while the process runs.
+        request: Number that the answer repeats; 0 asks for no answer.
+    """
+
+    owner: int = field(default=0, kw_only=True)
+    request: int = field(default=0, kw_only=True)
+
+    def check(self) -> None:
+        """Refuse values that no rule has an answer for; the others take their own types.
+
+        Raises:
+            OnceqError: The request is wrong in itself; nothing of it has happened.
+        """
+
+
+def choice(kind: type[E], value: object) -> E:
+    """One of the values of an enumeration; raises InvalidParameter."""
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise InvalidParameter(str(error)) from None
+
+
+def check_lookups(*lookups: int) -> None:
+    """Raises InvalidParameter if one of them is no lookup identifier."""
+    for lookup in lookups:
+        if not 0 <= lookup < 1 << 64:
+            raise InvalidParameter(f"{lookup} is not a lookup identifier")
+
+
+def is_text(value: str) -> bool:
+    """Whether a text can be encoded: halves of surrogate pairs cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def quoted(value: object) -> str:
+    """A value from outside, to be repeated in an error."""
+    text = repr(value)
+    return text if len(text) <= WORDS_MAX else text[:WORDS_MAX] + "..."

@@ -1,0 +1,95 @@
+"""Requests about units of work of this manager: send, commit, abort, and what became of it.
+
+Transactions are numbered by their owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.errors import InvalidParameter
+from onceq.model.identity import GUID_BYTES, TransactionId
+from onceq.model.requests.batch import SendItem
+from onceq.model.requests.request import Request
+
+COMMITS_MAX: Final = 1 << 62
+"""Largest number of a commit."""
+
+
+@dataclass(slots=True)
+class Begin(Request):
+    """Begin a transaction numbered by its owner. Answer: None."""
+
+    transaction: int
+
+
+@dataclass(slots=True)
+class Send(Request):
+    """Send batches: inside a transaction, or now and non-transactionally (transaction 0).
+
+    All items or none. Answer inside a transaction: None. Outside: ``Sent``, after the messages
+    are durable (express ones: after they are queued).
+    """
+
+    transaction: int
+    items: Sequence[SendItem]
+
+    def check(self) -> None:
+        """See Request."""
+        for item in self.items:
+            item.check()
+
+
+@dataclass(slots=True)
+class Commit(Request):
+    """Add the items, then commit. Answer: ``Sent``, once durable.
+
+    Transaction 0 commits the items alone, as one transaction. If an item is wrong in itself
+    nothing happens: the answer is the error and the transaction stays open as it was. If a send
+    of the transaction was refused because of the state of things (``prepared_all``), now or
+    before, the transaction is undone: the answer is SendFailed.
+
+    Attributes:
+        id: Under which the outcome can be asked for; its number rises with each commit of the
+            session. None: nobody will ask.
+    """
+
+    transaction: int
+    items: Sequence[SendItem] = ()
+    id: TransactionId | None = None
+
+    def check(self) -> None:
+        """See Request."""
+        if self.id is not None:
+            check_id(self.id)
+        for item in self.items:
+            item.check()
+
+
+@dataclass(slots=True)
+class Abort(Request):
+    """Undo a transaction: nothing is sent, received messages go back (SND-4). Answer: None."""
+
+    transaction: int
+
+
+@dataclass(slots=True)
+class AskOutcome(Request):
+    """What became of a commit. Answer: ``Outcome``; from then on it cannot change (I3a)."""
+
+    id: TransactionId
+
+    def check(self) -> None:
+        """See Request."""
+        check_id(self.id)
+
+
+def check_id(id: TransactionId) -> None:
+    """Raises InvalidParameter if no outcome can be kept under it."""
+    if len(id.session) != GUID_BYTES or not 0 < id.number <= COMMITS_MAX:
+        raise InvalidParameter(
+            f"a commit is known by a session of {GUID_BYTES} bytes and a number from 1 to "
+            f"{COMMITS_MAX}"
+        )

@@ -1,0 +1,68 @@
+"""Requests check themselves: what no rule has an answer for is refused, by its own error."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.errors import InvalidParameter
+from onceq.model import requests
+from onceq.model.limits import GROUP_APP_CHARS_MAX, GTRID_BYTES_MAX, PARTNER_CHARS_MAX, PREPARED_MAX
+from onceq.model.requests import PickBy, Request, Steer
+from onceq.model.requests.xa import VERSION_MAX
+from onceq.model.xid import Xid
+
+XID = Xid(7, b"g", b"b")
+LONG = "x" * (GROUP_APP_CHARS_MAX + 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        requests.Receive("q", peek=True, pick=PickBy.CORRELATION, value=b"short"),
+        requests.Receive("q", pick=PickBy.HEADS),
+        requests.Receive("q", peek=True, pick=9),  # type: ignore[arg-type]
+        requests.Receive("q", lookup=5, seek=3),  # type: ignore[arg-type]
+        requests.MoveMessage("q", "q;retry", -1),
+        requests.Reject("q", 1, [1, 1 << 64]),
+        requests.Claim("q", 1, [(1, -1)]),
+        requests.Fetch("q", 1, 0, 1 << 64),
+        requests.HoldLog("grab"),  # type: ignore[arg-type]
+        requests.ResetStream("q", "A", "\ud800"),
+        requests.AcceptClock("A", "\ud800"),
+        requests.AskDecision(b""),
+        requests.LeaveDecision(bytes(GTRID_BYTES_MAX + 1)),
+        requests.DecisionDone(b""),
+        requests.Enlist(1, b"", "db"),
+        requests.Enlist(1, b"g", ""),
+        requests.Enlist(1, b"g", "x" * (PARTNER_CHARS_MAX + 1)),
+        requests.Enlist(1, b"g", "a\nb"),
+        requests.ForgetGroup(""),
+        requests.ForgetGroup(LONG),
+        requests.CommitGroup("app", LONG, 1, b"", []),
+        requests.CommitGroup("app", "", VERSION_MAX + 1, b"", []),
+        requests.CommitGroup("app", "", -1, b"", []),
+        requests.CommitGroup("app", "", 1, b"", [XID] * (PREPARED_MAX + 1)),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_is_refused(wrong: Request) -> None:
+    with pytest.raises(InvalidParameter):
+        wrong.check()
+
+
+@pytest.mark.parametrize("said", ["pause", "PAUSE", "EOD_pause", Steer.PAUSE])
+def test_actions_are_written_in_many_ways(said: Steer | str) -> None:
+    request = requests.SteerOutgoing("q", said)
+    request.check()
+    assert request.action is Steer.PAUSE
+
+
+def test_a_note_is_cut() -> None:
+    request = requests.OpenQueue("q", requests.Access.SEND, note="x" * 1_000)
+    request.check()
+    assert len(request.note) == 200
+
+
+def test_who_asks_is_not_said_by_position() -> None:
+    with pytest.raises(TypeError):
+        requests.PurgeQueue("q", 5)  # type: ignore[misc]
