@@ -188,11 +188,12 @@ def test_locks_are_waited_for_in_slices(monkeypatch: pytest.MonkeyPatch, which: 
 
 
 def test_a_fork_has_a_descriptor_of_its_own() -> None:
-    pause(0.001)
+    # Not ``pause``: on a busy machine its time may be over before it begins to wait.
+    wait_readable(None, 0.001)
     first = pause_module._pair
     assert first is not None
     child = os.fork()
     if not child:
-        pause(0.001)
+        wait_readable(None, 0.001)
         os._exit(0 if pause_module._pair is not None and pause_module._pair != first else 1)
     assert os.waitpid(child, 0)[1] == 0
