@@ -12,6 +12,7 @@ from pathlib import Path
 
 import docs_cases
 import docs_cli
+import docs_endings
 import docs_rules
 import docs_states
 import pictures
@@ -115,6 +116,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "limits.md": limits_page,
     "cli.md": docs_cli.page,
     "conformance.md": lambda: docs_cases.page(NOTE),
+    "endings.md": docs_endings.page,
     "settings.md": settings_page,
     "states.md": lambda: docs_states.page(NOTE),
 }

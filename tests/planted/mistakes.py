@@ -31,6 +31,7 @@ import pytest
 from onceq.core import manager
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments, dead_letters, ending
+from onceq.core.ending.table import Ending
 from onceq.core.manager import _TIMERS, Manager
 from onceq.core.receive import move_message, poison
 from onceq.core.state.records import Change, Op, RangeChange
@@ -203,14 +204,15 @@ def told_twice(patch: pytest.MonkeyPatch) -> None:
 def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
     """A negative acknowledgment for what was transmitted, and may have arrived."""
 
-    def in_doubt(build: ChangeBuilder, *where: Any) -> None:
+    def end_range(build: ChangeBuilder, move: Any, kind: Ending, reason: int) -> None:
         before = len(build.change.moves)
-        original(build, *where)
-        for move in build.change.moves[before:]:
-            move.copies_to = ((ACKS_OWED, 0, MessageClass.NACK_REACH_QUEUE_TIMEOUT),)
+        original(build, move, kind, reason)
+        if kind is Ending.IN_DOUBT:
+            for one in build.change.moves[before:]:
+                one.copies_to = ((ACKS_OWED, 0, MessageClass.NACK_REACH_QUEUE_TIMEOUT),)
 
-    original = ending._in_doubt
-    patch.setattr(ending, "_in_doubt", in_doubt)
+    original = ending.end_range
+    patch.setattr(ending, "end_range", end_range)
 
 
 def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -223,9 +225,9 @@ def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ending, "journal_copy", copy)
 
 
-def own_grave_ignored(patch: pytest.MonkeyPatch) -> None:
+def own_queue_ignored(patch: pytest.MonkeyPatch) -> None:
     """The dead-letter queue that a sender names is not looked at."""
-    patch.setattr(dead_letters, "own_or_system", lambda step, number, size, **more: DEAD_XACT)
+    patch.setattr(ending, "own_or_system", lambda step, number, size, **more: DEAD_XACT)
 
 
 def rejected_is_received(patch: pytest.MonkeyPatch) -> None:
@@ -434,7 +436,7 @@ MISTAKES: dict[str, Mistake] = {
     "told twice": Mistake(0, told_twice, frozenset({"I13"})),
     "told in doubt": Mistake(0, told_in_doubt, frozenset({"I13"})),
     "journal forgotten": Mistake(0, journal_forgotten, frozenset({"I14"})),
-    "own grave ignored": Mistake(0, own_grave_ignored, frozenset({"I12"})),
+    "own dead-letter queue ignored": Mistake(0, own_queue_ignored, frozenset({"I12"})),
     "rejected is received": Mistake(0, rejected_is_received, frozenset({"I13", "I14", "I12"})),
     "moved for nothing": Mistake(0, moved_for_nothing, frozenset({"I1", "I12", "I14", "I13"})),
     "poison forgotten": Mistake(

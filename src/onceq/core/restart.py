@@ -10,7 +10,8 @@ Upholds: I2, I18, I22.
 
 from __future__ import annotations
 
-from onceq.core.ending.ending import ended
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
 from onceq.core.management import restore
 from onceq.core.names.resolve import index_by_guid
 from onceq.core.peers import lives
@@ -59,7 +60,7 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
         else:
             # Purged while it was locked: now that it is undone, it ends.
             move = RangeChange(Op.END, number, index, at, 1)
-            ended(build, move, MessageClass.NACK_QUEUE_PURGED)
+            end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
     build.record()
     _skip_unrecorded(step)
     groups.finish(step)

@@ -11,6 +11,7 @@ from onceq.core.ending import ending
 from onceq.core.receive import handles, move_message, receive
 from onceq.core.send import send
 from onceq.core.state.queues import Queue
+from onceq.core.state.report_requests import ReportRequest
 from onceq.core.step import step as step_module
 from onceq.core.transaction import unit_of_work
 from onceq.core.transfer import arrival, outgoing_queue
@@ -106,12 +107,12 @@ def _doomed_keeps_what_it_received(patch: pytest.MonkeyPatch) -> None:
 
 def _rejections_are_not_told(patch: pytest.MonkeyPatch) -> None:
     """A rejected message becomes a dead letter, and whoever asked for acknowledgments waits."""
-    before = ending.owes
+    before = ending._owes
 
-    def owes(flags: int, reason: MessageClass) -> bool:
-        return reason != MessageClass.NACK_RECEIVE_REJECTED and before(flags, reason)
+    def owes(w: ReportRequest, reason: int) -> bool:
+        return reason != MessageClass.NACK_RECEIVE_REJECTED and before(w, reason)
 
-    patch.setattr(ending, "owes", owes)
+    patch.setattr(ending, "_owes", owes)
 
 
 def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:

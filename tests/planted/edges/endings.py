@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from onceq.client import letters
-from onceq.core.ending import dead_letters, ending
+from onceq.core.ending import ending
+from onceq.core.ending.table import FATES, Ending, Fate, Side
 from onceq.core.management import directory_rules, operations
 from onceq.core.state.life_table import Lives
 from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import Put, RangeChange
 from onceq.core.state.setups import Left, Setup
-from onceq.core.state.state import DOUBTS_KEPT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt, outgoing_queue, stranded, transmit
@@ -96,13 +97,8 @@ def directory_says_nowhere(patch: pytest.MonkeyPatch) -> None:
 
 def doubt_without_letter_forgotten(patch: pytest.MonkeyPatch) -> None:
     """In doubt without a dead letter there is nothing to be told."""
-
-    def dead_letter_target(*arguments: Any, **more: Any) -> int:
-        found = original(*arguments, **more)
-        return 0 if found == DOUBTS_KEPT else found
-
-    original = dead_letters.dead_letter_target
-    patch.setattr(ending, "dead_letter_target", dead_letter_target)
+    row = (Side.SOURCE, True, Ending.IN_DOUBT)
+    patch.setitem(FATES, row, replace(FATES[row], hidden=False))
 
 
 def mark_not_durable(patch: pytest.MonkeyPatch) -> None:
@@ -131,7 +127,7 @@ def mark_stays_ahead(patch: pytest.MonkeyPatch) -> None:
 
 def received_late_without_a_copy(patch: pytest.MonkeyPatch) -> None:
     """A dead letter in doubt goes when its message was received, and leaves no journal copy."""
-    patch.setattr(in_doubt, "journal_takes", lambda build, move: False)
+    patch.setitem(FATES, (Side.SOURCE, True, Ending.SETTLED_RECEIVED), Fate())
 
 
 def second_letter_not_marked(patch: pytest.MonkeyPatch) -> None:

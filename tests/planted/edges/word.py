@@ -117,11 +117,11 @@ def _dead_letters_of_others_without_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def _answers_without_end(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.ending import ending
+    from onceq.core.ending import final_acknowledgments
     from onceq.core.transfer import admission
 
     patch.setattr(admission, "answer_room", lambda *_: True)
-    patch.setattr(ending, "answer_room", lambda *_: True)
+    patch.setattr(final_acknowledgments, "answer_room", lambda *_: True)
 
 
 def _answers_wait_for_ever(patch: pytest.MonkeyPatch) -> None:

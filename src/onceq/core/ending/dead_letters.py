@@ -1,4 +1,4 @@
-"""Which queue takes over the packet of a message that has ended: a dead-letter queue or a journal.
+"""The queues that keep messages which have ended: is there room, and if not, what then.
 
 A dead letter is never dropped: where the sender's own dead-letter queue cannot be used, the
 system's takes it (CNF-16). A journal copy is dropped silently where the journal is full (Q-14).
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from onceq.core.names.resolve import is_local, local_queue, one_name
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, PUT_NACK_ARRIVAL, RangeChange
-from onceq.core.state.report_requests import ReportRequest
-from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT, JOURNAL, NEGATIVE
+from onceq.core.state.records import RangeChange
+from onceq.core.state.state import DEAD_XACT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.errors import BadDeadLetterQueue, InsufficientProperties, InvalidParameter, OnceqError
@@ -21,29 +20,6 @@ from onceq.model.message import Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 
 CopyTo = tuple[int, int, int]
-
-
-def dead_letter_target(
-    build: ChangeBuilder, w: ReportRequest, part: RangeChange, reason: int, *, transactional: bool
-) -> int:
-    """The queue that takes over a range which was sent here; 0 for none.
-
-    Args:
-        part: The range, not yet among the moves of the change.
-        reason: Class that says how it ends; other managers may tell of classes of their own.
-    """
-    if not reason & NEGATIVE:
-        return JOURNAL if w.flags & PUT_JOURNAL and journal_takes(build, part) else 0
-    if not w.flags & PUT_DEADLETTER:
-        asked = w.flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL)
-        return DOUBTS_KEPT if asked and transactional and reason == IN_DOUBT else 0
-    if not transactional:
-        return DEAD_LETTER
-    if not w.dead_letter_queue:
-        return DEAD_XACT
-    return own_or_system(
-        build, w.dead_letter_queue, build.size(part), without=_going(build.step, part, reason)
-    )
 
 
 def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int = 0) -> int:
@@ -71,7 +47,7 @@ def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int 
     return DEAD_XACT
 
 
-def _going(step: Step, part: RangeChange, reason: int) -> int:
+def queue_being_deleted(step: Step, part: RangeChange, reason: int) -> int:
     """The queue whose deletion ends a range, which may be the one that should take it; else 0."""
     if reason != MessageClass.NACK_QUEUE_DELETED:
         return 0
@@ -130,13 +106,8 @@ def journal_copy(build: ChangeBuilder, queue: Queue, move: RangeChange) -> tuple
     return ((journal.number, 0, 0),)
 
 
-def journal_takes(build: ChangeBuilder, part: RangeChange) -> bool:
-    """Whether the journal of this computer has room for copies of a range (Q-12, Q-14)."""
-    return journal_room(build, build.size(part))
-
-
 def journal_room(build: ChangeBuilder, size: int) -> bool:
-    """Whether the journal of this computer has room for so many bytes more."""
+    """Whether the journal of this computer has room for so many bytes more (Q-12, Q-14)."""
     step = build.step
     quota_kb = step.settings.computer_journal_quota_kb
     if quota_kb >= QUOTA_UNLIMITED_KB:

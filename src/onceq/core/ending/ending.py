@@ -1,12 +1,12 @@
-"""How a message ends: the one place that decides who is told, and where its packet goes.
+"""The one way in which messages end: what the table says is kept and told, in one record.
 
-A message ends by being received, expired, purged, deleted with its queue, or refused. Whoever
-asked to know (negative or positive journaling, a final acknowledgment) learns it in the same
-record that ends it, so that two ends can never both happen (I11). For a transactional message
-from another manager that is a final acknowledgment, a recoverable message to its order queue
-(EOD-39). For one that was sent here, and for one that is not transactional, it is a dead
-letter here (Q-16). Copies for journals and acknowledgment messages that are owed take the packet
-over where it lies (``RangeChange.heirs``).
+A message ends by being received, expired, purged, deleted with its queue, refused, or given up.
+Whoever asked to know learns it in the same record that ends it, so that a crash never leaves one
+without the other, and two ends can never both happen (I11). ``end_range`` does that for ranges
+of a queue, ``end_at_hand`` for packets that no queue has yet: both look up what is due in
+``core/ending/table.py``. A range leaves its packets where they lie; dead-letter queues, journals
+and the hidden queue of acknowledgments that are owed take them over there (``RangeChange.to``,
+``copies_to``).
 
 Upholds: I11 (one end), I12 (one dead letter), I13, I14.
 """
@@ -14,18 +14,26 @@ Upholds: I11 (one end), I12 (one dead letter), I13, I14.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from onceq.core.ending.dead_letters import dead_letter_target, journal_copy
-from onceq.core.names.resolve import outgoing_for
-from onceq.core.peers.http_receipts import address_for
-from onceq.core.peers.strangers import answer_room, known
+from onceq.core.ending.acknowledgments import asked_by, on_arrival
+from onceq.core.ending.dead_letters import (
+    journal_copy,
+    journal_room,
+    own_or_system,
+    queue_being_deleted,
+)
+from onceq.core.ending.final_acknowledgments import tell_end, tell_sender
+from onceq.core.ending.table import FATES, Ending, Fate, Side, When
 from onceq.core.state.position_block import PURGING, Range
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
+    PUT_DEADLETTER,
+    PUT_EXPRESS,
     PUT_FINAL,
-    PUT_HTTP,
+    PUT_JOURNAL,
     PUT_NACK_ARRIVAL,
     PUT_NACK_RECEIVE,
     PUT_WANTS,
@@ -37,20 +45,15 @@ from onceq.core.state.state import (
     ACKS_OWED,
     DEAD_LETTER,
     DEAD_XACT,
+    DOUBTS_KEPT,
     IN_DOUBT,
-    ORDER_QUEUE_NUMBER,
+    JOURNAL,
 )
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.model.classes import SECOND_LETTER, MessageClass
-from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.identity import NO_GUID
 from onceq.model.message import Acknowledge
-from onceq.model.names import FormatName, parse_format_name
-from onceq.model.time import NEVER_S
-from onceq.packet.acks import final_acks
-
-ACK_LANE = 7
-"""Final acknowledgments go before other messages that are not transactional."""
-
+from onceq.model.run import Run, total_of
 
 _LATER = (
     (Acknowledge.POSITIVE_RECEIVE, PUT_ACK_RECEIVE),
@@ -72,129 +75,114 @@ def ack_flags(level: int, *, arrived: bool) -> int:
     return flags | PUT_WANTS if flags else 0
 
 
-def owes(flags: int, reason: MessageClass) -> bool:
-    """Whether an end for this reason is acknowledged, where ``flags`` were noted."""
-    if not flags & PUT_ACKS or reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
-        return False  # the latter is in doubt: there is nothing true to be said (CNF-12)
-    if not reason.negative:
-        return bool(flags & PUT_ACK_RECEIVE)
-    return bool(flags & (PUT_NACK_RECEIVE if reason.on_receive else PUT_NACK_ARRIVAL))
+# ---- ranges of a queue ------------------------------------------------------------------------
 
 
-def ended(
-    build: ChangeBuilder, move: RangeChange, reason: MessageClass, *, keep: bool = False
-) -> None:
-    """A range leaves a queue: put the move into the change, and tell whoever asked.
+def end_range(build: ChangeBuilder, move: RangeChange, ending: Ending, reason: int) -> None:
+    """A range leaves a queue: put the move into the change, and keep and tell what is due.
 
     Args:
-        keep: The dead-letter queue of this computer takes it, whoever else does.
+        reason: The class that says how it ends; other managers may tell of classes of their own.
     """
     holder = build.step.state.holders[move.holder]
-    if reason == MessageClass.ACK_RECEIVE and isinstance(holder, Queue):
+    transactional = _transactional(holder, move.lane)
+    if ending is Ending.RECEIVED and isinstance(holder, Queue):
         move.copies_to = journal_copy(build, holder, move)
-    dead_letters = (DEAD_XACT if _transactional(holder) else DEAD_LETTER) if keep else 0
-    if not holder.wanting:
-        move.to = move.to or dead_letters
-        build.move(move)
-        return
-    for w, start, count in holder.wants(move.lane).parts(move.first, move.count):
-        part = RangeChange(
-            move.op, move.holder, move.lane, start, count, move.reason, copies_to=move.copies_to
-        )
-        if w is not None:
-            _tell(build, holder, w, part, reason)
-        if dead_letters:
-            if part.to and part.to != dead_letters:
-                # Two dead letters of one message: its sender's is the one to return.
-                part.copies_to = (*part.copies_to, (part.to, 0, reason))
-                part.note = SECOND_LETTER
-            part.to, part.reason = dead_letters, reason
+    for w, first, count in holder.wants(move.lane).parts(move.first, move.count):
+        part = move
+        if count != move.count:
+            part = RangeChange(
+                move.op, move.holder, move.lane, first, count, move.reason, 0, 0,
+                move.copies_to, move.note,
+            )  # fmt: skip
+        fate = FATES[_side(holder, w), transactional, ending]
+        if fate.awaits and w is not None and w.flags & PUT_FINAL:
+            part.op = Op.AWAIT
+        elif w is not None or fate.unasked:
+            _carry_out(build, fate, w, part, reason, transactional=transactional)
         build.move(part)
 
 
-def _tell(
-    build: ChangeBuilder,
-    holder: AnyQueue,
-    w: ReportRequest,
-    part: RangeChange,
-    reason: MessageClass,
-) -> None:
-    if owes(w.flags, reason):
+def _side(holder: AnyQueue, w: ReportRequest | None) -> Side:
+    """Who this manager is for a range; where nobody asked, source and target keep the same."""
+    if isinstance(holder, OutgoingQueue):
+        return Side.SOURCE
+    return Side.BOTH if w is None or w.source == NO_GUID else Side.TARGET
+
+
+def _transactional(holder: AnyQueue, lane: int) -> bool:
+    if isinstance(holder, Queue):
+        return holder.properties.transactional
+    return lane == TRANSACTIONAL_LANE
+
+
+def _carry_out(
+    build: ChangeBuilder, fate: Fate, w: ReportRequest | None, part: RangeChange, reason: int, *,
+    transactional: bool,
+) -> None:  # fmt: skip
+    """Let a part of a range, which one send has asked the same of, leave what its row says."""
+    if fate.told is When.ALWAYS or (w is not None and fate.told is When.ASKED and _owes(w, reason)):
         part.copies_to = (*part.copies_to, (ACKS_OWED, 0, reason))
-    if w.source == NO_GUID or not w.stream:
-        part.to = dead_letter_target(build, w, part, reason, transactional=_transactional(holder))
+    if w is not None and fate.final is not When.NEVER:
+        tell_end(build, w, part.first, part.count, MessageClass(reason))
+    elif w is not None:
         part.reason = reason
-        return
-    if w.flags & PUT_FINAL:
-        offset = part.first - w.first
-        message = w.message + offset
-        tell_sender(
-            build, w.source, reason, stream=w.stream, number=w.number + offset,
-            messages=range(message, message + part.count), http=bool(w.flags & PUT_HTTP),
-        )  # fmt: skip
+    part.to = _taker(build, fate, w, part, reason, transactional=transactional)
+    if fate.kept:
+        here = DEAD_XACT if transactional else DEAD_LETTER
+        if part.to and part.to != here:
+            # Two dead letters of one message: its sender's is the one to return.
+            part.copies_to = (*part.copies_to, (part.to, 0, reason))
+            part.note = SECOND_LETTER
+        part.to, part.reason = here, reason
 
 
-def refuse(build: ChangeBuilder, move: RangeChange, reason: MessageClass, *, keep: bool) -> None:
-    """A range ends because the receiving application will not have it (RCV-15).
+def _owes(w: ReportRequest, reason: int) -> bool:
+    """Whether it was asked to be told of ends of this class that come later than an arrival."""
+    if not w.flags & PUT_ACKS:
+        return False
+    asked = asked_by(MessageClass(reason))
+    return any(asked & bit and w.flags & flag for bit, flag in _LATER)
 
-    Args:
-        keep: Also put it into the dead-letter queue of this computer.
-    """
-    where = RangeChange(Op.END, move.holder, move.lane, move.first, move.count, reason)
-    ended(build, where, reason, keep=keep)
+
+def _taker(
+    build: ChangeBuilder, fate: Fate, w: ReportRequest | None, part: RangeChange, reason: int, *,
+    transactional: bool,
+) -> int:  # fmt: skip
+    """The queue that takes the packets of a part over for its sender; 0 for none."""
+    flags = w.flags if w is not None else 0
+    if fate.journal:
+        return JOURNAL if flags & PUT_JOURNAL and journal_room(build, build.size(part)) else 0
+    wanted = fate.dead_letter is When.ASKED and flags & PUT_DEADLETTER
+    if wanted or fate.dead_letter is When.ALWAYS:
+        if not transactional:
+            return DEAD_LETTER
+        if w is None or not w.dead_letter_queue:
+            return DEAD_XACT
+        deleted = queue_being_deleted(build.step, part, reason)
+        return own_or_system(build, w.dead_letter_queue, build.size(part), without=deleted)
+    return DOUBTS_KEPT if fate.hidden and flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL) else 0
 
 
 def gave_up(
     build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int,
-    reason: MessageClass, *, answered: bool = False,
+    reason: MessageClass,
 ) -> None:  # fmt: skip
     """A range ends in its outgoing queue, and the destination has not said how (CNF-21).
 
     What was never transmitted is certainly not delivered, for this reason. What may have been
     transmitted may have arrived, and been received: it is in doubt, whatever ends the wait for it
     here (CNF-12), and nothing else is said of it before its doubt is settled (I11, I13).
-
-    Args:
-        answered: The destination has refused it, outside transactions, to whoever asked there: no
-            acknowledgment message says so (Q-5).
     """
-    if not answered:
-        outgoing.given_up += count
-        outgoing.given_up_class, outgoing.given_up_s = int(reason), build.step.now.wall_s
-    left = 0 if answered else min(max(outgoing.may_have_left(lane) + 1 - first, 0), count)
+    outgoing.given_up += count
+    outgoing.given_up_class, outgoing.given_up_s = int(reason), build.step.now.wall_s
+    left = min(max(outgoing.may_have_left(lane) + 1 - first, 0), count)
     if left:
-        _in_doubt(build, outgoing, lane, first, left, reason)
-    ordered = lane == TRANSACTIONAL_LANE
-    for w, start, size in outgoing.wants(lane).parts(first + left, count - left):
-        part = RangeChange(Op.END, outgoing.number, lane, start, size, reason)
-        if w is not None:
-            part.to = dead_letter_target(build, w, part, reason, transactional=ordered)
-            if not answered and owes(w.flags, reason):
-                part.copies_to = ((ACKS_OWED, 0, int(reason)),)
-        build.move(part)
-
-
-def _in_doubt(
-    build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int,
-    reason: MessageClass,
-) -> None:  # fmt: skip
-    """A range may have been transmitted, and the wait for it ends for this reason.
-
-    The doubt of a transactional message can be settled, and is told of then. That of another one
-    stays, so that whoever asked is told of the doubt itself.
-    """
-    ordered = lane == TRANSACTIONAL_LANE
-    for w, start, size in outgoing.wants(lane).parts(first, count):
-        part = RangeChange(Op.END, outgoing.number, lane, start, size, IN_DOUBT, note=reason)
-        if w is not None:
-            part.to = dead_letter_target(build, w, part, IN_DOUBT, transactional=ordered)
-            if not ordered and w.flags & PUT_NACK_ARRIVAL:
-                part.copies_to = ((ACKS_OWED, 0, int(IN_DOUBT)),)
-        build.move(part)
-
-
-def _transactional(holder: object) -> bool:
-    return isinstance(holder, Queue) and holder.properties.transactional
+        move = RangeChange(Op.END, outgoing.number, lane, first, left, IN_DOUBT, note=reason)
+        end_range(build, move, Ending.IN_DOUBT, IN_DOUBT)
+    if left < count:
+        move = RangeChange(Op.END, outgoing.number, lane, first + left, count - left, reason)
+        end_range(build, move, Ending.NOT_DELIVERED, reason)
 
 
 def purged_meanwhile(build: ChangeBuilder, lock: RangeChange) -> None:
@@ -203,62 +191,79 @@ def purged_meanwhile(build: ChangeBuilder, lock: RangeChange) -> None:
     purged: list[Range] = list(lane.ranges(PURGING, lock.first, end=lock.first + lock.count))
     for first, count in purged:
         move = RangeChange(Op.END, lock.holder, lock.lane, first, count)
-        ended(build, move, MessageClass.NACK_QUEUE_PURGED)
+        end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
 
 
-def order_queue_of(guid: bytes) -> FormatName:
-    """The queue of a manager for what managers tell each other."""
-    (name,) = parse_format_name(f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}")
-    return name
+# ---- packets at hand ----------------------------------------------------------------------------
 
 
-def tell_sender(
-    build: ChangeBuilder,
-    source: bytes,
-    reason: MessageClass,
-    *,
-    stream: int,
-    number: int,
-    messages: Sequence[int],
-    http: bool = False,
-) -> None:
-    """Queue final acknowledgments for the order queue of the sending manager.
+@dataclass(slots=True, kw_only=True)
+class AtHand:
+    """Packets that come into a queue here, or are refused, with what their sender asked for.
 
-    They leave on any session with that manager; the name in them has the form of the name that the
-    messages came under (EOD-35), unless somebody in between would take it for his own.
-
-    Args:
-        number: Of the first message in its stream.
-        messages: Message numbers of them all.
-        http: Whether they came over HTTP.
+    Attributes:
+        asked: Journaling that was asked for (the bits ``PUT_...``).
+        level: Acknowledgment messages; 0 where they name no administration queue.
+        own: Number of the sender's own dead-letter queue; 0: the system's.
+        message, address: Of what was sent here: number of the first message; where the packets lie,
+            if a prepare has written them.
+        source, stream, number, messages, http: Of what came in a stream: who sent it, the number
+            of the first in the stream, all message numbers, and whether it came over HTTP.
+        later: Where acknowledgment messages of a unit of work are kept until all its sends have
+            their places.
     """
-    step = build.step
-    address = "" if source in step.names.routes_to else step.sessions.return_to.get(source, "")
-    outgoing, expires = address_for(step, source, stream, http=http), NEVER_S
-    if outgoing is None:
-        stranger = not known(step, source)
-        name = order_queue_of(source)
-        if stranger and not answer_room(step, name.key()):
-            step.notice("final acknowledgments for strangers are given up: too many wait",
-                        source=guid_text(source))  # fmt: skip
-            return
-        outgoing = outgoing_for(step, name, stranger=stranger)
-        expires = step.reach_by_s() if stranger else NEVER_S
+
+    side: Side
+    transactional: bool
+    packets: Run
+    asked: int = 0
+    level: int = 0
+    express: bool = False
+    own: int = 0
+    message: int = 0
+    address: int = 0
+    source: bytes = NO_GUID
+    stream: int = 0
+    number: int = 0
+    messages: Sequence[int] = ()
+    http: bool = False
+    later: list[tuple[Run, int, int]] | None = None
+
+
+def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int = 0) -> None:
+    """Packets are stored (for reason 0) or refused by this change: keep and tell what is due."""
+    fate, packets = FATES[what.side, what.transactional, ending], what.packets
+    size = total_of(packets.lengths)
+    if fate.journal and what.asked & PUT_JOURNAL and journal_room(build, size):
+        build.put_copy(JOURNAL, packets, message=what.message)  # Q-12
+    for number in _dead_letter_queues(build, fate, what, size):
+        build.put_copy(
+            number, packets, reason=reason, flags=PUT_EXPRESS if what.express else 0,
+            message=what.message, address=what.address, stream=what.stream,
+            first_number=what.number,
+        )  # fmt: skip
+    if fate.final is not When.NEVER:
+        tell_sender(
+            build, what.source, MessageClass(reason), stream=what.stream, number=what.number,
+            messages=what.messages, http=what.http,
+        )  # fmt: skip
+    if fate.told is When.NEVER or not what.level:
+        return
+    if what.later is not None:
+        what.later.append((packets, what.level, reason))
     else:
-        # A stranger's choice, which may never be reached: like an acknowledgment message it does
-        # not wait longer than a message that says nothing of its time (EOD-42: it may be lost).
-        address, expires = "", step.reach_by_s()
-    packets = final_acks(
-        messages,
-        own=step.identity.guid,
-        own_message=build.take_numbers(len(messages)),
-        sent_time=step.now.wall_s,
-        address=address,
-        destination_manager=source,
-        message_class=reason,
-        stream=stream,
-        number=number,
-        source=source,
-        queue=step.state.receipts.queue_of(source, stream) if http else "",
-    )
-    build.put_copy(outgoing.number, packets, lane=ACK_LANE, expires=expires)
+        on_arrival(build, packets, what.level, reason)
+
+
+def _dead_letter_queues(build: ChangeBuilder, fate: Fate, what: AtHand, size: int) -> list[int]:
+    """Those that take packets at hand. Where this computer is both ends of a message, its share as
+    the target (S0) and the one as the source (X-1) are one dead letter if one queue has both."""
+    asked = fate.dead_letter is When.ASKED and what.asked & PUT_DEADLETTER
+    if not len(what.packets) or not (asked or fate.kept):
+        return []
+    if not what.transactional:
+        return [DEAD_LETTER]
+    found = {DEAD_XACT} if fate.kept else set()
+    if asked:
+        found.add(own_or_system(build, what.own, size))
+    return sorted(found)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onceq.core.ending.dead_letters import own_or_system
 from onceq.core.ending.ending import ack_flags
 from onceq.core.names.resolve import one_name
 from onceq.core.state.queues import OutgoingQueue, Queue
@@ -20,9 +19,7 @@ from onceq.core.state.records import (
     PUT_ONCE,
     PUT_WANTS,
 )
-from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
-from onceq.core.step.batches import CheckedBatch, Target
-from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.batches import Target
 from onceq.core.step.step import Step
 from onceq.model.classes import MessageClass
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Journal, Properties
@@ -94,23 +91,3 @@ def refused(step: Step, queue: Queue, *, transactional: bool) -> MessageClass | 
     if transactional:
         return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
     return MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
-
-
-def copies_of_refused(
-    build: ChangeBuilder, p: CheckedBatch, size: int, reason: MessageClass, *, transactional: bool
-) -> tuple[int, ...]:
-    """The dead-letter queues that take messages refused here.
-
-    This computer is both ends. As the target it keeps transactional messages for a queue of the
-    other kind, whatever they asked (S0); as the source it keeps what asked for it, in the
-    sender's own dead-letter queue if there is one (X-1).
-
-    Args:
-        size: Bytes of the packets that are refused.
-    """
-    wanted = bool(p.item.properties.journal & Journal.DEADLETTER)
-    if not transactional:
-        return (DEAD_LETTER,) if wanted else ()
-    source = own_or_system(build, p.dead_letter_queue, size) if wanted else 0
-    target = DEAD_XACT if reason == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE else 0
-    return tuple(sorted({source, target} - {0}))

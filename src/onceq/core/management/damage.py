@@ -20,14 +20,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from onceq.core.decision import Notice
-from onceq.core.ending.ending import tell_sender
+from onceq.core.ending.final_acknowledgments import tell_end
 from onceq.core.inputs.damage import Spoiled
 from onceq.core.receive.receive_exact import held_by
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id
-from onceq.core.state.records import PUT_FINAL, PUT_HTTP, Op, RangeChange
-from onceq.core.state.report_requests import ReportRequest
+from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import FoundDamaged
 from onceq.core.state.state import ACKS_OWED, DAMAGED, IN_DOUBT, title_of
 from onceq.core.step.change_builder import ChangeBuilder
@@ -36,7 +35,6 @@ from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import DamagedPiece
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
-from onceq.model.identity import NO_GUID
 
 NOTICES_AT_ONCE = 20
 """Runs of damaged messages that are named one by one; the rest of them are counted."""
@@ -180,20 +178,8 @@ def _aside(
         return
     for w, start, size in holder.wants(index).parts(first, count):
         if w is not None:
-            _tell_sender(build, w, start, size)
+            tell_end(build, w, start, size, MessageClass.NACK_QUEUE_PURGED)
         build.move(RangeChange(Op.END, holder.number, index, start, size, to=DAMAGED))
-
-
-def _tell_sender(build: ChangeBuilder, w: ReportRequest, start: int, count: int) -> None:
-    """The manager that sent it hears that it was removed before it was received."""
-    if w.source == NO_GUID or not w.stream or not w.flags & PUT_FINAL:
-        return
-    offset = start - w.first
-    message = w.message + offset
-    tell_sender(
-        build, w.source, MessageClass.NACK_QUEUE_PURGED, stream=w.stream, number=w.number + offset,
-        messages=range(message, message + count), http=bool(w.flags & PUT_HTTP),
-    )  # fmt: skip
 
 
 def _tell(step: Step, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, int, int]]) -> None:

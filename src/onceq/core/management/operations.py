@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from onceq.core.decision import CloseSession, Hold, Ready, Reload
-from onceq.core.ending.ending import ended, gave_up
+from onceq.core.ending.ending import end_range, gave_up
+from onceq.core.ending.table import Ending
 from onceq.core.management import damage_views
 from onceq.core.management.directory_rules import register
 from onceq.core.names.resolve import (
@@ -133,7 +134,8 @@ def _end_all(step: Step, holder: AnyQueue, reason: MessageClass) -> None:
     for index, lane in holder.lanes.items():
         for state in (AVAILABLE, LOCKED, PURGING):
             for first, count in lane.ranges(state, 0):
-                ended(build, RangeChange(Op.END, holder.number, index, first, count), reason)
+                move = RangeChange(Op.END, holder.number, index, first, count)
+                end_range(build, move, Ending.NOT_RECEIVED, reason)
     build.record()
 
 
@@ -150,7 +152,7 @@ def purge(step: Step, item: PurgeQueue) -> None:
         for index, lane in holder.lanes.items():
             for first, size in lane.ranges(AVAILABLE, 0):
                 move = RangeChange(Op.END, holder.number, index, first, size)
-                ended(build, move, MessageClass.NACK_QUEUE_PURGED)
+                end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
             for first, size in lane.ranges(LOCKED, 0):
                 build.move(RangeChange(Op.PURGE, holder.number, index, first, size))
     build.record()

@@ -15,13 +15,14 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from onceq.core.decision import Notice
-from onceq.core.ending.dead_letters import own_or_system
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
 from onceq.core.inputs.backup import PutBack
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
+from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import QueueSet, StorePutBack
-from onceq.core.state.state import ACKS_OWED, DEAD_LETTER, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
+from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.model.classes import MessageClass
@@ -79,7 +80,8 @@ def _set_aside(step: Step) -> int:
                 if talk:
                     build.move(RangeChange(Op.RELEASE, outgoing.number, index, first, count))
                 else:
-                    _refuse_local(build, outgoing, index, first, count)
+                    move = RangeChange(Op.END, outgoing.number, index, first, count, CHANGED)
+                    end_range(build, move, Ending.SET_ASIDE, CHANGED)
                     aside += count
     # What is still to be told is told by the manager that the backup is of.
     for number in (ACKS_OWED, DOUBTS_KEPT):
@@ -93,19 +95,6 @@ def _set_aside(step: Step) -> int:
 def _is_talk(outgoing: OutgoingQueue) -> bool:
     """Whether an outgoing queue carries what managers say to each other, and no messages."""
     return outgoing.name.kind is Kind.PRIVATE and outgoing.name.number == ORDER_QUEUE_NUMBER
-
-
-def _refuse_local(
-    build: ChangeBuilder, outgoing: OutgoingQueue, index: int, first: int, count: int
-) -> None:
-    for w, start, size in outgoing.wants(index).parts(first, count):
-        move = RangeChange(
-            Op.END, outgoing.number, index, start, size, int(CHANGED), to=DEAD_LETTER
-        )
-        if index == TRANSACTIONAL_LANE:
-            own = w.dead_letter_queue if w is not None else 0
-            move.to = own_or_system(build, own, build.size(move))
-        build.move(move)
 
 
 def _rename_public(step: Step, instances: tuple[bytes, ...]) -> None:

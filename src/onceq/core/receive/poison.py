@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.core.ending.ending import refuse
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
 from onceq.core.receive.lookup import Place
 from onceq.core.receive.subqueues import of
 from onceq.core.state.position_block import AVAILABLE
@@ -92,10 +93,10 @@ def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> Non
         build.move(_shift(step, queue, index, counter, sub))
     else:
         assert rule.poison_then in (POISON_DEAD_LETTER, POISON_REJECT)
-        refuse(
-            build, RangeChange(Op.END, queue.number, index, counter, 1),
-            MessageClass.NACK_RECEIVE_REJECTED, keep=rule.poison_then == POISON_DEAD_LETTER,
-        )  # fmt: skip
+        kept = rule.poison_then == POISON_DEAD_LETTER
+        reason = MessageClass.NACK_RECEIVE_REJECTED
+        move = RangeChange(Op.END, queue.number, index, counter, 1, reason)
+        end_range(build, move, Ending.REJECTED_AND_KEPT if kept else Ending.NOT_RECEIVED, reason)
 
 
 def _shift(step: Step, queue: Queue, index: int, counter: int, sub: str) -> RangeChange:

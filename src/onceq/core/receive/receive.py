@@ -17,7 +17,8 @@ from array import array
 from collections.abc import Callable
 
 from onceq.core.decision import Handed, Piece
-from onceq.core.ending.ending import ended
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
 from onceq.core.names.resolve import find_source, is_local, one_name
 from onceq.core.receive import cursors, subqueues
 from onceq.core.receive.handles import check_alive, check_receive, check_sharing
@@ -296,7 +297,7 @@ def _take_out(step: Step, holder: AnyQueue, places: list[Place]) -> None:
     build = ChangeBuilder(step)
     for index, first, count in places:
         move = RangeChange(Op.REMOVE, holder.number, index, first, count)
-        ended(build, move, MessageClass.ACK_RECEIVE)
+        end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
     build.record()
 
 
@@ -422,5 +423,5 @@ def expire(step: Step, queue: Queue) -> None:
             move = RangeChange(
                 Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
             )
-            ended(build, move, MessageClass.NACK_RECEIVE_TIMEOUT)
+            end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_RECEIVE_TIMEOUT)
     build.record()

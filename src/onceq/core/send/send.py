@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onceq.core.ending.acknowledgments import on_arrival
-from onceq.core.ending.dead_letters import journal_room, own_dead_letter_queue
+from onceq.core.ending.dead_letters import own_dead_letter_queue
+from onceq.core.ending.ending import AtHand, end_at_hand
 from onceq.core.ending.report_flags import (
-    copies_of_refused,
     flags_of,
     lane_of,
     refused,
     without_quiet_queues,
 )
+from onceq.core.ending.table import FATES, Ending, Side
 from onceq.core.ending.trace_reports import trace_queue
 from onceq.core.names.packet_names import address_of, answer_address, check_answers, lists_of
 from onceq.core.names.resolve import destinations
@@ -30,8 +31,7 @@ from onceq.core.peers.lives import next_stream
 from onceq.core.send.checks import check_batch, checked_size
 from onceq.core.send.quota import check_quota
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
-from onceq.core.state.records import PUT_EXPRESS, Put
-from onceq.core.state.state import JOURNAL
+from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Put
 from onceq.core.step.batches import CheckedBatch, Target
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
@@ -42,7 +42,7 @@ from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
-from onceq.model.run import Run, total_of
+from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
 from onceq.packet.encode import encode_run
@@ -249,14 +249,13 @@ class _PutBuilder:
     def __init__(self, build: ChangeBuilder) -> None:
         self.build = build
         self.streams: dict[int, tuple[int, int]] = {}
-        self.acks: list[tuple[Run, Properties, int]] = []
+        self.acks: list[tuple[Run, int, int]] = []
         """What has arrived here, or was refused, and shall be acknowledged (behind all puts)."""
 
     def acknowledge(self) -> None:
         """Tell of arrivals and refusals on this computer (ACK-17)."""
-        for packets, properties, reason in self.acks:
-            if properties.admin_queue:
-                on_arrival(self.build, packets, properties.acknowledge, reason)
+        for packets, level, reason in self.acks:
+            on_arrival(self.build, packets, level, reason)
 
     def stream(self, outgoing: OutgoingQueue, counter: int) -> tuple[int, int]:
         """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
@@ -284,7 +283,7 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
         reason = refused(build.step, holder, transactional=transactional)
         if reason:
             packets, address = _packets(part, transaction)
-            _refuse_local(numbering, p, properties, packets, address, reason, message, transaction)
+            _end_here(numbering, part, properties, packets, transaction, address, reason)
             return
     else:
         expires = p.expires
@@ -300,12 +299,11 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
             0, message, NO_GUID, p.dead_letter_queue, address,
         )
     )  # fmt: skip
-    if isinstance(holder, Queue) and properties is not PLAIN:
-        if properties.acknowledge:
-            numbering.acks.append((packets, properties, 0))
-        delivered = not transactional and properties.journal & Journal.JOURNAL
-        if delivered and journal_room(build, len(packets.data)):
-            build.put_copy(JOURNAL, packets, message=message)  # Q-12
+    if isinstance(holder, Queue) and (
+        properties.acknowledge
+        or (properties.journal and FATES[Side.BOTH, transactional, Ending.ARRIVED].journal)
+    ):
+        _end_here(numbering, part, properties, packets, transaction)
 
 
 def _packets(
@@ -319,21 +317,25 @@ def _packets(
     return Run(b"", laid.lengths), laid.address
 
 
-def _refuse_local(
-    numbering: _PutBuilder, p: CheckedBatch, properties: Properties, packets: Run, address: int,
-    reason: MessageClass, message: int, transaction: int,
+def _end_here(
+    numbering: _PutBuilder, part: DestinationBatch, properties: Properties, packets: Run,
+    transaction: int, address: int = 0, reason: int = 0,
 ) -> None:  # fmt: skip
-    """Messages that cannot enter a queue of this manager: dead letters, and whoever asked is
-    told, as if they had arrived from elsewhere (Q-4, X-1)."""
-    plain_express = properties.delivery == Delivery.EXPRESS and not transaction
-    express = PUT_EXPRESS if plain_express else 0
-    build, size = numbering.build, total_of(packets.lengths)
-    for number in copies_of_refused(build, p, size, reason, transactional=bool(transaction)):
-        build.put_copy(
-            number, packets, reason=reason, flags=express, message=message, address=address
-        )
-    if properties.acknowledge:
-        numbering.acks.append((packets, properties, reason))
+    """Messages enter a queue of this manager, or cannot (for a reason): keep and tell what is due,
+    as if they had come from elsewhere (Q-4, X-1)."""
+    ending = Ending.REFUSED if reason else Ending.ARRIVED
+    if reason == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
+        ending = Ending.REFUSED_BY_KIND
+    asked = PUT_DEADLETTER if properties.journal & Journal.DEADLETTER else 0
+    asked |= PUT_JOURNAL if properties.journal & Journal.JOURNAL else 0
+    what = AtHand(
+        side=Side.BOTH, transactional=bool(transaction), packets=packets, asked=asked,
+        level=properties.acknowledge if properties.admin_queue else 0,
+        express=properties.delivery == Delivery.EXPRESS and not transaction,
+        own=part.prepared.dead_letter_queue, message=part.message, address=address,
+        later=numbering.acks,
+    )  # fmt: skip
+    end_at_hand(numbering.build, what, ending, reason)
 
 
 def prepared_all(

@@ -11,7 +11,8 @@ Upholds: I2, I3, I3a, I5, I16, I17.
 from __future__ import annotations
 
 from onceq.core.decision import Outcome, Sent
-from onceq.core.ending.ending import ended, purged_meanwhile, refuse
+from onceq.core.ending.ending import end_range, purged_meanwhile
+from onceq.core.ending.table import Ending
 from onceq.core.ending.trace_reports import trace_sent
 from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.receive.handles import forget_reader
@@ -170,14 +171,17 @@ def _done(build: ChangeBuilder, held: HeldRange) -> None:
         move = RangeChange(Op.SHIFT, holder, index, first, count, to=held.to)
         if queue.lane(index).state(first) == PURGING:
             move = RangeChange(Op.END, holder, index, first, count)
-            ended(build, move, MessageClass.NACK_QUEUE_PURGED)
+            end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
         else:
             build.move(move)
     elif held.reason:
-        refuse(build, held, MessageClass(held.reason), keep=held.keep)
+        reason = MessageClass(held.reason)
+        move = RangeChange(Op.END, holder, index, first, count, reason)
+        ending = Ending.REJECTED_AND_KEPT if held.keep else Ending.NOT_RECEIVED
+        end_range(build, move, ending, reason)
     else:
         move = RangeChange(Op.REMOVE, holder, index, first, count)
-        ended(build, move, MessageClass.ACK_RECEIVE)
+        end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
     if isinstance(queue, Queue) and queue.shown:
         queue.shown.difference_update((index, at) for at in range(first, first + count))
 

@@ -5,7 +5,7 @@ Upholds: I19 (quotas), I24 (strangers have a share).
 
 from __future__ import annotations
 
-from onceq.core.ending.ending import order_queue_of
+from onceq.core.ending.final_acknowledgments import order_queue_of
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
 from onceq.core.send.quota import computer_full, queue_full
 from onceq.core.state.queues import Queue

@@ -17,9 +17,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from onceq.core.decision import CloseSession, Declined, Observed, Persisted, Sight
-from onceq.core.ending.acknowledgments import on_arrival
-from onceq.core.ending.ending import ack_flags, tell_sender
+from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.report_flags import quiet
+from onceq.core.ending.table import Ending, Side
 from onceq.core.ending.trace_reports import trace_arrival
 from onceq.core.inputs.inputs import Arrived
 from onceq.core.names.packet_names import arrival_key
@@ -48,7 +48,7 @@ from onceq.core.state.records import (
     Put,
     Seen,
 )
-from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.state.state import DEAD_LETTER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.admission import refusal_of, refusal_room, room_for, stream_room, verdicts
@@ -297,26 +297,24 @@ def _take(
             run.message_numbers[skip + count - 1],
         )
     )  # fmt: skip
-    if refusal:
-        _refuse(build, run, packets, number, skip, refusal)
-    else:
+    if not refusal:
         assert queue is not None
         _store(build, run, queue, packets, number, skip)
-    on_arrival(build, packets, run.acknowledge, refusal)
+    if refusal or run.acknowledge:
+        what = AtHand(
+            side=Side.TARGET, transactional=True, packets=packets, level=run.acknowledge,
+            source=run.source, stream=run.stream, number=number,
+            messages=run.message_numbers[skip : skip + count], http=run.http,
+        )  # fmt: skip
+        end_at_hand(build, what, _ending(refusal), refusal)
     trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
     build.record()
 
 
-def _refuse(
-    build: ChangeBuilder, run: ArrivedRun, packets: Run, number: int, skip: int, refusal: int
-) -> None:
-    """Record the refusal, tell the sender, and keep what belongs on this computer (X-1)."""
+def _ending(refusal: int) -> Ending:
     if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
-        build.put_copy(DEAD_XACT, packets, stream=run.stream, first_number=number, reason=refusal)
-    tell_sender(
-        build, run.source, MessageClass(refusal), stream=run.stream, number=number,
-        messages=run.message_numbers[skip : skip + len(packets)], http=run.http,
-    )  # fmt: skip
+        return Ending.REFUSED_BY_KIND
+    return Ending.REFUSED if refusal else Ending.ARRIVED
 
 
 def _store(
@@ -389,11 +387,7 @@ def _take_plain(
     numbers = array("I", (run.message_numbers[i] for i in places))
     build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
     flags = 0 if run.recoverable else PUT_EXPRESS
-    if refusal:
-        if run.dead_letter:
-            # A message that is not transactional has its dead letter where it died (Q-16).
-            build.put_copy(DEAD_LETTER, packets, flags=flags, reason=refusal)
-    else:
+    if not refusal:
         assert queue is not None
         expires = NEVER_S
         if run.time_to_be_received < NEVER_S - 1:
@@ -405,6 +399,11 @@ def _take_plain(
             queue.number, packets, lane=run.priority, expires=expires, flags=flags,
             source=run.source,
         )  # fmt: skip
-    on_arrival(build, packets, run.acknowledge, refusal)
+    if refusal or run.acknowledge:
+        what = AtHand(
+            side=Side.TARGET, transactional=False, packets=packets, level=run.acknowledge,
+            asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
+        )  # fmt: skip
+        end_at_hand(build, what, _ending(refusal), refusal)
     trace_arrival(build, run, places, refusal=refusal)
     build.record(forced=run.recoverable)

@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 from array import array
 
-from onceq.core.ending.acknowledgments import on_arrival
-from onceq.core.ending.ending import ack_flags, tell_sender
+from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
+from onceq.core.ending.table import Ending, Side
 from onceq.core.ending.trace_reports import FORWARDED, trace_arrival
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.strangers import known
@@ -29,7 +29,6 @@ from onceq.core.state.records import (
     PUT_WANTS,
     Seen,
 )
-from onceq.core.state.state import DEAD_LETTER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
@@ -99,18 +98,16 @@ def _refuse(step: Step, run: ArrivedRun) -> None:
     sent = run.sent_time
     new = [at for at, n in enumerate(numbers) if (source, _HOPS, n, sent) not in seen]
     if new:
-        every = list(run.packets)
-        packets = Run.of([every[at] for at in new])
         new_numbers = array("I", (numbers[at] for at in new))
         build.change.seen.append(Seen(source, _HOPS, new_numbers, sent))
-        if run.dead_letter and not run.transactional:
-            flags = 0 if run.recoverable else PUT_EXPRESS
-            build.put_copy(DEAD_LETTER, packets, flags=flags, reason=refusal)
-        on_arrival(build, packets, run.acknowledge, refusal)
-    if run.transactional:
-        tell_sender(
-            build, source, refusal, stream=run.stream, number=run.first_number, messages=numbers
-        )
+    every = list(run.packets)
+    what = AtHand(
+        side=Side.ROUTER, transactional=run.transactional, level=run.acknowledge,
+        packets=Run.of([every[at] for at in new]), asked=PUT_DEADLETTER if run.dead_letter else 0,
+        express=not run.recoverable, source=source, stream=run.stream, number=run.first_number,
+        messages=numbers,
+    )  # fmt: skip
+    end_at_hand(build, what, Ending.REFUSED, refusal)
     build.record()
 
 

@@ -15,7 +15,8 @@ Upholds: I6, I11 (a dead letter changes its reason once, on record), I24 (bounde
 
 from __future__ import annotations
 
-from onceq.core.ending.dead_letters import journal_takes
+from onceq.core.ending.dead_letters import journal_room
+from onceq.core.ending.table import FATES, Ending, Fate, Side, When
 from onceq.core.peers.duplicate_identity import found_of, told
 from onceq.core.peers.refusals import turned_away_by
 from onceq.core.peers.trust import FORGED, disbelieve, serves
@@ -152,8 +153,20 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
             outgoing.inquiry_us = outgoing.inquiries = 0
 
 
+def _fate(ending: Ending) -> Fate:
+    return FATES[Side.SOURCE, True, ending]
+
+
 def _move(doubt: Doubt, op: Op, reason: int) -> RangeChange:
     return RangeChange(op, doubt.holder, doubt.lane, doubt.counter, 1, reason)
+
+
+def _settled(build: ChangeBuilder, doubt: Doubt, ending: Ending, reason: int) -> None:
+    """It was not received. Its dead letter gets the true class; what was kept out of sight goes."""
+    move = _move(doubt, Op.END if doubt.holder == DOUBTS_KEPT else Op.SETTLE, reason)
+    if _fate(ending).told is When.ALWAYS:
+        move.copies_to = ((ACKS_OWED, 0, reason),)
+    build.move(move)
 
 
 def settled_by(step: Step, ack: FinalAck) -> bool:
@@ -163,8 +176,7 @@ def settled_by(step: Step, ack: FinalAck) -> bool:
         return False
     build = ChangeBuilder(step)
     if ack.message_class & 0x8000:
-        kept = doubt.holder == DOUBTS_KEPT
-        build.move(_move(doubt, Op.END if kept else Op.SETTLE, ack.message_class))
+        _settled(build, doubt, Ending.SETTLED_NOT_RECEIVED, ack.message_class)
     else:
         _received(build, doubt)
     build.record()
@@ -177,9 +189,7 @@ def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
     if not arrived:
         # It ends for what ended the wait for it, and whoever asked can be told so now.
         reason = lane.notes.get(doubt.counter) or MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        move = _move(doubt, Op.END if kept == DOUBTS_KEPT else Op.SETTLE, reason)
-        move.copies_to = ((ACKS_OWED, 0, int(reason)),)
-        build.move(move)
+        _settled(build, doubt, Ending.SETTLED_NOT_DELIVERED, int(reason))
     elif kept == DOUBTS_KEPT and not doubt.flags & PUT_JOURNAL:
         # How it ends there is told by the receiver, to whoever asked.
         build.move(_move(doubt, Op.END, 0))
@@ -200,7 +210,10 @@ def _received(build: ChangeBuilder, doubt: Doubt) -> None:
     """It was received after all: its dead letter goes, and the copy comes that the journal of this
     computer shall have (Q-12)."""
     move = _move(doubt, Op.REMOVE, 0)
-    copied = bool(doubt.flags & PUT_JOURNAL) and journal_takes(build, move)
+    copied = bool(
+        _fate(Ending.SETTLED_RECEIVED).journal and doubt.flags & PUT_JOURNAL
+        and journal_room(build, build.size(move))
+    )  # fmt: skip
     state = build.step.state.holders[doubt.holder].lane(doubt.lane).state(doubt.counter)
     if state == AVAILABLE:
         move.to = JOURNAL if copied else 0
@@ -238,6 +251,7 @@ def _never_told(step: Step, outgoing: OutgoingQueue) -> None:
 def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) -> None:
     """A doubt is given up. One that is not in the table was one too many for it."""
     move = RangeChange(Op.END, DOUBTS_KEPT, index, counter, 1, IN_DOUBT)
-    if doubt is None or (doubt.flags & PUT_NACK_ARRIVAL and not doubt.arrived):
+    asked = doubt is None or (doubt.flags & PUT_NACK_ARRIVAL and not doubt.arrived)
+    if asked and _fate(Ending.NEVER_SETTLED).told is When.ASKED:
         move.copies_to = ((ACKS_OWED, 0, int(IN_DOUBT)),)
     build.move(move)

@@ -10,8 +10,8 @@ Upholds: I10 (release only on truth), I26 (liveness).
 from __future__ import annotations
 
 from onceq.core.decision import Connect, Ready
-from onceq.core.ending.dead_letters import dead_letter_target, journal_takes
-from onceq.core.ending.ending import gave_up
+from onceq.core.ending.ending import end_range, gave_up
+from onceq.core.ending.table import Ending
 from onceq.core.names.resolve import computer_of
 from onceq.core.peers import undone_restores
 from onceq.core.peers.strangers import may_connect, retry_s
@@ -19,9 +19,9 @@ from onceq.core.peers.trust import bind
 from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
-from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_ONCE, Op, RangeChange
+from onceq.core.state.records import PUT_ONCE, Op, RangeChange
 from onceq.core.state.setups import Left
-from onceq.core.state.state import JOURNAL
+from onceq.core.state.state import IN_DOUBT, NEGATIVE
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.outgoing_states import held
@@ -267,16 +267,11 @@ def recall(step: Step, outgoing: OutgoingQueue) -> None:
 # ---- acknowledgments ---------------------------------------------------------------------
 
 
-def delivered(
-    build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int
-) -> None:
-    """A range that is not transactional has arrived: forget it, but for the copies that the
-    computer journal shall have (Q-12)."""
-    for w, start, size in outgoing.wants(lane).parts(first, count):
-        move = RangeChange(Op.RELEASE, outgoing.number, lane, start, size)
-        if w is not None and w.flags & PUT_JOURNAL and journal_takes(build, move):
-            move.to = JOURNAL
-        build.move(move)
+def handed_over(build: ChangeBuilder, number: int, lane: int, first: int, count: int) -> None:
+    """The next manager has a range of an outgoing queue: forget it, but for those whose end its
+    sender wants to know (EOD-11), and for copies in the journal (Q-12, HTTP-13)."""
+    move = RangeChange(Op.RELEASE, number, lane, first, count)
+    end_range(build, move, Ending.HANDED_OVER, reason=0)
 
 
 def order_acked(step: Step, ack: OrderAck) -> None:
@@ -309,7 +304,7 @@ def order_acked(step: Step, ack: OrderAck) -> None:
         outgoing.last_ack_s = step.now.wall_s
     build = ChangeBuilder(step)
     for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
-        release(build, outgoing, first, count)
+        handed_over(build, outgoing.number, TRANSACTIONAL_LANE, first, count)
     if not build.change.moves:
         return
     build.record(forced=False)
@@ -326,20 +321,6 @@ def order_acked(step: Step, ack: OrderAck) -> None:
         pace.due_us = 0
 
 
-def release(build: ChangeBuilder, outgoing: OutgoingQueue, first: int, count: int) -> None:
-    """Forget a range, but for the messages whose end is wanted (EOD-11), and the copies that the
-    computer journal shall have where no end will be told (HTTP-13)."""
-    lane = TRANSACTIONAL_LANE
-    for w, start, size in outgoing.wants(lane).parts(first, count):
-        flags = w.flags if w is not None else 0
-        move = RangeChange(
-            Op.AWAIT if flags & PUT_FINAL else Op.RELEASE, outgoing.number, lane, start, size
-        )
-        if move.op == Op.RELEASE and flags & PUT_JOURNAL and journal_takes(build, move):
-            move.to = JOURNAL
-        build.move(move)
-
-
 def final_acked(step: Step, ack: FinalAck) -> None:
     """The receiver tells how one message ended (EOD-40)."""
     outgoing = step.state.streams.get(ack.stream)
@@ -354,11 +335,12 @@ def final_acked(step: Step, ack: FinalAck) -> None:
     if outgoing.place_of(counter) != (ack.stream, ack.number):
         return  # a number that another life has given in this stream
     build = ChangeBuilder(step)
-    move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, ack.message_class)
-    w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
-    if w is not None:
-        move.to = dead_letter_target(build, w, move, ack.message_class, transactional=True)
-    build.move(move)
+    reason = ack.message_class
+    ending = Ending.NOT_RECEIVED_THERE if reason & NEGATIVE else Ending.RECEIVED_THERE
+    if reason == IN_DOUBT:
+        ending = Ending.IN_DOUBT  # its receiver does not know either
+    move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, reason)
+    end_range(build, move, ending, reason)
     build.record()
 
 

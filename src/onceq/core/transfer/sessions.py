@@ -11,18 +11,20 @@ Upholds: I10, I25 (two managers with one identity are noticed), I26.
 from __future__ import annotations
 
 from onceq.core.decision import CloseSession, Ready
-from onceq.core.ending.ending import gave_up
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
 from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_us, met
 from onceq.core.peers.trust import bind, pinned_to_another
 from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.forward import FORWARD_LANE
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.outgoing_queue import attach, delivered, lost
+from onceq.core.transfer.outgoing_queue import attach, handed_over, lost
 from onceq.core.transfer.stranded import question
 from onceq.core.transfer.untold import ask
 from onceq.model.classes import MessageClass
@@ -134,17 +136,18 @@ def acked(step: Step, item: SessionAcked) -> None:
             # What was transmitted twice on this session stands here twice (after a resume).
             if item.refused and messages == item.messages:
                 reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
-                gave_up(build, holder, index, at, size, reason, answered=True)
+                move = RangeChange(Op.END, number, index, at, size, reason)
+                end_range(build, move, Ending.REFUSED_THERE, reason)
                 if index == FORWARD_LANE:
                     # Its sender hears nothing, and has it in doubt when its time is over.
                     step.notice("a message that was passed on was refused", holder.key,
                                 to=str(holder.name))  # fmt: skip
             elif gone.isdisjoint(range(at, at + size)):
-                delivered(build, holder, index, at, size)
+                handed_over(build, number, index, at, size)
             else:
                 for counter in range(at, at + size):
                     if counter not in gone:
-                        delivered(build, holder, index, counter, 1)
+                        handed_over(build, number, index, counter, 1)
             gone.update(range(at, at + size))
     if len(kept) != len(peer.plain):
         peer.plain.clear()

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from onceq.core.ending.dead_letters import dead_letter_target
-from onceq.core.ending.ending import owes
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
 from onceq.core.peers import refusals, undone_restores
 from onceq.core.peers.duplicate_identity import STREAM, note, rise, strange
 from onceq.core.peers.lives import gave, next_stream
@@ -35,10 +35,10 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer, Stretch
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import Fenced, StreamMoved
-from onceq.core.state.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT
+from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_queue import await_ends, release, resend, start_if_possible
+from onceq.core.transfer.outgoing_queue import await_ends, handed_over, resend, start_if_possible
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX
@@ -195,14 +195,16 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
         )
     else:
         step.setup(Fenced(number=outgoing.number, stream=0))
-    build = ChangeBuilder(step)
+    build, number, lane = ChangeBuilder(step), outgoing.number, TRANSACTIONAL_LANE
     for first, count, came in fates:
         if came:
-            release(build, outgoing, first, count)
+            handed_over(build, number, lane, first, count)
         elif came is None:
-            _end(build, outgoing, first, count, IN_DOUBT)
+            move = RangeChange(Op.END, number, lane, first, count, IN_DOUBT)
+            end_range(build, move, Ending.LEFT_IN_DOUBT, IN_DOUBT)
         elif first <= last:
-            _end(build, outgoing, first, count, NOT_DELIVERED)
+            move = RangeChange(Op.END, number, lane, first, count, NOT_DELIVERED)
+            end_range(build, move, Ending.LEFT_BEHIND, NOT_DELIVERED)
     build.record()
     outgoing.told.clear()
     outgoing.stranded_s = 0
@@ -232,19 +234,3 @@ def _fates(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
                 else:
                     fates.append((counter, 1, came))
     return fates
-
-
-def _end(
-    build: ChangeBuilder, outgoing: OutgoingQueue, first: int, count: int, reason: MessageClass
-) -> None:
-    """A range ends here, and its dead letter is kept, whoever asked for it."""
-    lane = TRANSACTIONAL_LANE
-    for w, start, size in outgoing.wants(lane).parts(first, count):
-        part = RangeChange(Op.END, outgoing.number, lane, start, size, reason)
-        if w is not None:
-            part.to = dead_letter_target(build, w, part, reason, transactional=True)
-            if reason == NOT_DELIVERED and owes(w.flags, reason):
-                part.copies_to = ((ACKS_OWED, 0, int(reason)),)
-        if part.to in (0, DOUBTS_KEPT):
-            part.to = DEAD_XACT
-        build.move(part)

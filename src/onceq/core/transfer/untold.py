@@ -19,8 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onceq.core.ending.dead_letters import dead_letter_target
-from onceq.core.ending.ending import ACK_LANE, order_queue_of
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.final_acknowledgments import ACK_LANE, order_queue_of
+from onceq.core.ending.table import Ending
 from onceq.core.peers import undone_restores
 from onceq.core.peers.refusals import note
 from onceq.core.peers.trust import FORGED, disbelieve, serves
@@ -36,7 +37,7 @@ from onceq.core.state.queues import (
 )
 from onceq.core.state.records import PUT_FINAL, Op, RangeChange
 from onceq.core.state.report_requests import ReportRequest
-from onceq.core.state.state import ACKS_OWED, IN_DOUBT
+from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.inquiry_answers import NOBODY_KNOWS
@@ -174,12 +175,7 @@ def _end(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int, why: int) 
     outgoing.given_up += 1
     outgoing.given_up_class, outgoing.given_up_s = why, build.step.now.wall_s
     move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, IN_DOUBT, note=why)
-    w = outgoing.wants(TRANSACTIONAL_LANE).at(counter)
-    if w is not None:
-        move.to = dead_letter_target(build, w, move, IN_DOUBT, transactional=True)
-    # Its receiver would have told of its end, so what was asked for is not noted here, but in it.
-    move.copies_to = ((ACKS_OWED, 0, int(IN_DOUBT)),)
-    build.move(move)
+    end_range(build, move, Ending.END_UNKNOWN, IN_DOUBT)
 
 
 def _outside(open: tuple[DestinationBatch, ...], first: int, last: int) -> list[DestinationBatch]:
