@@ -33,7 +33,7 @@ from onceq.testing.faults.lives import Lives
 from onceq.testing.faults.reloads import Reloads, reads_again
 from onceq.testing.faults.rot import Rot
 from onceq.testing.judge.arrivals import Arrivals
-from onceq.testing.judge.books import ADMIN, GRAVES, Books
+from onceq.testing.judge.books import ADMIN, OWN_DEAD, Books
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.copied_receivers import CopiedReceivers
 from onceq.testing.judge.copied_senders import CopiedSenders
@@ -187,7 +187,7 @@ class World:
         self.kernel.run_until(begun + self.kernel.options.safety_us, lambda: False)
         self._calm()
         self._quiet([*apps, *self.beside.apps])
-        readers = self._everybody(self.operators.graves)
+        readers = self._everybody(self.operators.dead_letters)
         if not self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(readers)):
             self.kernel.wrong("I26: whoever reads the system queues waits for ever")
         for node in self.nodes:
@@ -356,5 +356,5 @@ def _done(apps: list[App]) -> bool:
 
 def _is_drained(queue: Queue) -> bool:
     """Whether its messages are received before the end; what was told stays until then."""
-    kept = {name.rpartition("\\")[2] for name in (ADMIN, GRAVES)}
+    kept = {name.rpartition("\\")[2] for name in (ADMIN, OWN_DEAD)}
     return not queue.system and queue.properties.name not in kept

@@ -27,7 +27,7 @@ from onceq.model.requests import (
 )
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
-from onceq.testing.judge.books import ADMIN, GRAVES, OWN, Books, Place
+from onceq.testing.judge.books import ADMIN, OWN, OWN_DEAD, Books, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.told import Told
 from onceq.testing.judge.verdict import Verdict
@@ -66,7 +66,7 @@ class Operators:
             safe=True,
         )
         self.books.listening[app.node.index] = self.kernel.now
-        own = QueueProperties(GRAVES.rpartition("\\")[2], transactional=True)
+        own = QueueProperties(OWN_DEAD.rpartition("\\")[2], transactional=True)
         instance = self.kernel.stream("workload").randbytes(16)
         yield Ask(
             lambda o, r: CreateQueue(properties=own, instance=instance, owner=o, request=r),
@@ -126,8 +126,8 @@ class Operators:
             return self.steer(app, draw)
         if draw == 11:
             return self.network(app)
-        if draw == 16 and self.kernel.options.own_graves and rng.random() < 0.3:
-            return self.delete_graves(app)
+        if draw == 16 and self.kernel.options.own_dead_letters and rng.random() < 0.3:
+            return self.delete_dead_letters(app)
         if draw >= 16 and self.directory is not None:
             return self.take_directory(app, self.directory)
         return self.look(app)
@@ -147,13 +147,13 @@ class Operators:
 
         yield Ask(lambda o, r: DeleteQueue(place.name, owner=o, request=r), asked)
 
-    def delete_graves(self, app: App) -> Program:
+    def delete_dead_letters(self, app: App) -> Program:
         """Delete the dead-letter queue that messages may name: the system's takes its place."""
 
         def asked() -> None:
-            self.books.graves_gone.add(app.node.index)
+            self.books.letter_queues_gone.add(app.node.index)
 
-        yield Ask(lambda o, r: DeleteQueue(GRAVES, owner=o, request=r), asked)
+        yield Ask(lambda o, r: DeleteQueue(OWN_DEAD, owner=o, request=r), asked)
 
     def take_directory(self, app: App, directory: MemoryDirectory) -> Program:
         """Put the directory out of reach for a while."""
@@ -303,23 +303,16 @@ class Operators:
             if not took:
                 return
 
-    def graves(self, app: App) -> Program:
-        """Receive what stands in the system queues."""
-        for name in ("DEADXACT", "DEADLETTER", "JOURNAL"):
-            queue = f"SYSTEM$;{name}"
+    def dead_letters(self, app: App) -> Program:
+        """Receive what stands in the system queues, and in the senders' own dead-letter queue."""
+        system = [(f"SYSTEM$;{name}", name) for name in ("DEADXACT", "DEADLETTER", "JOURNAL")]
+        for queue, name in (*system, (OWN_DEAD, OWN)):
             while True:
                 answer = yield Ask(_take(queue, 0))
                 if isinstance(answer, OnceqError):
                     break
                 for packet in answer.run:
-                    self.verdict.grave(app.node, name, bytes(packet))
-        for queue, name in ((GRAVES, OWN),):
-            while True:
-                answer = yield Ask(_take(queue, 0))
-                if isinstance(answer, OnceqError):
-                    break
-                for packet in answer.run:
-                    self.verdict.grave(app.node, name, bytes(packet))
+                    self.verdict.dead_letter(app.node, name, bytes(packet))
         yield from self._journals(app)
         while True:
             answer = yield Ask(_take(ADMIN, 0))

@@ -13,7 +13,7 @@ from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.own import own_headers
-from onceq.testing.judge.books import ADMIN, GRAVES, Books, Message, Place, Unit
+from onceq.testing.judge.books import ADMIN, OWN_DEAD, Books, Message, Place, Unit
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.ledger import Ledger
 from onceq.testing.sim import marks
@@ -68,10 +68,12 @@ class Sends:
         journal = Journal(
             (self.kernel.stream("plain") if plain else rng).choice([0, 0, 1, 1, 2, 3])
         )
-        more = self.kernel.stream("graves")
-        own = journal & Journal.DEADLETTER and not plain and more.random() < options.own_graves
+        more = self.kernel.stream("graves")  # by this name the kept seeds have drawn it
+        own = (
+            journal & Journal.DEADLETTER and not plain and more.random() < options.own_dead_letters
+        )
         return Properties(
-            dead_letter_queue=GRAVES if own else "",
+            dead_letter_queue=OWN_DEAD if own else "",
             acknowledge=level,
             admin_queue=admin,
             delivery=Delivery.EXPRESS if plain and rng.random() < 0.4 else Delivery.RECOVERABLE,

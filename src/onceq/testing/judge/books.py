@@ -21,9 +21,10 @@ Key = tuple[int, str]
 """Computer and name of a queue."""
 ADMIN: Final = "private$\\acks"
 """The administration queue of each manager."""
-GRAVES: Final = "private$\\graves"
+OWN_DEAD: Final = "private$\\failed"
 """A dead-letter queue of the senders' own, on each manager."""
-OWN: Final = "GRAVES"
+OWN: Final = "OWN"
+"""How the books call that queue."""
 
 
 class Status(Enum):
@@ -134,7 +135,7 @@ class Copy:
     """It was to be moved to a subqueue or back: its place changes."""
     journaled: int = 0
     """Copies of it in the journal of its queue."""
-    graves: list[tuple[int, str, int]] = field(default_factory=list)
+    letters: list[tuple[int, str, int]] = field(default_factory=list)
     """(manager, system queue, class) where it was found in the end."""
     waiting: bool = False
 
@@ -197,7 +198,7 @@ class Books:
         """All units of work, in the order in which they began."""
         self.accepted: dict[tuple[int, Key], dict[int, int]] = {}
         """(message, queue): when each of its lookup identifiers arrived, by its receiver's clock"""
-        self.graves_gone: set[int] = set()
+        self.letter_queues_gone: set[int] = set()
         """Managers whose applications have deleted their own dead-letter queue."""
         self.purged: dict[tuple[int, Key], int] = {}
         """(sender, destination): when an operator last purged that outgoing queue."""

@@ -197,7 +197,7 @@ class CopiedQueues:
             return place, copy
         if self.came(message, place) == {twin.node}:
             there = message.copies[twin.key]
-            return twin, replace(there, graves=copy.graves, waiting=copy.waiting)
+            return twin, replace(there, letters=copy.letters, waiting=copy.waiting)
         return place, copy
 
     def misled(self, message: Message, place: Place) -> bool:

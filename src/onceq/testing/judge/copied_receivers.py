@@ -83,7 +83,7 @@ class CopiedReceivers:
             twin = self.queues.twins[place.key]
             took = self._took[message.node, message.names[place.key]]
             took.add(place.node if here.received else twin.node)
-        if any(reason == IN_DOUBT for _, _, reason in here.graves) and (here.seen or there.seen):
+        if any(reason == IN_DOUBT for _, _, reason in here.letters) and (here.seen or there.seen):
             self.kernel.marks[marks.DOUBT_BETWEEN] += 1
 
     def judged(self) -> None:
@@ -93,7 +93,7 @@ class CopiedReceivers:
     def _claims(self, message: Message, place: Place, here: Copy, there: Copy) -> None:
         """Nobody says that it never came, if it did."""
         sure = [
-            reason for node, _, reason in here.graves
+            reason for node, _, reason in here.letters
             if node == message.node and reason == NOT_DELIVERED
         ]  # fmt: skip
         if sure and message.unit is not None and (here.seen or there.seen):
@@ -104,8 +104,8 @@ class CopiedReceivers:
         """It stood in both: each of the two hands it out, or has a reason."""
         reasons = self.reasons
         for place, copy in each:
-            graves = [n for n, _, _ in each[0][1].graves]
-            told = bool(graves) if message.node not in self._pair else place.node in graves
+            letters = [n for n, _, _ in each[0][1].letters]
+            told = bool(letters) if message.node not in self._pair else place.node in letters
             ended = copy.received or copy.rejected or told or reasons.excuse(message, place)
             if not ended and not reasons.leak(place):
                 reasons.wrong(message, place, copy, "I1, it stood in both, and is gone from one")
@@ -125,7 +125,7 @@ class CopiedReceivers:
             reasons.wrong(message, place, copy, "I3, not committed")
         if any(one.received or one.rejected for _, one in each):
             return "to both copies: received"
-        if copy.graves:
+        if copy.letters:
             return "to both copies: a dead letter"
         if copy.waiting:
             if unit is not None:
@@ -140,7 +140,7 @@ class CopiedReceivers:
         if not why:
             reasons.wrong(message, place, copy, "I1, sent to both copies, and lost")
         asked = unit is not None and bool(message.properties.journal & Journal.DEADLETTER)
-        if asked and why != "answer lost" and not reasons.with_its_grave(message):
+        if asked and why != "answer lost" and not reasons.with_its_letter_queue(message):
             reasons.wrong(message, place, copy, f"I12, of both copies, no dead letter ({why})")
         return f"to both copies: {why}"
 

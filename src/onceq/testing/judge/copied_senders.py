@@ -45,7 +45,7 @@ class CopiedSenders:
         if unit is not None and unit.status is not Status.COMMITTED:
             reasons.wrong(message, place, copy, "I3, it waited, and is not committed")
         self._check_claims(message, place, copy)
-        if copy.received or copy.graves or copy.rejected:
+        if copy.received or copy.letters or copy.rejected:
             return "of both: received" if copy.received else "of both: a dead letter"
         if not self.siblings.is_shared(message, place):
             return "waits in the copy that was ended"
@@ -60,9 +60,9 @@ class CopiedSenders:
         if not why and not reasons.leak(place):
             reasons.wrong(message, place, copy, "I1, both copies had it, and it is lost")
         asked = unit is not None and bool(message.properties.journal & Journal.DEADLETTER)
-        gone = self.books.graves_gone.intersection(self.siblings.senders(message, place))
-        with_its_grave = message.properties.dead_letter_queue and gone
-        if asked and not with_its_grave and not reasons.leak(place):
+        gone = self.books.letter_queues_gone.intersection(self.siblings.senders(message, place))
+        with_its_letter_queue = message.properties.dead_letter_queue and gone
+        if asked and not with_its_letter_queue and not reasons.leak(place):
             reasons.wrong(message, place, copy, f"I12, of both, without a dead letter ({why})")
         return "of both: gone"
 
@@ -71,7 +71,7 @@ class CopiedSenders:
         whether it was delivered."""
         if not self.siblings.is_shared(message, place) or place.deleted_us >= 0:
             return
-        for index, _, reason in copy.graves:
+        for index, _, reason in copy.letters:
             claimed = self.siblings.claimed.get(index)
             if claimed is None or (message.uid, place.key) in claimed or not copy.seen:
                 continue

@@ -51,14 +51,14 @@ class Endings:
         if unit.status is not Status.COMMITTED:
             if unit.status is not Status.ABORTED:
                 wrong(f"I3a, still {unit.status.value}")
-            if copy.seen or copy.received or copy.graves or copy.waiting:
+            if copy.seen or copy.received or copy.letters or copy.waiting:
                 wrong("I3, not committed")
             return "not committed"
         journal = message.properties.journal
-        home = [(q, c) for n, q, c in copy.graves if n == message.node]
+        home = [(q, c) for n, q, c in copy.letters if n == message.node]
         dead = [c for q, c in home if q in ("DEADXACT", OWN)]
-        there = [c for n, q, c in copy.graves if q == "DEADXACT" and n == place.node]
-        kept = sum(q == "JOURNAL" for _, q, _ in copy.graves)
+        there = [c for n, q, c in copy.letters if q == "DEADXACT" and n == place.node]
+        kept = sum(q == "JOURNAL" for _, q, _ in copy.letters)
         if place.node == message.node:
             dead = [c for c in dead if c != MISFIT]
         else:
@@ -100,7 +100,7 @@ class Endings:
             if (
                 journal & Journal.DEADLETTER
                 and place.node != message.node
-                and not self.reasons.with_its_grave(message)
+                and not self.reasons.with_its_letter_queue(message)
                 and not (self.reasons.mortal(message) or self.reasons.purged_here(message, place))
             ):
                 wrong("I12, no dead letter")
@@ -116,8 +116,8 @@ class Endings:
         queue where it stood is not there to be settled (decision 0014).
         """
         few = self.kernel.scale.DOUBTS_MAX < DOUBTS_MAX
-        grave = bool(message.properties.dead_letter_queue)
-        gone = grave and message.node in self.books.graves_gone
+        named = bool(message.properties.dead_letter_queue)
+        gone = named and message.node in self.books.letter_queues_gone
         misled = place.deleted_us >= 0 or self.siblings.misled(message, place)
         return misled or ((few or gone) and self.reasons.may_have_ended(message, place))
 
@@ -125,14 +125,14 @@ class Endings:
         """A dead letter stands where its sender wanted it, if that can be."""
         own = bool(message.properties.dead_letter_queue)
         if OWN in found:
-            self.kernel.marks[marks.OWN_GRAVE] += 1
+            self.kernel.marks[marks.OWN_LETTER] += 1
             if not own:
                 self.reasons.wrong(
                     message, place, copy, "I12, in a dead-letter queue that it did not name"
                 )
         elif own and "DEADXACT" in found:
-            self.kernel.marks[marks.GRAVE_GONE] += 1
-            if message.node not in self.books.graves_gone:
+            self.kernel.marks[marks.LETTER_QUEUE_GONE] += 1
+            if message.node not in self.books.letter_queues_gone:
                 self.reasons.wrong(
                     message, place, copy, "I12, not in the dead-letter queue that it named"
                 )
@@ -190,7 +190,7 @@ class Endings:
         """Nowhere: there must be a reason, and nobody may have asked to be told."""
         why = "rejected" if copy.rejected else self.reasons.excuse(message, place)
         why = why or ("answer lost" if self.reasons.leak(place) else "")
-        if self.reasons.with_its_grave(message):
+        if self.reasons.with_its_letter_queue(message):
             return f"with its dead-letter queue: {why}"
         asked = bool(message.properties.journal & Journal.DEADLETTER)
         if asked and why != "answer lost":
@@ -204,9 +204,9 @@ class Endings:
     def plain(self, message: Message, place: Place, copy: Copy) -> str:
         """Outside transactions: recoverable messages arrive at least once, if they can."""
         journal = message.properties.journal
-        kept = [q for n, q, _ in copy.graves if q == "JOURNAL" and n == message.node]
-        dead = [c for _, q, c in copy.graves if q == "DEADLETTER"]
-        if len(kept) + len(dead) != len(copy.graves):
+        kept = [q for n, q, _ in copy.letters if q == "JOURNAL" and n == message.node]
+        dead = [c for _, q, c in copy.letters if q == "DEADLETTER"]
+        if len(kept) + len(dead) != len(copy.letters):
             self.reasons.wrong(message, place, copy, "I12, in a system queue of another kind")
         if kept and not journal & Journal.JOURNAL:
             self.reasons.wrong(message, place, copy, "I14, a journal copy that nobody asked for")
@@ -238,4 +238,4 @@ class Endings:
             self.reasons.wrong(message, place, copy, "I13, purged by nobody")
         if reason == MessageClass.NACK_QUEUE_EXCEED_QUOTA and not place.quota_kb:
             self.reasons.wrong(message, place, copy, "I13, a quota that the queue does not have")
-        self.kernel.marks[marks.PLAIN_GRAVE] += 1
+        self.kernel.marks[marks.PLAIN_LETTER] += 1

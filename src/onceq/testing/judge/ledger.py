@@ -88,8 +88,8 @@ class Ledger:
     def copied(self, node: int, twin: int) -> None:
         """Another manager goes on where one was copied."""
         self._orders[twin] = self._orders.get(node, 0)
-        if node in self.books.graves_gone:
-            self.books.graves_gone.add(twin)
+        if node in self.books.letter_queues_gone:
+            self.books.letter_queues_gone.add(twin)
 
     def ask(self, unit: Unit) -> None:
         """Its commit goes into the manager's inbox now."""

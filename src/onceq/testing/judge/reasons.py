@@ -39,19 +39,19 @@ class Reasons:
 
     def wrong(self, message: Message, place: Place, copy: Copy, what: str) -> None:
         unit = message.unit
-        graves = [(f"M{n}", q, class_name(c)) for n, q, c in copy.graves]
+        letters = [(f"M{n}", q, class_name(c)) for n, q, c in copy.letters]
         self.kernel.wrong(
             f"{what}: message {message.uid} of M{message.node} to {place} "
             f"({message.names[place.key]}), sent at {message.sent_us / 1e6:.6f}s, "
             f"order {unit.order if unit else '-'}, {message.properties.journal!r}, "
             f"lifetimes {message.properties.time_to_reach_queue} and "
             f"{message.properties.time_to_be_received}; received {copy.received} times, "
-            f"seen {copy.seen}, graves {graves}, waiting {copy.waiting}"
+            f"seen {copy.seen}, letters {letters}, waiting {copy.waiting}"
         )
 
-    def with_its_grave(self, message: Message) -> bool:
+    def with_its_letter_queue(self, message: Message) -> bool:
         """Whether its dead letter may have gone with the queue that it named."""
-        gone = message.node in self.books.graves_gone
+        gone = message.node in self.books.letter_queues_gone
         return gone and bool(message.properties.dead_letter_queue)
 
     def excuse(self, message: Message, place: Place) -> str:

@@ -127,7 +127,7 @@ class Restores:
                 (place.created_us, place.deleted_us) == (old.created_us, old.deleted_us)
                 for place, old in snapshot.places
             )
-            and node.index not in self.books.graves_gone
+            and node.index not in self.books.letter_queues_gone
         )
 
     def undo(self, node: Node, snapshot: Snapshot) -> None:

@@ -18,7 +18,7 @@ from onceq.core.manager import Manager
 from onceq.core.state.position_block import REMOVED
 from onceq.core.state.queues import AnyQueue
 from onceq.packet.decode import decode
-from onceq.testing.judge.books import GRAVES, Books, Message, Place
+from onceq.testing.judge.books import OWN_DEAD, Books, Message, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.tap import Tap
 from onceq.testing.sim import marks
@@ -61,7 +61,7 @@ class Siblings:
         for outgoing in state.outgoing.values():
             self.shared.update(self._messages(twin, outgoing, ends=False))
         for queue in state.queues.values():
-            if queue.system or queue.properties.name == GRAVES.rpartition("\\")[2]:
+            if queue.system or queue.properties.name == OWN_DEAD.rpartition("\\")[2]:
                 self.inherited.update(self._messages(twin, queue, ends=True))
         books.listening[twin.index] = books.listening[of]
         self.kernel.marks[marks.SHARED_WAITS] += bool(self.shared)
@@ -109,7 +109,7 @@ class Siblings:
             self.claimed[node.index] = {
                 key
                 for queue in manager.state.queues.values()
-                if queue.system or queue.properties.name == GRAVES.rpartition("\\")[2]
+                if queue.system or queue.properties.name == OWN_DEAD.rpartition("\\")[2]
                 for key in self._messages(node, queue, ends=True)
             }
 

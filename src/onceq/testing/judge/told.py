@@ -18,7 +18,7 @@ from onceq.model.message import Acknowledge
 from onceq.model.message import Message as Decoded
 from onceq.model.time import NEVER_S
 from onceq.packet.decode import decode, glance
-from onceq.testing.judge.books import Books, Message, Place, Status
+from onceq.testing.judge.books import OWN, Books, Message, Place, Status
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.copied_receivers import CopiedReceivers
 from onceq.testing.judge.reasons import Reasons
@@ -135,9 +135,9 @@ class Told:
             due.append(MessageClass.ACK_REACH_QUEUE)
         if p.acknowledge & Acknowledge.POSITIVE_RECEIVE and copy.received and not copy.rejected:
             due.append(MessageClass.ACK_RECEIVE)
-        for node, queue, reason in copy.graves:
+        for node, queue, reason in copy.letters:
             # What is told of an end that was told to the sender by its receiver is told there.
-            home = node == message.node and queue in ("DEADXACT", "GRAVES")
+            home = node == message.node and queue in ("DEADXACT", OWN)
             bits = _BITS[bool(reason & NEGATIVE), bool(reason & ON_RECEIVE)]
             if home and reason & NEGATIVE and reason != IN_DOUBT and p.acknowledge & bits:
                 due.append(reason)
@@ -147,7 +147,7 @@ class Told:
                 self.kernel.wrong(
                     f"I13: class {value:#06x} about message {message.uid} of M{message.node} to "
                     f"{place} was due at {p.admin_queue}, and never came; received "
-                    f"{copy.received} times, graves {copy.graves}, {p.acknowledge!r}"
+                    f"{copy.received} times, letters {copy.letters}, {p.acknowledge!r}"
                 )
 
     def _given_up(self, message: Message, place: Place) -> bool:

@@ -43,7 +43,7 @@ class Verdict:
 
     # ---- what is found in the end -------------------------------------------------------
 
-    def grave(self, node: Node, queue: str, packet: bytes) -> None:
+    def dead_letter(self, node: Node, queue: str, packet: bytes) -> None:
         """A message stands in a system queue."""
         found = decode(packet)
         message = self.books.messages.get(int.from_bytes(found.body[:8], "little"))
@@ -54,7 +54,7 @@ class Verdict:
         self.told.known(packet, message.uid)
         if self.siblings.is_inherited(node, message, place):
             return
-        message.copies[place.key].graves.append((node.index, queue, found.message_class))
+        message.copies[place.key].letters.append((node.index, queue, found.message_class))
 
     def journaled(self, place: Place, packet: bytes) -> None:
         """A copy stands in the journal of a queue."""
@@ -117,10 +117,10 @@ class Verdict:
         if restores.is_undone(message):
             return "undone"
         if unit is not None and unit.status is not Status.COMMITTED:
-            if copy.seen or copy.received or copy.graves or copy.waiting:
+            if copy.seen or copy.received or copy.letters or copy.waiting:
                 self.reasons.wrong(message, place, copy, "I3, not committed")
             return "not committed"
-        if copy.received or copy.graves or copy.rejected:
+        if copy.received or copy.letters or copy.rejected:
             return "received over a restore"
         if copy.waiting and place.node >= 0 and unit is not None:
             self.reasons.wrong(message, place, copy, "I26, still waiting")
@@ -144,6 +144,6 @@ class Verdict:
             and bool(message.properties.journal & Journal.DEADLETTER)
             and message.node not in self.restores.at
             and place.transactional
-            and not self.reasons.with_its_grave(message)
+            and not self.reasons.with_its_letter_queue(message)
             and not self.tap.told_end(message.uid, place)
         )

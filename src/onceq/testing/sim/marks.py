@@ -36,8 +36,8 @@ ACKED = "positive acknowledgment message"
 NACKED = "negative acknowledgment message"
 DUE = "acknowledgment message that was due, and came"
 JOURNALED = "copy in the journal of a queue"
-OWN_GRAVE = "dead letter in the sender's own queue"
-GRAVE_GONE = "dead letter in the system's queue instead of the sender's own"
+OWN_LETTER = "dead letter in the sender's own queue"
+LETTER_QUEUE_GONE = "dead letter in the system's queue instead of the sender's own"
 REJECTED = "rejected by a receiver"
 MOVED = "moved between a queue and its subqueues"
 POISONED = "moved aside because it was given back too often"
@@ -94,7 +94,7 @@ OWN_IDENTITY = "copies that met each other, and exchanged nothing"
 REPLAYED = "recovery compared with all records since the beginning"
 STILL_KEPT = "transmitted, not acknowledged, and still kept when its sender ended"
 PASSED = "transmitted, and passed over for a reason"
-PLAIN_GRAVE = "dead letter of a message outside transactions"
+PLAIN_LETTER = "dead letter of a message outside transactions"
 TIMED = "message with a time to reach its queue handed out"
 REPEATED = "message outside transactions accepted twice"
 CHUNKS = "queue in several tables of positions"
@@ -109,13 +109,13 @@ REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     HELD, DOOMED, RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED, DUE,
-    JOURNALED, OWN_HEADERS, OWN_GRAVE, GRAVE_GONE, REJECTED, MOVED, POISONED, LISTED, OFFLINE,
-    PROMISE_KEPT,
+    JOURNALED, OWN_HEADERS, OWN_LETTER, LETTER_QUEUE_GONE, REJECTED, MOVED, POISONED, LISTED,
+    OFFLINE, PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
     GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, ROTTEN_BEHIND, ROTTEN_LARGE,
     SET_ASIDE,
-    TIMED, PLAIN_GRAVE, STILL_KEPT, PASSED,
+    TIMED, PLAIN_LETTER, STILL_KEPT, PASSED,
     CHUNKS, MANY_CHUNKS, IDS_FULL, STREAMS_FULL, DOUBTS_FULL, PASSED_FULL,
     LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,

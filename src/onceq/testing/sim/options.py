@@ -69,7 +69,7 @@ class Options:
     """Share of queues with a journal."""
     own_headers: float
     """Share of sends in which each message has a label of its own."""
-    own_graves: float
+    own_dead_letters: float
     """Share of messages with dead letters that name a dead-letter queue of their sender's own."""
     rejects: float
     """Share of received messages that are refused by whoever has received them."""
@@ -174,7 +174,7 @@ def draw(rng: Random) -> Options:
         body_bytes_max=rng.choice([20, 200, 3_000]),
         settings=draw_settings(rng, safety),
         journals=rate(0.2, 0.9),
-        own_graves=rate(0.1, 0.8, 0.5),
+        own_dead_letters=rate(0.1, 0.8, 0.5),
         own_headers=0.3,
         rejects=rate(0.05, 0.4, 0.5),
         moves=rate(0.05, 0.4, 0.5),
