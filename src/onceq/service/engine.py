@@ -2,39 +2,30 @@
 
 It is the loop of production and of the simulator alike, and knows no event loop and no threads:
 somebody calls ``pump`` when there is something in the inbox. Everything that arrived since the
-last pump shares one sync (group commit). Actions are performed in order after that sync, never
-before; if the sync fails nothing is performed, ever. Mistakes planted there are found (P15).
+last pump shares one sync (group commit). Persisting and acting are in ``committer.py``; mistakes
+planted in their order are found (P15).
 
 An engine that was left in the middle of a step, by a failing disk, by a mistake of ours or by an
 exception thrown into it from outside, does nothing more: what it has in memory is then ahead of
 what is durable, and only a new start from the disk is true.
 
-LONG: deciding, persisting and acting are one loop, and are read in one place.
-
-Upholds: I1, I9 (by the order of persisting and acting).
+Upholds: I1, I9 (with ``committer.py``: by the order of persisting and acting).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from onceq.core.decision import (
-    Answer,
     CloseSession,
     Connect,
-    Decision,
     Declined,
-    Handed,
     Hold,
     Notice,
-    Observed,
     Persisted,
-    Piece,
     Ready,
     Register,
     Reload,
@@ -42,14 +33,12 @@ from onceq.core.decision import (
     Scrub,
     Transmit,
 )
-from onceq.core.inputs.damage import Spoiled
-from onceq.core.inputs.inputs import Compose, Input, OwnerGone, Tick
+from onceq.core.inputs.inputs import Compose, OwnerGone, Tick
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.directory.contract import Directory
 from onceq.errors import (
     ConfigurationError,
-    DamagedPiece,
     DamagedRecord,
     OnceqError,
     StorageFailure,
@@ -62,45 +51,20 @@ from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.service.answers import Answers
 from onceq.service.clock import Clock
-from onceq.service.delivered import delivered
+from onceq.service.committer import AnswerTo, Background, Committer, OpenStore, Takes
 from onceq.service.history import History
 from onceq.service.holding import Holding
 from onceq.service.mappings import MappingFolder
 from onceq.service.naming import Naming
-from onceq.service.rates import Rates
 from onceq.service.scrub import Scrubbing
 from onceq.service.sessions import Connection, Network, Sessions
 from onceq.service.upkeep import Upkeep
-from onceq.service.verifying import Verifying
-from onceq.store.contract import Recovered, Store
-
-T = TypeVar("T")
 
 OWED_BYTES = 4 << 20
 """Bytes of messages read at once in order to acknowledge them."""
 
-AnswerTo = Callable[[int, object], None]
-"""Takes a request number and its result; an OnceqError instance is to be raised."""
-Takes = Callable[[int, Handed], bool]
-"""Says whether messages may be fetched for a request."""
 
-
-class OpenStore(Store, Protocol):
-    """A store that was opened."""
-
-    @property
-    def recovered(self) -> Recovered:
-        """What was found."""
-
-
-class Background(Protocol):
-    """Runs something slow that does not use the engine, elsewhere."""
-
-    def __call__(self, work: Callable[[], T]) -> Future[T]:
-        """Begin ``work`` in another thread, and see to a pump when it is done."""
-
-
-class Engine:
+class Engine(Committer):
     """See the module. One caller at a time; hosts see to that."""
 
     def __init__(
@@ -137,42 +101,31 @@ class Engine:
             history: Where what has happened is written for audits; None: nowhere.
             entropy: Gives so many random bytes, which no other process is given.
         """
-        self.manager = manager
-        self.store = store
-        self.clock = clock
-        self.settings = settings
+        super().__init__(
+            manager=manager, store=store, clock=clock, settings=settings, wake=wake,
+            history=history, background=background,
+        )  # fmt: skip
         self._http = http or HttpNames()
         self._mappings = mappings
         self._mapped = (self._http, Mappings(), self._http)
-        self.history = history
-        self.background = background
         self._entropy = entropy
-        self._wake = wake
         self._fatal = fatal
         self._said = said
-        self._inbox: deque[Input] = deque()
-        self._owners: dict[int, AnswerTo] = {}
-        self._asking: dict[int, Takes] = {}
         self.answers = Answers()
         self._next_owner = 1
-        self.pumping = False
         self.stopped = False
-        self._behind = False
-        self.rates = Rates(clock)
-        self.sessions = Sessions(self, network)
-        self.verifying = Verifying(self)
+        self.sessions = Sessions(self, network, lambda: self.http, self.pump)
         self.scrubbing = Scrubbing(self)
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
-        self.holding = Holding(self)
+        self.holding = Holding(self, self.reclaim)
         self.reloading: Callable[[], object] = _no_configuration
         """Reads the configuration again; the host's."""
-        self._perform = self._performers()
+        self._perform |= self._performers()
 
     def _performers(self) -> dict[type[object], Callable[[Any], None]]:
-        """Who performs which action."""
+        """Who performs which other action."""
         return {
-            Answer: self._answer,
             Connect: self.sessions.connect,
             Ready: self.sessions.ready,
             Transmit: self.sessions.transmit,
@@ -182,7 +135,6 @@ class Engine:
             Notice: self._notice,
             Register: self.naming.register,
             Rewrite: self.naming.rewrite,
-            Observed: self._observe,
             Hold: self.holding.perform,
             Reload: self._reload,
             Scrub: self.scrubbing.perform,
@@ -272,12 +224,6 @@ class Engine:
             self.holding.gone(owner)
             self.submit(OwnerGone(owner))
 
-    def submit(self, item: Input) -> None:
-        """Put something into the inbox. May be called from any thread."""
-        self._inbox.append(item)
-        if len(self._inbox) == 1 and not self.pumping:
-            self._wake()
-
     @property
     def has_work(self) -> bool:
         """Whether a pump would find anything to do."""
@@ -336,108 +282,12 @@ class Engine:
                 return
             self.submit(Compose(found.counters, packets))
 
-    def nudge(self) -> None:
-        """There is something to do although nothing was put into the inbox."""
-        if not self.pumping:
-            self._wake()
-
-    def settle(self, decisions: Sequence[Decision]) -> None:
-        """Make the records of decisions durable, all together; then perform their actions.
-
-        Records that promise nothing (``forced=False``) are written at the end of the pump: who
-        waits for an answer does not wait for them.
-
-        Raises:
-            StorageFailure: Nothing of it was performed, nor may be, ever.
-        """
-        forced, any_record = self._append(decisions)
-        more = self.verifying.look(decisions)
-        while more:
-            forced = self._append(more)[0] or forced
-            any_record = True
-            decisions = [*decisions, *more]
-            more = self.verifying.look(more)
-        if forced:
-            self.store.sync()
-            self._behind = False
-            if self.history is not None:
-                self.history.mark(self.store.position, self.clock.read().wall_us)
-        elif any_record:
-            self._behind = True
-        perform = self._perform
-        for decision in decisions:
-            for action in decision.actions:
-                perform[type(action)](action)
-        self.verifying.done()
-
-    def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
-        """Append all records; whether any of them is forced, and whether there were any."""
-        append = self.store.append
-        any_record = forced = False
-        for decision in decisions:
-            for record in decision.records:
-                position = append(record.payload, record.head)
-                assert position == record.position, (
-                    f"the store put a record at {position}, the core expected {record.position}"
-                )
-                any_record = True
-                forced = forced or record.forced
-        return forced, any_record
-
-    def set_aside(self, pieces: tuple[DamagedPiece, ...]) -> None:
-        """Let the core set messages aside that lie in damaged bytes."""
-        self.settle([self.manager.step(self.clock.read(), Spoiled(pieces))])
-
-    def _catch_up(self) -> None:
-        """Write what stands in the log but is not written yet."""
-        self._behind = False
-        self.store.flush()
-
-    def answer(self, owner: int, request: int, result: object) -> None:
-        """Answer a request whose result is not the core's."""
-        if request:
-            self._answer(Answer(owner, request, result))
-
-    def _answer(self, action: Answer) -> None:
-        to = self._owners.get(action.owner)
-        if to is None:
-            return
-        result = action.result
-        if isinstance(result, Handed):
-            takes = self._asking.get(action.owner)
-            if takes is not None and not takes(action.request, result):
-                return
-            try:
-                result = delivered(result, self.fetch)
-            except DamagedRecord as error:
-                # It was whole a moment ago; whoever asks again finds it set aside.
-                result = error
-        to(action.request, result)
-
     def _reload(self, action: Reload) -> None:
         try:
             result: object = self.reloading()
         except OnceqError as error:
             result = error
         self.answer(action.owner, action.request, result)
-
-    def _observe(self, action: Observed) -> None:
-        if self.history is not None:
-            self.history.observe(self.store.position, self.clock.read().wall_us, action)
-
-    def fetch(self, pieces: Sequence[Piece]) -> Buffer:
-        """Bytes from the log or from the core, joined."""
-        ahead = self.verifying.read_ahead(pieces)
-        if ahead is not None:
-            return ahead
-        read = self.store.read
-        if len(pieces) == 1:
-            piece = pieces[0]
-            return piece if isinstance(piece, bytes) else read(piece.address, piece.size)
-        return b"".join(
-            piece if isinstance(piece, bytes) else read(piece.address, piece.size)
-            for piece in pieces
-        )
 
     # ---- time -----------------------------------------------------------------------------
 

@@ -12,24 +12,22 @@ Upholds: I24 (what a lost backup keeps from being given back is bounded in time)
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from onceq.core.decision import Hold
 from onceq.errors import BackupOver, InsufficientResources, OnceqError, StorageReserve
 from onceq.model.limits import BACKUP_HOLD_S
 from onceq.model.requests import Grip
 from onceq.model.time import SECOND_US, Now
+from onceq.service.committer import Committer
 from onceq.service.logs import event
-
-if TYPE_CHECKING:
-    from onceq.service.engine import Engine
 
 
 class Holding:
     """At most one hold."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, committer: Committer, reclaim: Callable[[], None]) -> None:
+        self._committer, self._reclaim = committer, reclaim
         self._owner = 0
         self._number = 0
         self._until_us = 0
@@ -50,7 +48,7 @@ class Holding:
             if error.exit_code == 7:  # a disk that fails is everybody's matter
                 raise
             result = error
-        self._engine.answer(action.owner, action.request, result)
+        self._committer.answer(action.owner, action.request, result)
 
     def _begin(self, action: Hold) -> dict[str, object]:
         if self._until_us:
@@ -62,7 +60,7 @@ class Holding:
                 "the disk is nearly full, and a backup would keep the log from being given back; "
                 "free some space first"
             )
-        cut = self._engine.store.hold()
+        cut = self._committer.store.hold()
         self._owner = action.owner
         self._number += 1
         self._until_us = self._later_us()
@@ -70,7 +68,7 @@ class Holding:
         return {"number": self._number, "cut": cut, "keep_s": BACKUP_HOLD_S}
 
     def _later_us(self) -> int:
-        return self._engine.clock.read().mono_us + int(BACKUP_HOLD_S * SECOND_US)
+        return self._committer.clock.read().mono_us + int(BACKUP_HOLD_S * SECOND_US)
 
     def _go_on(self, action: Hold) -> None:
         mine = (action.owner, action.number) == (self._owner, self._number)
@@ -84,8 +82,8 @@ class Holding:
     def _let_go(self, why: str, level: int = logging.INFO) -> None:
         self._until_us = 0
         self._over = why
-        self._engine.store.release()
-        self._engine.reclaim()
+        self._committer.store.release()
+        self._reclaim()
         event("backup let go", level=level, reason=why)
 
     # ---- how it ends otherwise ----------------------------------------------------------------

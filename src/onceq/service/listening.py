@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable
 from typing import Any
 
+from onceq.errors import ConfigurationError
 from onceq.model.limits import ACCEPT_PAUSE_S, ACCEPTS_AT_ONCE
 
 BACKLOG = 1_024
 """Connections that may wait to be accepted."""
+SOCKET_PATH_BYTES_MAX = 107
+"""The system's limit for the path of a Unix socket."""
 _OVER = frozenset((errno.EBADF, errno.EINVAL, errno.ENOTSOCK))
 """The socket was closed meanwhile."""
 
@@ -119,3 +123,24 @@ def bound(family: int, address: Any) -> socket.socket:
         own.close()
         raise
     return own
+
+
+def bound_for_owner(path: str) -> socket.socket:
+    """A Unix socket that only its owner may use, in the place of an earlier one.
+
+    Raises:
+        ConfigurationError: The path is too long.
+        OSError: It cannot be made.
+    """
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
+        raise ConfigurationError(
+            f"{path} is longer than the {SOCKET_PATH_BYTES_MAX} bytes that the system allows "
+            "for a socket; move the data directory to a shorter path"
+        )
+    old = os.umask(0o177)
+    try:
+        if os.path.exists(path):
+            os.unlink(path)
+        return bound(socket.AF_UNIX, path)
+    finally:
+        os.umask(old)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from onceq.core.decision import Register, Rewrite
 from onceq.core.inputs.directory import DirectoryChanged
@@ -21,10 +20,8 @@ from onceq.model.directory import Snapshot
 from onceq.model.limits import DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
 from onceq.model.requests import EditDirectory, Look
 from onceq.model.time import SECOND_US, Now
+from onceq.service.committer import Committer
 from onceq.service.logs import event
-
-if TYPE_CHECKING:
-    from onceq.service.engine import Engine
 
 NEVER_US = 1 << 62
 _ABOUT = frozenset(("lists", "list", "resolve"))
@@ -35,11 +32,11 @@ class Naming:
 
     def __init__(
         self,
-        engine: Engine,
+        committer: Committer,
         directory: Directory | None,
         learned: Callable[[Snapshot], None] | None,
     ) -> None:
-        self._engine = engine
+        self._committer = committer
         self._directory = directory
         self._learned = learned
         self._seen: Seen | None = None
@@ -96,9 +93,9 @@ class Naming:
         self._seen, self._unregistered = seen, False
         if self._learned is not None and seen.snapshot is not None:
             self._learned(seen.snapshot)
-        engine = self._engine
+        committer = self._committer
         changed = DirectoryChanged(seen.snapshot, seen.trouble)
-        engine.settle([engine.manager.step(now, changed)])
+        committer.settle([committer.manager.step(now, changed)])
 
     # ---- actions --------------------------------------------------------------------------
 
@@ -132,4 +129,4 @@ class Naming:
         except DirectoryError as error:
             result = error
         self.look_us = 0
-        self._engine.answer(action.owner, action.request, result)
+        self._committer.answer(action.owner, action.request, result)

@@ -4,8 +4,6 @@ Other managers and applications over TCP, applications over a Unix socket. What 
 with the engine goes through a *gate*, because the engine may belong to other threads (embedded)
 or to this loop alone (daemon).
 
-LONG: listening, letting in and connecting share the wires that are open and their limits.
-
 Upholds: I24 (connections are counted, and those above the limits are turned away).
 """
 
@@ -20,7 +18,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.connection import ConnectionStatus
@@ -32,21 +30,17 @@ from onceq.service import web
 from onceq.service.admission import LOCAL, Admission, Kind
 from onceq.service.config import split_address
 from onceq.service.descriptors import Budget
-from onceq.service.listening import Listener, addresses, bound
+from onceq.service.engine import Engine
+from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.reasons import said, status_of
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.spares import SPARES
-
-if TYPE_CHECKING:
-    from onceq.service.engine import Engine
 
 log = logging.getLogger("onceq")
 
 PORT = 1801
 CONNECT_S_MAX = 10.0
 """A connection that is not there by then counts as failed."""
-SOCKET_PATH_BYTES_MAX = 107
-"""The system's limit for the path of a Unix socket."""
 
 
 class Gate(Protocol):
@@ -260,21 +254,10 @@ class AsyncNetwork:
 
     async def listen_socket(self, path: str) -> None:
         """Accept applications at a Unix socket that only its owner may use."""
-        if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
-            raise ConfigurationError(
-                f"{path} is longer than the {SOCKET_PATH_BYTES_MAX} bytes that the system allows "
-                "for a socket; move the data directory to a shorter path"
-            )
-        old = os.umask(0o177)
         try:
-            if os.path.exists(path):
-                os.unlink(path)
-            own = bound(socket.AF_UNIX, path)
-            self._listener(own, lambda: ClientWire(self, local=True), None)
+            self._listener(bound_for_owner(path), lambda: ClientWire(self, local=True), None)
         except OSError as error:
             raise ConfigurationError(f"cannot make the socket {path}: {said(error)}") from error
-        finally:
-            os.umask(old)
 
     def _listener(
         self, own: socket.socket, factory: Callable[[], Wire], context: ssl.SSLContext | None

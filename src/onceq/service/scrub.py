@@ -14,16 +14,14 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from onceq.core.decision import Scrub
 from onceq.core.inputs.damage import Scrubbed, ScrubView
 from onceq.errors import DamagedPiece
 from onceq.model.time import SECOND_US, Now
+from onceq.service.committer import Committer
 from onceq.service.logs import event
-
-if TYPE_CHECKING:
-    from onceq.service.engine import Engine
 
 PIECE_BYTES = 1 << 20
 """Looked at in one go; a larger record all the same whole."""
@@ -46,8 +44,8 @@ class Lookable(Protocol):
 class Scrubbing:
     """See the module."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
         self._view = ScrubView()
         self._rate = 0
         self._at = self._end = 0
@@ -62,11 +60,11 @@ class Scrubbing:
         self._rate = action.bytes_s
         if self._view.running:
             return
-        store = self._engine.store
+        store = self._committer.store
         segments = store.segments()
         self._at = segments[0].base if segments else store.position
         self._end = store.synced
-        now = self._engine.clock.read()
+        now = self._committer.clock.read()
         total = sum(min(s.end, self._end) - s.base for s in segments if s.base < self._end)
         self._view = ScrubView(running=True, began=now.wall_s, total=total)
         self._due_us = now.mono_us
@@ -88,11 +86,11 @@ class Scrubbing:
             return
         if now.mono_us < self._due_us:
             return
-        if not hasattr(self._engine.store, "look"):
+        if not hasattr(self._committer.store, "look"):
             self._finish()
             return
-        store, at, end = cast(Lookable, self._engine.store), self._at, self._end
-        background = self._engine.background
+        store, at, end = cast(Lookable, self._committer.store), self._at, self._end
+        background = self._committer.background
         if background is None:
             self._looked(store.look(at, end, PIECE_BYTES), now)
         else:
@@ -110,7 +108,7 @@ class Scrubbing:
             damaged=view.damaged + len(found.damaged),
         )  # fmt: skip
         if found.damaged:
-            self._engine.set_aside(tuple(found.damaged))
+            self._committer.set_aside(tuple(found.damaged))
         if self._at >= self._end:
             self._finish()
         else:
@@ -119,7 +117,7 @@ class Scrubbing:
     def _finish(self, *, stopped: bool = False) -> None:
         if not self._view.running:
             return
-        ended = self._engine.clock.read().wall_s
+        ended = self._committer.clock.read().wall_s
         self._view = replace(self._view, running=False, ended=ended, stopped=stopped)
         self._tell()
         level = logging.WARNING if self._view.damaged else logging.INFO
@@ -129,4 +127,4 @@ class Scrubbing:
         )  # fmt: skip
 
     def _tell(self) -> None:
-        self._engine.submit(Scrubbed(self._view))
+        self._committer.submit(Scrubbed(self._view))

@@ -9,7 +9,7 @@ before anything else is read (I24). All that one pump has to say on a connection
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Protocol
@@ -24,17 +24,18 @@ from onceq.core.inputs.inputs import (
     SessionOpened,
 )
 from onceq.model.connection import ConnectionStatus
+from onceq.model.http import HttpNames
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet import layout
 from onceq.packet.decode import set_places, set_previous
+from onceq.service.committer import Committer
 from onceq.service.known import KnownPeers
 from onceq.wire.mqqb import session as protocol
 from onceq.wire.mqqb.internal import Life
 
 if TYPE_CHECKING:
-    from onceq.service.engine import Engine
     from onceq.wire.srmp.session import Posting, Taking
 
     AnySession = protocol.Session | Posting | Taking
@@ -94,8 +95,12 @@ class _Link:
 class Sessions:
     """All sessions of one manager."""
 
-    engine: Engine
+    committer: Committer
     network: Network
+    http: Callable[[], HttpNames]
+    """The addresses of this manager for others over HTTP, as they are now."""
+    pump: Callable[[], bool]
+    """Lets the engine work off what has come."""
     _links: dict[int, _Link] = field(default_factory=dict)
     _next: int = 1
     _wanting: dict[int, None] = field(default_factory=dict)
@@ -113,11 +118,10 @@ class Sessions:
         """Somebody has connected to the HTTP address."""
         from onceq.wire.srmp.session import Taking
 
-        engine = self.engine
+        committer = self.committer
         session = Taking(
-            own_id=engine.manager.identity.guid, names=lambda: engine.http,
-            settings=engine.settings,
-            now_us=engine.clock.read().mono_us,
+            own_id=committer.manager.identity.guid, names=self.http,
+            settings=committer.settings, now_us=committer.clock.read().mono_us,
         )  # fmt: skip
         return self._add(session, connection, address, 0)
 
@@ -145,17 +149,18 @@ class Sessions:
         known = self._failures.get(outgoing) == reason
         self._failures[outgoing] = reason
         level = logging.DEBUG if known else logging.WARNING
-        self.engine.rates.event("peer not reached", level=level, outgoing=outgoing, reason=reason)
-        self.engine.submit(ConnectFailed(outgoing, reason, status))
+        rates = self.committer.rates
+        rates.event("peer not reached", level=level, outgoing=outgoing, reason=reason)
+        self.committer.submit(ConnectFailed(outgoing, reason, status))
 
     def _begin_http(self, connection: Connection, address: str, outgoing: int, url: str) -> int:
         from onceq.wire.srmp.session import Posting
 
-        engine = self.engine
+        committer = self.committer
         session = Posting(
-            url=url, own_id=engine.manager.identity.guid, names=lambda: engine.http,
-            settings=engine.settings, now_us=engine.clock.read().mono_us,
-            announced=engine.manager.state.receipts.of_stream,
+            url=url, own_id=committer.manager.identity.guid, names=self.http,
+            settings=committer.settings, now_us=committer.clock.read().mono_us,
+            announced=committer.manager.state.receipts.of_stream,
         )  # fmt: skip
         session.start()
         return self._add(session, connection, address, outgoing)
@@ -172,12 +177,12 @@ class Sessions:
     ) -> int:
         session = protocol.Session(
             initiator=initiator,
-            own_id=self.engine.manager.identity.guid,
+            own_id=self.committer.manager.identity.guid,
             expected_peer=peer,
             direct=peer == NO_GUID,
-            settings=self.engine.settings,
-            now_us=self.engine.clock.read().mono_us,
-            life=Life(*self.engine.manager.life),
+            settings=self.committer.settings,
+            now_us=self.committer.clock.read().mono_us,
+            life=Life(*self.committer.manager.life),
         )
         if initiator:
             session.start()
@@ -188,13 +193,13 @@ class Sessions:
         link = self._links.get(number)
         if link is None:
             return
-        events = link.session.receive(data, self.engine.clock.read().mono_us)
+        events = link.session.receive(data, self.committer.clock.read().mono_us)
         self._write(link)
         if events:
             self._handle(link, events)
         self._unpersisted += len(data)
-        if self._unpersisted > UNPERSISTED_BYTES_MAX and self.engine.pump():
-            self.engine.nudge()
+        if self._unpersisted > UNPERSISTED_BYTES_MAX and self.pump():
+            self.committer.nudge()
 
     def gone(self, number: int, reason: str) -> None:
         """The connection is gone."""
@@ -207,7 +212,7 @@ class Sessions:
         link = self._links.get(number)
         if link is not None and link.wants:
             self._wanting[number] = None
-            self.engine.nudge()
+            self.committer.nudge()
 
     def spoken(self, number: int) -> bool:
         """Whether the other side of a session has said who it is."""
@@ -227,7 +232,7 @@ class Sessions:
             self.known.exchanged(link.address, *([link.peer] if link.peer != NO_GUID else ()))
 
     def _handle(self, link: _Link, events: Sequence[protocol.Event]) -> None:
-        submit = self.engine.submit
+        submit = self.committer.submit
         for happened in events:
             if isinstance(happened, protocol.Arrived):
                 for run in happened.runs:
@@ -245,7 +250,7 @@ class Sessions:
                 link.told = True
                 link.peer = happened.peer_id
                 self._failures.pop(link.outgoing, None)
-                self.engine.rates.event(
+                self.committer.rates.event(
                     "session opened", of=self._of(link), session=link.number,
                     peer=guid_text(happened.peer_id), address=link.address,
                     outgoing=link.outgoing,
@@ -266,16 +271,16 @@ class Sessions:
         self._dirty.pop(link.number, None)
         link.session.close(reason)
         if link.told:
-            self.engine.rates.event(
+            self.committer.rates.event(
                 "session closed", of=self._of(link), session=link.number, address=link.address,
                 reason=reason,
             )  # fmt: skip
-            idle = link.session.idle(self.engine.clock.read().mono_us)
-            self.engine.submit(SessionClosed(link.number, reason, idle))
+            idle = link.session.idle(self.committer.clock.read().mono_us)
+            self.committer.submit(SessionClosed(link.number, reason, idle))
         elif link.outgoing:
             self.connect_failed(link.outgoing, reason, ConnectionStatus.NOT_READY)
         else:
-            self.engine.rates.event(
+            self.committer.rates.event(
                 "peer turned away", session=link.number, address=link.address, reason=reason
             )
 
@@ -292,7 +297,7 @@ class Sessions:
         protocol, host = action.protocol, action.host
         if action.url:
             self._urls[action.outgoing] = action.url
-            scheme, _, rest = self.engine.http.way(action.url).partition("://")
+            scheme, _, rest = self.http().way(action.url).partition("://")
             protocol, host = scheme.upper(), rest.partition("/")[0]
         self.network.connect(action.outgoing, protocol, host, action.peer)
 
@@ -308,7 +313,7 @@ class Sessions:
         link = self._links.get(action.session)
         if link is not None:
             self._exchanged(link)
-            link.session.persisted(action.recoverable, self.engine.clock.read().mono_us)
+            link.session.persisted(action.recoverable, self.committer.clock.read().mono_us)
             self._answered(link)
 
     def declined(self, action: Declined) -> None:
@@ -351,14 +356,14 @@ class Sessions:
         self._unpersisted = 0
         if self._wanting:
             wanting, self._wanting = self._wanting, {}
-            step = self.engine.manager.step
+            step = self.committer.manager.step
             decisions = []
             for number in wanting:
                 link = self._links.get(number)
                 if link is not None and link.session.room and link.connection.writable:
                     link.wants = False
                     decisions.append(step(now, Room(number, link.session.room, ROOM_BYTES)))
-            self.engine.settle(decisions)
+            self.committer.settle(decisions)
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for link in dirty.values():
@@ -381,7 +386,7 @@ class Sessions:
         link = self._links.get(action.session)
         if link is None or not link.session.opened:
             return
-        data = self.engine.fetch(action.pieces)
+        data = self.committer.fetch(action.pieces)
         if action.relink or action.renumber:
             changed = bytearray(data)
             for at, previous in action.relink:
@@ -390,11 +395,9 @@ class Sessions:
                 set_places(changed, at, count, stream, number, previous)
             data = changed
         link.session.send(
-            data,
-            count=action.count,
-            recoverable=action.recoverable,
-            now_us=self.engine.clock.read().mono_us,
-        )
+            data, count=action.count, recoverable=action.recoverable,
+            now_us=self.committer.clock.read().mono_us,
+        )  # fmt: skip
         if action.more:
             link.wants = True
             self._wanting[link.number] = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from onceq.core.decision import Decision
 from onceq.core.inputs.damage import Spoiled
@@ -23,11 +23,9 @@ from onceq.errors import DamagedRecord, NoSpace
 from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX
 from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
+from onceq.service.committer import Committer
 from onceq.service.logs import event
-
-if TYPE_CHECKING:
-    from onceq.service.engine import Engine
-    from onceq.store.contract import SegmentUse
+from onceq.store.contract import SegmentUse
 
 T = TypeVar("T")
 
@@ -90,10 +88,10 @@ class OnDisk(Protocol):
 class Upkeep:
     """See the module."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        on_disk = hasattr(engine.store, "checkpoint_begin")
-        self._disk = cast(OnDisk, engine.store) if on_disk else None
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        on_disk = hasattr(committer.store, "checkpoint_begin")
+        self._disk = cast(OnDisk, committer.store) if on_disk else None
         self._covered = 0
         self._state_bytes = 0
         self._looked_us = 0
@@ -113,14 +111,14 @@ class Upkeep:
 
     def started(self) -> None:
         """After recovery: what the log has since the checkpoint counts at once."""
-        found = self._engine.store.recovered
+        found = self._committer.store.recovered
         self._covered = found.checkpoint_position
         event(
-            "recovered", position=self._engine.store.position, checkpoint=self._covered,
+            "recovered", position=self._committer.store.position, checkpoint=self._covered,
             torn_bytes=found.torn_bytes,
         )  # fmt: skip
-        self._look(self._engine.clock.read())
-        if self._covered == self._engine.store.position:
+        self._look(self._committer.clock.read())
+        if self._covered == self._committer.store.position:
             self._quiet_at = self._covered
 
     def next_timer(self) -> int | None:
@@ -129,7 +127,7 @@ class Upkeep:
         After the last thing that happened there are two: only the second one sees that all is
         quiet, and that there is time for what was put off.
         """
-        if self._low or self._moved or self._engine.store.position != self._quiet_at:
+        if self._low or self._moved or self._committer.store.position != self._quiet_at:
             return self._looked_us + CHECK_US
         if self._untold:
             return max(self._told_us + self._roll_us, self._looked_us + CHECK_US)
@@ -138,7 +136,7 @@ class Upkeep:
     def work(self, now: Now) -> None:
         """A little of whatever is due."""
         self._collect(wait=False)
-        position = self._engine.store.position
+        position = self._committer.store.position
         idle = now.mono_us - self._looked_us >= CHECK_US
         if not idle and position - self._looked_at < CHECK_BYTES:
             return
@@ -157,7 +155,7 @@ class Upkeep:
         self._moved = self._empty_sparse(now)
 
     def _due_bytes(self) -> int:
-        most = self._engine.settings.checkpoint_log_bytes
+        most = self._committer.settings.checkpoint_log_bytes
         wanted = SMALL_STATE_LOG_BYTES + STATE_SHARE * self._state_bytes
         return max(min(most, wanted), 4 * self._state_bytes)
 
@@ -168,10 +166,10 @@ class Upkeep:
         if position - self._covered >= IDLE_LOG_BYTES:
             return True
         wanted = 1 if self._low else WASTED_BYTES
-        if self._engine.store.disk_bytes() < wanted:
+        if self._committer.store.disk_bytes() < wanted:
             return False
-        old = self._engine.store.segments()[:-1]
-        live = self._engine.manager.live
+        old = self._committer.store.segments()[:-1]
+        live = self._committer.manager.live
         return sum(s.disk_bytes for s in old if not live(s.base, s.end)) >= wanted
 
     # ---- space ------------------------------------------------------------------------------
@@ -181,23 +179,23 @@ class Upkeep:
             self._disk.trim()
 
     def _look(self, now: Now) -> None:
-        engine = self._engine
+        committer = self._committer
         self._looked_us = now.mono_us
-        self._looked_at = engine.store.position
+        self._looked_at = committer.store.position
         if self._disk is not None:
             if not self._low:
                 self._disk.prepare()
             self._disk.note()
         reserve, enough = self._reserves()
-        free = engine.store.free_bytes()
+        free = committer.store.free_bytes()
         if not self._low and free < reserve:
             self._low = True
             event("disk nearly full: sends are refused", level=logging.WARNING, free_bytes=free)
-            engine.submit(Space(low=True))
+            committer.submit(Space(low=True))
         elif self._low and free >= enough:
             self._low = False
             event("disk has room again", level=logging.WARNING, free_bytes=free)
-            engine.submit(Space(low=False))
+            committer.submit(Space(low=False))
 
     @property
     def low(self) -> bool:
@@ -206,14 +204,14 @@ class Upkeep:
 
     def reclaim(self) -> None:
         """Give back the segments that nothing needs any more."""
-        self._engine.store.reclaim(self._live)
+        self._committer.store.reclaim(self._live)
 
     def _reserves(self) -> tuple[int, int]:
         """Free bytes below which sends are refused, and from which on they are taken again.
 
         Both keep to what the disk has for this store: an empty store must have enough on any disk.
         """
-        wanted = self._engine.settings.disk_reserve_bytes
+        wanted = self._committer.settings.disk_reserve_bytes
         if self._disk is None:
             return wanted, 2 * wanted
         room = self._disk.room_bytes()
@@ -225,21 +223,21 @@ class Upkeep:
     @property
     def _untold(self) -> bool:
         """Whether the history does not tell of everything yet."""
-        history = self._engine.history
+        history = self._committer.history
         if history is None:
             return False
-        return history.position < self._engine.store.position or history.notes > 0
+        return history.position < self._committer.store.position or history.notes > 0
 
     @property
     def _roll_us(self) -> int:
-        return self._engine.settings.history_roll_s * SECOND_US
+        return self._committer.settings.history_roll_s * SECOND_US
 
     def _history_due(self, now: Now) -> bool:
-        history = self._engine.history
+        history = self._committer.history
         if history is None or not self._untold:
             return False
         # What could not be written last time does not count here: that is tried in its time.
-        log = self._engine.store.position - max(self._told_at, history.position)
+        log = self._committer.store.position - max(self._told_at, history.position)
         return (
             self._told_us < 0
             or now.mono_us - self._told_us >= self._roll_us
@@ -249,27 +247,27 @@ class Upkeep:
 
     def _begin_history(self, now: Now) -> None:
         """Bring the history up to what is durable now."""
-        engine, history = self._engine, self._engine.history
+        committer, history = self._committer, self._committer.history
         assert history is not None, "it is due"
         self._told_us = now.mono_us
-        engine.store.sync()
-        upto, wall_us = engine.store.position, engine.clock.read().wall_us
+        committer.store.sync()
+        upto, wall_us = committer.store.position, committer.clock.read().wall_us
         self._told_at = upto
 
         def told(_: None) -> None:
-            engine.store.reclaim(self._live)
+            committer.store.reclaim(self._live)
 
         self._begin(lambda: history.project(upto, wall_us), told)
 
     def _tell(self, upto: int) -> None:
         """The history must have been told what a checkpoint is to cover: the log may go then."""
-        if self._engine.history is not None:
-            self._engine.history.project(upto, self._engine.clock.read().wall_us)
+        if self._committer.history is not None:
+            self._committer.history.project(upto, self._committer.clock.read().wall_us)
 
     def _live(self, base: int, end: int) -> bool:
         """Whether a part of the log is needed, by messages or by the history."""
-        history = self._engine.history
-        if self._engine.manager.live(base, end):
+        history = self._committer.history
+        if self._committer.manager.live(base, end):
             return True
         return history is not None and (self._writing is not None or history.needs(base, end))
 
@@ -278,7 +276,7 @@ class Upkeep:
     def checkpoint(self) -> None:
         """Write the whole state now, and give back what only the log before it needed."""
         self._collect(wait=True)
-        store = self._engine.store
+        store = self._committer.store
         store.sync()
         position = store.position
         self._tell(position)
@@ -291,16 +289,16 @@ class Upkeep:
         A full disk leaves the checkpoint before in force.
         """
         self._collect(wait=True)
-        if self._engine.store.position != self._covered:
+        if self._committer.store.position != self._covered:
             self._begin_checkpoint()
             self._collect(wait=True)
         elif self._untold:
-            self._engine.store.sync()
-            self._tell(self._engine.store.position)
+            self._committer.store.sync()
+            self._tell(self._committer.store.position)
         self._trim()
 
     def _begin_checkpoint(self) -> None:
-        store, disk = self._engine.store, self._disk
+        store, disk = self._committer.store, self._disk
         if disk is None:
             self.checkpoint()
             return
@@ -327,21 +325,21 @@ class Upkeep:
 
     def _no_room(self) -> None:
         """The checkpoint before stays in force; once more when the log has moved on."""
-        self._full_at = self._engine.store.position
+        self._full_at = self._committer.store.position
         event("no room for a checkpoint", level=logging.WARNING, position=self._full_at)
 
     def _state(self) -> list[Buffer]:
-        state = self._engine.manager.snapshot()
+        state = self._committer.manager.snapshot()
         self._state_bytes = sum(map(len, state))
         return state
 
     def _covers(self, position: int) -> None:
-        engine = self._engine
+        committer = self._committer
         self._covered = position
-        if engine.history is not None:
-            engine.history.covered(position)
-        freed = engine.store.reclaim(self._live)
-        if self._quiet_at == engine.store.position:
+        if committer.history is not None:
+            committer.history.covered(position)
+        freed = committer.store.reclaim(self._live)
+        if self._quiet_at == committer.store.position:
             self._trim()
         event(
             "checkpoint", level=logging.DEBUG, position=position, bytes=self._state_bytes,
@@ -353,7 +351,7 @@ class Upkeep:
     def _begin(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Do ``work`` elsewhere, if the host offers that, and then ``then`` in a pump."""
         assert self._writing is None, "one checkpoint at a time"
-        background = self._engine.background
+        background = self._committer.background
         if background is None:
             then(work())
         else:
@@ -374,10 +372,10 @@ class Upkeep:
         Returns:
             Whether there was anything to do; there may be more then.
         """
-        engine = self._engine
+        committer = self._committer
         decisions: list[Decision] = []
-        disk_bytes = engine.store.disk_bytes()
-        log = (engine.store.position, self._covered, disk_bytes)
+        disk_bytes = committer.store.disk_bytes()
+        log = (committer.store.position, self._covered, disk_bytes)
         if self._low or disk_bytes < SLACK_BYTES or log == self._searched:
             return False
         moved = looked = positions = 0
@@ -385,11 +383,13 @@ class Upkeep:
             moved < MOVE_BYTES and looked < SEGMENTS_MAX
             and positions < SPARSE_POSITIONS_MAX
         ):  # fmt: skip
-            sparse = self._sparsest([s for s in engine.store.segments() if s.end <= self._covered])
+            sparse = self._sparsest(
+                [s for s in committer.store.segments() if s.end <= self._covered]
+            )
             if sparse is None:
                 break
             looked += 1
-            found = engine.manager.sparse(
+            found = committer.manager.sparse(
                 sparse.base, sparse.end, MOVE_BYTES - moved,
                 after=self._cursors.pop(sparse.base, None),
                 positions_max=SPARSE_POSITIONS_MAX - positions,
@@ -397,33 +397,33 @@ class Upkeep:
             positions += found.looked
             for part in found.parts:
                 try:
-                    run = Run(engine.fetch(part.extents), part.lengths)
+                    run = Run(committer.fetch(part.extents), part.lengths)
                 except DamagedRecord:
-                    damaged = engine.verifying.damaged(part.extents)
-                    decisions.append(engine.manager.step(now, Spoiled(damaged)))
+                    damaged = committer.verifying.damaged(part.extents)
+                    decisions.append(committer.manager.step(now, Spoiled(damaged)))
                     break  # what else was to be moved may be among what was set aside
                 moved += len(run.data)
                 move = Relocate(part.holder, part.lane, part.counters, run)
-                decisions.append(engine.manager.step(now, move))
+                decisions.append(committer.manager.step(now, move))
             if found.cursor is not None:
                 self._cursors = {sparse.base: found.cursor}
                 break
             # What still counts here after that is in a region of the core's that reaches in from
             # a neighbour, or more than can be moved now.
-            self._barren[sparse.base] = engine.manager.live_bytes(sparse.base, sparse.end)
+            self._barren[sparse.base] = committer.manager.live_bytes(sparse.base, sparse.end)
         if not looked:
             self._searched = log
         else:
-            engine.settle(decisions)
+            committer.settle(decisions)
             if moved:
                 self._barren.clear()
-            engine.store.reclaim(self._live)
+            committer.store.reclaim(self._live)
         return looked > 0
 
     def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:
         """The old segment that holds least, if too much of the log is kept for too little."""
         used = sum(s.disk_bytes for s in segments)
-        live = {s.base: self._engine.manager.live_bytes(s.base, s.end) for s in segments}
+        live = {s.base: self._committer.manager.live_bytes(s.base, s.end) for s in segments}
         self._barren = {b: size for b, size in self._barren.items() if live.get(b) == size}
         worth = [
             s

@@ -2,9 +2,8 @@
 
 What was written last is in memory. Anything older is read from the disk when a decision wants to
 hand it out or transmit it, after its records were appended and before they are synced. If bytes are
-not what was written, the core sets the messages in them aside (``core/management/damage.py``), and
-that stands
-in the same sync: the others are handed out, and whoever asked for damaged ones only asks again by
+not what was written, the core sets the messages in them aside (``core/management/damage.py``), in
+the same sync: the others are handed out, and whoever asked for damaged ones only asks again by
 himself. A transmission is given up with its session: the next one begins behind what has ended.
 
 A receive outside a transaction removes what it hands out; so its messages are read before the core
@@ -16,21 +15,20 @@ Upholds: I23.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
 from onceq.core.inputs.damage import Spoiled
 from onceq.core.inputs.inputs import Input
+from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.requests import Receive
 from onceq.model.run import LENGTH_TYPE, Buffer, Extent
 from onceq.model.time import Now
+from onceq.service.clock import Clock
 from onceq.service.picking import wants_bytes
-
-if TYPE_CHECKING:
-    from onceq.service.engine import Engine
+from onceq.store.contract import Store
 
 AHEAD_BYTES_MAX = 32 << 20
 """Of what was read ahead so much is kept until it is handed out; the rest is read once more then,
@@ -42,8 +40,10 @@ TRIES_MAX = 64
 class Verifying:
     """See the module."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(
+        self, manager: Manager, store: Store, clock: Clock, submit: Callable[[Input], None]
+    ) -> None:
+        self._manager, self._store, self._clock, self._submit = manager, store, clock, submit
         self._ahead: dict[int, Buffer] = {}
         """What was read already, by the identity of the pieces."""
         self._kept = 0
@@ -52,6 +52,17 @@ class Verifying:
         """What was read of these pieces already; None if nothing was."""
         return self._ahead.pop(id(pieces), None) if self._ahead else None
 
+    def read(self, pieces: Sequence[Piece]) -> Buffer:
+        """Bytes from the log or from the core, joined."""
+        read = self._store.read
+        if len(pieces) == 1:
+            piece = pieces[0]
+            return piece if isinstance(piece, bytes) else read(piece.address, piece.size)
+        return b"".join(
+            piece if isinstance(piece, bytes) else read(piece.address, piece.size)
+            for piece in pieces
+        )
+
     def done(self) -> None:
         """Everything was handed out."""
         self._ahead.clear()
@@ -59,14 +70,14 @@ class Verifying:
 
     def _cold(self, pieces: Sequence[Piece]) -> bool:
         """Whether any of them may have to be read from the disk."""
-        warm = getattr(self._engine.store, "remembered", 0)
+        warm = getattr(self._store, "remembered", 0)
         return any(not isinstance(piece, bytes) and piece.address < warm for piece in pieces)
 
     # ---- before a decision ----------------------------------------------------------------------
 
     def step(self, now: Now, item: Input) -> list[Decision]:
         """Decide about an input; what it would remove is looked at first."""
-        manager = self._engine.manager
+        manager = self._manager
         decisions: list[Decision] = []
         if isinstance(item, Receive) and not item.transaction and not item.peek:
             for _ in range(TRIES_MAX):
@@ -106,7 +117,7 @@ class Verifying:
 
     def _try(self, pieces: Sequence[Piece]) -> bool:
         try:
-            data = self._engine.fetch(pieces)
+            data = self.read(pieces)
         except DamagedRecord:
             return False
         if self._kept + len(data) <= AHEAD_BYTES_MAX:
@@ -115,7 +126,7 @@ class Verifying:
         return True
 
     def _step(self, item: Input) -> Decision:
-        return self._engine.manager.step(self._engine.clock.read(), item)
+        return self._manager.step(self._clock.read(), item)
 
     def damaged(self, pieces: Sequence[Piece]) -> tuple[DamagedPiece, ...]:
         """What of these pieces is not what was written."""
@@ -124,7 +135,7 @@ class Verifying:
             if isinstance(piece, bytes):
                 continue
             try:
-                self._engine.store.read(piece.address, piece.size)
+                self._store.read(piece.address, piece.size)
             except DamagedRecord as error:
                 found += error.pieces or (DamagedPiece(piece.address, piece.size, "", 0),)
         return tuple(dict.fromkeys(found))
@@ -155,7 +166,7 @@ class Verifying:
             self._try(left.pieces)
         elif isinstance(asked, Receive) and done.records:
             decision.actions[at] = replace(action, owner=0)
-            self._engine.submit(asked)
+            self._submit(asked)
         else:
             error = DamagedRecord("these messages are damaged, and were set aside", pieces)
             decision.actions[at] = replace(action, result=error)

@@ -14,16 +14,14 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
 
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOCAL_HANDSHAKE_S_MAX
 from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
-
-if TYPE_CHECKING:
-    from onceq.service.network import AsyncNetwork
+from onceq.service.engine import Engine
 
 HIGH_WATER_BYTES = 4 << 20
 """Bytes waiting to be sent on one connection; no more is asked for above."""
@@ -40,10 +38,38 @@ KEEPALIVE = (
 """A computer that is gone without a word is noticed after two minutes."""
 
 
+class Host(Protocol):
+    """The network that a wire belongs to, as the wire uses it."""
+
+    loop: asyncio.AbstractEventLoop
+    engine: Engine
+
+    def admit(self, wire: Wire) -> bool:
+        """A connection is there; False if it must not stay."""
+
+    def dismiss(self, wire: Wire) -> None:
+        """A connection that was admitted is gone."""
+
+    def spoken(self, wire: Wire, *, known: bool) -> None:
+        """The other side has said who it is."""
+
+    def turn_away(self, wire: Wire, reason: str) -> None:
+        """A connection cannot stay."""
+
+    def use(self, wire: Wire | None, work: Callable[[], None]) -> None:
+        """Let something that happened on a wire use the engine."""
+
+    def will_write(self, wire: Wire) -> None:
+        """Something is to be written on a wire, soon. Any thread may call."""
+
+    def in_loop(self, work: Callable[[], None]) -> None:
+        """Do something in the loop's thread: now if this is it."""
+
+
 class Wire(asyncio.Protocol):
     """What both kinds have in common: collected writing, and an end that comes."""
 
-    def __init__(self, network: AsyncNetwork, kind: Kind) -> None:
+    def __init__(self, network: Host, kind: Kind) -> None:
         self._network = network
         self.kind = kind
         self.place: Place | None = None
@@ -176,7 +202,7 @@ class Wire(asyncio.Protocol):
 class PeerWire(Wire):
     """A connection with another queue manager."""
 
-    def __init__(self, network: AsyncNetwork, outgoing: int, *, http: bool = False) -> None:
+    def __init__(self, network: Host, outgoing: int, *, http: bool = False) -> None:
         super().__init__(network, Kind.MADE if outgoing else Kind.PEER)
         self._http = http
         self.outgoing = outgoing
@@ -249,7 +275,7 @@ class PeerWire(Wire):
 class ClientWire(Wire):
     """A connection of an application; also the Transport of its ApiConnection."""
 
-    def __init__(self, network: AsyncNetwork, *, local: bool = False) -> None:
+    def __init__(self, network: Host, *, local: bool = False) -> None:
         super().__init__(network, Kind.LOCAL_APPLICATION if local else Kind.APPLICATION)
         self.api: ApiConnection | None = None
         self._reading = True

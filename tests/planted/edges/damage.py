@@ -221,7 +221,7 @@ def reserve_of_large_disks(patch: pytest.MonkeyPatch) -> None:
     """Sends are taken again when twice the reserve is free, however small the disk is."""
 
     def reserves(self: Upkeep) -> tuple[int, int]:
-        wanted = self._engine.settings.disk_reserve_bytes
+        wanted = self._committer.settings.disk_reserve_bytes
         return wanted, 2 * wanted
 
     patch.setattr(Upkeep, "_reserves", reserves)

@@ -1,0 +1,179 @@
+"""What is decided is made durable here, all together, and only then carried out.
+
+Decisions come with records and actions. Records are appended, and synced if one of them is forced;
+actions are performed in order after that sync, never before. If the sync fails nothing is
+performed, ever. What has happened goes into the inbox; the engine works it off (``engine.py``).
+
+Upholds: I1, I9 (by the order of persisting and acting).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+from onceq.core.decision import Answer, Decision, Handed, Observed, Piece
+from onceq.core.inputs.damage import Spoiled
+from onceq.core.inputs.inputs import Input
+from onceq.core.manager import Manager
+from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.model.limits import Settings
+from onceq.model.run import Buffer
+from onceq.service.clock import Clock
+from onceq.service.delivered import delivered
+from onceq.service.history import History
+from onceq.service.rates import Rates
+from onceq.service.verifying import Verifying
+from onceq.store.contract import Recovered, Store
+
+T = TypeVar("T")
+
+AnswerTo = Callable[[int, object], None]
+"""Takes a request number and its result; an OnceqError instance is to be raised."""
+Takes = Callable[[int, Handed], bool]
+"""Says whether messages may be fetched for a request."""
+
+
+class OpenStore(Store, Protocol):
+    """A store that was opened."""
+
+    @property
+    def recovered(self) -> Recovered:
+        """What was found."""
+
+
+class Background(Protocol):
+    """Runs something slow that does not use the engine, elsewhere."""
+
+    def __call__(self, work: Callable[[], T]) -> Future[T]:
+        """Begin ``work`` in another thread, and see to a pump when it is done."""
+
+
+class Committer:
+    """See the module. One caller at a time; hosts see to that."""
+
+    def __init__(
+        self, *, manager: Manager, store: OpenStore, clock: Clock, settings: Settings,
+        wake: Callable[[], None], history: History | None, background: Background | None,
+    ) -> None:  # fmt: skip
+        self.manager = manager
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+        self.history = history
+        self.background = background
+        self.rates = Rates(clock)
+        self.pumping = False
+        self._wake = wake
+        self._inbox: deque[Input] = deque()
+        self._owners: dict[int, AnswerTo] = {}
+        self._asking: dict[int, Takes] = {}
+        self._behind = False
+        """Whether something stands in the log that is not written yet."""
+        self.verifying = Verifying(manager, store, clock, self.submit)
+        self._perform: dict[type[object], Callable[[Any], None]] = {
+            Answer: self._answer,
+            Observed: self._observe,
+        }
+        """Who performs which action."""
+
+    # ---- what has happened ------------------------------------------------------------------
+
+    def submit(self, item: Input) -> None:
+        """Put something into the inbox. May be called from any thread."""
+        self._inbox.append(item)
+        if len(self._inbox) == 1 and not self.pumping:
+            self._wake()
+
+    def nudge(self) -> None:
+        """There is something to do although nothing was put into the inbox."""
+        if not self.pumping:
+            self._wake()
+
+    # ---- what was decided -------------------------------------------------------------------
+
+    def settle(self, decisions: Sequence[Decision]) -> None:
+        """Make the records of decisions durable, all together; then perform their actions.
+
+        Records that promise nothing (``forced=False``) are written at the end of the pump: who
+        waits for an answer does not wait for them.
+
+        Raises:
+            StorageFailure: Nothing of it was performed, nor may be, ever.
+        """
+        forced, any_record = self._append(decisions)
+        more = self.verifying.look(decisions)
+        while more:
+            forced = self._append(more)[0] or forced
+            any_record = True
+            decisions = [*decisions, *more]
+            more = self.verifying.look(more)
+        if forced:
+            self.store.sync()
+            self._behind = False
+            if self.history is not None:
+                self.history.mark(self.store.position, self.clock.read().wall_us)
+        elif any_record:
+            self._behind = True
+        perform = self._perform
+        for decision in decisions:
+            for action in decision.actions:
+                perform[type(action)](action)
+        self.verifying.done()
+
+    def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
+        """Append all records; whether any of them is forced, and whether there were any."""
+        append = self.store.append
+        any_record = forced = False
+        for decision in decisions:
+            for record in decision.records:
+                position = append(record.payload, record.head)
+                assert position == record.position, (
+                    f"the store put a record at {position}, the core expected {record.position}"
+                )
+                any_record = True
+                forced = forced or record.forced
+        return forced, any_record
+
+    def set_aside(self, pieces: tuple[DamagedPiece, ...]) -> None:
+        """Let the core set messages aside that lie in damaged bytes."""
+        self.settle([self.manager.step(self.clock.read(), Spoiled(pieces))])
+
+    def _catch_up(self) -> None:
+        """Write what stands in the log but is not written yet."""
+        self._behind = False
+        self.store.flush()
+
+    def _observe(self, action: Observed) -> None:
+        if self.history is not None:
+            self.history.observe(self.store.position, self.clock.read().wall_us, action)
+
+    # ---- what is handed out -----------------------------------------------------------------
+
+    def answer(self, owner: int, request: int, result: object) -> None:
+        """Answer a request whose result is not the core's."""
+        if request:
+            self._answer(Answer(owner, request, result))
+
+    def _answer(self, action: Answer) -> None:
+        to = self._owners.get(action.owner)
+        if to is None:
+            return
+        result = action.result
+        if isinstance(result, Handed):
+            takes = self._asking.get(action.owner)
+            if takes is not None and not takes(action.request, result):
+                return
+            try:
+                result = delivered(result, self.fetch)
+            except DamagedRecord as error:
+                # It was whole a moment ago; whoever asks again finds it set aside.
+                result = error
+        to(action.request, result)
+
+    def fetch(self, pieces: Sequence[Piece]) -> Buffer:
+        """Bytes from the log or from the core, joined."""
+        ahead = self.verifying.read_ahead(pieces)
+        return ahead if ahead is not None else self.verifying.read(pieces)
