@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench calls kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -69,6 +69,9 @@ planted: setup
 
 bench: setup
 	$(RUN) tools/bench.py $(ARGS)
+
+calls: setup
+	$(RUN) tools/calls.py $(ARGS)
 
 kill: setup
 	$(RUN) tools/kill.py --kills $(KILLS) $(ARGS)

@@ -6,20 +6,25 @@ never goes back while the process runs, and starts anywhere).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 SECOND_US = 1_000_000
 NEVER_S = 0xFFFF_FFFF
 """A lifetime or a deadline in wire seconds that never ends."""
 
 
-class Now(NamedTuple):
-    """One reading of both clocks, in integer microseconds."""
+class Now:
+    """One reading of both clocks, in integer microseconds. Nobody changes it.
 
-    wall_us: int
-    mono_us: int
+    Attributes:
+        wall_s: Whole seconds since 1970-01-01 UTC, as packets carry them. It is kept, because the
+            rules ask for it several times for each message.
+    """
 
-    @property
-    def wall_s(self) -> int:
-        """Whole seconds since 1970-01-01 UTC, as packets carry them."""
-        return self.wall_us // SECOND_US
+    __slots__ = ("mono_us", "wall_s", "wall_us")
+
+    def __init__(self, wall_us: int, mono_us: int) -> None:
+        self.wall_us = wall_us
+        self.mono_us = mono_us
+        self.wall_s = wall_us // SECOND_US
+
+    def __repr__(self) -> str:
+        return f"Now({self.wall_us}, {self.mono_us})"

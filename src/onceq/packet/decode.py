@@ -32,6 +32,12 @@ ACKNOWLEDGE_MASK: Final = 0x0F
 NAME_BYTES: Final = (0, 0, 4, 4, 4, 16, 20)
 """Bytes of a name in a UserHeader by its type; direct names have a length of their own."""
 
+# A flag of Python costs several calls to make; there are few of them.
+_ACKNOWLEDGES: Final = tuple(map(Acknowledge, range(ACKNOWLEDGE_MASK + 1)))
+_JOURNALS: Final = tuple(map(Journal, range(4)))
+_JOURNAL_SHIFT: Final = at.USER_DEADLETTER.bit_length() - 1
+"""DEADLETTER and JOURNAL stand side by side, as in ``Journal``."""
+
 _U16 = struct.Struct("<H")
 
 
@@ -87,8 +93,8 @@ def message_of(
         label=_clean(props.label),
         priority=parts.base.flags & at.BASE_PRIORITY_MASK,
         delivery=Delivery.RECOVERABLE if user.flags & at.USER_RECOVERABLE else Delivery.EXPRESS,
-        acknowledge=Acknowledge(props.flags & ACKNOWLEDGE_MASK),
-        journal=_journal(user.flags),
+        acknowledge=_ACKNOWLEDGES[props.flags & ACKNOWLEDGE_MASK],
+        journal=_JOURNALS[user.flags >> _JOURNAL_SHIFT & 3],
         message_class=props.message_class if message_class is None else message_class,
         app_specific=props.app_specific,
         body_type=props.body_type,
@@ -150,15 +156,6 @@ def _clean(label: str) -> str:
     """A label as text: up to its first NUL, half surrogates replaced, so that it can be printed."""
     text = label.partition("\0")[0]
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _journal(flags: int) -> Journal:
-    journal = Journal.NONE
-    if flags & at.USER_DEADLETTER:
-        journal |= Journal.DEADLETTER
-    if flags & at.USER_JOURNAL:
-        journal |= Journal.JOURNAL
-    return journal
 
 
 # ---- quick -------------------------------------------------------------------------------

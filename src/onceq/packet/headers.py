@@ -207,11 +207,13 @@ def _user(reader: Reader) -> UserHeader:
     source, manager, receive, sent, message, flags = reader.unpack(_USER, "UserHeader")
     if flags & at.USER_DELIVERY_MASK not in (0, at.USER_RECOVERABLE):
         raise reader.fault(f"delivery mode {(flags & at.USER_DELIVERY_MASK) >> 5}")
-    destination = _address(reader, start, flags >> at.USER_DESTINATION_SHIFT & 7,
-                           LEGAL_DESTINATION, "DestinationQueue")  # fmt: skip
-    admin = _address(reader, start, flags >> at.USER_ADMIN_SHIFT & 7, LEGAL_ADMIN, "AdminQueue")
-    response = _address(reader, start, flags >> at.USER_RESPONSE_SHIFT & 7,
-                        LEGAL_RESPONSE, "ResponseQueue")  # fmt: skip
+    kind = flags >> at.USER_DESTINATION_SHIFT & 7
+    destination = _address(reader, start, kind, LEGAL_DESTINATION, "DestinationQueue")
+    # Most messages name neither of the others.
+    kind = flags >> at.USER_ADMIN_SHIFT & 7
+    admin = _address(reader, start, kind, LEGAL_ADMIN, "AdminQueue") if kind else NOWHERE
+    kind = flags >> at.USER_RESPONSE_SHIFT & 7
+    response = _address(reader, start, kind, LEGAL_RESPONSE, "ResponseQueue") if kind else NOWHERE
     connector = reader.take(16, "ConnectorType") if flags & at.USER_CONNECTOR else b""
     return UserHeader(
         source, manager, receive, sent, message, flags, destination, admin, response, connector
@@ -266,7 +268,7 @@ def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
     if allocated < size:
         raise reader.fault(f"MessageSize {size} in an AllocationBodySize of {allocated}")
     label = reader.wide(2 * label_chars, "Label") if label_chars else ""
-    extension = reader.take(extension_size, "ExtensionData")
+    extension = reader.take(extension_size, "ExtensionData") if extension_size else b""
     body = reader.take(size, "MessageBody")
     slack = reader.take(allocated - size, "MessageBody") if encrypted else b""
     reader.align(start, "MessagePropertiesHeader")
