@@ -21,6 +21,8 @@ from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.records import Op
 from onceq.core.transaction.branch_phases import OVER, PHASES, Verb
+from onceq.core.transfer import incoming_states
+from onceq.core.transfer.incoming_states import StreamState
 from onceq.core.transfer.outgoing_states import OF_LINK
 from onceq.model.branch import Phase
 from onceq.wire.mqqb import session_states
@@ -215,6 +217,41 @@ def branch() -> Machine:
     )
 
 
+def incoming() -> Machine:
+    """What a stream is for its receiver."""
+    said = members(incoming_states.Standing)
+    edges = [Edge(BEGIN, "", StreamState.NEW.value)]
+    edges.append(Edge(StreamState.PRESENT.value, "a greater one begins", StreamState.LEFT.value))
+    rows = []
+    for state, row in incoming_states.VERDICTS.items():
+        names = {standing.value: said[standing.name] for standing in row}
+        if len(set(row.values())) == 1:
+            names = {"anything": ""}
+        for (name, meaning), verdict in zip(names.items(), row.values(), strict=False):
+            answer = incoming_states.ANSWERS[verdict]
+            after = StreamState.PRESENT if answer.accepted else state
+            edges.append(Edge(state.value, name, after.value))
+            told = ["how far it is accepted"] if answer.acknowledged else []
+            told += ["that the stream is stale"] if answer.turned_away else []
+            told += ["everybody, that two managers send as one"] if answer.clash else []
+            rows.append((state.value, name, meaning, verdict.value, ", ".join(told)))
+    return Machine(
+        "incoming",
+        "An incoming stream",
+        "core/transfer/incoming_states.py",
+        "For each sender and queue a receiver keeps one stream, the present one, and the last "
+        "number that it has accepted there ([EOD-21](rules.md#eod-21)); both are durable, with "
+        "the message, in one record. What arrives stands somewhere in its stream, and the table "
+        "says what is made of it and what its sender hears. Where a stream is new to a receiver "
+        "that knows none of this sender, nothing is told before something is accepted.",
+        "The states of a stream for its receiver: new, present, and left for a greater one",
+        tuple(edges),
+        table(("stream", "the message is", "that is", "verdict", "told"), rows),
+        ends=(StreamState.LEFT.value,),
+        durable=(StreamState.PRESENT.value,),
+    )
+
+
 def link() -> Machine:
     """The link of an outgoing queue, and MSMQ's words for it."""
     said = members(LinkEvent)
@@ -291,7 +328,7 @@ def session() -> Machine:
 
 def machines() -> tuple[Machine, ...]:
     """Every machine of the page."""
-    return (position(), branch(), link(), session())
+    return (position(), branch(), link(), incoming(), session())
 
 
 def page(note: str) -> str:
@@ -300,10 +337,10 @@ def page(note: str) -> str:
         "# States\n\n"
         + note
         + prose(
-            "A message in a queue, a branch of a transaction, the link of an outgoing queue and a "
-            "session are each in one of a few states. A table of the code says what leads from "
-            "which to which, and the code decides by that table; the pictures are drawn from it. "
-            "A dashed box is an end."
+            "A message in a queue, a branch of a transaction, the link of an outgoing queue, an "
+            "incoming stream and a session are each in one of a few states. A table of the code "
+            "says what leads from which to which, and the code decides by that table; the "
+            "pictures are drawn from it. A dashed box is an end."
         )
         + "\n\n"
         + "\n".join(one.section() for one in machines())

@@ -40,7 +40,8 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import unit_of_work, xa_branch
 from onceq.core.transfer import arrival, outgoing_queue
-from onceq.core.transfer.filter import Judgment, Verdict, judge
+from onceq.core.transfer.filter import Judgment, judge
+from onceq.core.transfer.incoming_states import Verdict
 from onceq.errors import StorageFailure
 from onceq.model.classes import MessageClass
 from onceq.model.directory import Snapshot

@@ -18,7 +18,8 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import numpy as np
 import pyarrow as pa
 
-from onceq.core.transfer.filter import Verdict, judge
+from onceq.core.transfer.filter import judge
+from onceq.core.transfer.incoming_states import Verdict
 from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
 from onceq.spark.operators.buckets import BUCKET, tables_of

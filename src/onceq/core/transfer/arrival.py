@@ -37,7 +37,7 @@ from onceq.core.peers.trust import (
     unknown_routers,
 )
 from onceq.core.state.link_states import Link
-from onceq.core.state.queues import Peer, Queue
+from onceq.core.state.queues import Peer, Progress, Queue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -53,10 +53,11 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.admission import refusal_of, refusal_room, room_for, stream_room, verdicts
 from onceq.core.transfer.duplicates import new_places
-from onceq.core.transfer.filter import Judgment, Verdict, judge
+from onceq.core.transfer.filter import Judgment, contradicted, judge
 from onceq.core.transfer.forward import forward
 from onceq.core.transfer.http_forward import pass_on
 from onceq.core.transfer.in_doubt import settled_by, settling
+from onceq.core.transfer.incoming_states import ANSWERS, Verdict
 from onceq.core.transfer.order_acknowledgments import schedule_ack
 from onceq.core.transfer.outgoing_queue import connect, final_acked, order_acked
 from onceq.core.transfer.stranded import acked_strangely
@@ -207,10 +208,11 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         and progress is not None
         and step.sessions.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
     ):
-        judgment = Judgment(Verdict.CONFLICT)
+        judgment = contradicted()
     if step.settings.history:
         _observe(step, run, key, judgment)
-    if judgment.verdict is Verdict.ACCEPT:
+    answer = ANSWERS[judgment.verdict]
+    if answer.accepted:
         if progress is None and not stream_room(step, run.source):
             return False
         if not run.http and not refusal_room(step, run, queue):
@@ -229,25 +231,12 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         progress.rejects = progress.stale_stream = 0
         progress.duplicates += judgment.duplicates
     elif progress is not None:
-        progress.rejects += count
-        if judgment.verdict is Verdict.DUPLICATE:
-            progress.duplicates += count
-            if run.receipts:
-                # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
-                learn_address(
-                    step, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
-                )
-        elif judgment.verdict is Verdict.GAP:
-            progress.gaps += count
-        elif judgment.verdict is Verdict.CONFLICT:
-            # Never acknowledged: it is another message, and would be lost (I9).
-            twice(step, progress, run)
-            return True
-        else:
-            progress.stale += count
-            progress.stale_stream, progress.stale_s = run.stream, step.now.wall_s
+        _count_refused(step, run, progress, judgment.verdict)
+        if answer.turned_away:
             turn_away(step, peer, run, settle.STALE, here=stream)
-    if progress is not None:
+        if answer.clash:
+            twice(step, progress, run)
+    if progress is not None and answer.acknowledged:
         progress.session = peer.session
         progress.direct = direct
         progress.leads_to = queue.number if queue is not None else 0
@@ -255,6 +244,24 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         progress.since_ack += count
         schedule_ack(step, progress)
     return True
+
+
+def _count_refused(step: Step, run: ArrivedRun, progress: Progress, verdict: Verdict) -> None:
+    """A run is not accepted: what operators see of that, and what it says all the same."""
+    count = len(run.packets)
+    progress.rejects += count
+    if verdict is Verdict.DUPLICATE:
+        progress.duplicates += count
+        if run.receipts:
+            # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
+            learn_address(
+                step, run.source, run.stream, run.receipts, left=progress.stream, queue=_url(run)
+            )
+    elif verdict is Verdict.GAP:
+        progress.gaps += count
+    elif verdict is Verdict.STALE_STREAM:
+        progress.stale += count
+        progress.stale_stream, progress.stale_s = run.stream, step.now.wall_s
 
 
 def _url(run: ArrivedRun) -> str:

@@ -1,8 +1,7 @@
-"""The receiver filter: which arriving messages of a stream are accepted.
+"""The receiver filter: where an arriving run stands in its stream, and what is made of it.
 
-Networks repeat, delay and reorder. The receiver needs no history to undo that: for each sender
-and destination queue it keeps the stream it is in and the number of the last message it accepted.
-Everything here is a pure decision; nothing is stored or sent.
+Pure decisions about numbers; nothing is stored or sent here. What they are based on, and why they
+keep messages single and in order, is in ``core/transfer/incoming_states.py``.
 
 Upholds: I4 (accepted at most once), I5 (commit order), I24 (bounded memory).
 """
@@ -10,18 +9,8 @@ Upholds: I4 (accepted at most once), I5 (commit order), I24 (bounded memory).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
-
-class Verdict(Enum):
-    """What the filter says about an arriving message."""
-
-    ACCEPT = "accept"
-    DUPLICATE = "duplicate"
-    GAP = "gap"
-    STALE_STREAM = "stale stream"
-    CONFLICT = "identity used twice"
-    """The number was accepted, with another message (``core/state/last_accepted.py``)."""
+from onceq.core.transfer.incoming_states import VERDICTS, Standing, StreamState, Verdict, state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +27,6 @@ def judge(
 ) -> Judgment:
     """Say which messages of a run may enter their destination queue now.
 
-    A run of a newer stream is accepted only when nothing precedes it. A stream that is merely
-    different is not enough: the first message of a stream already left behind may still be on
-    its way, and taking it would deliver it twice (EOD-23, EOD-24).
-
     Args:
         stream: Stream that this receiver is in for the sender and the queue; 0 if none.
         last: Number of the last message accepted in it; 0 if none.
@@ -51,17 +36,22 @@ def judge(
         count: How many messages.
 
     Returns:
-        ACCEPT: all but the first ``duplicates`` messages are next. Otherwise none is. DUPLICATE
-        and STALE_STREAM mean that the sender has not heard an order acknowledgment yet, so one
-        is due. GAP means that an earlier message has yet to arrive.
+        ACCEPT: all but the first ``duplicates`` messages are next. Otherwise none is.
     """
-    if arrived < stream:
-        return Judgment(Verdict.STALE_STREAM)
-    if arrived > stream:
-        return Judgment(Verdict.ACCEPT if previous == 0 else Verdict.GAP)
-    known = min(max(last - number + 1, 0), count)
-    if known == count:
-        return Judgment(Verdict.DUPLICATE, count)
-    if known == 0 and previous > last:
-        return Judgment(Verdict.GAP)
-    return Judgment(Verdict.ACCEPT, known)
+    state, known = state_of(stream, arrived), 0
+    if state is StreamState.NEW:
+        standing = Standing.AHEAD if previous else Standing.FIRST
+    else:
+        known = min(max(last - number + 1, 0), count) if state is StreamState.PRESENT else 0
+        if known == count:
+            standing = Standing.REPEATED
+        elif known == 0 and previous > last:
+            standing = Standing.AHEAD
+        else:
+            standing = Standing.NEXT  # behind what is known of the run, if anything is
+    return Judgment(VERDICTS[state][standing], known)
+
+
+def contradicted() -> Judgment:
+    """The verdict on a run of which a number was accepted with another message."""
+    return Judgment(VERDICTS[StreamState.PRESENT][Standing.ANOTHER])
