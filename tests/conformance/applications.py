@@ -208,7 +208,9 @@ class Applications:
     def edit_list(self, what: str, name: str, *members: str) -> str:
         """Change a distribution list of the directory; its format name."""
         guid = name.encode()[:16].ljust(16, b"L")
-        view = self.ask(lambda o, r: EditDirectory(what, name, members, guid, owner=o, request=r))
+        view = self.ask(
+            lambda o, r: EditDirectory(what, name, members, guid=guid, owner=o, request=r)
+        )
         return str(view["format_name"] if isinstance(view, dict) else view.format_name)
 
     def steer(self, destination: str, action: str) -> None:
