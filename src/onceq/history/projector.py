@@ -319,7 +319,7 @@ class _Told:
     def _move(self, move: RangeChange) -> None:
         holder = self._state.holders[move.holder]
         if move.op in (Op.LOCK, Op.RETURN) or not kind_of(holder):
-            self._heirs(move, None)
+            self._copies(move, None)
             return
         for first, count in self._parts(holder, move):
             heads = self._projector.heads(holder, move.lane, first, count)
@@ -331,7 +331,7 @@ class _Told:
                 place = self._place(target, move.lane, self._takes(target, move.lane, count))
                 self._add("moved", place, heads, origin=at)
         if move.op != Op.SHIFT:
-            self._heirs(move, holder)
+            self._copies(move, holder)
 
     def _parts(self, holder: AnyQueue, move: RangeChange) -> Iterator[tuple[int, int]]:
         """The ranges that it concerns: a purge takes out only what nobody holds."""
@@ -349,10 +349,10 @@ class _Told:
             )
         )
 
-    def _heirs(self, move: RangeChange, holder: AnyQueue | None) -> None:
+    def _copies(self, move: RangeChange, holder: AnyQueue | None) -> None:
         """Who takes the packets over: dead-letter queues and journals."""
-        takers = [(move.to, move.to_lane, move.reason)] if move.to else []
-        for number, lane, reason in (*takers, *move.copies_to):
+        targets = [(move.to, move.to_lane, move.reason)] if move.to else []
+        for number, lane, reason in (*targets, *move.copies_to):
             target = self._state.holders[number]
             place = self._place(target, lane, self._takes(target, lane, move.count))
             if holder is None or not place.kind:

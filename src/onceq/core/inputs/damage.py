@@ -12,7 +12,7 @@ class Spoiled:
     """Stored bytes turned out not to be what was written (``core/management/damage.py``).
 
     Attributes:
-        taker: The application that was about to get messages that lie there; 0: nobody was.
+        reader: The application that was about to get messages that lie there; 0: nobody was.
         unsent: (outgoing queue, lane, counter) of what was about to be transmitted: what lies
             behind that counter never left.
         gone: Messages among them that were received outside a transaction by the same step, and
@@ -20,7 +20,7 @@ class Spoiled:
     """
 
     pieces: tuple[DamagedPiece, ...]
-    dead_letter_target: int = 0
+    reader: int = 0
     unsent: tuple[tuple[int, int, int], ...] = ()
     gone: tuple[tuple[int, int, int, int], ...] = ()
 

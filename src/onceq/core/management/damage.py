@@ -137,12 +137,12 @@ def _ours(
     """
     if state in (AVAILABLE, AWAITING):
         return [(first, count)]
-    if state != LOCKED or not item.dead_letter_target or not isinstance(holder, Queue):
+    if state != LOCKED or not item.reader or not isinstance(holder, Queue):
         return []
     freed: list[tuple[int, int]] = []
     for counter in range(first, first + count):
         for tx in step.units.all():
-            if tx.owner != item.dead_letter_target or tx.phase is not Phase.ACTIVE:
+            if tx.owner != item.reader or tx.phase is not Phase.ACTIVE:
                 continue
             held = held_by(tx, holder, lookup_id(index, counter))
             if held is not None:

@@ -1,17 +1,24 @@
 """A life begins with each start: what it gives, no other life, copy or backup has given.
 
-What a store remembers of numbers is worth nothing once somebody has put an older copy of it back,
-or runs two copies: the numbers that were given meanwhile stand in messages that others have. So a
-life does not go on with the numbers of the last one. Its streams have a stamp of its own, from the
-wall clock and never below the last one, and ordinals that begin at random; so have its message
-numbers. Randomness is handed in with ``recover``.
+A receiver tells a repetition from a new message by its numbers alone, so a number that is given
+twice is a message lost: the second one is taken for the first (I7). A counter in the store keeps
+numbers apart for as long as there is one store. Whoever puts an older copy of it back, or starts a
+copied machine, has the counter twice, and no record can tell. The way out is to trust no counter
+over a start. The identifier of a stream is a stamp and an ordinal (EOD-14): the stamp is the wall
+clock at the start, and never below the last one, so that streams of a life are greater than those
+before it and are accepted; the ordinal begins at random, so that two copies that start in the same
+second differ. Message numbers begin at random as well. Randomness is handed in with ``recover``.
 
-A store that lies in another directory than at its last start was copied, or put back without
-saying so, or moved. What it says about messages that never left is then not believed: the original
-may have transmitted them (``OutgoingQueue.left_known``).
+From this follows what else a life may do:
 
-New messages never continue a stream of an earlier life. What waits in one keeps its numbers and
-goes first (``OutgoingQueue.stretch``); the new stream follows when nothing of it waits any more.
+* New messages never continue a stream of an earlier life, where a copy may have gone on. What waits
+  in one keeps its numbers and goes first (``OutgoingQueue.stretch``), and the new stream follows
+  when nothing of it waits any more.
+* A store that lies in another directory than at its last start was copied, or put back without
+  saying so, or moved. What it says about messages that never left is then not believed: the
+  original may have transmitted them (``OutgoingQueue.left_known``).
+* An acknowledgment for a stream that none of the lives in these records has given proves that
+  somebody else uses this identity (``core/peers/duplicate_identity.py``).
 
 Upholds: I7 (numbers for ever, also over copies and backups), I25.
 """

@@ -1,4 +1,4 @@
-"""The tables of consecutive messages of one lane, and the states that a position can have."""
+"""The tables of consecutive messages of one priority, and the states that a position can have."""
 
 from __future__ import annotations
 

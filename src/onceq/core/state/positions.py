@@ -1,13 +1,28 @@
 """Positions: the messages of one queue and one priority, in order, as tables and not as objects.
 
-A lane gives each message a *counter*, rising by one and never reused, from which lookup
-identifiers and (in outgoing queues) sequence numbers are derived. What is kept for a message is
-21 bytes in four tables: address and length of its packet, when it arrived, when it expires; and
-one byte of state. Ranges of counters are the unit of every operation, so that a transaction of a
-thousand messages costs little more than one of ten.
+A queue of ten million messages must fit into memory, and be restored from a checkpoint in seconds;
+an object for each message does neither. And a transaction may hand its messages back hours later,
+to the places between the others where they were (I17). So a message has a *counter* here, rising by
+one and never used again, and a row of 21 bytes in five tables that begin with the counter of their
+first row: address and length of its packet in the log, when it arrived, when it expires, and one
+byte of state. A received message leaves its row where it is and changes the byte. From the counter
+follow lookup identifiers and, in outgoing queues, sequence numbers.
+
+What must hold, and what would break otherwise:
+
+* Rows never move, and counters never come again: else a lookup identifier that somebody has kept
+  would name another message (I18). Tables of 4,096 rows are let go of when all their messages are
+  gone, so a queue that runs for years stays small.
+* ``available``, ``locked``, ``awaiting`` and ``bytes`` change with each byte of state, in one
+  place: they are what quotas and operators see, and are not counted anew (I19).
+* No kept row lies before ``head``, and no available one before ``cursor``: both only make searches
+  short, and one that is too far ahead would hide a message for ever.
+
+Ranges of counters are the unit of every operation, so that a transaction of a thousand messages
+costs little more than one of ten. ``core/state/position_states.py`` has what the states mean.
 
 Upholds: I17 (give-back: an entry never moves), I18 (lookup identifiers never change or repeat),
-I24 (no object for each waiting message).
+I19, I24 (no object for each waiting message).
 
 LONG: one set of tables and everything that changes them, for ranges and for single messages, is
 read beside each other: a short cut that left one of the counts out would be seen.

@@ -73,8 +73,9 @@ class RangeChange:
     """Something that happens to a range; ``to`` takes the packets over if it is not 0.
 
     Attributes:
-        heirs: Further takers, each as (holder, lane, class): one message may leave a dead letter, a
-            journal copy and an acknowledgment that is owed, all in the record that ends it.
+        copies_to: Further queues that take them over, each as (holder, lane, class): one message
+            may leave a dead letter, a journal copy and an acknowledgment that is owed, all in the
+            record that ends it.
         note: What ``to`` shall know beside the class (``Message.note``).
     """
 
@@ -267,8 +268,8 @@ class Change:
                     m.op, m.lane, m.to_lane, len(copies_to), note, m.holder, m.first, m.count, m.to
                 )
             )
-            for heir in copies_to:
-                add(_HEIR.pack(*heir))
+            for copy in copies_to:
+                add(_COPY.pack(*copy))
         for a in self.advances:
             size, key = _named(a.key, a.message)
             add(_ADVANCE.pack(a.source, a.stream, a.last, a.first, size) + key)
@@ -317,7 +318,7 @@ def _marked(marks: Marks, version: int) -> bytes:
 _HEAD = struct.Struct("<BBHIIIIIIIIQ16s")
 _MARKED = struct.Struct("<BBHI")
 _MOVE = struct.Struct("<BBBBIIQII")
-_HEIR = struct.Struct("<IBH")
+_COPY = struct.Struct("<IBH")
 _ADVANCE = struct.Struct("<16sQIIH")
 _SEEN = struct.Struct("<16sIH")
 _PUT = struct.Struct("<BHHIQQIIIIII16s")
@@ -336,7 +337,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     for _ in range(moves):
         op, lane, to_lane, more, both, holder, first, count, to = reader.unpack(_MOVE)
         reason, note = both & 0xFFFF, both >> 16
-        copies_to = tuple(reader.unpack(_HEIR) for _ in range(more))
+        copies_to = tuple(reader.unpack(_COPY) for _ in range(more))
         change.moves.append(
             RangeChange(op, holder, lane, first, count, reason, to, to_lane, copies_to, note)
         )

@@ -257,8 +257,8 @@ class State:
                 # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
                 reason = move.reason if move.reason & NEGATIVE else 0
                 self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s, move.note)
-            for heir in move.copies_to:
-                self._adopt(lane, move, heir, wall_s)
+            for copy in move.copies_to:
+                self._adopt(lane, move, copy, wall_s)
             self.take_out(holder, move.lane, move.first, move.count)
         elif op == Op.SETTLE:
             self._settle(lane, move, wall_s)
@@ -329,8 +329,8 @@ class State:
                 lane.notes.pop(counter, None)
                 self.doubts.forget(move.holder, move.lane, counter, 1)
                 one = replace(move, first=counter, count=1)
-                for heir in move.copies_to:
-                    self._adopt(lane, one, heir, wall_s)
+                for copy in move.copies_to:
+                    self._adopt(lane, one, copy, wall_s)
 
     def memory_of(self, source: bytes, key: str, stream: int) -> Memory | None:
         """What is known of a stream to a queue here; None: nothing any more."""
@@ -343,7 +343,7 @@ class State:
         self,
         lane: Positions,
         move: RangeChange,
-        heir: tuple[int, int, int],
+        copy: tuple[int, int, int],
         wall_s: int,
         note: int = 0,
     ) -> None:
@@ -351,7 +351,7 @@ class State:
 
         It arrives there now, so that a dead letter says when its message ended.
         """
-        number, index, reason = heir
+        number, index, reason = copy
         target, expires = self.holders[number].lane(index), NEVER_S
         if number == DOUBTS_KEPT:
             expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)

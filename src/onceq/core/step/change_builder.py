@@ -1,9 +1,13 @@
 """A change under construction: what it does already to each queue, while it grows.
 
-Whoever adds to a change must know two things of it: the counter that the next message of a queue
-and lane will get, and how many bytes the change brings to a queue already, for its quota. Both
-are kept here as the change grows, so that neither is ever counted twice, or forgotten, and a
-change of many messages costs as much for each of them as one of few.
+One record may bring messages to many queues, end others, and leave dead letters, journal copies and
+acknowledgments of them, in any order and by several rules. Nothing of it is in effect before the
+record is whole, so the durable state does not know of it. But each rule must, for two things: the
+counter that the next message of a queue will get, which recovery compares with what it finds (I18);
+and how many bytes the change brings to a queue already, without which ten messages would each find
+room for one (I19). If every rule counted that for itself, one would forget what another has added;
+if it were added up anew each time, a purge would take the square of its messages. Here both are
+kept as the change grows, so a change of many messages costs as much for each of them as one of few.
 
 ``State.apply`` puts first and moves then. So a counter depends on what was put before it, and
 never on the packets that a move hands on.
@@ -75,8 +79,8 @@ class ChangeBuilder:
         """Something happens to a range; neighbours with the same fate are one."""
         if move.to or move.copies_to:
             size = self.size(move)
-            takers = [heir[0] for heir in move.copies_to]
-            for number in (*takers, move.to) if move.to else takers:
+            targets = [copy[0] for copy in move.copies_to]
+            for number in (*targets, move.to) if move.to else targets:
                 self._coming[number] = self._coming.get(number, 0) + size
         moves = self.change.moves
         last = moves[-1] if moves else None

@@ -1,6 +1,11 @@
 """How a promise ends: a prepared branch takes effect, or is undone; one record each.
 
-Whoever decides comes here: a coordinator through the verbs of XA, an operator, a group, time.
+Whoever decides comes here: a coordinator through the verbs of XA, an operator, a group, time. By
+then nothing may be refused any more, so nothing is asked anew: names, quotas and properties are
+what they were at the prepare (I20). What has changed since (its queue was deleted, say) is not a
+refusal but an end of the message, with a dead letter where one was asked for
+(``core/ending/table.py``). The mark that the branch is over stands in the same record as what it
+does, so a crash leaves the branch prepared, or done, and a repeated verb finds which.
 
 Upholds: I2, I20 (nothing is asked anew: what was promised stands in the record).
 """

@@ -1,11 +1,22 @@
 """Branches of external transactions: this manager as a resource manager, with XA's verbs.
 
-Work is done in a branch as in any transaction. What is different is its end: first it is prepared,
-which is one record with all that its commit needs, and from then on it is neither committed nor
-rolled back but on request, whoever dies meanwhile (XTX-3, XTX-4). Until then a lost application or
-a crash rolls it back (presumed abort). An operator may decide in place of a coordinator that never
-comes back; that is kept until it is forgotten on request, and told to whoever asks for the other
-outcome (XTX-8).
+A transaction over a queue manager and a database has one outcome only if somebody asks each of them
+for a promise before anything is decided, and each can keep it whatever happens then. So work is
+done in a branch as in any transaction, and its end has two phases (XTX-3):
+
+1. *Prepare* writes one record with all that the commit needs: what is sent, resolved to its
+   destinations, and what was received, which stays locked. From then on neither a crash, nor a full
+   queue, nor a directory that is away can keep the branch from being committed, or from being
+   rolled back (I20). Room for it is promised, and given to nobody else.
+2. *Commit or rollback*, when the coordinator says so, is one record more
+   (``core/transaction/second_phase.py``). Until then this manager decides nothing by itself,
+   however long that takes (XTX-4): to guess would be to have two outcomes (I21).
+
+Before the prepare nothing was promised, so a lost application or a crash rolls the branch back
+(presumed abort). That is also why no record is an answer: a coordinator that has no record of a
+decision has decided to roll back. An operator may decide in place of one that never comes back;
+that is kept until it is forgotten on request, and told to whoever asks for the other outcome
+(XTX-8). Which verb is allowed when is in ``core/transaction/branch_phases.py``.
 
 The commit of an ordinary transaction may decide for partners (``enlist``): its record is then the
 decision, and can be asked for until all partners have carried it out (XTX-12).
@@ -208,7 +219,7 @@ def restore(step: Step) -> None:
 
 
 def _held(values: list[Any]) -> HeldRange:
-    # Between the heirs and the last, what later versions have added to a move.
+    # Between the copies and the last, what later versions have added to a move.
     op, holder, lane, first, count, reason, to, to_lane, copies_to = values[:9]
     return HeldRange(
         op, holder, lane, first, count, reason, to, to_lane, tuple(copies_to), keep=values[-1]

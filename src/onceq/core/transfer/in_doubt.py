@@ -1,16 +1,27 @@
-"""Messages in doubt: transmitted, expired before anything was heard; and how they become certain.
+"""Messages in doubt: transmitted, and given up before anything was heard; how they become certain.
 
-Their dead letters have class 0xC003 (CNF-12). Between two onceq managers doubt ends (CNF-22):
-the sender asks the receiver about the streams concerned, saying from which number on anything is
-still alive; the receiver takes note of that, durably, as if the next message had come, and answers
-with what it accepted and what it passed over. What was passed over was never delivered: its dead
-letter gets class 0x8002. What arrived waits for its final acknowledgment, which settles it even
-now, late: received, and the dead letter goes; or else, and its class becomes the true reason.
+A message that was transmitted may have arrived, whatever its sender has heard. If its time is over,
+or an operator removes it, its sender knows neither that it was received nor that it was not. To
+call it undelivered would be a lie half of the time, and whoever sent it again would have it
+delivered twice. So its dead letter has class 0xC003, in doubt (CNF-12), and nothing else is told.
+
+Between two onceq managers the doubt ends (CNF-22), because the receiver still knows. The sender
+asks about the streams concerned, and says from which number on anything is still alive. The
+receiver first takes note of that, durably, as if the next message had come: from then on nothing
+before that number can be accepted, so what it says next stays true even if old packets are still
+under way. That order is all that makes the answer safe. Then it says what it has accepted and what
+was passed over:
+
+* What was passed over was never delivered. Its dead letter gets the class of what ended the wait.
+* What was accepted waits for its final acknowledgment, which settles it even now, late: received,
+  and the dead letter goes; or else, and its class becomes the true reason.
+* What the receiver has forgotten, or one of two copies of it has not seen, stays in doubt.
 
 Asking is repeated, with growing pauses, until there is an answer; both sides remember over a crash,
-within bounds. Managers without this extension are never asked.
+within bounds. Managers without this extension are never asked. Who is told of which outcome is in
+the table of endings (``core/ending/table.py``).
 
-Upholds: I6, I11 (a dead letter changes its reason once, on record), I24 (bounded tables).
+Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (bounded tables).
 """
 
 from __future__ import annotations

@@ -1,9 +1,19 @@
 """Order acknowledgments: when a sender is told how far its stream has come (EOD-31 to EOD-36).
 
-They are never written down: a receiver that has forgotten one tells it again at the next
-repetition, and it says no more than what is durable.
+A sender keeps a transactional message, and transmits it again, until it hears that the receiver has
+it for good. So an order acknowledgment must never run ahead of the disk: it names the last number
+that a durable record has accepted, and the sender forgets everything up to it (I9, I10). One that
+came too early, before a power cut, would be a message that nobody has. One that is late or lost
+costs a repetition, which is turned away and answered with another one. That is why it needs none of
+the care that messages get: it is made anew from what the receiver remembers, leaves on any session
+with the sender, is written nowhere, and is not retransmitted (EOD-36).
 
-Upholds: I9 (acknowledgments are truthful).
+What is left to decide is only how often. One for each message would double the packets; none for
+long keeps the sender's window and its disk full. So it goes out when the stream has been quiet for
+a while, at the latest some seconds after the one before, and at once when many messages have come
+(EOD-33). Repetitions count as messages, because whoever sends them has not heard the last one.
+
+Upholds: I9 (acknowledgments are truthful), I26 (a lost one does not stop a stream).
 """
 
 from __future__ import annotations

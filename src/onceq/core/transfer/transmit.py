@@ -1,12 +1,20 @@
-"""Transmitting: what one session is given to carry when it has room.
+"""Transmitting: what a session is given to carry when it has room, and how that is linked.
 
-Packets about doubts and order acknowledgments go first, then the messages of the outgoing queues
-that the session serves, each from where it was (``core/transfer/outgoing_queue.py`` says when it
-begins again). Only
-the previous number of a packet is written anew: the head carries 0, and the successor of a message
-that has gone the one before that (EOD-6, EOD-7).
+A session asks for packets when its window and its connection have room. Packets about doubts and
+order acknowledgments go first: others wait for them, and they are few. Then come the messages of
+the outgoing queues that the session serves, each queue from where it was
+(``core/transfer/outgoing_queue.py`` says when it begins again).
 
-Upholds: I8 (true links), I24 (no more than there is room for).
+A message is stored with its number, which never changes (EOD-5). But its receiver accepts it only
+if it has accepted the one that the packet names as the one before (EOD-26), and that one may expire
+or be removed here while both wait. A stored link would name a message that never comes, and the
+stream would stand still for ever. So the link is written at each transmission: it names the message
+that stands before this one now, over whatever has gone (EOD-6, EOD-8). What is at the head, because
+everything before it was acknowledged or has ended, names 0: a receiver that has lost its memory can
+begin there (EOD-7, EOD-25), and one that has not compares numbers. Without the 0 the sender's first
+message after such a loss would be ahead of everything, always.
+
+Upholds: I8 (true links), I24 (no more than there is room for), I26 (no gap that stays).
 """
 
 from __future__ import annotations

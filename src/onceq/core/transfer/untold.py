@@ -63,7 +63,7 @@ ANSWERED_EVERY_US: Final = 1_000_000
 """Whoever asks more often on one session is not answered: all queues are looked through for it."""
 _HERE: Final = (AVAILABLE, LOCKED, PURGING)
 
-DestinationBatch = tuple[int, int]
+NumberRange = tuple[int, int]
 """A range of numbers, both ends included."""
 
 
@@ -178,7 +178,7 @@ def _end(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int, why: int) 
     end_range(build, move, Ending.END_UNKNOWN, IN_DOUBT)
 
 
-def _outside(open: tuple[DestinationBatch, ...], first: int, last: int) -> list[DestinationBatch]:
+def _outside(open: tuple[NumberRange, ...], first: int, last: int) -> list[NumberRange]:
     """The parts of a range of numbers that no other one covers."""
     found, at = [], first
     for begin, end in sorted(open):
@@ -198,7 +198,7 @@ def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
     if step.now.mono_us < peer.ends_told_us or _under_way(step, peer.peer):
         return
     peer.ends_told_us = step.now.mono_us + ANSWERED_EVERY_US
-    parts: dict[int, list[DestinationBatch]] = {stream: [] for stream, _, _ in asked.streams}
+    parts: dict[int, list[NumberRange]] = {stream: [] for stream, _, _ in asked.streams}
     for holder in step.state.holders.values():
         if isinstance(holder, Queue) and holder.wanting:
             _look(holder, peer.peer, parts)
@@ -219,7 +219,7 @@ def _under_way(step: Step, guid: bytes) -> bool:
     return lane is not None and lane.available > 0
 
 
-def _look(holder: AnyQueue, source: bytes, parts: dict[int, list[DestinationBatch]]) -> None:
+def _look(holder: AnyQueue, source: bytes, parts: dict[int, list[NumberRange]]) -> None:
     """Add what a queue holds of these streams of a manager."""
     for index, wants in holder.wanting.items():
         lane = holder.lanes[index]
@@ -230,16 +230,16 @@ def _look(holder: AnyQueue, source: bytes, parts: dict[int, list[DestinationBatc
                         parts[w.stream].append(_numbers(w, first, count))
 
 
-def _numbers(w: ReportRequest, first: int, count: int) -> DestinationBatch:
+def _numbers(w: ReportRequest, first: int, count: int) -> NumberRange:
     number = w.number + first - w.first
     return number, number + count - 1
 
 
 def _answer(
-    step: Step, peer: Peer, stream: int, asked: _Asked, here: list[DestinationBatch]
+    step: Step, peer: Peer, stream: int, asked: _Asked, here: list[NumberRange]
 ) -> StillOpen:
     """About one stream: a bounded number of ranges, and up to where they say it all."""
-    last, found = asked.last, list[DestinationBatch]()
+    last, found = asked.last, list[NumberRange]()
     for first, end in here:
         if end < asked.first or first > last:
             continue
