@@ -23,18 +23,13 @@ costs little more than one of ten. ``core/state/position_states.py`` has what th
 
 Upholds: I17 (give-back: an entry never moves), I18 (lookup identifiers never change or repeat),
 I19, I24 (no object for each waiting message).
-
-LONG: one set of tables and everything that changes them, for ranges and for single messages, is
-read beside each other: a short cut that left one of the counts out would be seen.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from bisect import bisect_left, insort
 
-from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import (
     AVAILABLE,
     AWAITING,
@@ -46,53 +41,15 @@ from onceq.core.state.position_block import (
     Range,
     scan_expired,
 )
-from onceq.model.run import LENGTH_TYPE, Extent, starts_of, total_of
+from onceq.core.state.position_tables import PositionTables
+from onceq.model.run import starts_of, total_of
 from onceq.model.time import NEVER_S
 
 
-class Positions:
-    """See the module. ``next`` is the counter that the next message will get."""
+class Positions(PositionTables):
+    """See the module."""
 
-    __slots__ = (
-        "_chunks",
-        "_keys",
-        "aborts",
-        "available",
-        "awaiting",
-        "bytes",
-        "classes",
-        "cursor",
-        "head",
-        "locked",
-        "moved",
-        "next",
-        "next_expiry",
-        "notes",
-        "space",
-    )
-
-    def __init__(self, space: Space, first: int = 1) -> None:
-        self.space = space
-        self._chunks: dict[int, PositionBlock] = {}
-        self._keys: list[int] = []
-        """Keys of the chunks, in order: a hole between two of them may be as long as a restart
-        makes it, and is passed over in one step."""
-        self.next = first
-        self.head = first
-        """No message that is not removed has a smaller counter."""
-        self.cursor = first
-        """No available message has a smaller counter."""
-        self.available = 0
-        self.locked = 0
-        self.awaiting = 0
-        self.bytes = 0
-        self.next_expiry = NEVER_S
-        self.aborts: dict[int, int] = {}
-        self.classes: dict[int, int] = {}
-        self.notes: dict[int, int] = {}
-        """Of some of those with a class: what is known beside it (``Message.note``)."""
-        self.moved: dict[int, tuple[int, int]] = {}
-        """Of those that came by a move: how many moves, and the second of the last (SND-22)."""
+    __slots__ = ()
 
     # ---- adding -------------------------------------------------------------------------
 
@@ -185,177 +142,6 @@ class Positions:
         if not len(self):
             # Or what is taken out behind the gap would seem to have something before it.
             self.head = self.cursor = counter
-
-    # ---- looking ------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return self.available + self.locked + self.awaiting
-
-    def state(self, counter: int) -> int:
-        """State of one position; REMOVED for one that is not kept any more or never was."""
-        block = self._chunks.get(counter >> CHUNK_SHIFT)
-        if block is None or counter < block.base:
-            return REMOVED
-        at = counter - block.base
-        return block.states[at] if at < len(block.states) else REMOVED
-
-    def ranges(
-        self, state: int, start: int, *, end: int | None = None, count_max: int = 1 << 62
-    ) -> Iterator[Range]:
-        """Ranges of positions in that state, from counter ``start`` on, in order."""
-        stop = self.next if end is None else min(end, self.next)
-        at, left, key = max(start, self.head), count_max, bytes((state,))
-        while at < stop and left > 0:
-            block = self._chunks.get(at >> CHUNK_SHIFT)
-            if block is None:
-                at = self._next_block(at)
-                continue
-            if at < block.base:
-                at = block.base
-                continue
-            here = min(stop - block.base, len(block.states))
-            index = block.states.find(key, at - block.base, here)
-            if index < 0:
-                at = ((at >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
-                continue
-            part = block.states[index : min(here, index + left)]
-            count = len(part) - len(part.lstrip(key))
-            yield block.base + index, count
-            left -= count
-            at = block.base + index + count
-
-    def _next_block(self, counter: int) -> int:
-        """Where to go on after a hole in the chunks."""
-        keys = self._keys
-        later = bisect_right(keys, counter >> CHUNK_SHIFT)
-        return keys[later] << CHUNK_SHIFT if later < len(keys) else self.next
-
-    def take(self, *, count_max: int, bytes_max: int, start: int = 0) -> list[Range]:
-        """Available messages in order: at most so many and so large, but one at least."""
-        if count_max == 1:
-            for first, _ in self.ranges(AVAILABLE, max(self.cursor, start), count_max=1):
-                if start <= self.cursor:
-                    self.cursor = first
-                return [(first, 1)]
-            return []
-        found: list[Range] = []
-        left = bytes_max
-        for first, count in self.ranges(AVAILABLE, max(self.cursor, start), count_max=count_max):
-            if not found and start <= self.cursor:
-                self.cursor = first
-            size = self.size(first, count)
-            if size > left:
-                fitting = self._fitting(first, count, left)
-                if fitting == 0 and not found:
-                    fitting = 1
-                if fitting:
-                    found.append((first, fitting))
-                return found
-            left -= size
-            found.append((first, count))
-        return found
-
-    def first_available(self) -> int:
-        """The first available position; ``next`` if there is none."""
-        for first, _ in self.ranges(AVAILABLE, self.cursor, count_max=1):
-            self.cursor = first
-            return first
-        return self.next
-
-    def _fitting(self, first: int, count: int, size: int) -> int:
-        """How many messages of a range (inside one chunk) fit into ``size`` bytes."""
-        block = self._chunks[first >> CHUNK_SHIFT]
-        at = first - block.base
-        fitting = 0
-        for length in block.lengths[at : at + count]:
-            size -= length
-            if size < 0:
-                break
-            fitting += 1
-        return fitting
-
-    def _parts(self, first: int, count: int) -> Iterator[tuple[PositionBlock, int, int]]:
-        """The chunks that a range lies in: (chunk, from index, to index)."""
-        end = first + count
-        while first < end:
-            block = self._chunks[first >> CHUNK_SHIFT]
-            stop = min(end, ((first >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT)
-            yield block, first - block.base, stop - block.base
-            first = stop
-
-    def size(self, first: int, count: int) -> int:
-        """Bytes of the packets of a range."""
-        return sum(total_of(block.lengths[a:b]) for block, a, b in self._parts(first, count))
-
-    def lengths(self, first: int, count: int) -> array[int]:
-        """Length of each packet of a range."""
-        lengths = array(LENGTH_TYPE)
-        for block, a, b in self._parts(first, count):
-            lengths += block.lengths[a:b]
-        return lengths
-
-    def arrived(self, first: int, count: int) -> array[int]:
-        """Arrival second of each message of a range."""
-        arrived = array("I")
-        for block, a, b in self._parts(first, count):
-            arrived += block.arrived[a:b]
-        return arrived
-
-    def extents(self, first: int, count: int) -> list[Extent]:
-        """Where the packets of a range lie, in order, neighbours joined."""
-        found: list[tuple[int, int]] = []
-        for block, a, b in self._parts(first, count):
-            start = block.addresses[a]
-            size = total_of(block.lengths[a:b])
-            if block.rising and block.addresses[b - 1] + block.lengths[b - 1] - start == size:
-                pieces = [(start, size)]
-            else:
-                pieces = list(zip(block.addresses[a:b], block.lengths[a:b], strict=True))
-            for address, length in pieces:
-                if found and sum(found[-1]) == address:
-                    found[-1] = (found[-1][0], found[-1][1] + length)
-                else:
-                    found.append((address, length))
-        return [Extent(address, size) for address, size in found]
-
-    def last_before(self, counter: int, state: int = AVAILABLE) -> int:
-        """The nearest position before ``counter`` in that state; 0 if there is none."""
-        state_byte = bytes((state,))
-        for at in range(bisect_right(self._keys, (counter - 1) >> CHUNK_SHIFT) - 1, -1, -1):
-            block = self._chunks[self._keys[at]]
-            index = block.states.rfind(state_byte, 0, max(counter - block.base, 0))
-            if index >= 0:
-                return block.base + index
-        return 0
-
-    def place_in_log(self, counter: int) -> tuple[int, int, int]:
-        """Address and length of a packet, and when it arrived."""
-        block = self._chunks[counter >> CHUNK_SHIFT]
-        at = counter - block.base
-        return block.addresses[at], block.lengths[at], block.arrived[at]
-
-    def expires(self, counter: int) -> int:
-        """Second in which a message expires."""
-        block = self._chunks[counter >> CHUNK_SHIFT]
-        return block.expires[counter - block.base]
-
-    def is_express(self, counter: int) -> bool:
-        """Whether a message was sent to survive nothing."""
-        block = self._chunks[counter >> CHUNK_SHIFT]
-        return block.express is not None and counter in block.express
-
-    def has_express(self, first: int, count: int) -> bool:
-        """Whether any of a range is express."""
-        return any(block.express for block, _, _ in self._parts(first, count))
-
-    def express_ranges(self) -> list[Range]:
-        """All express messages that are still here, one range each."""
-        return [
-            (counter, 1)
-            for block in self._chunks.values()
-            for counter in sorted(block.express or ())
-            if self.state(counter) != REMOVED
-        ]
 
     # ---- changing -----------------------------------------------------------------------
 
@@ -536,10 +322,6 @@ class Positions:
         self.next_expiry = min(self.next_expiry, expires)
 
     # ---- checkpoints --------------------------------------------------------------------
-
-    def blocks(self) -> list[PositionBlock]:
-        """The chunks in order."""
-        return [self._chunks[key] for key in self._keys]
 
     def restore(self, block: PositionBlock) -> None:
         """Put a chunk from a checkpoint into its place and count what is in it."""
