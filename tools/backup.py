@@ -321,8 +321,8 @@ class Run:
 
     def _is_told(self, kept: Kept) -> None:
         with onceq.connect(str(kept.node.path)) as qm:
-            told = qm.status()["restored"]
-        if not told or told["position"] != kept.report.position:
+            told = qm.status().restored
+        if not told or told.position != kept.report.position:
             self.outcome.violations.append(f"{kept.node.name} does not say that it was put back")
 
     def end(self) -> None:

@@ -152,7 +152,7 @@ class Bench:
             )  # fmt: skip
             self._senders += threads
         rate = together(clients)
-        count = self._open[0].queue(QUEUE)["messages"]
+        count = self._open[0].queue(QUEUE).messages
         check_senders(self._open[0], count, self.scale.body)
         return {"send": rate}
 
@@ -330,7 +330,7 @@ def check_senders(qm: onceq.QueueManager, count: int, size: int) -> None:
                     raise WrongMessages(f"sender {sender}: {at} where {next_of.get(sender, 0)} was")
                 next_of[sender] = at + 1
         left -= len(batch)
-    if qm.queue(QUEUE)["messages"]:
+    if qm.queue(QUEUE).messages:
         raise WrongMessages("more messages came than were sent")
 
 

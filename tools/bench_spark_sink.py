@@ -99,7 +99,7 @@ class Bench:
         queue = f"private$\\sunk{self._queues}"
         self.manager.create_queue(queue, transactional=True)
         rate = self.write("onceq", names, queueManager=str(self.node.path), queue=queue)
-        held = self.manager.queue(queue)["messages"]
+        held = self.manager.queue(queue).messages
         self.manager.purge(queue)
         if held != self.rows:
             raise AssertionError(f"{held} messages are in the queue, {self.rows} were written")

@@ -109,7 +109,7 @@ def main() -> int:
                 for title, work in cases.items():
                     rates[title].append(rate(work, count))
             rows = int(server.sql("SELECT count(*) FROM t")[0][0])
-            sent = sum(qm.queue(Q)["messages"] for qm in (remote, inside))
+            sent = sum(qm.queue(Q).messages for qm in (remote, inside))
     expected = 40 + 4 * count * options.rounds
     found = {title: statistics.median(values) for title, values in rates.items()}
     hand = found["PostgreSQL, two phases by hand"]

@@ -197,7 +197,7 @@ class Driver:
     def leftovers(self) -> None:
         """Nothing may stand anywhere any more."""
         until = time.monotonic() + 30
-        while time.monotonic() < until and self._alpha.status()["outgoing_messages"]:
+        while time.monotonic() < until and self._alpha.status().outgoing_messages:
             pause(0.05)
         for qm, name in ((self._alpha, "ALPHA"), (self._beta, "BETA")):
             status = qm.status()

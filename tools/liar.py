@@ -167,7 +167,7 @@ class Scene:
             with delta:
                 delta.create_queue(flows["delta"].queue, transactional=True)
                 self.guids = {
-                    name: guid_bytes(manager.status()["id"])
+                    name: guid_bytes(manager.status().id)
                     for name, manager in zip(nodes, (alpha, beta, delta), strict=True)
                 }
             self.before = {name: _memory(node.pid) for name, node in nodes.items()}
@@ -226,7 +226,7 @@ class Scene:
             view = alpha.outgoing_queue(self.flows[name].destination)
             for liar in liars:
                 place = getattr(liar, name)
-                place.stream, place.number = view["stream"], view["next_number"]
+                place.stream, place.number = view.stream, view.next_number
 
     def _receive(self, manager: Any, name: str, wait_s: float) -> None:
         flow, wrong = self.flows[name], self.outcome.violations

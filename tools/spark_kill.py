@@ -229,8 +229,8 @@ def _kill_again_and_again(
 def _leftovers(alpha: Node) -> list[str]:
     """What must not be left of a query that has ended in order."""
     with onceq.connect(str(alpha.path)) as qm:
-        left = qm.queue(IN_QUEUE)["messages"]
-        branches = [view["xid"] for view in qm.transactions() if view.get("phase") == "prepared"]
+        left = qm.queue(IN_QUEUE).messages
+        branches = [view.xid for view in qm.branches() if view.phase == "prepared"]
     problems = [f"{left} messages are still in the queue that was read"] if left else []
     if branches:
         problems.append(f"{len(branches)} branches are still prepared, such as {branches[0]}")

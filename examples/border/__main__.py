@@ -105,7 +105,7 @@ def main() -> int:
         if answers != [f"done: order {number}" for number in range(COUNT)]:
             print("not once and in order")
             return 1
-        if any(queue["messages"] for queue in border.queues()):
+        if any(queue.messages for queue in border.queues()):
             print("something has stayed at the border")
             return 1
         print(f"{COUNT} orders in and {COUNT} answers out, once and in order, over the border")

@@ -15,7 +15,7 @@ from onceq.client.cursors import Cursor
 from onceq.client.groups import Groups
 from onceq.client.opening import connect, open
 from onceq.client.restores import RestoreReport, restore
-from onceq.client.results import Batch, MessageIds
+from onceq.client.results import MessageIds
 from onceq.client.stopping import stopping
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import OpenQueue, Transaction
@@ -27,7 +27,34 @@ from onceq.model.branch import Vote
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
+from onceq.model.results import Outcome
+from onceq.model.views.branches import BranchView, DecisionView, GroupResult, GroupView
+from onceq.model.views.managers import (
+    ClashView,
+    ClockAccepted,
+    DamageView,
+    ListView,
+    NameStep,
+    PeerView,
+    Reloaded,
+    Restored,
+    ScrubView,
+    StatusView,
+    TransactionView,
+    UndoneView,
+)
+from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo, SequenceInfo
+from onceq.model.views.queues import (
+    ConnectionView,
+    OutgoingView,
+    PutBackView,
+    QueueView,
+    StreamReset,
+    StreamView,
+)
+from onceq.model.views.view import View
 from onceq.model.xid import Xid
+from onceq.packet.batch import Batch
 
 __version__ = "0.2.0.dev0"
 
@@ -36,28 +63,56 @@ __all__ = [
     "BackupReport",
     "Batch",
     "Branch",
+    "BranchView",
+    "ClashView",
+    "ClockAccepted",
+    "ConnectionView",
     "Cursor",
+    "DamageView",
+    "DecisionView",
     "Delivery",
     "Ending",
+    "GroupResult",
+    "GroupView",
     "Groups",
     "InDoubt",
     "Journal",
+    "ListView",
+    "ManagementValue",
     "Message",
     "MessageId",
     "MessageIds",
+    "NameStep",
     "OnceqError",
     "OpenQueue",
+    "Outcome",
+    "OutgoingView",
+    "PeerView",
     "Properties",
+    "PutBackView",
     "QueueManager",
+    "QueueView",
+    "ReceiveInfo",
     "ReceiveTimeout",
+    "Reloaded",
     "RestoreReport",
+    "Restored",
+    "ScrubView",
     "SendFailed",
+    "SendInfo",
     "SenderTransaction",
+    "SequenceInfo",
     "ServiceNotAvailable",
     "Settings",
+    "StatusView",
+    "StreamReset",
+    "StreamView",
     "Tracked",
     "Transaction",
     "TransactionId",
+    "TransactionView",
+    "UndoneView",
+    "View",
     "Vote",
     "Xa",
     "Xid",

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from onceq.client.results import Batch
-from onceq.core.decision import Grouped, Opened, Outcome, Sent
 from onceq.core.inputs import inputs
 from onceq.errors import LinkLost, ReceiveTimeout
 from onceq.model import requests
@@ -16,8 +14,11 @@ from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import EditDirectory
+from onceq.model.results import Opened, Outcome, Sent
 from onceq.model.run import Run
+from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid
+from onceq.packet.batch import Batch
 from onceq.packet.own import own_headers
 
 if TYPE_CHECKING:
@@ -148,11 +149,11 @@ class Applications:
 
     def commit_group(
         self, app: str, version: int, prefix: bytes, *xids: Xid, query: str = ""
-    ) -> Grouped:
+    ) -> GroupResult:
         result = self.ask(
             lambda o, r: requests.CommitGroup(app, query, version, prefix, xids, owner=o, request=r)
         )
-        assert isinstance(result, Grouped)
+        assert isinstance(result, GroupResult)
         return result
 
     def rollback_group(self, prefix: bytes, *, final: bool = False) -> int:
@@ -211,7 +212,7 @@ class Applications:
         view = self.ask(
             lambda o, r: EditDirectory(what, name, members, guid=guid, owner=o, request=r)
         )
-        return str(view["format_name"] if isinstance(view, dict) else view.format_name)
+        return str(view.format_name)
 
     def steer(self, destination: str, action: str) -> None:
         self.ask(

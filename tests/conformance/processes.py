@@ -38,10 +38,11 @@ from onceq.store.log import LogStore
 from onceq.testing.process.nursery import Nursery
 from onceq.testing.process.process import SEGMENT_BYTES
 from onceq.wire.app import frames
+from onceq.wire.app.answers import decode
 from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.clocks import HostClock
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S, Door, End, SocketWire
-from tests.conformance.requests import hello, request_frame, result
+from tests.conformance.requests import hello, request_frame
 from tests.conformance.strangers import ProcessStranger
 from tests.conformance.world import FAST, START_S, World
 
@@ -72,6 +73,8 @@ class ProcessNode(Applications):
         self.clock = HostClock(world)
         self.routes: dict[bytes, str] = {}
         self.answers: dict[int, object] = {}
+        self._kinds: dict[int, object] = {}
+        """Of what is asked: the type of its answer."""
         self.ends: dict[tuple[int, int], End] = {}
         self.process: int | None = None
         self.peers_at = ""
@@ -265,7 +268,7 @@ class ProcessNode(Applications):
         assert self.process is not None, f"{self.identity.name} is dead"
         process, world = self.process, self.world
         number = next(self.numbers)
-        frame = request_frame(number, make(0, number), world.now_us)
+        frame, self._kinds[number] = request_frame(number, make(0, number), world.now_us)
         self.told()
         self.restless = True
         self.application.sendall(frame)
@@ -301,7 +304,7 @@ class ProcessNode(Applications):
         if not data:
             self.world.unwatch(self.application)
         for number, code, head, rest in self._parser.feed(data):
-            self.answers[number] = result(code, head, rest)
+            self.answers[number] = decode(self._kinds.pop(number, object), code, head, rest)
 
 
 class ProcessWorld(World):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from onceq.client.link import Greeting
-from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.client.unit import Unit
 from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.requests import Seek
+from onceq.packet.batch import Batch
 from onceq.service.requests import admit
 from onceq.wire.app.requests import request_of
 from tests.conformance.applications import Applications

@@ -8,33 +8,20 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any
 
-from onceq.client.link import result_of
-from onceq.client.results import Batch
-from onceq.core.decision import Grouped, Opened, Outcome, Sent
 from onceq.core.inputs import inputs
-from onceq.errors import OnceqError
 from onceq.model import requests
-from onceq.model.branch import Decision, Vote
 from onceq.model.requests import EditDirectory
 from onceq.model.run import Run
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, Code
+from onceq.wire.app.answers import kind_of
+from onceq.wire.app.frames import Code
 
 
-class View(dict[str, Any]):
-    """What stands under a name is an attribute, too."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-def request_frame(request: int, item: inputs.Input, now_us: int) -> bytes:
-    """The frame in which an application asks for this."""
+def request_frame(request: int, item: inputs.Input, now_us: int) -> tuple[bytes, object]:
+    """The frame in which an application asks for this, and the type of its answer."""
     code, head, runs = _request(item, now_us)
-    return b"".join(frames.frame(request, code, head, *frames.pack_runs(runs)))
+    frame = b"".join(frames.frame(request, code, head, *frames.pack_runs(runs)))
+    return frame, kind_of(code, head)
 
 
 def _request(item: Any, now_us: int) -> tuple[int, object, list[Run]]:
@@ -155,33 +142,6 @@ def changed(properties: Any) -> dict[str, Any]:
                 value if isinstance(value, bool) or not isinstance(value, int) else int(value)
             )
     return values
-
-
-def result(code: int, head: memoryview, data: memoryview) -> object:
-    """What the core has answered; an OnceqError instance is to be raised."""
-    found = result_of(code, head, data)
-    if isinstance(found, (OnceqError, Batch)):
-        return found
-    if isinstance(found, frames.SentHead):
-        return Sent(found.first_message, found.messages, found.transaction)
-    if isinstance(found, frames.OpenedHead):
-        return Opened(found.handle, found.local, found.transactional)
-    if code & ~ANSWER == Code.OUTCOME:
-        return Outcome(found)
-    if code & ~ANSWER in (Code.BRANCH, Code.PREPARE) and found is not None:
-        return Vote(found) if isinstance(found, str) else Sent(*found)
-    if code & ~ANSWER == Code.DECIDE and found is not None:
-        return Decision(found)
-    if code & ~ANSWER == Code.GROUP and isinstance(found, dict):
-        return Grouped(**found)
-    return view(found)
-
-
-def view(value: Any) -> Any:
-    """A view as the core gives it: attributes (or names) and tuples."""
-    if isinstance(value, dict):
-        return View({name: view(item) for name, item in value.items()})
-    return tuple(map(view, value)) if isinstance(value, list) else value
 
 
 def hello() -> bytes:

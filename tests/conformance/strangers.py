@@ -10,9 +10,10 @@ from onceq.core.inputs import inputs
 from onceq.errors import OnceqError
 from onceq.service.config import SOCKET
 from onceq.wire.app import frames
+from onceq.wire.app.answers import decode
 from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S
-from tests.conformance.requests import hello, request_frame, result
+from tests.conformance.requests import hello, request_frame
 
 if TYPE_CHECKING:
     from tests.conformance.processes import ProcessNode
@@ -49,6 +50,8 @@ class ProcessStranger(Applications):
         super().__init__()
         self.node, self.world, self.clock = node, node.world, node.clock
         self.answers: dict[int, object] = {}
+        self._kinds: dict[int, object] = {}
+        """Of what is asked: the type of its answer."""
         node.told()
         self._parser = frames.Parser()
         self._socket = socket.socket(socket.AF_UNIX)
@@ -65,7 +68,8 @@ class ProcessStranger(Applications):
         process = self.node.process
         self.node.told()
         self.node.restless = True
-        self._socket.sendall(request_frame(number, make(0, number), world.now_us))
+        frame, self._kinds[number] = request_frame(number, make(0, number), world.now_us)
+        self._socket.sendall(frame)
         world.settle()
         until = world.now_us + ANSWER_S_MAX * 1_000_000
         while number not in self.answers and self.node.process is process:
@@ -93,4 +97,4 @@ class ProcessStranger(Applications):
         if not data:
             self.node.world.unwatch(self._socket)
         for number, code, head, rest in self._parser.feed(data):
-            self.answers[number] = result(code, head, rest)
+            self.answers[number] = decode(self._kinds.pop(number, object), code, head, rest)

@@ -6,7 +6,6 @@ has not noticed that, it cannot know better; from then on it claims nothing of w
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -158,12 +157,12 @@ def test_messages_outside_transactions_are_in_doubt_as_well(world: World) -> Non
 
 def test_why_says_what_another_copy_may_have_sent(world: World) -> None:
     twin = both_have(world, **LETTER)
-    before = why(asdict(twin.look("outgoing-queue", Q)))
+    before = why(twin.look("outgoing-queue", Q))
     assert "identity" not in before
     notices(world, twin)
     view = twin.look("outgoing-queue", Q)
     assert view.elsewhere == 2
-    assert "2 messages here may have left from there" in why(asdict(view))
+    assert "2 messages here may have left from there" in why(view)
     twin.once(Q, b"3")
     assert twin.look("outgoing-queue", Q).elsewhere == 2, "this one is of its own"
     assert twin.engine is not None

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.client.results import Batch
 from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import StorePutBack
 from onceq.core.step.identity_watch import Clash
 from onceq.model import requests
 from onceq.packet.arrived import ORDER_ACK, SETTLING
+from onceq.packet.batch import Batch
 from onceq.packet.settle import Inquiry, parse_settling
 from onceq.testing.process.relay import Passing, faithful
 from tests.conformance.copies import image, put_back

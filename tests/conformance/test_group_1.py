@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.decision import Outcome
 from onceq.errors import (
     BodyTooLarge,
     IllegalPropertySize,
@@ -17,6 +16,7 @@ from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.message import Delivery
 from onceq.model.requests import Seek
+from onceq.model.results import Outcome
 from onceq.model.run import Run
 from onceq.testing.process import points
 from tests.conformance.reading import seek

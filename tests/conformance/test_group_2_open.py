@@ -30,7 +30,7 @@ def test_case_036_unknown_local_queue_and_unknown_remote_queue(a: Node) -> None:
         with pytest.raises(QueueNotFound) as caught:
             a.open(name, Access.SEND)
         assert caught.value.hresult == 0xC00E0003
-    assert a.look("outgoing") == ()
+    assert a.look("outgoing") == []
     remote = r"DIRECT=OS:B\private$\nothing"
     assert not a.open(remote, Access.SEND).local
     (view,) = a.look("outgoing")

@@ -355,7 +355,7 @@ def test_case_062_a_router_passes_numbers_on_untouched(worlds: Worlds) -> None:
     assert numbers == [(p.stream, p.number, p.previous) for p in before]
     assert [number for _, number, _ in numbers] == [1, 2, 3]
     assert [message.hops for message in b.messages(LOCAL)] == [1, 1, 1]
-    assert r.look("streams") == ()
+    assert r.look("streams") == []
     assert all(view.stream == 0 for view in r.look("outgoing"))
     assert all(view.messages == 0 for view in r.look("outgoing"))
     assert a.look("outgoing-queue", name).messages == 0, "the order acknowledgment came back"

@@ -285,7 +285,7 @@ def test_case_083_several_queues_are_not_for_receiving(world: World) -> None:
         0xC00E0020,
         0xC00E0045,
     )
-    assert world["A"].look("outgoing") == (), "nothing is left of it"
+    assert world["A"].look("outgoing") == [], "nothing is left of it"
 
 
 def test_case_085_three_acknowledgments_of_one_message(world: World) -> None:

@@ -378,7 +378,7 @@ def test_a_commit_that_decides(world: World) -> None:
         a.crash()
         a.start()
     a.decision_done(GTRID)
-    assert a.look("decisions") == ()
+    assert a.look("decisions") == []
     assert a.decision(GTRID) is Decision.ABORTED  # nobody asks after all partners are done
     world.run(10)
     assert world["B"].bodies(LOCAL) == [b"m"]

@@ -104,7 +104,7 @@ def test_case_118_a_transactional_message_to_a_plain_queue(world: World) -> None
     world.run(3600)
     assert answers(world) == [400, 400], "and not tried again"
     assert b.bodies(r"private$\plain") == []
-    assert b.look("streams") == ()
+    assert b.look("streams") == []
     assert b.bodies(DEAD) == []
     assert a.bodies(r"private$\acks") == []
     (message,) = a.messages(DEAD)

@@ -82,7 +82,7 @@ def test_two_protocols_and_two_addresses_do_not_hold_each_other_up(world: World)
     told = {info.queue_format_name for info in b.look("eod-receive", LOCAL)}
     assert told == {str(parse_format_name(name)[0]).casefold().replace("direct=", "DIRECT=")
                     for name in names}  # fmt: skip
-    assert b.look("eod-receive", r"private$\plain") == ()
+    assert b.look("eod-receive", r"private$\plain") == []
     b.kill()
     b.start()
     told = {info.queue_format_name for info in b.look("eod-receive", LOCAL)}

@@ -13,7 +13,7 @@ from onceq.core.transfer.outgoing_states import STATES
 from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model import requests
 from onceq.model.identity import guid_text
-from onceq.service.api import plain
+from onceq.model.views.view import plain
 from onceq.testing.judge.tap import ORDER_ACK_BYTES
 from onceq.testing.process.relay import faithful
 from onceq.testing.sim.packets import body_of
@@ -42,7 +42,7 @@ def view(node: Node, name: str = Q) -> Any:
 
 
 def said(node: Node, name: str = Q) -> str:
-    return why(plain(view(node, name)))  # type: ignore[arg-type]
+    return why(view(node, name))
 
 
 def test_case_064_send_information_item_by_item(world: World) -> None:
@@ -193,11 +193,11 @@ def test_case_132_an_order_acknowledgment_is_nowhere_stored(worlds: Worlds, ack:
     if not world.processes:
         held = {h.number: len(h) for h in b.engine.manager.state.holders.values() if len(h)}
         assert list(held.values()) == [1]
-    assert b.look("outgoing") == ()
+    assert b.look("outgoing") == []
     b.crash()
     b.start()
     assert b.bodies(LOCAL) == [b"1"]
-    assert b.look("outgoing") == ()
+    assert b.look("outgoing") == []
     link.policy = faithful
     link.seen.clear()
     world.run(70)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.decision import Outcome
 from onceq.core.state import commit_outcomes
 from onceq.errors import InsufficientResources, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Commit
+from onceq.model.results import Outcome
 from tests.conformance.world import START_S, Worlds, item
 
 Q = "private$\\q"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from onceq.client.why import why
@@ -205,7 +203,7 @@ def test_the_marks_that_a_restore_makes_void_are_so_in_a_checkpoint_too(world: W
 
 def said(node: Node, queue: str) -> str:
     what = "queue" if queue == LOCAL else "outgoing-queue"
-    return why(asdict(node.look(what, queue)))
+    return why(node.look(what, queue))
 
 
 def test_why_says_that_what_waits_was_put_back_and_for_how_long(world: World) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from onceq.client.results import Batch
 from onceq.errors import QueueNotFound
 from onceq.model import requests
 from onceq.model.identity import guid_text
+from onceq.packet.batch import Batch
 from onceq.packet.headers import headers
 from onceq.testing.process.relay import Passing, faithful
 from tests.conformance.policies import messages_twice

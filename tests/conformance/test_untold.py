@@ -5,7 +5,6 @@ Their sender asks for them, and ends the wait: in doubt, with the reason, told t
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -298,7 +297,7 @@ def test_why_says_what_ended_the_wait(world: World) -> None:
     world.run(30)
     back(world, b, before)
     world.run(ENDS_ASKED_S + 60)
-    said = why(asdict(a.look("outgoing-queue", Q)))
+    said = why(a.look("outgoing-queue", Q))
     assert "was put back to an earlier moment" in said
     assert "acknowledged" in said
     assert "put back" in CAUSES[FORGOTTEN_THERE]

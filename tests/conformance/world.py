@@ -15,7 +15,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from onceq.client.results import Batch
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.state.state import Identity
@@ -24,7 +23,7 @@ from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer
-from onceq.service.delivered import Delivered
+from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.service.history import History
 from onceq.store.log import LogStore
@@ -355,11 +354,6 @@ class Node(Applications):
         result = answers.pop(number)
         if isinstance(result, OnceqError):
             raise result
-        if isinstance(result, Delivered):
-            return Batch(
-                result.run, result.lookups, result.arrived, result.aborts, result.moves,
-                result.scanned, result.notes,
-            )  # fmt: skip
         return result
 
 

@@ -13,8 +13,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from onceq.client.results import Batch
-from onceq.core.decision import Grouped
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.state.state import Identity
@@ -25,8 +23,9 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.time import Now
+from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, group_prefix, group_xid
-from onceq.service.delivered import Delivered
+from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore
 from onceq.testing.sim.disk import PowerCut, SimFiles
@@ -124,14 +123,14 @@ class GroupLife:
         self.ask(lambda o, r: requests.PrepareBranch(xid, number, (item,), owner=o, request=r))
         return xid
 
-    def commit(self, version: int, xids: list[Xid]) -> Grouped:
+    def commit(self, version: int, xids: list[Xid]) -> GroupResult:
         self.asked = max(self.asked, version)
         result = self.ask(
             lambda o, r: requests.CommitGroup(
                 APP, "query", version, _prefix(version), tuple(xids), owner=o, request=r
             )
         )
-        assert isinstance(result, Grouped)
+        assert isinstance(result, GroupResult)
         self.told = max(self.told, version)
         return result
 
@@ -154,9 +153,9 @@ class GroupLife:
                 else requests.Look("queues", owner=o, request=r)
             )
         )
-        if not isinstance(found, Delivered):
+        if not isinstance(found, Batch):
             return []
-        return Batch(found.run, found.lookups, found.arrived, found.aborts).bodies()
+        return found.bodies()
 
     def _holds(self) -> bool:
         return bool(

@@ -13,6 +13,7 @@ import onceq.aio
 import onceq.directory
 from onceq.client.properties import NAMES
 from onceq.model import limits
+from onceq.model.results import Opened, Sent
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -24,16 +25,17 @@ PUBLIC = (onceq, onceq.aio, onceq.directory)
 
 ANSWERS = {
     Code.HELLO: frames.Welcome,
-    Code.OPEN: frames.OpenedHead,
-    Code.SEND: frames.SentHead,
-    Code.COMMIT: frames.SentHead,
+    Code.OPEN: Opened,
+    Code.SEND: Sent,
+    Code.COMMIT: Sent,
     Code.RECEIVE: frames.HandedHead,
 }
 """Where the answer has fields of its own; fetch is answered as receive."""
 
 
 def fields(kind: type) -> str:
-    return ", ".join(field.name for field in msgspec.structs.fields(kind))
+    names = getattr(kind, "_fields", None) or [f.name for f in msgspec.structs.fields(kind)]
+    return ", ".join(names)
 
 
 def test_the_table_of_requests_is_that_of_the_code() -> None:

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.client.link import result_of
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.state import Identity
@@ -26,11 +25,13 @@ from onceq.errors import MalformedPacket
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
+from onceq.packet.batch import Batch
 from onceq.packet.own import own_headers
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.store.memory import MemoryStore
 from onceq.wire.app import frames
+from onceq.wire.app.answers import RESULTS, VERBS, decode
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
@@ -38,6 +39,9 @@ FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 30
 WALL_US = 1_700_000_000_000_000
 pytestmark = pytest.mark.slow
 T, N = r"private$\t", r"private$\n"
+
+KINDS = [*RESULTS.values(), *(kind for _, kinds in VERBS.values() for kind in kinds.values())]
+"""Of which types answers are."""
 
 
 class World:
@@ -123,7 +127,7 @@ class Transport:
 
     def writelines(self, pieces: Sequence[Buffer], /) -> None:
         for request, code, head, data in self.parser.feed(b"".join(pieces)):
-            result_of(code, head, data)
+            decode(RESULTS.get(code & ~(ANSWER | FAILED), object), code, head, data)
             self.sent.append((request, code, bytes(head), bytes(data)))
 
     def close(self) -> None:
@@ -338,10 +342,12 @@ def test_heads_of_any_shape(asked: list[tuple[int, Any]]) -> None:
 
 
 @FUZZ
-@given(st.integers(0, 0x300), st.binary(max_size=100), st.binary(max_size=100))
-def test_a_client_survives_any_answer(code: int, head: bytes, data: bytes) -> None:
+@given(
+    st.sampled_from(KINDS), st.integers(0, 0x300), st.binary(max_size=100), st.binary(max_size=100)
+)
+def test_a_client_survives_any_answer(kind: object, code: int, head: bytes, data: bytes) -> None:
     with contextlib.suppress(MalformedPacket):
-        result_of(code, memoryview(head), memoryview(data))
+        decode(kind, code, memoryview(head), memoryview(data))
 
 
 def test_the_world_of_these_tests_is_a_working_one() -> None:
@@ -349,7 +355,7 @@ def test_the_world_of_these_tests_is_a_working_one() -> None:
     world.ask(Code.RECEIVE, frames.ReceiveHead(T, 1, 5, 1 << 20, 0, False, 0, 0, 0))
     request, code, head, data = world.transport.sent[-1]
     assert (request, code) == (world.number, Code.RECEIVE | ANSWER)
-    batch: Any = result_of(code, memoryview(head), memoryview(data))
+    batch: Any = decode(Batch, code, memoryview(head), memoryview(data))
     assert batch.bodies() == [b"1", b"22", b"333"]
     world.leave()
     with pytest.raises(MalformedPacket):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.decision import Sent
 from onceq.core.state.group_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction import groups
 from onceq.core.transaction.second_phase import undo_promised
+from onceq.model.results import Sent
 from tests.planted.mistakes import Mistake
 
 

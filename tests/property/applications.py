@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onceq.client.embedded_link import translated
 from onceq.client.link import Greeting, Request
 from onceq.client.sync import QueueManager
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
@@ -76,7 +75,7 @@ class NodeLink:
             pass
         if not self.alive:
             raise LinkLost("it died meanwhile")
-        result = translated(self._answers.pop(number)) if number else None
+        result = self._answers.pop(number) if number else None
         if isinstance(result, OnceqError):
             raise result
         return result

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceq.client.results import Batch
 from onceq.client.whole import _Survey
 from onceq.model.run import Run
 from onceq.packet import layout
+from onceq.packet.batch import Batch
 from onceq.packet.heads import HEAD
 
 

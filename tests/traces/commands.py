@@ -367,7 +367,7 @@ def _show(world: World, at: str, what: str) -> None:
     answer = node.ask(lambda o, r: requests.Look(what, owner=o, request=r))
     if isinstance(answer, OnceqError):
         raise UnknownCommand(str(answer))
-    views = answer if isinstance(answer, tuple) else (answer,)
+    views = answer if isinstance(answer, list) else [answer]
     if not views:
         world.say("none")
     for view in views:

@@ -127,8 +127,8 @@ class Node(Core):
         found = delivered(answer, self.bytes_of_pieces)
         for index, packet in enumerate(found.run):
             text = self.names.packet(packet, place=False)
-            if found.aborts[index]:
-                text += f" (aborted {found.aborts[index]} times)"
+            if found.abort_counts[index]:
+                text += f" (aborted {found.abort_counts[index]} times)"
             yield text
 
     def bytes_of_pieces(self, pieces: Any) -> Buffer:

@@ -12,13 +12,11 @@ from onceq.core.decision import (
     CloseSession,
     Connect,
     Declined,
-    Grouped,
     Handed,
     Notice,
     Observed,
     Persisted,
     Ready,
-    Sent,
     Sight,
     Transmit,
 )
@@ -35,7 +33,9 @@ from onceq.core.state.setups import Paused, Setup
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.queue import QueueProperties
+from onceq.model.results import Opened, Sent
 from onceq.model.run import Extent
+from onceq.model.views.branches import GroupResult
 from tests.traces.names import Names
 from tests.traces.node import Node
 
@@ -192,7 +192,7 @@ def _answer(node: Node, names: Names, result: object) -> str:
             return f"sent {', '.join(given)}" if given else "done"
         case Handed():
             return f"hands out {', '.join(node.handed(result))}"
-        case Grouped(already=already, messages=count, rolled_back=back):
+        case GroupResult(already=already, messages=count, rolled_back=back):
             if already:
                 return "already committed"
             return f"committed, {count} sent, {back} rolled back"
@@ -203,6 +203,10 @@ def _answer(node: Node, names: Names, result: object) -> str:
 
 def plain(value: Any) -> str:
     """A view, or another value, with the fields that say something."""
+    if isinstance(value, Opened):
+        return ", ".join(
+            f"{name} {plain(found)}" for name, found in value._asdict().items() if found
+        )
     if is_dataclass(value) and not isinstance(value, type):
         shown = ((one.name, getattr(value, one.name)) for one in fields(value))
         return ", ".join(f"{name} {plain(found)}" for name, found in shown if found)

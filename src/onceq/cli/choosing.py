@@ -68,7 +68,7 @@ def take_some(
     """
     if reject and move_to is not None:
         raise ConfigurationError("say one of --reject and --move-to")
-    if not qm.queue(queue)["transactional"] and not reject and move_to is None:
+    if not qm.queue(queue).transactional and not reject and move_to is None:
         for _ in range(count):
             write([qm.receive(queue, timeout=timeout, **choice)])
         return

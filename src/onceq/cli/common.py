@@ -93,8 +93,8 @@ def core_of(name: str) -> str:
 def suggestions(qm: QueueManager, name: str) -> list[str]:
     """Names of queues and destinations like a name that does not exist, in a form for shells."""
     try:
-        known = [queue["path"] for queue in qm.queues()]
-        known += [outgoing["destination"] for outgoing in qm.outgoing()]
+        known = [queue.path for queue in qm.queues()]
+        known += [outgoing.destination for outgoing in qm.outgoing()]
     except OnceqError:
         return []
     by_core: dict[str, list[str]] = {}
@@ -108,7 +108,7 @@ def complete_queue(incomplete: str) -> list[str]:
     """Names of queues for the shell's completion; nothing if no manager answers."""
     try:
         with connect(where(None), timeout=1.0) as qm:
-            names = [queue["path"].replace("\\", "/") for queue in qm.queues()]
+            names = [queue.path.replace("\\", "/") for queue in qm.queues()]
     except OnceqError:
         return []
     return [name for name in names if name.startswith(incomplete.replace("\\", "/"))]
@@ -118,7 +118,7 @@ def complete_destination(incomplete: str) -> list[str]:
     """Destinations that have an outgoing queue, for the shell's completion."""
     try:
         with connect(where(None), timeout=1.0) as qm:
-            names = [outgoing["destination"].replace("\\", "/") for outgoing in qm.outgoing()]
+            names = [outgoing.destination.replace("\\", "/") for outgoing in qm.outgoing()]
     except OnceqError:
         return []
     return [name for name in names if name.startswith(incomplete.replace("\\", "/"))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, manager
 from onceq.client.pause import pause
 from onceq.errors import DamagedRecord, InvalidParameter
 from onceq.model.classes import class_name
+from onceq.model.views.managers import ScrubView
 
 app = typer.Typer(
     help="Damaged messages: what was set aside because its stored bytes have changed.",
@@ -46,8 +47,8 @@ def list_(qm: Where = None, json: Json = False) -> None:
         ("number", "queue", "lookup", "messages", "bytes", "set aside", "ended as"),
         [
             (
-                d["number"], d["queue"], f"{d['lookup']:#x}", d["count"], out.size(d["bytes"]),
-                out.when(d["at"]), ended_as(d["reason"]),
+                d.number, d.queue, f"{d.lookup:#x}", d.count, out.size(d.bytes),
+                out.when(d.at), ended_as(d.reason),
             )
             for d in found
         ],
@@ -70,8 +71,8 @@ def drop(
     if (number is None) is not every:
         raise InvalidParameter("say the number of an entry, or --all")
     with manager(qm) as connection:
-        found = [d for d in connection.damages() if every or d["number"] == number]
-        count = sum(d["count"] for d in found)
+        found = [d for d in connection.damages() if every or d.number == number]
+        count = sum(d.count for d in found)
         if count and not dry_run:
             agreed(f"forget {out.plural(count, 'damaged message')} for good?", yes=yes)
         if not dry_run:
@@ -98,25 +99,25 @@ def scrub_command(
         else:
             connection.scrub(rate << 20)
         view = connection.scrub_status()
-        while view["running"] and not (no_wait or stop):
-            out.note(f"{out.size(view['bytes'])} of {out.size(view['total'])}")
+        while view.running and not (no_wait or stop):
+            out.note(f"{out.size(view.bytes)} of {out.size(view.total)}")
             pause(POLL_S)
             view = connection.scrub_status()
         found = connection.damages()
     if as_json(json):
-        out.dump({**view, "damages": found})
+        out.dump({**view.as_dict(), "damages": found})
     else:
         out.line(_said(view))
-    if view["damaged"]:
+    if view.damaged:
         raise DamagedRecord(
-            f"{out.plural(view['damaged'], 'place')} of the log are damaged; 'onceq damage list' "
+            f"{out.plural(view.damaged, 'place')} of the log are damaged; 'onceq damage list' "
             "names the messages that lay there"
         )
 
 
-def _said(view: dict[str, Any]) -> str:
-    how = "looking at" if view["running"] else "stopped after" if view["stopped"] else "looked at"
+def _said(view: ScrubView) -> str:
+    how = "looking at" if view.running else "stopped after" if view.stopped else "looked at"
     return (
-        f"{how} {out.size(view['bytes'])} of {out.size(view['total'])}: "
-        f"{out.plural(view['damaged'], 'damaged place')}"
+        f"{how} {out.size(view.bytes)} of {out.size(view.total)}: "
+        f"{out.plural(view.damaged, 'damaged place')}"
     )

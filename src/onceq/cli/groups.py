@@ -34,17 +34,17 @@ def list_groups(qm: Where = None, json: Json = False) -> None:
     now = int(time.time())
     out.table(
         ("application", "query", "last version", "ago"),
-        [(g["app"], g["query"], g["version"], duration(now - g["since"])) for g in found],
+        [(g.app, g.query, g.version, duration(now - g.since)) for g in found],
     )
 
 
 def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where = None) -> None:
     """Forget the last version of an application: its next batch is sent, whatever its version."""
     with manager(qm) as connection:
-        group = next((g for g in connection.groups.list() if g["app"] == app), None)
+        group = next((g for g in connection.groups.list() if g.app == app), None)
         if group is None:
             raise UsageError(f"no version is remembered of {app!r}; 'tx groups' shows the others")
-        said = f"version {group['version']} of {app}"
+        said = f"version {group.version} of {app}"
         if dry_run:
             out.line(f"would be forgotten: {said}")
             return

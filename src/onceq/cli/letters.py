@@ -317,5 +317,5 @@ def _purge(
 
 def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: int) -> int:
     if which == ALL:
-        return sum(connection.queue(queue)["messages"] for queue in queues)
+        return sum(connection.queue(queue).messages for queue in queues)
     return discard(connection, queues, which, now_s, dry_run=True)

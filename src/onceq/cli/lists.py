@@ -11,6 +11,7 @@ from onceq.cli.common import Json, Where, as_json, manager
 from onceq.directory import FileDirectory, create
 from onceq.errors import DirectoryError
 from onceq.model.identity import guid_text
+from onceq.model.views.managers import ListView
 
 list_app = typer.Typer(
     help="Distribution lists: one name that stands for many queues.", no_args_is_help=True
@@ -94,7 +95,7 @@ def show(
         return
     out.table(
         ("list", "format name", "members"),
-        [(one["name"], one["format_name"], len(one["members"])) for one in found],
+        [(one.name, one.format_name, len(one.members)) for one in found],
     )
 
 
@@ -115,24 +116,22 @@ def resolve(
     if as_json(json):
         out.dump(steps)
         return
-    refused = [step for step in steps if step["becomes"].endswith("refused")]
+    refused = [step for step in steps if step.becomes.endswith("refused")]
     for step in steps:
         if explain:
-            becomes = f"  -> {step['becomes']}" if step["becomes"] else ""
-            out.line(f"{'  ' * step['depth']}{step['name']}{becomes}")
-        elif not refused and not step["becomes"].endswith(("copy", "before", "member", "members")):
-            out.line(step["becomes"] or step["name"])
+            becomes = f"  -> {step.becomes}" if step.becomes else ""
+            out.line(f"{'  ' * step.depth}{step.name}{becomes}")
+        elif not refused and not step.becomes.endswith(("copy", "before", "member", "members")):
+            out.line(step.becomes or step.name)
     if refused:
-        raise DirectoryError(f"{refused[0]['name']}: {refused[0]['becomes']}")
+        raise DirectoryError(f"{refused[0].name}: {refused[0].becomes}")
 
 
-def _said(made: dict[str, object], json: bool) -> None:
+def _said(made: ListView, json: bool) -> None:
     if as_json(json):
         out.dump(made)
         return
-    members = made["members"]
-    assert isinstance(members, list)
-    out.line(f"{made['name']}  {made['format_name']}  {len(members)} members")
+    out.line(f"{made.name}  {made.format_name}  {len(made.members)} members")
 
 
 @directory_app.command("init")

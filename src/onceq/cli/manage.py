@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,8 @@ from onceq.client import offline
 from onceq.client.why import why
 from onceq.errors import DamagedRecord, UsageError
 from onceq.model.identity import guid_text
+from onceq.model.views.managers import Restored, StatusView
+from onceq.model.views.queues import OutgoingView
 
 app = typer.Typer(
     help="Queue managers: make, run, status, check, scrub, backup, restore.", no_args_is_help=True
@@ -111,87 +113,85 @@ def status(qm: Where = None, json: Json = False) -> None:
         queues = connection.queues()
     attention = troubles(view, outgoing)
     if as_json(json):
-        out.dump({**view, "attention": attention})
+        out.dump({**view.as_dict(), "attention": attention})
         return
     out.facts(
         [
-            ("queue manager", f"{view['name']}  {view['id']}"),
-            ("queues", f"{view['queues']:,} with {out.plural(view['messages'], 'message')}"),
+            ("queue manager", f"{view.name}  {view.id}"),
+            ("queues", f"{view.queues:,} with {out.plural(view.messages, 'message')}"),
             (
                 "outgoing",
-                f"{view['outgoing']:,} with {out.plural(view['outgoing_messages'], 'message')}",
+                f"{view.outgoing:,} with {out.plural(view.outgoing_messages, 'message')}",
             ),
-            ("stored", out.size(view["bytes"])),
-            ("sessions", view["sessions"]),
-            ("streams", view["streams"]),
-            ("transactions", view["transactions"]),
-            ("waiting readers", view["waiting_readers"]),
-            ("log position", view["log_position"]),
-            *([("restored", put_back(view["restored"]))] if view["restored"] else []),
+            ("stored", out.size(view.bytes)),
+            ("sessions", view.sessions),
+            ("streams", view.streams),
+            ("transactions", view.transactions),
+            ("waiting readers", view.waiting_readers),
+            ("log position", view.log_position),
+            *([("restored", put_back(view.restored))] if view.restored else []),
         ]
     )
-    busy = [q for q in queues if q["messages"]]
+    busy = [q for q in queues if q.messages]
     if busy:
         print()
         out.table(
             ("queue", "messages", "locked", "bytes"),
-            [(q["path"], q["messages"], q["locked"], out.size(q["bytes"])) for q in busy],
+            [(q.path, q.messages, q.locked, out.size(q.bytes)) for q in busy],
         )
     for text in attention:
         out.line(f"! {text}")
 
 
-def put_back(restored: dict[str, Any]) -> str:
+def put_back(restored: Restored) -> str:
     """The sentence about a restore that a queue manager comes from."""
     text = (
-        f"put back on {out.when(restored['at_s'])} to {out.when(restored['taken_s'])} (log "
-        f"position {restored['position']}); what was done between is undone here"
+        f"put back on {out.when(restored.at_s)} to {out.when(restored.taken_s)} (log "
+        f"position {restored.position}); what was done between is undone here"
     )
-    if restored["previous"]:
-        text += f"; it was made as a copy of {guid_text(bytes.fromhex(restored['previous']))}"
-        if restored["aside"]:
-            text += f", {out.plural(restored['aside'], 'message')} set aside as dead letters"
+    if restored.previous:
+        text += f"; it was made as a copy of {guid_text(bytes.fromhex(restored.previous))}"
+        if restored.aside:
+            text += f", {out.plural(restored.aside, 'message')} set aside as dead letters"
     return text
 
 
-def troubles(view: dict[str, Any], outgoing: list[dict[str, Any]]) -> list[str]:
+def troubles(view: StatusView, outgoing: list[OutgoingView]) -> list[str]:
     """Sentences about what an operator should look at."""
     found = []
-    found += [
-        f"since the restore {u['name'] or u['id']} shows: {u['what']}" for u in view["undone"]
-    ]
-    if view["offline_since"]:
+    found += [f"since the restore {u.name or u.id} shows: {u.what}" for u in view.undone]
+    if view.offline_since:
         found.append("disconnected by an operator: 'onceq qm connect' brings it back")
     found += [
-        f"two queue managers have the identity {c['name'] or c['id']}: {c['found']} "
-        f"(noticed since {out.when(c['since'])}); end one of them"
-        for c in view["clashes"]
+        f"two queue managers have the identity {c.name or c.id}: {c.found} "
+        f"(noticed since {out.when(c.since)}); end one of them"
+        for c in view.clashes
     ]
-    if view["space_low"]:
+    if view.space_low:
         found.append("the disk is nearly full: sends are refused until there is room")
     found += [
         f"{what}: {out.plural(count, 'time')} since the start; the log says from where"
-        for what, count in view["disbelieved"].items()
+        for what, count in view.disbelieved.items()
     ]
-    if view["damaged_messages"]:
+    if view.damaged_messages:
         found.append(
-            f"{out.plural(view['damaged_messages'], 'message')} set aside because stored bytes are "
+            f"{out.plural(view.damaged_messages, 'message')} set aside because stored bytes are "
             "damaged: onceq damage list"
         )
-    if view["transactional_dead_letters"]:
+    if view.transactional_dead_letters:
         found.append(
-            f"{out.plural(view['transactional_dead_letters'], 'message')} in the transactional "
+            f"{out.plural(view.transactional_dead_letters, 'message')} in the transactional "
             "dead-letter queue: onceq peek 'SYSTEM$;DEADXACT'"
         )
-    if view["dead_letters"]:
+    if view.dead_letters:
         found.append(
-            f"{out.plural(view['dead_letters'], 'message')} in the dead-letter queue: "
+            f"{out.plural(view.dead_letters, 'message')} in the dead-letter queue: "
             "onceq peek 'SYSTEM$;DEADLETTER'"
         )
     found += [
         why(o)
         for o in outgoing
-        if o["messages"] and (o["paused_since"] or o["trouble"] or o["state"] == "LOCKED")
+        if o.messages and (o.paused_since or o.trouble or o.state == "LOCKED")
     ]
     return found
 
@@ -207,11 +207,11 @@ def reload(qm: Where = None, json: Json = False) -> None:
     if as_json(json):
         out.dump(found)
         return
-    for text in found["changed"]:
+    for text in found.changed:
         out.line(f"changed: {text}")
-    for text in found["restart"]:
+    for text in found.restart:
         out.line(f"needs a restart: {text}")
-    if not any(found.values()):
+    if not (found.changed or found.restart):
         out.line("nothing has changed")
 
 
@@ -254,11 +254,11 @@ def tidy(
         _action("tidy", qm, json)
         return
     with manager(qm) as connection:
-        views = [v for v in connection.outgoing() if v["unanswered"] and v["messages"]]
-        count = sum(view["messages"] for view in views)
+        views = [v for v in connection.outgoing() if v.unanswered and v.messages]
+        count = sum(view.messages for view in views)
         for view in () if as_json(json) else views:
-            out.line(f"{view['destination']}: {out.plural(view['messages'], 'message')}; "
-                     f"{view['trouble']}")  # fmt: skip
+            out.line(f"{view.destination}: {out.plural(view.messages, 'message')}; "
+                     f"{view.trouble}")  # fmt: skip
         if not dry_run:
             if count:
                 agreed(f"give up {out.plural(count, 'acknowledgment message')} for good?", yes=yes)
@@ -277,7 +277,7 @@ def _action(action: str, qm: str | None, json: bool) -> None:
     if as_json(json):
         out.dump({"queue_manager": name, "action": action, "outgoing_forgotten": count})
     elif action == "tidy":
-        out.line(f"{name}: {out.plural(count, 'outgoing queue')} forgotten")
+        out.line(f"{name}: {out.plural(count or 0, 'outgoing queue')} forgotten")
     else:
         out.line(f"{name}: {action}ed {'to' if action == 'connect' else 'from'} the network")
 

@@ -19,6 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from onceq.model.views.view import plain
+
 WIDTH_WITHOUT_TERMINAL = 4_000
 """Columns of a table that is not printed on a terminal; nothing is ever cut or wrapped there."""
 
@@ -84,8 +86,8 @@ def _print(made: Table) -> None:
 
 
 def dump(value: object) -> None:
-    """Print JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print JSON; views become maps."""
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
 def line(text: str) -> None:

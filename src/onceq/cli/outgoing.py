@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,6 +10,7 @@ from onceq.cli import out
 from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, as_json, manager
 from onceq.client.why import duration, why
 from onceq.errors import MessageNotFound
+from onceq.model.views.queues import OutgoingView
 
 app = typer.Typer(help="Outgoing queues: what waits for others, and why.", no_args_is_help=True)
 
@@ -19,7 +20,7 @@ def list_(qm: Where = None, json: Json = False) -> None:
     """List the outgoing queues."""
     with manager(qm) as connection:
         found = connection.outgoing()
-    found.sort(key=lambda o: o["destination"].casefold())
+    found.sort(key=lambda o: o.destination.casefold())
     if as_json(json):
         out.dump(found)
         return
@@ -27,8 +28,8 @@ def list_(qm: Where = None, json: Json = False) -> None:
         ("destination", "state", "messages", "unacknowledged", "bytes", "trouble"),
         [
             (
-                o["destination"], o["state"], o["messages"], o["unacknowledged"],
-                out.size(o["bytes"]), o["trouble"] or "-",
+                o.destination, o.state, o.messages, o.unacknowledged,
+                out.size(o.bytes), o.trouble or "-",
             )
             for o in found
         ],
@@ -43,61 +44,61 @@ def show(destination: Destination, qm: Where = None, json: Json = False) -> None
         sentence = why(view)
         info = connection.eod_send_info(destination)
     if as_json(json):
-        out.dump({**view, "why": sentence, "eod": info})
+        out.dump({**view.as_dict(), "why": sentence, "eod": info})
         return
     out.facts(_facts(view))
     out.line(sentence)
 
 
-def _facts(o: dict[str, Any]) -> list[tuple[str, object]]:
+def _facts(o: OutgoingView) -> list[tuple[str, object]]:
     def number(value: int) -> str:
         return str(value) if value else "-"
 
     facts: list[tuple[str, object]] = [
-        ("destination", o["destination"]),
-        ("state", o["state"]),
-        ("messages", f"{o['messages']:,} ({out.size(o['bytes'])})"),
-        ("unsent", o["unsent"]),
-        ("arrived, not processed yet", o["unprocessed"]),
-        ("dead letters in doubt", o["in_doubt"]),
-        ("transactional there", o["xact"].lower()),
-        ("next hop", ", ".join(o["next_hops"]) or "-"),
-        ("without order acknowledgment", o["unacknowledged"]),
-        ("transmitted, unacknowledged", o["no_ack_count"]),
-        ("awaiting final acknowledgment", o["no_read_count"]),
-        ("peer", o["peer"] or "-"),
-        ("connected since", out.when(o["connected_since"])),
-        ("paused since", out.when(o["paused_since"])),
-        ("stream", f"{o['stream']:#018x}" if o["stream"] else "-"),
+        ("destination", o.destination),
+        ("state", o.state),
+        ("messages", f"{o.messages:,} ({out.size(o.bytes)})"),
+        ("unsent", o.unsent),
+        ("arrived, not processed yet", o.unprocessed),
+        ("dead letters in doubt", o.in_doubt),
+        ("transactional there", o.xact.lower()),
+        ("next hop", ", ".join(o.next_hops) or "-"),
+        ("without order acknowledgment", o.unacknowledged),
+        ("transmitted, unacknowledged", o.no_ack_count),
+        ("awaiting final acknowledgment", o.no_read_count),
+        ("peer", o.peer or "-"),
+        ("connected since", out.when(o.connected_since)),
+        ("paused since", out.when(o.paused_since)),
+        ("stream", f"{o.stream:#018x}" if o.stream else "-"),
         (
             "unacknowledged numbers",
-            f"{o['first_unacked']} to {o['last_unacked']}" if o["first_unacked"] else "-",
+            f"{o.first_unacked} to {o.last_unacked}" if o.first_unacked else "-",
         ),
-        ("next number", number(o["next_number"])),
+        ("next number", number(o.next_number)),
         (
             "last order acknowledgment",
-            f"{o['last_ack']} at {out.when(o['last_ack_time'])}" if o["last_ack_time"] else "-",
+            f"{o.last_ack} at {out.when(o.last_ack_time)}" if o.last_ack_time else "-",
         ),
-        ("times it was repeated", max(o["last_ack_count"] - 1, 0)),
-        ("resend interval", duration(o["resend_interval_s"])),
-        ("next resend", out.when(o["resend_at"])),
-        ("resends without answer", o["resend_count"]),
+        ("times it was repeated", max(o.last_ack_count - 1, 0)),
+        ("resend interval", duration(o.resend_interval_s)),
+        ("next resend", out.when(o.resend_at)),
+        ("resends without answer", o.resend_count),
     ]
-    if o["trouble"]:
-        retry = o["retry_in_s"]
+    if o.trouble:
+        retry = o.retry_in_s
         facts += [
-            ("trouble", o["trouble"]),
-            ("trouble since", out.when(o["trouble_since"])),
-            ("attempts", o["attempts"]),
+            ("trouble", o.trouble),
+            ("trouble since", out.when(o.trouble_since)),
+            ("attempts", o.attempts),
             ("next attempt", f"in {duration(retry)}" if retry >= 0 else "-"),
         ]
     facts += [
         (
             f"connection {number}",
-            f"{out.when(one['time'])} {one['status_name']} {one['address']}"
-            + (f" ({one['reason']})" if one["reason"] else ""),
+            f"{out.when(one.time)} {one.status_name} {one.address}"
+            + (f" ({one.reason})" if one.reason else ""),
         )
-        for number, one in enumerate(reversed(o["history"]), 1)
+        for number, one in enumerate(reversed(o.history), 1)
     ]
     return facts
 
@@ -108,7 +109,7 @@ def why_(destination: Destination, qm: Where = None, json: Json = False) -> None
     with manager(qm, name=destination) as connection:
         view = connection.outgoing_queue(destination)
     if as_json(json):
-        out.dump({"destination": view["destination"], "state": view["state"], "why": why(view)})
+        out.dump({"destination": view.destination, "state": view.state, "why": why(view)})
         return
     out.line(why(view))
 
@@ -120,7 +121,7 @@ def _steer(action: str, destination: str, qm: str | None, json: bool) -> None:
         ](destination)
         view = connection.outgoing_queue(destination)
     if as_json(json):
-        out.dump({"destination": view["destination"], "action": action, "why": why(view)})
+        out.dump({"destination": view.destination, "action": action, "why": why(view)})
         return
     out.line(why(view))
 
@@ -159,7 +160,7 @@ def remove(
     """
     with manager(qm, name=destination) as connection:
         view = connection.outgoing_queue(destination)
-        name = view["destination"]
+        name = view.destination
         found = connection.peek_tops(name, 1, after=lookup - 1, size=0)
         if not len(found) or found.lookup_ids[0] != lookup:
             raise MessageNotFound(

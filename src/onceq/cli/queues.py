@@ -11,6 +11,7 @@ from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, as_jso
 from onceq.client.sync import QueueManager
 from onceq.client.why import why
 from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
+from onceq.model.views.queues import QueueView
 
 app = typer.Typer(help="Queues of this manager.", no_args_is_help=True)
 
@@ -114,9 +115,9 @@ def create(
     if as_json(json):
         out.dump(made)
         return
-    kind = "transactional queue" if made["transactional"] else "queue"
-    public_name = f"  {made['format_name']}" if public else ""
-    out.line(f"{kind} {made['path']}{public_name}")
+    kind = "transactional queue" if made.transactional else "queue"
+    public_name = f"  {made.format_name}" if public else ""
+    out.line(f"{kind} {made.path}{public_name}")
 
 
 @app.command("list")
@@ -130,8 +131,8 @@ def list_(
     """List the queues. System queues are listed when something is in them, or with --system."""
     with manager(qm) as connection:
         found = connection.queues()
-    found = [q for q in found if system or not q["system"] or q["messages"]]
-    found.sort(key=lambda q: (q["system"], q["path"].casefold()))
+    found = [q for q in found if system or not q.system or q.messages]
+    found.sort(key=lambda q: (q.system, q.path.casefold()))
     if as_json(json):
         out.dump(found)
         return
@@ -139,8 +140,8 @@ def list_(
         ("queue", "transactional", "messages", "locked", "bytes", "readers waiting", "label"),
         [
             (
-                q["path"], q["transactional"], q["messages"], q["locked"], out.size(q["bytes"]),
-                q["readers_waiting"], q["label"],
+                q.path, q.transactional, q.messages, q.locked, out.size(q.bytes),
+                q.readers_waiting, q.label,
             )
             for q in found
         ],
@@ -222,39 +223,39 @@ def poison(
     if as_json(json):
         out.dump(view)
         return
-    out.facts([("queue", view["path"]), ("poison messages", _poison(view))])
+    out.facts([("queue", view.path), ("poison messages", _poison(view))])
 
 
-def _poison(view: dict[str, Any]) -> str:
-    if not view["poison_attempts"]:
+def _poison(view: QueueView) -> str:
+    if not view.poison_attempts:
         return "stay at the head of the queue"
-    told = f"after {out.plural(view['poison_attempts'], 'abort')}"
-    if view["poison_retry_after"]:
-        again = out.plural(view["poison_retries"], "more round")
-        told += f" a wait of {view['poison_retry_after']} s, {again}, and then"
-    return f"{told} {view['poison_then'].replace(':', ' to ;')}"
+    told = f"after {out.plural(view.poison_attempts, 'abort')}"
+    if view.poison_retry_after:
+        again = out.plural(view.poison_retries, "more round")
+        told += f" a wait of {view.poison_retry_after} s, {again}, and then"
+    return f"{told} {view.poison_then.replace(':', ' to ;')}"
 
 
 def _quota(kb: int) -> str:
     return "none" if kb == NO_QUOTA else f"{kb:,} KiB"
 
 
-def _properties(view: dict[str, Any]) -> list[tuple[str, object]]:
+def _properties(view: QueueView) -> list[tuple[str, object]]:
     return [
-        ("queue", view["path"]),
-        ("transactional", view["transactional"]),
-        ("label", view["label"] or "-"),
-        ("quota", _quota(view["quota_kb"])),
-        ("journal", view["journal"]),
-        ("journal quota", _quota(view["journal_quota_kb"])),
-        ("type", "-" if not view["type"].strip("0-") else view["type"]),
-        ("base priority", str(view["base_priority"])),
-        ("authenticate", view["authenticate"]),
+        ("queue", view.path),
+        ("transactional", view.transactional),
+        ("label", view.label or "-"),
+        ("quota", _quota(view.quota_kb)),
+        ("journal", view.journal),
+        ("journal quota", _quota(view.journal_quota_kb)),
+        ("type", "-" if not view.type.strip("0-") else view.type),
+        ("base priority", str(view.base_priority)),
+        ("authenticate", view.authenticate),
         ("poison messages", _poison(view)),
-        ("privacy level", f"{view['priv_level']} ({PRIVACY[view['priv_level']]})"),
-        ("created", out.when(view["created"])),
-        ("modified", out.when(view["modified"])),
-        ("instance", view["instance"]),
+        ("privacy level", f"{view.priv_level} ({PRIVACY[view.priv_level]})"),
+        ("created", out.when(view.created)),
+        ("modified", out.when(view.modified)),
+        ("instance", view.instance),
     ]
 
 
@@ -264,18 +265,18 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     with manager(qm, name=name) as connection:
         view = connection.queue(name)
     if as_json(json):
-        out.dump({**view, "why": why(view)})
+        out.dump({**view.as_dict(), "why": why(view)})
         return
     out.facts(
         [
             *_properties(view),
-            ("messages", view["messages"]),
-            ("available", view["available"]),
-            ("locked", f"{view['locked']:,} (held by open transactions)"),
-            ("bytes", out.size(view["bytes"])),
-            ("readers waiting", view["readers_waiting"]),
-            ("first lookup id", str(view["first_lookup"] or "-")),
-            ("last lookup id", str(view["last_lookup"] or "-")),
+            ("messages", view.messages),
+            ("available", view.available),
+            ("locked", f"{view.locked:,} (held by open transactions)"),
+            ("bytes", out.size(view.bytes)),
+            ("readers waiting", view.readers_waiting),
+            ("first lookup id", str(view.first_lookup or "-")),
+            ("last lookup id", str(view.last_lookup or "-")),
         ]
     )
     out.line(why(view))
@@ -292,10 +293,10 @@ def _there(connection: QueueManager, name: str) -> dict[str, Any]:
             outgoing = None
         if outgoing is None:
             raise
-        return {"name": outgoing["destination"], "messages": outgoing["messages"], "locked": 0,
-                "bytes": outgoing["bytes"], "system": False, "outgoing": True}  # fmt: skip
-    return {"name": view["path"], "messages": view["messages"], "locked": view["locked"],
-            "bytes": view["bytes"], "system": view["system"], "outgoing": False}  # fmt: skip
+        return {"name": outgoing.destination, "messages": outgoing.messages, "locked": 0,
+                "bytes": outgoing.bytes, "system": False, "outgoing": True}  # fmt: skip
+    return {"name": view.path, "messages": view.messages, "locked": view.locked,
+            "bytes": view.bytes, "system": view.system, "outgoing": False}  # fmt: skip
 
 
 def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool) -> None:

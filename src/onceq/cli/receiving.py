@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
+from onceq import Batch
 from onceq.cli import out
 from onceq.cli.choosing import (
     Correlation,
@@ -31,7 +32,6 @@ from onceq.cli.choosing import (
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
-from onceq.client.results import Batch
 from onceq.client.sync import QueueManager
 from onceq.client.sync_unit import Transaction
 from onceq.errors import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,8 @@ from onceq.client.tracking import Ending
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
+from onceq.model.views.managers import ClockAccepted
+from onceq.model.views.queues import StreamReset, StreamView
 
 stream_app = typer.Typer(
     help="Incoming message streams: one for each sender and queue.", no_args_is_help=True
@@ -33,7 +35,7 @@ def list_peers(qm: Where = None, json: Json = False) -> None:
         return
     out.table(
         ("name", "queue manager", "since", "connected"),
-        [(p["name"], p["id"], out.when(p["since"]), p["connected"]) for p in found],
+        [(p.name, p.id, out.when(p.since), p.connected) for p in found],
     )
 
 
@@ -48,12 +50,12 @@ def forget_peer(
     """Let another queue manager answer under a name; what waits for it goes to that one."""
     with manager(qm) as connection:
         found = connection.forget_peer(name, dry_run=True)
-        text = f"{found['name']} is not bound to {found['id']} any more"
+        text = f"{found.name} is not bound to {found.id} any more"
         if not dry_run:
-            agreed(f"let whoever answers next be {found['name']}?", yes=yes)
+            agreed(f"let whoever answers next be {found.name}?", yes=yes)
             found = connection.forget_peer(name)
     if as_json(json):
-        out.dump({**found, "dry_run": dry_run})
+        out.dump({**found.as_dict(), "dry_run": dry_run})
         return
     out.line(f"would be done: {text}" if dry_run else text)
 
@@ -86,11 +88,11 @@ def accept_clock(
     out.line(("would be done: " if dry_run else "done: ") + _clock_text(said))
 
 
-def _clock_text(said: dict[str, Any]) -> str:
-    who = said["name"] or said["id"]
+def _clock_text(said: ClockAccepted) -> str:
+    who = said.name or said.id
     return (
-        f"take the streams of {who}, of which the latest begins at {out.when(said['begun'])}, if "
-        f"they begin no later than {out.when(said['until'])}"
+        f"take the streams of {who}, of which the latest begins at {out.when(said.begun)}, if "
+        f"they begin no later than {out.when(said.until)}"
     )
 
 
@@ -103,7 +105,7 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
     """List the incoming streams: what was accepted last, and what was turned away."""
     with manager(qm) as connection:
         found = connection.streams()
-    found.sort(key=lambda s: (s["queue"], s["source"]))
+    found.sort(key=lambda s: (s.queue, s.source))
     if as_json(json):
         out.dump(found)
         return
@@ -111,8 +113,8 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
         ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
          "connected"),
         [
-            (s["queue"], s["sender"] or s["source"], s["number"], out.when(s["last_access"]),
-             s["duplicates"], s["gaps"], s["rejects"], s["connected"])
+            (s.queue, s.sender or s.source, s.number, out.when(s.last_access),
+             s.duplicates, s.gaps, s.rejects, s.connected)
             for s in found
         ],
     )  # fmt: skip
@@ -139,17 +141,20 @@ def show_stream(
         found = [
             s
             for s in connection.streams()
-            if core_of(s["queue"]) == core_of(view["path"])
-            and (s["source"].startswith(source) or s["sender"].casefold() == source.casefold())
+            if core_of(s.queue) == core_of(view.path)
+            and (s.source.startswith(source) or s.sender.casefold() == source.casefold())
         ]
         info = connection.eod_receive_info(queue)
     if not found:
         who = f" from {source}" if source else ""
-        raise QueueNotFound(f"{view['path']}: no message stream has arrived{who} yet")
+        raise QueueNotFound(f"{view.path}: no message stream has arrived{who} yet")
     if as_json(json):
-        eod = {(e["sender_id"], e["seq_id"]): e for e in info}
+        eod = {(e.sender_id, e.seq_id): e for e in info}
         out.dump(
-            [{**s, "why": stream_why(s), "eod": eod.get((s["source"], s["stream"]))} for s in found]
+            [
+                {**s.as_dict(), "why": stream_why(s), "eod": eod.get((s.source, s.stream))}
+                for s in found
+            ]
         )
         return
     for at, s in enumerate(found):
@@ -159,22 +164,22 @@ def show_stream(
         out.line(stream_why(s))
 
 
-def _facts(s: dict[str, Any]) -> list[tuple[str, object]]:
+def _facts(s: StreamView) -> list[tuple[str, object]]:
     return [
-        ("queue", s["queue"]),
-        ("source", f"{s['sender']} {s['source']}" if s["sender"] else s["source"]),
-        ("stream", f"{s['stream']:#018x}"),
-        ("last number accepted", str(s["number"])),
-        ("last accepted", out.when(s["last_access"])),
-        ("connected", s["connected"]),
-        ("duplicates turned away", s["duplicates"]),
-        ("arrived before an earlier one", s["gaps"]),
-        ("of a stream left behind", s["stale"]),
-        ("refused for good", s["rejects"]),
-        ("of these now", f"{s['stale_stream']:#018x}" if s["stale_stream"] else "-"),
-        ("set back by an operator", out.when(s["reset_at"])),
-        ("why", s["reset_reason"] or "-"),
-        ("number taken by another message", s["conflicts"]),
+        ("queue", s.queue),
+        ("source", f"{s.sender} {s.source}" if s.sender else s.source),
+        ("stream", f"{s.stream:#018x}"),
+        ("last number accepted", str(s.number)),
+        ("last accepted", out.when(s.last_access)),
+        ("connected", s.connected),
+        ("duplicates turned away", s.duplicates),
+        ("arrived before an earlier one", s.gaps),
+        ("of a stream left behind", s.stale),
+        ("refused for good", s.rejects),
+        ("of these now", f"{s.stale_stream:#018x}" if s.stale_stream else "-"),
+        ("set back by an operator", out.when(s.reset_at)),
+        ("why", s.reset_reason or "-"),
+        ("number taken by another message", s.conflicts),
     ]
 
 
@@ -226,11 +231,11 @@ def reset_stream(
     out.line(("would be done: " if dry_run else "done: ") + _reset_text(said))
 
 
-def _reset_text(said: dict[str, Any]) -> str:
-    text = f"{said['queue']} from {said['source']}: from stream {said['from_stream']:#018x}, "
-    text += f"number {said['from_number']}, back to "
-    if said["stream"]:
-        return text + f"stream {said['stream']:#018x}, number {said['number']}"
+def _reset_text(said: StreamReset) -> str:
+    text = f"{said.queue} from {said.source}: from stream {said.from_stream:#018x}, "
+    text += f"number {said.from_number}, back to "
+    if said.stream:
+        return text + f"stream {said.stream:#018x}, number {said.number}"
     return text + (
         "nothing: of what has arrived nothing is known any more, and what is sent again will be "
         "accepted again"

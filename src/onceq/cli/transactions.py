@@ -25,6 +25,7 @@ from onceq.client.why import duration
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_bytes, guid_text
+from onceq.model.views.branches import BranchView
 from onceq.model.xid import Xid, decider_of, group_of
 from onceq.partners.contract import Resource
 from onceq.partners.finding import resource_for, without_secrets
@@ -83,8 +84,8 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
         out.table(
             ("application", "transaction", "open for", "sent", "received", "bytes"),
             [
-                (t["owner"], t["number"], duration(now - t["began"]), t["sent"], t["received"],
-                 out.size(t["bytes"]))
+                (t.owner, t.number, duration(now - t.began), t.sent, t.received,
+                 out.size(t.bytes))
                 for t in found["transactions"]
             ],
         )  # fmt: skip
@@ -103,7 +104,7 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
         shown = True
         out.table(
             ("decided to commit", "since", "partners still to be told"),
-            [(d["gtrid"], out.when(d["since"]), ", ".join(d["partners"]))
+            [(d.gtrid, out.when(d.since), ", ".join(d.partners))
              for d in found["decisions"]],
         )  # fmt: skip
     for name, why in found["failed"].items():
@@ -114,7 +115,9 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
 
 def _gathered(qm: QueueManager, resources: list[Resource]) -> dict[str, Any]:
     """Everything that there is, on both sides."""
-    branches = [{**b, "where": b["phase"], "advice": _advice_here(qm, b)} for b in qm.branches()]
+    branches = [
+        {**b.as_dict(), "where": b.phase, "advice": _advice_here(qm, b)} for b in qm.branches()
+    ]
     prepared: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
     for resource in resources:
@@ -128,23 +131,23 @@ def _gathered(qm: QueueManager, resources: list[Resource]) -> dict[str, Any]:
             failed[resource.name] = str(error)
         finally:
             resource.close()
-    transactions = sorted(qm.transactions(), key=lambda t: (t["began"], t["owner"], t["number"]))
+    transactions = sorted(qm.transactions(), key=lambda t: (t.began, t.owner, t.number))
     return {
         "transactions": transactions, "branches": branches, "prepared": prepared,
         "decisions": qm.decisions(), "failed": failed,
     }  # fmt: skip
 
 
-def _advice_here(qm: QueueManager, branch: dict[str, Any]) -> str:
-    phase = branch["phase"]
+def _advice_here(qm: QueueManager, branch: BranchView) -> str:
+    phase = branch.phase
     if phase.endswith("by hand"):
         return "compare with the decision of its coordinator, then tx forget"
     if phase != "prepared":
         return "its application is at work; it is rolled back if that goes away"
-    decider = decider_of(Xid.parse(branch["xid"]).gtrid)
+    decider = decider_of(Xid.parse(branch.xid).gtrid)
     if decider is None:
         return "its coordinator decides; by hand only if that never comes back"
-    if group_of(Xid.parse(branch["xid"])) and decider[0] == guid_bytes(qm.id):
+    if group_of(Xid.parse(branch.xid)) and decider[0] == guid_bytes(qm.id):
         return "of a group (tx groups): its application commits it, or it is undone by time"
     return f"in doubt: queue manager {guid_text(decider[0])} decides; tx commit --decider WHERE"
 
@@ -178,7 +181,7 @@ def show_transaction(
         b for b in (*found["branches"], *found["prepared"])
         if Xid.parse(b["xid"]).gtrid == xid.gtrid
     ]  # fmt: skip
-    known = any(d["gtrid"].encode() == xid.gtrid for d in found["decisions"])
+    known = any(d.gtrid.encode() == xid.gtrid for d in found["decisions"])
     if not same and not known:
         raise UnknownBranch(f"nothing is known of {branch} here, nor in the databases asked")
     if as_json(json):
@@ -226,11 +229,11 @@ def _decide(
     xid = Xid.parse(branch)
     word = "committed" if commit else "rolled back"
     with manager(qm) as connection:
-        view = next((b for b in connection.branches() if b["xid"] == str(xid)), None)
+        view = next((b for b in connection.branches() if b.xid == str(xid)), None)
         if view is None:
             raise UnknownBranch(f"there is no branch {branch} here; 'tx list' shows what there is")
-        if view["phase"] != "prepared":
-            raise UsageError(f"branch {branch} is {view['phase']}: only a prepared one is decided")
+        if view.phase != "prepared":
+            raise UsageError(f"branch {branch} is {view.phase}: only a prepared one is decided")
         if decider:
             _as_decided(xid, decider, commit=commit)
         if dry_run:
@@ -251,8 +254,8 @@ def _decide(
     out.line(f"{word}{'' if decider else ' by hand'}: {branch}")
 
 
-def _does(view: dict[str, Any]) -> str:
-    return f"it sends {view['messages']} messages and has received {view['received']}"
+def _does(view: BranchView) -> str:
+    return f"it sends {view.messages} messages and has received {view.received}"
 
 
 def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:

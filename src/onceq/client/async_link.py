@@ -8,10 +8,11 @@ import socket
 from typing import cast
 
 from onceq.client.address import Address
-from onceq.client.link import Greeting, Request, failure, greeting, result_of
+from onceq.client.link import Greeting, Request, greeting
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
+from onceq.wire.app.answers import decode, failure
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
 CANCEL_S_MAX = 1.0
@@ -191,7 +192,7 @@ class AsyncLink(asyncio.Protocol):
         if future is None or request is None:
             return
         try:
-            result = result_of(code, head, rest)
+            result = decode(request.kind, code, head, rest)
         except OnceqError as error:
             result = error
         if future.done():

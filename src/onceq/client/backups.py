@@ -9,11 +9,12 @@ at it, and answers at the end whether it has held them all the time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from onceq.model.identity import guid_text
+from onceq.model.views.managers import BackupHold
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -59,7 +60,7 @@ class Making:
     """A backup on its way: ``step`` until it is False, with ``keep`` asked when it is ``due``."""
 
     def __init__(
-        self, path: str, held: object, session: Session, progress: Progress | None,
+        self, path: str, held: BackupHold, session: Session, progress: Progress | None,
         *, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """Begin.
@@ -74,14 +75,13 @@ class Making:
         """
         from onceq.client import offline
 
-        said = cast(Mapping[str, Any], held)
         self._name, self._id = session.name, guid_text(session.source)
         self._now_s = session.now_s()
         self._progress = progress
         self._clock = clock
-        self._wait_s = said["keep_s"] / KEEP_SHARE
+        self._wait_s = held.keep_s / KEEP_SHARE
         self._asked = clock()
-        self._backup = offline.backup_of_cut(path, said["cut"], self._id)
+        self._backup = offline.backup_of_cut(path, held.cut, self._id)
 
     @property
     def due(self) -> bool:

@@ -9,7 +9,7 @@ Upholds: I20 (prepared is said only when the manager has said it).
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from collections.abc import Sequence
 
 from onceq.client.link import Request
 from onceq.client.plans import Plan, ask
@@ -25,7 +25,8 @@ from onceq.errors import (
     TransactionOver,
     UnknownBranch,
 )
-from onceq.model.branch import Decision, Join, Leave, Vote
+from onceq.model.branch import Join, Leave, Vote
+from onceq.model.views.branches import BranchView
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.deciding import What
 from onceq.wire.app import frames
@@ -53,15 +54,15 @@ def commit(xid: Xid, *, one_phase: bool = False, by_hand: bool = False) -> Plan:
 def prepare_ended(xid: Xid) -> Plan:
     """Prepare a branch whose work has ended; returns a Vote."""
     head = frames.PrepareHead(0, xid.format_id, xid.gtrid, xid.bqual, [])
-    return Vote((yield from ask(Code.PREPARE, head)))
+    return (yield from ask(Code.PREPARE, head))
 
 
-def recovered(found: Any) -> list[Xid]:
+def recovered(found: Sequence[BranchView]) -> list[Xid]:
     """The branches of a view that wait for a coordinator: prepared, or decided by hand."""
     return [
-        Xid.parse(view["xid"])
+        Xid.parse(view.xid)
         for view in found
-        if view["phase"] == "prepared" or view["phase"].endswith("by hand")
+        if view.phase == "prepared" or view.phase.endswith("by hand")
     ]
 
 
@@ -102,16 +103,16 @@ class BranchUnit(Unit):
         xid = self.xid
         head = frames.PrepareHead(self.number, xid.format_id, xid.gtrid, xid.bqual, items)
         try:
-            vote = yield from self.guard(_one(Request(Code.PREPARE, head, runs)))
+            vote: Vote = yield from self.guard(_one(Request(Code.PREPARE, head, runs)))
         except (TransactionOver, ServiceNotAvailable):
             raise
         except OnceqError as error:
             yield from self._end_refused(items, error)
             raise
-        self.vote = Vote(vote)
-        self.over = f"{self.vote.value}: its coordinator goes on"
+        self.vote = vote
+        self.over = f"{vote.value}: its coordinator goes on"
         self._clear()
-        return self.vote
+        return vote
 
     def commit(self, *, retaining: bool = False) -> Plan:
         """Its own commit is the one of the only branch there is (TMONEPHASE)."""
@@ -178,5 +179,5 @@ def done(gtrid: bytes) -> Plan:
 
 
 def decision(gtrid: bytes) -> Plan:
-    """What was decided for a transaction."""
-    return Decision((yield from ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid))))
+    """What was decided for a transaction; returns a Decision."""
+    return (yield from ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid)))

@@ -23,9 +23,9 @@ from onceq.client.session import Session
 from onceq.client.sync_unit import Transaction
 from onceq.errors import OnceqError
 from onceq.model.branch import Decision, Join, Leave, Vote
+from onceq.model.views import looks
+from onceq.model.views.branches import BranchView, DecisionView
 from onceq.model.xid import Xid
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 if TYPE_CHECKING:
     from onceq.client.sync import QueueManager
@@ -177,16 +177,15 @@ class Branching:
         """Carry a plan out."""
         raise NotImplementedError
 
-    def branches(self) -> list[dict[str, Any]]:
+    def branches(self) -> list[BranchView]:
         """Every branch: at work, ended, prepared, or decided by hand."""
-        return cast(list[dict[str, Any]], self._look_at("branches"))
+        found: list[BranchView] = self.run(plans.look(looks.BRANCHES))
+        return found
 
-    def decisions(self) -> list[dict[str, Any]]:
+    def decisions(self) -> list[DecisionView]:
         """Commits that partners may not have carried out yet."""
-        return cast(list[dict[str, Any]], self._look_at("decisions"))
-
-    def _look_at(self, what: str) -> Any:
-        return self.run(plans.ask(Code.LOOK, frames.LookHead(what, "")))
+        found: list[DecisionView] = self.run(plans.look(looks.DECISIONS))
+        return found
 
     def decision(self, gtrid: bytes) -> Decision:
         """What this manager has decided for an external transaction (presumed abort)."""

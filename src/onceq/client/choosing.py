@@ -13,7 +13,6 @@ from typing import Final, cast
 
 from onceq.client.link import Request
 from onceq.client.plans import RECEIVE_BYTES, Plan, receive_many, wait_ms
-from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.errors import (
     InvalidParameter,
@@ -25,6 +24,7 @@ from onceq.errors import (
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.message import CORRELATION_BYTES
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 

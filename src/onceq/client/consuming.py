@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client import plans
 from onceq.client.current import entered, left
-from onceq.client.results import Batch
 from onceq.client.sync_unit import Transaction
 from onceq.client.task_unit import AsyncTransaction
 from onceq.errors import (
@@ -36,6 +35,8 @@ from onceq.errors import (
 )
 from onceq.model.message import Message
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.views.queues import QueueView
+from onceq.packet.batch import Batch
 
 LOOK_S: Final = 0.5
 """Where a stop may come, a wait for a message is asked for in slices of so many seconds."""
@@ -129,7 +130,7 @@ class Consuming:
         def outcome(self, transaction: str) -> str:
             """See ``QueueManager``."""
 
-        def queue(self, name: str) -> dict[str, Any]:
+        def queue(self, name: str) -> QueueView:
             """See ``QueueManager``."""
 
     def messages(self, queue: str, *, timeout: float | None = 0.0) -> Iterator[Message]:
@@ -258,7 +259,7 @@ class Consuming:
 
     def _policy(self, queue: str) -> object:
         with contextlib.suppress(OnceqError):
-            return self.queue(queue)["poison_attempts"]
+            return self.queue(queue).poison_attempts
         return False
 
 
@@ -288,7 +289,7 @@ class AsyncConsuming:
         async def outcome(self, transaction: str) -> str:
             """See ``AsyncQueueManager``."""
 
-        async def queue(self, name: str) -> dict[str, Any]:
+        async def queue(self, name: str) -> QueueView:
             """See ``AsyncQueueManager``."""
 
     async def messages(self, queue: str, *, timeout: float | None = 0.0) -> AsyncIterator[Message]:
@@ -385,7 +386,7 @@ class AsyncConsuming:
 
     async def _policy(self, queue: str) -> object:
         with contextlib.suppress(OnceqError):
-            return (await self.queue(queue))["poison_attempts"]
+            return (await self.queue(queue)).poison_attempts
         return False
 
 

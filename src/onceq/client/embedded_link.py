@@ -9,11 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onceq.client.link import Greeting, Request
-from onceq.client.results import Batch
-from onceq.core.decision import Opened, Sent
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
-from onceq.service.api import opened_head, plain
-from onceq.service.delivered import Delivered
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -26,22 +22,6 @@ CANCEL_S_MAX = 5.0
 
 def _nothing(result: object) -> None:
     """Nobody looks at this answer."""
-
-
-def translated(result: object) -> object:
-    """A result of the core as a client sees it."""
-    if isinstance(result, Delivered):
-        return Batch(
-            result.run, result.lookups, result.arrived, result.aborts, result.moves,
-            result.scanned, result.notes,
-        )  # fmt: skip
-    if isinstance(result, Sent):
-        return frames.SentHead(result.first_message, result.messages, result.transaction)
-    if isinstance(result, Opened):
-        return opened_head(result)
-    if result is None or isinstance(result, (OnceqError, int)):
-        return result
-    return plain(result)
 
 
 class _Shared:
@@ -104,7 +84,7 @@ class EmbeddedLink(_Shared):
         number = self._submit(request, slot.put)
         try:
             self._host.pump()
-            result = translated(slot.take())
+            result = slot.take()
         except Exception:
             raise
         except BaseException:
@@ -112,7 +92,7 @@ class EmbeddedLink(_Shared):
                 # Interrupted while it waited: end the wait, and keep what came all the same.
                 self._cancel(number)
                 self._host.pump()
-                request.missed(translated(slot.take(CANCEL_S_MAX)))
+                request.missed(slot.take(CANCEL_S_MAX))
             raise
         if isinstance(result, OnceqError):
             raise result
@@ -157,7 +137,7 @@ class AsyncEmbeddedLink(_Shared):
 
         def put(result: object) -> None:
             if future.done():
-                request.missed(translated(result))
+                request.missed(result)
             else:
                 future.set_result(result)
 
@@ -169,7 +149,7 @@ class AsyncEmbeddedLink(_Shared):
         pumped = loop.run_in_executor(None, self._host.pump)
         try:
             await asyncio.shield(pumped)
-            result = translated(await asyncio.shield(future))
+            result = await asyncio.shield(future)
         except asyncio.CancelledError:
             if request.code == Code.RECEIVE:
                 await self._give_up(number, future, request)
@@ -187,6 +167,6 @@ class AsyncEmbeddedLink(_Shared):
                 await asyncio.wait([future], timeout=CANCEL_S_MAX)
         finally:
             if future.done():
-                request.missed(translated(future.result()))
+                request.missed(future.result())
             else:
                 future.cancel()

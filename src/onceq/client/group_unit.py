@@ -12,29 +12,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, cast
 
 from onceq.client.plans import Plan, ask
 from onceq.client.session import Session
 from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
-
-
-@dataclass(frozen=True, slots=True)
-class GroupResult:
-    """What became of a group of branches.
-
-    Attributes:
-        already: Its version had been committed before: nothing was sent now.
-        messages: How many were sent now.
-        rolled_back: Branches of other attempts at the batch, which were rolled back.
-    """
-
-    already: bool
-    messages: int
-    rolled_back: int
 
 
 def prefix_of(session: Session, app: str, version: int) -> bytes:
@@ -59,8 +42,7 @@ def commit(session: Session, app: str, query: str, version: int, xids: Sequence[
         "commit", app, query, version, prefix_of(session, app, version),
         [(xid.gtrid, xid.bqual) for xid in xids],
     )  # fmt: skip
-    answer = cast(dict[str, Any], (yield from ask(Code.GROUP, head)))
-    return GroupResult(answer["already"], answer["messages"], answer["rolled_back"])
+    return (yield from ask(Code.GROUP, head))
 
 
 def rollback(session: Session, app: str, version: int, *, final: bool) -> Plan:

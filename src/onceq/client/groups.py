@@ -14,14 +14,13 @@ this (``onceq/spark/writer.py``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from onceq.client import group_unit, plans
-from onceq.client.group_unit import GroupResult
 from onceq.client.session import Session
+from onceq.model.views import looks
+from onceq.model.views.branches import GroupResult, GroupView
 from onceq.model.xid import Xid
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 if TYPE_CHECKING:
     from onceq.client.branches import Branching
@@ -82,10 +81,10 @@ class Groups:
         plan = group_unit.rollback(self._session, app, version, final=final)
         return cast(int, self._manager.run(plan))
 
-    def list(self) -> list[dict[str, Any]]:
+    def list(self) -> list[GroupView]:
         """Applications with their last version, those that have committed last first."""
-        plan = plans.ask(Code.LOOK, frames.LookHead("groups", ""))
-        return cast("list[dict[str, Any]]", self._manager.run(plan))
+        found: list[GroupView] = self._manager.run(plans.look(looks.GROUPS))
+        return found
 
     def forget(self, app: str) -> None:
         """Forget an application: its next batch is committed whatever its version.
@@ -119,10 +118,10 @@ class AsyncGroups:
         plan = group_unit.rollback(self._session, app, version, final=final)
         return cast(int, await self._manager.run(plan))
 
-    async def list(self) -> list[dict[str, Any]]:
+    async def list(self) -> list[GroupView]:
         """Applications with their last version, those that have committed last first."""
-        plan = plans.ask(Code.LOOK, frames.LookHead("groups", ""))
-        return cast("list[dict[str, Any]]", await self._manager.run(plan))
+        found: list[GroupView] = await self._manager.run(plans.look(looks.GROUPS))
+        return found
 
     async def forget(self, app: str) -> None:
         """Forget an application: its next batch is committed whatever its version."""

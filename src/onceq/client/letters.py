@@ -259,7 +259,7 @@ def _cannot_go_back(qm: QueueManager, message: Message) -> str:
         queue = qm.queue(message.destination)
     except OnceqError:
         return f"it was sent by {sender}, and its queue is not here (--to sends it on)"
-    if message.transactional and not queue["transactional"]:
+    if message.transactional and not queue.transactional:
         return "it is transactional, and its queue is not (--to sends it to another)"
     return ""
 

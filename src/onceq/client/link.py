@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from onceq.client.results import Batch
-from onceq.errors import LinkLost, MalformedPacket, OnceqError, ServiceNotAvailable, every
+from onceq.errors import LinkLost, ServiceNotAvailable
 from onceq.model.limits import OUTCOME_AGE_S
 from onceq.model.run import Run
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.answers import kind_of
+from onceq.wire.app.frames import Code
 
 
 @dataclass(slots=True)
@@ -49,6 +50,11 @@ class Request:
             # A version takes effect once, however often it is asked for.
             return bool(self.head.verb != "forget")
         return self.code in (Code.LOOK, Code.OUTCOME)
+
+    @property
+    def kind(self) -> object:
+        """Of which type its answer is (``wire/app/answers.py``)."""
+        return kind_of(self.code, self.head)
 
     def missed(self, result: object) -> None:
         """The answer came too late for the one who asked."""
@@ -109,38 +115,7 @@ class AsyncAsking(Protocol):
         """Leave."""
 
 
-_ERRORS = every()
-_SENT: Any = frames.SentHead | None
-"""A send inside a transaction is answered with nothing."""
-
-
-def failure(head: Any) -> OnceqError:
-    """The error that an answer speaks of."""
-    said = frames.decode_head(head, frames.Failure)
-    kind = _ERRORS.get(said.code, OnceqError)
-    return kind(said.text)
-
-
 def greeting(head: Any) -> Greeting:
     """Who answers a hello."""
     said = frames.decode_head(head, frames.Welcome)
     return Greeting(said.name, said.id, said.now_s, said.outcome_age_s)
-
-
-def result_of(code: int, head: memoryview, data: memoryview) -> object:
-    """The result in an answer frame; an OnceqError instance is to be raised."""
-    if code & FAILED:
-        return failure(head)
-    asked = code & ~ANSWER
-    if asked in (Code.RECEIVE, Code.FETCH):
-        handed = frames.decode_head(head, frames.HandedHead)
-        lookups, arrived, aborts = frames.tables(handed.lookups, handed.arrived, handed.aborts)
-        run = frames.unpack_run(data, handed.count)
-        if not len(lookups) == len(arrived) == len(aborts) == handed.count:
-            raise MalformedPacket("an answer whose tables differ in length")
-        return Batch(run, lookups, arrived, aborts, handed.moves, handed.scanned, handed.notes)
-    if asked in (Code.SEND, Code.COMMIT):
-        return frames.decode_head(head, _SENT)
-    if asked == Code.OPEN:
-        return frames.decode_head(head, frames.OpenedHead)
-    return frames.decode_head(head, Any)

@@ -22,6 +22,7 @@ from onceq.permission import there
 from onceq.store.identification import STORE_FILE
 
 if TYPE_CHECKING:
+    from onceq.model.views.managers import Cut
     from onceq.store.backup import Backup
 
 
@@ -133,7 +134,7 @@ def run(
     serve(path, listen=listen, client_listen=client_listen, peers=dict(peers or {}))
 
 
-def backup_of_cut(target: str, cut: Mapping[str, Any], id: str) -> Backup:
+def backup_of_cut(target: str, cut: Cut, id: str) -> Backup:
     """A backup of what a queue manager that runs holds for it; raises UnsupportedOperation.
 
     Args:
@@ -143,21 +144,17 @@ def backup_of_cut(target: str, cut: Mapping[str, Any], id: str) -> Backup:
     from onceq.core.state.state import Identity
     from onceq.service.config import FILE
     from onceq.store.backup import Backup
-    from onceq.store.contract import Cut
     from onceq.store.files import RealFiles
     from onceq.store.identification import read_identification
 
-    path, files = cut["path"], RealFiles()
+    path, files = cut.path, RealFiles()
     who = read_identification(files, path).identity if is_data_directory(path) else b""
     if not who or guid_text(Identity.unpack(who).guid) != id:
         raise UnsupportedOperation(
             f"the data directory {path} cannot be read from here, and a backup is copied out of "
             "it; make it where the queue manager runs"
         )
-    held = Cut(
-        path, cut["position"], cut["epoch"], cut["checkpoint"], tuple(map(tuple, cut["segments"]))
-    )
-    return Backup(files, held, target, beside=(FILE,))
+    return Backup(files, cut, target, beside=(FILE,))
 
 
 def finish_backup(backup: Backup, *, name: str, id: str, taken_s: int) -> BackupReport:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from onceq.client import plans
 from onceq.client.backups import BackupReport, Making, Progress, hold
@@ -19,8 +19,26 @@ from onceq.client.plans import Plan
 from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import OnceqError, QueueNotFound
+from onceq.model.views import looks
+from onceq.model.views.looks import Look
+from onceq.model.views.managers import (
+    BackupHold,
+    ClockAccepted,
+    DamageView,
+    ListView,
+    NameStep,
+    PeerView,
+    Reloaded,
+    ScrubView,
+    StatusView,
+    TransactionView,
+)
+from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
+from onceq.model.views.queues import OutgoingView, QueueView, StreamReset, StreamView
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
+
+T = TypeVar("T")
 
 
 class Operating:
@@ -32,24 +50,25 @@ class Operating:
         """Carry a plan out."""
         raise NotImplementedError
 
-    def queue(self, name: str) -> dict[str, Any]:
+    def queue(self, name: str) -> QueueView:
         """One queue; raises QueueNotFound."""
-        return cast(dict[str, Any], self._look("queue", name))
+        return self._look(looks.QUEUE, name)
 
-    def _look(self, what: str, name: str = "") -> Any:
-        return self.run(plans.ask(Code.LOOK, frames.LookHead(what, name)))
+    def _look(self, look: Look[T], name: str = "") -> T:
+        found: T = self.run(plans.look(look, name))
+        return found
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> StatusView:
         """The manager at a glance."""
-        return cast(dict[str, Any], self._look("status"))
+        return self._look(looks.STATUS)
 
-    def outgoing(self) -> list[dict[str, Any]]:
+    def outgoing(self) -> list[OutgoingView]:
         """All outgoing queues."""
-        return cast(list[dict[str, Any]], self._look("outgoing"))
+        return self._look(looks.OUTGOING)
 
-    def outgoing_queue(self, destination: str) -> dict[str, Any]:
+    def outgoing_queue(self, destination: str) -> OutgoingView:
         """One outgoing queue; raises QueueNotFound."""
-        return cast(dict[str, Any], self._look("outgoing-queue", destination))
+        return self._look(looks.OUTGOING_QUEUE, destination)
 
     def why(self, destination: str) -> str:
         """One sentence: why messages for a destination do or do not move."""
@@ -58,13 +77,13 @@ class Operating:
         except QueueNotFound:
             return why(self.queue(destination))
 
-    def streams(self) -> list[dict[str, Any]]:
+    def streams(self) -> list[StreamView]:
         """Incoming message streams (EodGetReceiveInfo)."""
-        return cast(list[dict[str, Any]], self._look("streams"))
+        return self._look(looks.STREAMS)
 
     def reset_stream(
         self, queue: str, source: str, *, reason: str, whole: bool = False, dry_run: bool = False
-    ) -> dict[str, Any]:
+    ) -> StreamReset:
         """Set back what is known of one sender's messages to one queue.
 
         A stream that was moved ahead (by a liar, or by a clock that was wrong) makes everything
@@ -86,18 +105,20 @@ class Operating:
             InvalidParameter: Several are meant, or no reason is given.
         """
         head = frames.StreamHead("reset", queue, source, reason, whole, dry_run)
-        return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
+        done: StreamReset = self.run(plans.ask(Code.STREAM, head))
+        return done
 
-    def peers(self) -> list[dict[str, Any]]:
+    def peers(self) -> list[PeerView]:
         """Who answers under the names that were connected to: name, id, since, connected."""
-        return cast(list[dict[str, Any]], self._look("peers"))
+        return self._look(looks.PEERS)
 
-    def forget_peer(self, name: str, *, dry_run: bool = False) -> dict[str, Any]:
+    def forget_peer(self, name: str, *, dry_run: bool = False) -> PeerView:
         """Let another queue manager answer under a name (``pin_peers``); gives who did."""
         head = frames.StreamHead("forget-peer", name, "", "", dry_run=dry_run)
-        return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
+        done: PeerView = self.run(plans.ask(Code.STREAM, head))
+        return done
 
-    def accept_clock(self, source: str, *, reason: str, dry_run: bool = False) -> dict[str, Any]:
+    def accept_clock(self, source: str, *, reason: str, dry_run: bool = False) -> ClockAccepted:
         """Take the streams of a queue manager whose clock was days ahead when it started.
 
         They are refused as being from the future, and go on to be: each start of that manager takes
@@ -118,9 +139,10 @@ class Operating:
             InvalidParameter: Several are meant, or no reason is given.
         """
         head = frames.StreamHead("accept-clock", "", source, reason, dry_run=dry_run)
-        return cast(dict[str, Any], self.run(plans.ask(Code.STREAM, head)))
+        done: ClockAccepted = self.run(plans.ask(Code.STREAM, head))
+        return done
 
-    def eod_send_info(self, destination: str) -> dict[str, Any]:
+    def eod_send_info(self, destination: str) -> SendInfo:
         """EodGetSendInfo of an outgoing queue: its eleven items.
 
         Raises:
@@ -128,9 +150,9 @@ class Operating:
             UninitializedObject: No name was given.
             QueueNotFound.
         """
-        return cast(dict[str, Any], self._look("eod-send", destination))
+        return self._look(looks.EOD_SEND, destination)
 
-    def eod_receive_info(self, queue: str) -> list[dict[str, Any]]:
+    def eod_receive_info(self, queue: str) -> list[ReceiveInfo]:
         """EodGetReceiveInfo of a local queue: one entry for each sending manager.
 
         Raises:
@@ -138,15 +160,15 @@ class Operating:
             UninitializedObject: No name was given.
             QueueNotFound.
         """
-        return cast(list[dict[str, Any]], self._look("eod-receive", queue))
+        return self._look(looks.EOD_RECEIVE, queue)
 
-    def management(self, name: str = "") -> dict[str, Any]:
+    def management(self, name: str = "") -> Mapping[str, ManagementValue]:
         """PROPID_MGMT_* of a queue or an outgoing queue; without a name, of this manager."""
-        return cast(dict[str, Any], self._look("management", name))
+        return self._look(looks.MANAGEMENT, name)
 
-    def transactions(self) -> list[dict[str, Any]]:
+    def transactions(self) -> list[TransactionView]:
         """Transactions that are open on this manager."""
-        return cast(list[dict[str, Any]], self._look("transactions"))
+        return self._look(looks.TRANSACTIONS)
 
     def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
         """Make a backup of this queue manager, which goes on meanwhile.
@@ -164,8 +186,8 @@ class Operating:
             BackupOver: It could not hold its files long enough.
             DamagedRecord: What was copied is damaged.
         """
-        held = self.run(hold("begin"))
-        number = held["number"]
+        held: BackupHold = self.run(hold("begin"))
+        number = held.number
         try:
             making = Making(path, held, self._session, progress)
             while making.step():
@@ -180,20 +202,20 @@ class Operating:
 
     # ---- the directory ----------------------------------------------------------------------
 
-    def lists(self) -> list[dict[str, Any]]:
+    def lists(self) -> list[ListView]:
         """All distribution lists of the directory: name, format_name, members.
 
         Raises:
             UnsupportedOperation: This manager has no directory.
             NoDirectory: It cannot be read now.
         """
-        return cast(list[dict[str, Any]], self._look("lists"))
+        return self._look(looks.LISTS)
 
     def list_members(self, name: str) -> list[str]:
         """The members of one list; raises QueueNotFound."""
-        return cast(list[str], self._look("list", name)["members"])
+        return list(self._look(looks.LIST, name).members)
 
-    def create_list(self, name: str, *members: str) -> dict[str, Any]:
+    def create_list(self, name: str, *members: str) -> ListView:
         """Make a distribution list; send to the ``format_name`` of what is returned.
 
         Args:
@@ -206,11 +228,11 @@ class Operating:
         """
         return self._list("create", name, members)
 
-    def add_to_list(self, name: str, *members: str) -> dict[str, Any]:
+    def add_to_list(self, name: str, *members: str) -> ListView:
         """Add members; those that are there already stay."""
         return self._list("add", name, members)
 
-    def remove_from_list(self, name: str, *members: str) -> dict[str, Any]:
+    def remove_from_list(self, name: str, *members: str) -> ListView:
         """Remove members; raises QueueNotFound if one is none."""
         return self._list("remove", name, members)
 
@@ -218,13 +240,14 @@ class Operating:
         """Remove a list from the directory."""
         self._list("drop", name, ())
 
-    def _list(self, what: str, name: str, members: Sequence[str]) -> dict[str, Any]:
+    def _list(self, what: str, name: str, members: Sequence[str]) -> ListView:
         head = frames.ListHead(what, name, list(members))
-        return cast(dict[str, Any], self.run(plans.ask(Code.LIST, head)))
+        done: ListView = self.run(plans.ask(Code.LIST, head))
+        return done
 
-    def resolve(self, name: str) -> list[dict[str, Any]]:
+    def resolve(self, name: str) -> list[NameStep]:
         """What a destination becomes, step by step: depth, name, becomes."""
-        return cast(list[dict[str, Any]], self._look("resolve", name))
+        return self._look(looks.RESOLVE, name)
 
     def _steer(self, destination: str, action: str) -> Any:
         return self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
@@ -262,7 +285,7 @@ class Operating:
         """
         return cast(int, self._steer("", "forget-unanswered"))
 
-    def reload(self) -> dict[str, list[str]]:
+    def reload(self) -> Reloaded:
         """Let it read its ``onceq.toml`` again; what can be applied holds from now on.
 
         Returns:
@@ -271,11 +294,12 @@ class Operating:
         Raises:
             ConfigurationError: The file is not good; nothing has changed.
         """
-        return cast(dict[str, list[str]], self._steer("", "reload"))
+        done: Reloaded = self._steer("", "reload")
+        return done
 
-    def damages(self) -> list[dict[str, Any]]:
+    def damages(self) -> list[DamageView]:
         """Messages that were set aside because their stored bytes are damaged."""
-        return cast(list[dict[str, Any]], self._look("damages"))
+        return self._look(looks.DAMAGES)
 
     def drop_damaged(self, number: int | None = None) -> int:
         """Forget an entry of ``damages``, or all; returns how many messages that were."""
@@ -293,18 +317,22 @@ class Operating:
         """Stop the scrub that runs."""
         self._steer("", "scrub-stop")
 
-    def scrub_status(self) -> dict[str, Any]:
+    def scrub_status(self) -> ScrubView:
         """How far the scrub has come that runs, or that ran last."""
-        return cast(dict[str, Any], self._look("scrub"))
+        return self._look(looks.SCRUB)
 
-    def action(self, action: str, destination: str = "") -> Any:
+    def action(self, action: str, destination: str = "") -> int | None:
         """MQMgmtAction by its own strings.
 
         Args:
             action: PAUSE, RESUME or EOD_RESEND of an outgoing queue; CONNECT, DISCONNECT or TIDY
                 of this manager.
+
+        Returns:
+            Of TIDY how many outgoing queues were forgotten; else None.
         """
-        return self._steer(destination, action)
+        done: int | None = self._steer(destination, action)
+        return done
 
 
 class AsyncOperating:
@@ -316,24 +344,25 @@ class AsyncOperating:
         """Carry a plan out."""
         raise NotImplementedError
 
-    async def queue(self, name: str) -> dict[str, Any]:
+    async def queue(self, name: str) -> QueueView:
         """One queue; raises QueueNotFound."""
-        return cast(dict[str, Any], await self._look("queue", name))
+        return await self._look(looks.QUEUE, name)
 
-    async def _look(self, what: str, name: str = "") -> Any:
-        return await self.run(plans.ask(Code.LOOK, frames.LookHead(what, name)))
+    async def _look(self, look: Look[T], name: str = "") -> T:
+        found: T = await self.run(plans.look(look, name))
+        return found
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> StatusView:
         """The manager at a glance."""
-        return cast(dict[str, Any], await self._look("status"))
+        return await self._look(looks.STATUS)
 
-    async def outgoing(self) -> list[dict[str, Any]]:
+    async def outgoing(self) -> list[OutgoingView]:
         """All outgoing queues."""
-        return cast(list[dict[str, Any]], await self._look("outgoing"))
+        return await self._look(looks.OUTGOING)
 
-    async def outgoing_queue(self, destination: str) -> dict[str, Any]:
+    async def outgoing_queue(self, destination: str) -> OutgoingView:
         """One outgoing queue."""
-        return cast(dict[str, Any], await self._look("outgoing-queue", destination))
+        return await self._look(looks.OUTGOING_QUEUE, destination)
 
     async def why(self, destination: str) -> str:
         """One sentence: why messages for a destination do or do not move."""
@@ -342,56 +371,59 @@ class AsyncOperating:
         except QueueNotFound:
             return why(await self.queue(destination))
 
-    async def streams(self) -> list[dict[str, Any]]:
+    async def streams(self) -> list[StreamView]:
         """Incoming message streams."""
-        return cast(list[dict[str, Any]], await self._look("streams"))
+        return await self._look(looks.STREAMS)
 
     async def reset_stream(
         self, queue: str, source: str, *, reason: str, whole: bool = False, dry_run: bool = False
-    ) -> dict[str, Any]:
+    ) -> StreamReset:
         """Set back what is known of one sender's messages to one queue."""
         head = frames.StreamHead("reset", queue, source, reason, whole, dry_run)
-        return cast(dict[str, Any], await self.run(plans.ask(Code.STREAM, head)))
+        done: StreamReset = await self.run(plans.ask(Code.STREAM, head))
+        return done
 
-    async def peers(self) -> list[dict[str, Any]]:
+    async def peers(self) -> list[PeerView]:
         """Who answers under the names that were connected to: name, id, since, connected."""
-        return cast(list[dict[str, Any]], await self._look("peers"))
+        return await self._look(looks.PEERS)
 
     async def accept_clock(
         self, source: str, *, reason: str, dry_run: bool = False
-    ) -> dict[str, Any]:
+    ) -> ClockAccepted:
         """Take the streams of a queue manager whose clock was days ahead when it started."""
         head = frames.StreamHead("accept-clock", "", source, reason, dry_run=dry_run)
-        return cast(dict[str, Any], await self.run(plans.ask(Code.STREAM, head)))
+        done: ClockAccepted = await self.run(plans.ask(Code.STREAM, head))
+        return done
 
-    async def forget_peer(self, name: str, *, dry_run: bool = False) -> dict[str, Any]:
+    async def forget_peer(self, name: str, *, dry_run: bool = False) -> PeerView:
         """Let another queue manager answer under a name (``pin_peers``); gives who did."""
         head = frames.StreamHead("forget-peer", name, "", "", dry_run=dry_run)
-        return cast(dict[str, Any], await self.run(plans.ask(Code.STREAM, head)))
+        done: PeerView = await self.run(plans.ask(Code.STREAM, head))
+        return done
 
-    async def eod_send_info(self, destination: str) -> dict[str, Any]:
+    async def eod_send_info(self, destination: str) -> SendInfo:
         """EodGetSendInfo of an outgoing queue: its eleven items."""
-        return cast(dict[str, Any], await self._look("eod-send", destination))
+        return await self._look(looks.EOD_SEND, destination)
 
-    async def eod_receive_info(self, queue: str) -> list[dict[str, Any]]:
+    async def eod_receive_info(self, queue: str) -> list[ReceiveInfo]:
         """EodGetReceiveInfo of a local queue: one entry for each sending manager."""
-        return cast(list[dict[str, Any]], await self._look("eod-receive", queue))
+        return await self._look(looks.EOD_RECEIVE, queue)
 
-    async def management(self, name: str = "") -> dict[str, Any]:
+    async def management(self, name: str = "") -> Mapping[str, ManagementValue]:
         """PROPID_MGMT_* of a queue or an outgoing queue; without a name, of this manager."""
-        return cast(dict[str, Any], await self._look("management", name))
+        return await self._look(looks.MANAGEMENT, name)
 
-    async def transactions(self) -> list[dict[str, Any]]:
+    async def transactions(self) -> list[TransactionView]:
         """Transactions that are open on this manager."""
-        return cast(list[dict[str, Any]], await self._look("transactions"))
+        return await self._look(looks.TRANSACTIONS)
 
     async def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
         """Make a backup of this queue manager, which goes on meanwhile.
 
         It is copied by other threads; ``progress`` is called there.
         """
-        held = await self.run(hold("begin"))
-        number = held["number"]
+        held: BackupHold = await self.run(hold("begin"))
+        number = held.number
         try:
             making = await asyncio.to_thread(Making, path, held, self._session, progress)
             while await asyncio.to_thread(making.step):
@@ -404,23 +436,23 @@ class AsyncOperating:
             raise
         return await asyncio.to_thread(making.finish)
 
-    async def lists(self) -> list[dict[str, Any]]:
+    async def lists(self) -> list[ListView]:
         """All distribution lists of the directory."""
-        return cast(list[dict[str, Any]], await self._look("lists"))
+        return await self._look(looks.LISTS)
 
     async def list_members(self, name: str) -> list[str]:
         """The members of one list."""
-        return cast(list[str], (await self._look("list", name))["members"])
+        return list((await self._look(looks.LIST, name)).members)
 
-    async def create_list(self, name: str, *members: str) -> dict[str, Any]:
+    async def create_list(self, name: str, *members: str) -> ListView:
         """Make a distribution list."""
         return await self._list("create", name, members)
 
-    async def add_to_list(self, name: str, *members: str) -> dict[str, Any]:
+    async def add_to_list(self, name: str, *members: str) -> ListView:
         """Add members."""
         return await self._list("add", name, members)
 
-    async def remove_from_list(self, name: str, *members: str) -> dict[str, Any]:
+    async def remove_from_list(self, name: str, *members: str) -> ListView:
         """Remove members."""
         return await self._list("remove", name, members)
 
@@ -428,13 +460,14 @@ class AsyncOperating:
         """Remove a list from the directory."""
         await self._list("drop", name, ())
 
-    async def _list(self, what: str, name: str, members: Sequence[str]) -> dict[str, Any]:
+    async def _list(self, what: str, name: str, members: Sequence[str]) -> ListView:
         head = frames.ListHead(what, name, list(members))
-        return cast(dict[str, Any], await self.run(plans.ask(Code.LIST, head)))
+        done: ListView = await self.run(plans.ask(Code.LIST, head))
+        return done
 
-    async def resolve(self, name: str) -> list[dict[str, Any]]:
+    async def resolve(self, name: str) -> list[NameStep]:
         """What a destination becomes, step by step."""
-        return cast(list[dict[str, Any]], await self._look("resolve", name))
+        return await self._look(looks.RESOLVE, name)
 
     async def _steer(self, destination: str, action: str) -> Any:
         return await self.run(plans.ask(Code.STEER, frames.SteerHead(destination, action)))
@@ -468,7 +501,7 @@ class AsyncOperating:
         how many messages."""
         return cast(int, await self._steer("", "forget-unanswered"))
 
-    async def reload(self) -> dict[str, list[str]]:
+    async def reload(self) -> Reloaded:
         """Let it read its ``onceq.toml`` again; what can be applied holds from now on.
 
         Returns:
@@ -477,11 +510,12 @@ class AsyncOperating:
         Raises:
             ConfigurationError: The file is not good; nothing has changed.
         """
-        return cast(dict[str, list[str]], await self._steer("", "reload"))
+        done: Reloaded = await self._steer("", "reload")
+        return done
 
-    async def damages(self) -> list[dict[str, Any]]:
+    async def damages(self) -> list[DamageView]:
         """Messages that were set aside because their stored bytes are damaged."""
-        return cast(list[dict[str, Any]], await self._look("damages"))
+        return await self._look(looks.DAMAGES)
 
     async def drop_damaged(self, number: int | None = None) -> int:
         """Forget an entry of ``damages``, or all; returns how many messages that were."""
@@ -495,10 +529,11 @@ class AsyncOperating:
         """Stop the scrub that runs."""
         await self._steer("", "scrub-stop")
 
-    async def scrub_status(self) -> dict[str, Any]:
+    async def scrub_status(self) -> ScrubView:
         """How far the scrub has come that runs, or that ran last."""
-        return cast(dict[str, Any], await self._look("scrub"))
+        return await self._look(looks.SCRUB)
 
-    async def action(self, action: str, destination: str = "") -> Any:
+    async def action(self, action: str, destination: str = "") -> int | None:
         """MQMgmtAction by its own strings."""
-        return await self._steer(destination, action)
+        done: int | None = await self._steer(destination, action)
+        return done

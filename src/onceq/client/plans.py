@@ -10,18 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from onceq.client.link import Request
-from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.errors import InDoubt, InvalidParameter, LinkLost, StorageFailure, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
+from onceq.model.results import Opened
 from onceq.model.run import Run
+from onceq.model.views.looks import Look
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
+T = TypeVar("T")
 Plan = Generator[Request, object, Any]
 
 RECEIVE_BYTES: Final = 8 << 20
@@ -37,8 +40,13 @@ def ask(code: int, head: Any) -> Plan:
     return (yield Request(code, head))
 
 
+def look(look: Look[T], name: str = "") -> Generator[Request, object, T]:
+    """What a queue manager tells of itself."""
+    return cast(T, (yield Request(Code.LOOK, frames.LookHead(look.what, name))))
+
+
 def open_queue(name: str, access: str, share: str, note: str = "") -> Plan:
-    """Hold a queue open; returns an OpenedHead."""
+    """Hold a queue open; returns an Opened."""
     if access not in ACCESS or share not in SHARE:
         raise InvalidParameter(
             f"there is no access {access!r} with share {share!r}; access is one of "
@@ -51,9 +59,8 @@ def know_destination(session: Session, destination: str) -> Plan:
     """Find out at once, the first time, whether a name can be sent to."""
     if session.knows(destination):
         return
-    opened = yield Request(Code.OPEN, frames.Open(destination, ACCESS["send"], 0))
-    handle = cast(frames.OpenedHead, opened).handle
-    yield Request(Code.CLOSE, frames.Number(handle), waits=False, lazy=True)
+    opened = cast(Opened, (yield Request(Code.OPEN, frames.Open(destination, ACCESS["send"], 0))))
+    yield Request(Code.CLOSE, frames.Number(opened.handle), waits=False, lazy=True)
     session.learn(destination)
 
 

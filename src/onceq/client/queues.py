@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from onceq.client.link import Request
-from onceq.client.plans import Plan
+from onceq.client.plans import Plan, look
 from onceq.errors import IllegalPathName, QueueExists
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
+from onceq.model.views import looks
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -28,7 +29,7 @@ def property_values(values: dict[str, Any]) -> dict[str, Any]:
 def set_plan(name: str, values: dict[str, Any]) -> Plan:
     """Change properties of a queue; see ``QueueManager.set_queue``."""
     yield Request(Code.SET, frames.SetHead(name, property_values(values)))
-    return (yield Request(Code.LOOK, frames.LookHead("queue", name)))
+    return (yield from look(looks.QUEUE, name))
 
 
 def create_plan(
@@ -44,13 +45,12 @@ def create_plan(
         values["private"] = False
     values |= property_values({"quota_kb": quota_kb, **more})
     try:
-        made = yield Request(Code.CREATE, frames.CreateHead(values))
+        yield Request(Code.CREATE, frames.CreateHead(values))
     except QueueExists:
         if not exist_ok:
             raise
-        made = yield Request(Code.LOOK, frames.LookHead("queue", name))
-        there = cast(dict[str, Any], made)
-        if there["transactional"] != transactional:
+        there = yield from look(looks.QUEUE, name)
+        if there.transactional != transactional:
             raise
         return there
-    return (yield Request(Code.LOOK, frames.LookHead("queue", name))) if made else made
+    return (yield from look(looks.QUEUE, name))

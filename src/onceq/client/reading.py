@@ -12,12 +12,13 @@ from onceq.client import plans
 from onceq.client.choosing import chosen, move, peek_tops, remove, which
 from onceq.client.plans import Plan
 from onceq.client.queues import set_plan
-from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.client.unit import Unit
 from onceq.client.whole import SenderTransaction
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.model.views.queues import QueueView
+from onceq.packet.batch import Batch
 
 
 def policy(attempts: int, retry_after: int, retries: int, then: str) -> dict[str, Any]:
@@ -142,7 +143,7 @@ class Reading:
         retry_after: int = 0,
         retries: int = 1,
         then: str = "move:poison",
-    ) -> dict[str, Any]:
+    ) -> QueueView:
         """What becomes of a message whose receive is undone again and again; kept with the queue.
 
         Args:
@@ -156,9 +157,9 @@ class Reading:
         Returns:
             The queue as it is now.
         """
-        return cast(
-            dict[str, Any], self.run(set_plan(queue, policy(attempts, retry_after, retries, then)))
-        )
+        plan = set_plan(queue, policy(attempts, retry_after, retries, then))
+        made: QueueView = self.run(plan)
+        return made
 
 
 class AsyncReading:
@@ -227,10 +228,11 @@ class AsyncReading:
         retry_after: int = 0,
         retries: int = 1,
         then: str = "move:poison",
-    ) -> dict[str, Any]:
+    ) -> QueueView:
         """What becomes of a message whose receive is undone again and again."""
         plan = set_plan(queue, policy(attempts, retry_after, retries, then))
-        return cast(dict[str, Any], await self.run(plan))
+        made: QueueView = await self.run(plan)
+        return made
 
 
 # ---- in transactions ---------------------------------------------------------------------

@@ -39,9 +39,7 @@ class ManagerDecider:
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """See Decider."""
-        return {
-            view["gtrid"].encode(): tuple(view["partners"]) for view in self._manager.decisions()
-        }
+        return {view.gtrid.encode(): view.partners for view in self._manager.decisions()}
 
     def done(self, gtrid: bytes) -> None:
         """See Decider."""

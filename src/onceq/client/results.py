@@ -1,117 +1,11 @@
-"""What comes back from a queue manager: batches of messages, and identifiers of what was sent."""
+"""Identifiers of messages that were sent together."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import overload
 
 from onceq.model.identity import MessageId
-from onceq.model.message import Message
-from onceq.model.run import Run
-from onceq.packet.bodies import bodies
-from onceq.packet.decode import decode
-
-
-class Batch(Sequence[Message]):
-    """Messages that were received or peeked together; each is decoded when it is looked at.
-
-    Attributes:
-        lookup_ids: Lookup identifier of each message.
-        run: Their packets, for those who pass them on.
-        scanned: Of a search: the lookup identifier up to which it has come; else 0.
-    """
-
-    __slots__ = (
-        "_aborts", "_arrived", "_moves", "_starts", "lookup_ids", "notes", "run", "scanned",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        run: Run,
-        lookups: array[int],
-        arrived: array[int],
-        aborts: array[int],
-        moves: Iterable[tuple[int, int, int]] = (),
-        scanned: int = 0,
-        notes: Iterable[tuple[int, int]] = (),
-    ) -> None:
-        self.run = run
-        self.lookup_ids = lookups
-        self._arrived = arrived
-        self._aborts = aborts
-        self._moves = {index: (count, at_s) for index, count, at_s in moves} if moves else {}
-        self.scanned = scanned
-        self.notes = dict(notes)
-        """By index: what is known of a dead letter beside its class (``Message.note``)."""
-        self._starts: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.run)
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        if not self._starts:
-            at = 0
-            for length in self.run.lengths:
-                self._starts.append(at)
-                at += length
-        start = self._starts[index]
-        packet = memoryview(self.run.data)[start : start + self.run.lengths[index]]
-        return decode(
-            packet,
-            arrived_time=self._arrived[index],
-            lookup_id=self.lookup_ids[index],
-            abort_count=self._aborts[index],
-            moves=self._moves.get(index, (0, 0)),
-            note=self.notes.get(index, 0),
-        )
-
-    def __iter__(self) -> Iterator[Message]:
-        return (self[index] for index in range(len(self)))
-
-    @property
-    def arrived_times(self) -> array[int]:
-        """Seconds since 1970 UTC at which each message entered the queue."""
-        return self._arrived
-
-    @property
-    def abort_counts(self) -> array[int]:
-        """How often a transaction that received each was aborted."""
-        return self._aborts
-
-    @property
-    def moves(self) -> list[tuple[int, int, int]]:
-        """(index, how often, second of the last) of those moved between subqueues."""
-        return [(index, *moved) for index, moved in self._moves.items()]
-
-    def bodies(self) -> list[bytes]:
-        """All bodies, without decoding anything else: the fast way through a large batch."""
-        return bodies(self.run)
-
-    def part(self, first: int, count: int) -> Batch:
-        """``count`` of the messages from index ``first`` on, without copying them."""
-        end = first + count
-        return Batch(
-            self.run.part(first, count),
-            self.lookup_ids[first:end],
-            self._arrived[first:end],
-            self._aborts[first:end],
-            [(i - first, *moved) for i, moved in self._moves.items() if first <= i < end],
-            notes=[(i - first, note) for i, note in self.notes.items() if first <= i < end],
-        )
-
-    def __repr__(self) -> str:
-        return f"<Batch of {len(self)} messages>"
 
 
 class MessageIds(Sequence[MessageId]):

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from itertools import count
 
 from onceq.client.link import Greeting
-from onceq.client.results import Batch
 from onceq.errors import InvalidParameter, ServiceNotAvailable
 from onceq.model.identity import GUID_BYTES, TransactionId
+from onceq.packet.batch import Batch
 
 DESTINATIONS_MAX = 4_096
 """Names remembered; a session that has seen more forgets them all."""

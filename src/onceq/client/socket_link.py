@@ -18,12 +18,13 @@ import time
 from collections.abc import Sequence
 
 from onceq.client.address import Address
-from onceq.client.link import Greeting, Request, failure, greeting, result_of
+from onceq.client.link import Greeting, Request, greeting
 from onceq.client.pause import acquire, wait_readable
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.permission import denied
 from onceq.wire.app import frames
+from onceq.wire.app.answers import decode, failure
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
 READ_BYTES_MIN = 1 << 16
@@ -297,7 +298,7 @@ class SocketLink:
                     return
                 slot = self._slots.pop(number, None)
                 if slot is not None:
-                    slot.put(_result(code, head, rest))
+                    slot.put(_result(slot.request, code, head, rest))
         except BlockingIOError:
             self._lose(f"the queue manager at {self._address} gave no answer in time")
         except (OSError, OnceqError) as error:
@@ -323,9 +324,9 @@ def _few(pieces: list[Buffer]) -> list[Buffer]:
     return [b"".join(pieces)] if len(pieces) > PIECES_MAX else pieces
 
 
-def _result(code: int, head: memoryview, rest: memoryview) -> object:
+def _result(request: Request, code: int, head: memoryview, rest: memoryview) -> object:
     try:
-        return result_of(code, head, rest)
+        return decode(request.kind, code, head, rest)
     except OnceqError as error:
         return error
 

@@ -25,12 +25,15 @@ from onceq.client.plans import Plan
 from onceq.client.queues import create_plan, set_plan
 from onceq.client.reading import Reading
 from onceq.client.recovering import Recovering
-from onceq.client.results import Batch, MessageIds
+from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.client.sync_unit import OpenQueue, Transaction
 from onceq.client.tracking import Tracked, Tracking, copies, wishes
 from onceq.errors import ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
+from onceq.model.views import looks
+from onceq.model.views.queues import QueueView
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -159,7 +162,7 @@ class QueueManager(Consuming, Reading, Operating, Tracking, Branching, Recoverin
         quota_kb: int | None = None,
         exist_ok: bool = False,
         **more: Any,
-    ) -> dict[str, Any]:
+    ) -> QueueView:
         """Make a queue; whether it is transactional is settled for ever.
 
         Args:
@@ -176,9 +179,10 @@ class QueueManager(Consuming, Reading, Operating, Tracking, Branching, Recoverin
             name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok,
             **more,
         )  # fmt: skip
-        return cast(dict[str, Any], self.run(plan))
+        made: QueueView = self.run(plan)
+        return made
 
-    def set_queue(self, name: str, **values: Any) -> dict[str, Any]:
+    def set_queue(self, name: str, **values: Any) -> QueueView:
         """Change properties of a queue: all that are named, or none.
 
         Args:
@@ -192,7 +196,8 @@ class QueueManager(Consuming, Reading, Operating, Tracking, Branching, Recoverin
             PropertyNotAllowed, IllegalPropertyId, IllegalPropertyValue, EncryptionNotSupported,
             AuthenticationNotSupported, MulticastNotSupported, QueueNotFound.
         """
-        return cast(dict[str, Any], self.run(set_plan(name, values)))
+        made: QueueView = self.run(set_plan(name, values))
+        return made
 
     def delete_queue(self, name: str) -> int:
         """Delete a queue; returns how many messages went with it. Raises QueueNotFound."""
@@ -203,9 +208,9 @@ class QueueManager(Consuming, Reading, Operating, Tracking, Branching, Recoverin
         """Remove the messages of a queue, or of an outgoing queue; returns how many."""
         return cast(int, self.run(plans.ask(Code.PURGE, frames.Named(name))))
 
-    def queues(self) -> list[dict[str, Any]]:
+    def queues(self) -> list[QueueView]:
         """All queues of this manager, system queues included."""
-        return cast(list[dict[str, Any]], self._look("queues"))
+        return self._look(looks.QUEUES)
 
     def open_queue(
         self, name: str, *, access: str = "receive", share: str = "none", note: str = ""

@@ -14,9 +14,9 @@ from onceq.client.session import Session
 from onceq.client.task_unit import AsyncTransaction
 from onceq.errors import OnceqError
 from onceq.model.branch import Decision, Join, Leave, Vote
+from onceq.model.views import looks
+from onceq.model.views.branches import BranchView, DecisionView
 from onceq.model.xid import Xid
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 if TYPE_CHECKING:
     from onceq.client.tasks import AsyncQueueManager
@@ -134,16 +134,15 @@ class AsyncBranching:
         """Carry a plan out."""
         raise NotImplementedError
 
-    async def branches(self) -> list[dict[str, Any]]:
+    async def branches(self) -> list[BranchView]:
         """Every branch: at work, ended, prepared, or decided by hand."""
-        return cast(list[dict[str, Any]], await self._look_at("branches"))
+        found: list[BranchView] = await self.run(plans.look(looks.BRANCHES))
+        return found
 
-    async def decisions(self) -> list[dict[str, Any]]:
+    async def decisions(self) -> list[DecisionView]:
         """Commits that partners may not have carried out yet."""
-        return cast(list[dict[str, Any]], await self._look_at("decisions"))
-
-    async def _look_at(self, what: str) -> Any:
-        return await self.run(plans.ask(Code.LOOK, frames.LookHead(what, "")))
+        found: list[DecisionView] = await self.run(plans.look(looks.DECISIONS))
+        return found
 
     async def decision(self, gtrid: bytes) -> Decision:
         """What this manager has decided for an external transaction (presumed abort)."""

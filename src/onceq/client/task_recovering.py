@@ -54,7 +54,7 @@ class _Decider(_Asking):
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """See Decider."""
         views = self._do(self._manager.decisions())
-        return {view["gtrid"].encode(): tuple(view["partners"]) for view in views}
+        return {view.gtrid.encode(): view.partners for view in views}
 
     def done(self, gtrid: bytes) -> None:
         """See Decider."""

@@ -17,13 +17,15 @@ from onceq.client.enlisting import Partners, carry_out_async, settled
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import Plan
 from onceq.client.reading import AsyncTaking
-from onceq.client.results import Batch, MessageIds
+from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.client.tracking import AsyncTracked, copies, wishes
 from onceq.client.unit import Unit
 from onceq.errors import HandleLost, InvalidHandle, OnceqError, RolledBack, ServiceNotAvailable
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.model.results import Opened
+from onceq.packet.batch import Batch
 from onceq.partners.deciding import What, committing
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
@@ -219,7 +221,7 @@ class AsyncOpenQueue:
         session: Session,
         link: AsyncAsking,
         name: str,
-        opened: frames.OpenedHead,
+        opened: Opened,
     ) -> None:
         self._manager = manager
         self._session = session

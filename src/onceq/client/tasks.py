@@ -20,7 +20,7 @@ from onceq.client.operating import AsyncOperating
 from onceq.client.plans import Plan
 from onceq.client.queues import create_plan, set_plan
 from onceq.client.reading import AsyncReading
-from onceq.client.results import Batch, MessageIds
+from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.client.sync import RECONNECT_S, REPEATS_MAX
 from onceq.client.task_branches import AsyncBranching
@@ -29,6 +29,9 @@ from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
 from onceq.client.tracking import AsyncTracked, AsyncTracking, copies, wishes
 from onceq.errors import ServiceNotAvailable
 from onceq.model.identity import MessageId, guid_text
+from onceq.model.views import looks
+from onceq.model.views.queues import QueueView
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -147,17 +150,19 @@ class AsyncQueueManager(
         quota_kb: int | None = None,
         exist_ok: bool = False,
         **more: Any,
-    ) -> dict[str, Any]:
+    ) -> QueueView:
         """Make a queue."""
         plan = create_plan(
             name, transactional=transactional, label=label, quota_kb=quota_kb, exist_ok=exist_ok,
             **more,
         )  # fmt: skip
-        return cast(dict[str, Any], await self.run(plan))
+        made: QueueView = await self.run(plan)
+        return made
 
-    async def set_queue(self, name: str, **values: Any) -> dict[str, Any]:
+    async def set_queue(self, name: str, **values: Any) -> QueueView:
         """Change properties of a queue: all that are named, or none."""
-        return cast(dict[str, Any], await self.run(set_plan(name, values)))
+        made: QueueView = await self.run(set_plan(name, values))
+        return made
 
     async def delete_queue(self, name: str) -> int:
         """Delete a queue; returns how many messages went with it."""
@@ -168,9 +173,9 @@ class AsyncQueueManager(
         """Remove the messages of a queue, or of an outgoing queue; returns how many."""
         return cast(int, await self.run(plans.ask(Code.PURGE, frames.Named(name))))
 
-    async def queues(self) -> list[dict[str, Any]]:
+    async def queues(self) -> list[QueueView]:
         """All queues of this manager."""
-        return cast(list[dict[str, Any]], await self._look("queues"))
+        return await self._look(looks.QUEUES)
 
     async def open_queue(
         self, name: str, *, access: str = "receive", share: str = "none", note: str = ""

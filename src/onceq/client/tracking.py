@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from onceq.client.choosing import CORRELATION, MESSAGE
 from onceq.client.link import Request
-from onceq.client.plans import RECEIVE_BYTES, Plan, wait_ms
-from onceq.client.results import Batch, MessageIds
+from onceq.client.plans import RECEIVE_BYTES, Plan, look, wait_ms
+from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import (
@@ -31,6 +31,9 @@ from onceq.model.classes import MessageClass
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX, TRACKING_AGE_S, TRACKING_QUOTA_KB
 from onceq.model.message import Acknowledge, Journal, Message
+from onceq.model.views import looks
+from onceq.model.views.queues import OutgoingView
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
@@ -117,16 +120,16 @@ def prepare(session: Session) -> Plan:
     What is older than TRACKING_AGE_S is removed from it on this occasion.
     """
     try:
-        found = yield Request(Code.LOOK, frames.LookHead("queue", QUEUE))
+        found = yield from look(looks.QUEUE, QUEUE)
     except QueueNotFound:
         head = frames.CreateHead(
             {"name": QUEUE.partition("\\")[2], "label": "what became of tracked messages",
              "quota_kb": TRACKING_QUOTA_KB}
         )  # fmt: skip
         yield Request(Code.CREATE, head)
-        found = yield Request(Code.LOOK, frames.LookHead("queue", QUEUE))
+        found = yield from look(looks.QUEUE, QUEUE)
     yield from _tidy(session.now_s() - TRACKING_AGE_S)
-    return cast(dict[str, Any], found)["format_name"]
+    return found.format_name
 
 
 def _tidy(before_s: int) -> Plan:
@@ -148,8 +151,7 @@ def _tidy(before_s: int) -> Plan:
 
 def copies(destination: str) -> Plan:
     """The names of the queues that a send to a destination goes to."""
-    found = yield Request(Code.LOOK, frames.LookHead("copies", destination))
-    return tuple(cast(list[str], found))
+    return tuple((yield from look(looks.COPIES, destination)))
 
 
 # ---- looking ---------------------------------------------------------------------------------
@@ -174,13 +176,13 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan:
     names |= {key: one.destination for key, one in told.items() if key not in names}
     waiting: dict[str, str] = {}
     open_ = [name for key, name in names.items() if not (key in told and told[key].settled)]
-    views: object = ()
+    views: list[OutgoingView] = []
     if open_ or not expected:
-        views = yield Request(Code.LOOK, frames.LookHead("outgoing", ""))
-    for view in cast(list[dict[str, Any]], views):
-        name = view["destination"]
+        views = yield from look(looks.OUTGOING)
+    for view in views:
+        name = view.destination
         wanted = not expected or any(name.casefold() == one.casefold() for one in open_)
-        if view["messages"] and wanted and (yield from _found(name, MESSAGE, id.pack())):
+        if view.messages and wanted and (yield from _found(name, MESSAGE, id.pack())):
             waiting[name.casefold()] = why(view)
             names.setdefault(name.casefold(), name)
     return tuple(_ending(names[key], told.get(key), waiting.get(key)) for key in sorted(names))

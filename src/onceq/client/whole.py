@@ -17,11 +17,11 @@ from typing import Final, cast
 from onceq.client.choosing import HEADS
 from onceq.client.link import Request
 from onceq.client.plans import RECEIVE_BYTES, Plan, wait_ms
-from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter, MessageNotFound, ReceiveTimeout
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.packet.batch import Batch
 from onceq.packet.heads import Head
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code

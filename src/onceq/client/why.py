@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
+from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
 
 CLASH = "Another queue manager has the identity of this one"
 _GIVEN_UP = {
@@ -41,21 +40,20 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h"
 
 
-def why(view: Mapping[str, Any]) -> str:
+def why(view: OutgoingView | QueueView) -> str:
     """The sentence; there is one for every state of an outgoing queue (Q-40).
 
     Args:
         view: An outgoing queue as ``outgoing_queue`` gives it, or a queue as ``queue`` gives it.
     """
-    state, waiting = view["state"], view["messages"]
-    put_back = view.get("put_back")
-    if state == "LOCAL CONNECTION":
+    put_back = view.put_back
+    if isinstance(view, QueueView):
         return _local(view) + (_put_back(put_back, _HERE) if put_back else "")
-    text = _why(view, state, waiting)
-    if view["clash"]:
-        text += f". {CLASH}: {view['clash']}"
-    if view.get("elsewhere"):
-        some = f"{view['elsewhere']} message{'s' if view['elsewhere'] != 1 else ''}"
+    text = _why(view, view.state, view.messages)
+    if view.clash:
+        text += f". {CLASH}: {view.clash}"
+    if view.elsewhere:
+        some = f"{view.elsewhere} message{'s' if view.elsewhere != 1 else ''}"
         text += f". {some} here {_ELSEWHERE}"
     return text + (_put_back(put_back, _THERE) if put_back else "")
 
@@ -75,22 +73,22 @@ _HERE = (
 )
 
 
-def _put_back(put_back: Mapping[str, Any], what: str) -> str:
+def _put_back(put_back: PutBackView, what: str) -> str:
     """What a restore of this manager has to do with it: cause and cure."""
     text = (
-        f". This queue manager was put back at {clock(put_back['at'])} to how it was at "
-        f"{clock(put_back['to'])}"
+        f". This queue manager was put back at {clock(put_back.at)} to how it was at "
+        f"{clock(put_back.to)}"
     )
-    if put_back["messages"]:
-        some = f"{put_back['messages']} message{'s' if put_back['messages'] != 1 else ''}"
+    if put_back.messages:
+        some = f"{put_back.messages} message{'s' if put_back.messages != 1 else ''}"
         text += f"; of {some} here: what {what}"
-    for known in put_back["known"]:
+    for known in put_back.known:
         text += f"; since then another manager has shown: {known}"
     return text + "; 'onceq qm status' says what the restore has undone"
 
 
-def _why(view: Mapping[str, Any], state: str, waiting: int) -> str:
-    name = view["destination"]
+def _why(view: OutgoingView, state: str, waiting: int) -> str:
+    name = view.destination
     some = f"{waiting} message{'s' if waiting != 1 else ''}"
     they_wait = f"{some} wait{'s' if waiting == 1 else ''}"
     if state == "LOCKED":
@@ -98,15 +96,15 @@ def _why(view: Mapping[str, Any], state: str, waiting: int) -> str:
             f"{name}: locked: this queue manager is hardened and sends over HTTP only; "
             f"{they_wait}; to let them go set hardened = false and start it again"
         )
-    if view["paused_since"]:
+    if view.paused_since:
         return (
-            f"{name}: paused by an operator since {clock(view['paused_since'])}; {they_wait}; "
+            f"{name}: paused by an operator since {clock(view.paused_since)}; {they_wait}; "
             "'outgoing resume' lets them go"
         )
-    if view["offline_since"]:
+    if view.offline_since:
         return (
             f"{name}: this queue manager was disconnected by an operator at "
-            f"{clock(view['offline_since'])}; {they_wait}; 'qm connect' lets them go"
+            f"{clock(view.offline_since)}; {they_wait}; 'qm connect' lets them go"
         )
     if not waiting:
         link = "connected; " if state == "CONNECTED" else ""
@@ -114,18 +112,18 @@ def _why(view: Mapping[str, Any], state: str, waiting: int) -> str:
     return _waiting(view, state, name, some, they_wait)
 
 
-def _ended(view: Mapping[str, Any]) -> str:
+def _ended(view: OutgoingView) -> str:
     """What became of what has waited here; nothing is called acknowledged that was not."""
     told = []
-    given_up, doubt = view["given_up"], view["in_doubt"]
+    given_up, doubt = view.given_up, view.in_doubt
     if given_up:
         some = f"{given_up} message{'s' if given_up != 1 else ''}"
-        value = view["given_up_class"]
+        value = view.given_up_class
         reason = _GIVEN_UP.get(value, f"class {value:#06x}")
         missing = "being told its end" if value in _ACKNOWLEDGED else "an acknowledgment"
         told.append(
             f"{some} ended here without {missing} since the start, the last at "
-            f"{clock(view['given_up_at'])} ({reason})"
+            f"{clock(view.given_up_at)} ({reason})"
         )
     if doubt:
         some = f"{doubt} message{'s' if doubt != 1 else ''}"
@@ -136,117 +134,117 @@ def _ended(view: Mapping[str, Any]) -> str:
     return "; ".join(told) or "everything sent since the start was acknowledged"
 
 
-def _waiting(view: Mapping[str, Any], state: str, name: str, some: str, they_wait: str) -> str:
+def _waiting(view: OutgoingView, state: str, name: str, some: str, they_wait: str) -> str:
     if state == "NEED VALIDATION":
         return f"{name}: {they_wait} until the directory can be read and says where this queue is"
     if state == "CONNECTED":
         return _connected(view, name, some)
     if state == "DISCONNECTING":
         return f"{name}: {they_wait}; the session is being closed, and a new one comes after it"
-    if view["awaiting_final"] and view["awaiting_final"] == view["messages"]:
+    if view.awaiting_final and view.awaiting_final == view.messages:
         return _unprocessed(view, name)
-    if view["trouble"]:
-        retry = view["retry_in_s"]
+    if view.trouble:
+        retry = view.retry_in_s
         again = f"; next try in {duration(retry)}" if retry >= 0 else "; trying now"
-        times = f"{view['attempts']} attempt{'s' if view['attempts'] != 1 else ''}"
+        times = f"{view.attempts} attempt{'s' if view.attempts != 1 else ''}"
         return (
-            f"{name}: {some} cannot leave: unreachable since {clock(view['trouble_since'])} "
-            f"({view['trouble']}, {times}){again}"
+            f"{name}: {some} cannot leave: unreachable since {clock(view.trouble_since)} "
+            f"({view.trouble}, {times}){again}"
         )
     if state == "DISCONNECTED":
         return (
             f"{name}: {they_wait} without a session, which was closed because nothing had happened "
-            f"on it; the next one is made in {duration(max(view['retry_in_s'], 0))}"
+            f"on it; the next one is made in {duration(max(view.retry_in_s, 0))}"
         )
     return f"{name}: {they_wait} for the connection to be made"
 
 
-def _local(view: Mapping[str, Any]) -> str:
-    some = f"{view['available']} message{'s' if view['available'] != 1 else ''}"
-    text = f"{view['path']}: a queue of this manager; {some} can be received"
-    if view["locked"]:
-        text += f", {view['locked']} are held by open transactions until those end"
-    if view["readers_waiting"]:
-        text += f", {view['readers_waiting']} readers wait for more"
+def _local(view: QueueView) -> str:
+    some = f"{view.available} message{'s' if view.available != 1 else ''}"
+    text = f"{view.path}: a queue of this manager; {some} can be received"
+    if view.locked:
+        text += f", {view.locked} are held by open transactions until those end"
+    if view.readers_waiting:
+        text += f", {view.readers_waiting} readers wait for more"
     return text
 
 
-def _unprocessed(view: Mapping[str, Any], name: str) -> str:
+def _unprocessed(view: OutgoingView, name: str) -> str:
     return (
-        f"{name}: {view['awaiting_final']} messages have arrived; their senders asked to know "
+        f"{name}: {view.awaiting_final} messages have arrived; their senders asked to know "
         "when they are received, which has not happened yet"
     )
 
 
-def _connected(view: Mapping[str, Any], name: str, some: str) -> str:
-    if view["stranded_since"]:
+def _connected(view: OutgoingView, name: str, some: str) -> str:
+    if view.stranded_since:
         return (
             f"{name}: connected; {some} wait in a stream that the receiver has left since "
-            f"{clock(view['stranded_since'])} for a newer one of another life of this manager; it "
+            f"{clock(view.stranded_since)} for a newer one of another life of this manager; it "
             "is asked what it has accepted of them, and the others go on in a newer stream still"
         )
-    unheard = view["no_ack_count"]
-    if view["behind_stream"]:
-        some += f" ({view['behind_stream']} follow when those from before the last start are gone)"
-    if view["turned_away"]:
+    unheard = view.no_ack_count
+    if view.behind_stream:
+        some += f" ({view.behind_stream} follow when those from before the last start are gone)"
+    if view.turned_away:
         return f"{name}: connected; {_turned_away(view, some)}"
-    if unheard and view["resend_in_s"] >= 0:
-        times = view["resend_count"]
+    if unheard and view.resend_in_s >= 0:
+        times = view.resend_count
         again = f", after {times} time-out{'s' if times != 1 else ''}" if times else ""
         return (
             f"{name}: connected; {unheard} of {some} transmitted and waiting for an order "
-            f"acknowledgment until {clock(view['resend_at'])}, then they are sent again{again}"
+            f"acknowledgment until {clock(view.resend_at)}, then they are sent again{again}"
         )
-    if view["awaiting_final"] and view["awaiting_final"] == view["messages"]:
+    if view.awaiting_final and view.awaiting_final == view.messages:
         return _unprocessed(view, name)
     return f"{name}: connected, {some} being transmitted"
 
 
-def _turned_away(view: Mapping[str, Any], some: str) -> str:
+def _turned_away(view: OutgoingView, some: str) -> str:
     """What the receiver says of messages that it turns away."""
-    text = f"the receiver turns {some} away since {clock(view['turned_away_at'])}"
-    text += f": {view['turned_away']}"
-    if view["turned_away_for"] > view["stream"] > 0:
-        begun = clock(view["turned_away_for"] >> 32)
+    text = f"the receiver turns {some} away since {clock(view.turned_away_at)}"
+    text += f": {view.turned_away}"
+    if view.turned_away_for > view.stream > 0:
+        begun = clock(view.turned_away_for >> 32)
         text += (
-            f" (theirs {view['turned_away_for']:#018x}, begun {begun}; ours {view['stream']:#018x})"
+            f" (theirs {view.turned_away_for:#018x}, begun {begun}; ours {view.stream:#018x})"
             "; if this queue manager never was in that stream, somebody spoke in its name: "
             "'onceq stream reset' there sets it back"
         )
     return text + "; they are sent again and again, and nothing is lost meanwhile"
 
 
-def stream_why(view: Mapping[str, Any]) -> str:
+def stream_why(view: StreamView) -> str:
     """One sentence about an incoming stream, as ``streams`` gives it."""
-    name = f"{view['queue']} from {view['sender'] or view['source']}"
-    if not view["number"] and not view.get("reset_at"):
+    name = f"{view.queue} from {view.sender or view.source}"
+    if not view.number and not view.reset_at:
         return f"{name}: a stream was announced, and nothing of it was accepted yet"
-    where = f"accepted up to number {view['number']} at {clock(view['last_access'])}"
-    link = "connected" if view["connected"] else "the sender is not connected"
+    where = f"accepted up to number {view.number} at {clock(view.last_access)}"
+    link = "connected" if view.connected else "the sender is not connected"
     turned = []
-    if view["duplicates"]:
-        turned.append(f"{view['duplicates']} duplicates dropped")
-    if view["gaps"]:
-        turned.append(f"{view['gaps']} that came before an earlier message left to be sent again")
-    if view["rejects"]:
-        turned.append(f"{view['rejects']} refused for good")
-    if view["conflicts"]:
+    if view.duplicates:
+        turned.append(f"{view.duplicates} duplicates dropped")
+    if view.gaps:
+        turned.append(f"{view.gaps} that came before an earlier message left to be sent again")
+    if view.rejects:
+        turned.append(f"{view.rejects} refused for good")
+    if view.conflicts:
         turned.append(
-            f"{view['conflicts']} not taken because other messages had come under their numbers"
+            f"{view.conflicts} not taken because other messages had come under their numbers"
         )
     aside = f" ({', '.join(turned)})" if turned else ""
     text = f"{name}: {link}; {where}{aside}"
-    if view["clash"]:
-        text += f"; two queue managers have the identity of the sender: {view['clash']}"
-    if view.get("reset_at"):
+    if view.clash:
+        text += f"; two queue managers have the identity of the sender: {view.clash}"
+    if view.reset_at:
         text += (
-            f"; set back by an operator at {clock(view['reset_at'])} from stream "
-            f"{view['reset_from']:#018x} ({view['reset_reason']})"
+            f"; set back by an operator at {clock(view.reset_at)} from stream "
+            f"{view.reset_from:#018x} ({view.reset_reason})"
         )
-    if view.get("stale_stream"):
+    if view.stale_stream:
         return (
-            f"{text}; messages of an older stream ({view['stale_stream']:#018x}) come and are "
-            f"turned away, last at {clock(view['stale_at'])}: if they are no old repetitions, its "
+            f"{text}; messages of an older stream ({view.stale_stream:#018x}) come and are "
+            f"turned away, last at {clock(view.stale_at)}: if they are no old repetitions, its "
             "stream was moved ahead, and 'onceq stream reset' sets it back"
         )
     return f"{text}; whatever is sent next will be accepted"

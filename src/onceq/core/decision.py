@@ -45,22 +45,6 @@ class Record:
 
 
 @dataclass(slots=True)
-class Sent:
-    """A send or a commit is done.
-
-    Attributes:
-        first_message: Number of the first message sent; the others follow in the order of
-            sending, one number a message whatever the number of destinations (FN-14).
-        messages: How many.
-        transaction: Number of the transaction in XACTID (SND-11); 0 outside a transaction.
-    """
-
-    first_message: int = 0
-    messages: int = 0
-    transaction: int = 0
-
-
-@dataclass(slots=True)
 class Handed:
     """Messages received or peeked: where their packets lie.
 
@@ -90,48 +74,6 @@ class Handed:
     pick: Pick | None = None
     queue: int = 0
     asked: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A queue is open: the handle, and what the name led to.
-
-    Attributes:
-        turn: How many have kept others from receiving from it, this one included, since the
-            queue manager was started; so who comes back sees whether anybody was there meanwhile.
-            0: it keeps nobody from it.
-        places: Opened to send: numbers of the queues, here or outgoing, that the name leads to.
-            Order is kept between messages that have one of them in common.
-    """
-
-    handle: int
-    local: bool
-    transactional: bool | None
-    turn: int = 0
-    places: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Grouped:
-    """What became of a group of branches.
-
-    Attributes:
-        already: Its version had been committed before: nothing was sent now.
-        messages: How many were sent now.
-        rolled_back: Prepared branches of the batch that were not to be committed.
-    """
-
-    already: bool
-    messages: int
-    rolled_back: int
-
-
-class Outcome(Enum):
-    """What became of a commit. UNKNOWN: longer ago than outcomes are remembered."""
-
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-    UNKNOWN = "unknown"
 
 
 # ---- actions -----------------------------------------------------------------------------

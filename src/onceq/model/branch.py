@@ -6,7 +6,6 @@ identifier is an ``Xid`` (``model/xid.py``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 
@@ -59,62 +58,3 @@ class Decision(Enum):
     """There is no record of a commit, and there will be none (presumed abort)."""
     OPEN = "open"
     """Its application is at work: it is not decided yet, or its partners are being told."""
-
-
-@dataclass(frozen=True, slots=True)
-class BranchView:
-    """One branch, for operators and coordinators.
-
-    Attributes:
-        xid: Its identifier in text form.
-        phase: Where it is: a value of ``Phase``.
-        since: Second since 1970 in which it was prepared, or begun.
-        messages: How many it sends.
-        bytes: Of their bodies.
-        received: How many it has received and holds.
-        queues: Those from which it has received.
-        destinations: Names to which it sends.
-    """
-
-    xid: str
-    phase: str
-    since: int
-    messages: int
-    bytes: int
-    received: int
-    queues: tuple[str, ...]
-    destinations: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionView:
-    """A transaction that this manager has decided to commit, and that has partners to be told.
-
-    Attributes:
-        gtrid: Its global identifier, as text.
-        partners: Their names, as they were enlisted.
-        since: Second since 1970 of the decision.
-    """
-
-    gtrid: str
-    partners: tuple[str, ...]
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupView:
-    """The last group of branches that an application has committed.
-
-    Attributes:
-        app: Its name.
-        query: Which life of it that was; empty: it did not say.
-        version: Number of the batch.
-        since: Second since 1970 of that commit.
-        left: Branches of later attempts at the same batch that are still prepared.
-    """
-
-    app: str
-    query: str
-    version: int
-    since: int
-    left: int

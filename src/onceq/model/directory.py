@@ -18,6 +18,7 @@ from onceq.errors import IllegalFormatName, QueueNotFound
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import FORMAT_NAME_ELEMENTS_MAX
 from onceq.model.names import FormatName, Kind, Suffix, parse_format_name, queue_key
+from onceq.model.views.managers import NameStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +67,6 @@ class DistributionList:
 
     def __str__(self) -> str:
         return f"{self.name} (DL={guid_text(self.guid)})"
-
-
-@dataclass(frozen=True, slots=True)
-class NameStep:
-    """One line of an explanation: what a name became, ``depth`` lists deep."""
-
-    depth: int
-    name: str
-    becomes: str
 
 
 class Snapshot:

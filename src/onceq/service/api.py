@@ -13,14 +13,12 @@ Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import Final, Protocol
 
-from onceq.core.decision import Handed, Opened, Sent
+from onceq.core.decision import Handed
 from onceq.errors import (
     InsufficientResources,
     MalformedPacket,
@@ -31,7 +29,6 @@ from onceq.errors import (
     UnsupportedOperation,
 )
 from onceq.model.limits import (
-    CLIENT_FRAME_BYTES_MAX,
     CLIENT_PEEKS_MAX,
     CLIENT_RECEIVES_MAX,
     CLIENT_UNANSWERED_BYTES_MAX,
@@ -40,15 +37,13 @@ from onceq.model.limits import (
 )
 from onceq.model.requests import CancelReceive, Receive
 from onceq.model.run import Buffer
-from onceq.service.delivered import Delivered
+from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.service.requests import admit, split_items
-from onceq.wire.app import frames
+from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.requests import request_of
 
-TEXT_CHARS_MAX: Final = 2_000
-"""Of an error's text in an answer."""
 _HELLO = int(Code.HELLO)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
 _SENDS: Final = frozenset((int(Code.SEND), int(Code.COMMIT), int(Code.PREPARE)))
@@ -56,64 +51,6 @@ _QUIET: Final = frozenset(
     (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL, Code.UNCURSOR, Code.DECIDE)
 )
 """What may be asked with request number 0, which asks for no answer."""
-
-
-def plain(value: object) -> object:
-    """A view as maps, lists and plain values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
-    if isinstance(value, (tuple, list)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Enum):
-        return value.value
-    return value
-
-
-def answer_frame(request: int, code: int, result: object) -> list[Buffer]:
-    """An answer as a frame; one that is too large for a frame becomes an error."""
-    pieces = _answer_frame(request, code, result)
-    if len(pieces) == 1 and len(pieces[0]) <= CLIENT_FRAME_BYTES_MAX:
-        return pieces
-    size = sum(map(len, pieces))
-    if size > CLIENT_FRAME_BYTES_MAX:
-        return _answer_frame(
-            request,
-            code,
-            InsufficientResources(f"the answer has {size} bytes; ask for one item, not for all"),
-        )
-    return pieces
-
-
-def _answer_frame(request: int, code: int, result: object) -> list[Buffer]:
-    if isinstance(result, Sent):
-        sent = frames.SentHead(result.first_message, result.messages, result.transaction)
-        return frames.frame(request, code | ANSWER, sent)
-    if isinstance(result, OnceqError):
-        failure = frames.Failure(result.code, result.text[:TEXT_CHARS_MAX])
-        return frames.frame(request, code | FAILED, failure)
-    if isinstance(result, Delivered):
-        head = frames.HandedHead(
-            len(result.run), result.lookups.tobytes(), result.arrived.tobytes(),
-            result.aborts.tobytes(), list(result.moves), result.scanned,
-            list(result.notes),
-        )  # fmt: skip
-        return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
-    if isinstance(result, Opened):
-        return frames.frame(request, code | ANSWER, opened_head(result))
-    return frames.frame(request, code | ANSWER, plain(result))
-
-
-def opened_head(result: Opened) -> frames.OpenedHead:
-    """The answer to open."""
-    return frames.OpenedHead(
-        result.handle, result.local, result.transactional, result.turn, list(result.places)
-    )
 
 
 def _stops() -> ServiceNotAvailable:
@@ -316,7 +253,7 @@ class ApiConnection:
 
     def _refuse(self, error: OnceqError) -> None:
         """Say why, and end the connection: nothing more of it can be trusted."""
-        failure = frames.Failure(error.code, error.text[:TEXT_CHARS_MAX])
+        failure = frames.Failure(error.code, error.text[: answers.TEXT_CHARS_MAX])
         self._transport.writelines(frames.frame(0, FAILED, failure))
         self._transport.close()
         self.connection_lost()
@@ -335,11 +272,11 @@ class ApiConnection:
         self._waits.pop(request, None)
         if code in _RECEIVES:
             self._receives -= 1
-            given = isinstance(result, Delivered) and not self._gone
-            size = len(result.run.data) if given and isinstance(result, Delivered) else 0
+            given = isinstance(result, Batch) and not self._gone
+            size = len(result.run.data) if given and isinstance(result, Batch) else 0
             self._engine.answers.built(self, request, size, self._now_us())
         if not self._gone:
-            self._transport.writelines(answer_frame(request, code, result))
+            self._transport.writelines(answers.encode(request, code, result))
             self._throttle()
 
     def _throttle(self) -> None:

@@ -19,6 +19,7 @@ from onceq.errors import BackupOver, InsufficientResources, OnceqError, StorageR
 from onceq.model.limits import BACKUP_HOLD_S
 from onceq.model.requests import Grip
 from onceq.model.time import SECOND_US, Now
+from onceq.model.views.managers import BackupHold
 from onceq.service.committer import Committer
 from onceq.service.logs import event
 
@@ -50,7 +51,7 @@ class Holding:
             result = error
         self._committer.answer(action.owner, action.request, result)
 
-    def _begin(self, action: Hold) -> dict[str, object]:
+    def _begin(self, action: Hold) -> BackupHold:
         if self._until_us:
             raise InsufficientResources(
                 "a backup of this queue manager is being made; wait until it has ended"
@@ -65,7 +66,7 @@ class Holding:
         self._number += 1
         self._until_us = self._later_us()
         event("backup begun", position=cut.position)
-        return {"number": self._number, "cut": cut, "keep_s": BACKUP_HOLD_S}
+        return BackupHold(self._number, cut, BACKUP_HOLD_S)
 
     def _later_us(self) -> int:
         return self._committer.clock.read().mono_us + int(BACKUP_HOLD_S * SECOND_US)

@@ -16,14 +16,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from onceq.errors import ConfigurationError, InvalidParameter
 from onceq.model.branch import Decision
+from onceq.model.views.branches import DecisionView
 from onceq.partners.contract import Resource
 from onceq.partners.finding import resource_for, without_secrets
 from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report
-from onceq.service.api import plain
 from onceq.service.clock import Clock
 from onceq.service.logs import event
 from onceq.wire.app import frames
@@ -42,12 +42,14 @@ class Decider:
 
     def decision(self, gtrid: bytes) -> Decision:
         """See Decider."""
-        return Decision(plain(self._ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid))))
+        answer = self._ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid))
+        assert isinstance(answer, Decision)
+        return answer
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """See Decider."""
-        views: Any = plain(self._ask(Code.LOOK, frames.LookHead("decisions", "")))
-        return {view["gtrid"].encode(): tuple(view["partners"]) for view in views}
+        views = cast(list[DecisionView], self._ask(Code.LOOK, frames.LookHead("decisions", "")))
+        return {view.gtrid.encode(): view.partners for view in views}
 
     def done(self, gtrid: bytes) -> None:
         """See Decider."""

@@ -15,6 +15,7 @@ from onceq.core.inputs.settings import Reconfigure
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import Settings
+from onceq.model.views.managers import Reloaded
 from onceq.service import logs, web
 from onceq.service.config import Configuration
 from onceq.service.logs import event
@@ -73,11 +74,8 @@ class Reloading:
         except OnceqError as error:
             logs.log.error("the configuration was not reloaded, nothing has changed: %s", error)
 
-    def reload(self) -> dict[str, list[str]]:
+    def reload(self) -> Reloaded:
         """Read it again, and apply what can be applied.
-
-        Returns:
-            What ``changed``, and what needs a ``restart``, as texts.
 
         Raises:
             ConfigurationError: The file is not good; nothing has changed.
@@ -108,7 +106,7 @@ class Reloading:
             "configuration reloaded", changed="; ".join(changed) or "nothing",
             needs_restart="; ".join(restart) or "nothing",
         )  # fmt: skip
-        return {"changed": changed, "restart": restart}
+        return Reloaded(tuple(changed), tuple(restart))
 
 
 def reloading(

@@ -17,9 +17,10 @@ from dataclasses import replace
 from typing import Protocol, cast
 
 from onceq.core.decision import Scrub
-from onceq.core.inputs.damage import Scrubbed, ScrubView
+from onceq.core.inputs.damage import Scrubbed
 from onceq.errors import DamagedPiece
 from onceq.model.time import SECOND_US, Now
+from onceq.model.views.managers import ScrubView
 from onceq.service.committer import Committer
 from onceq.service.logs import event
 

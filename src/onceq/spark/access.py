@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from onceq.client.opening import connect_for_job
 from onceq.client.pause import pause
@@ -37,7 +37,7 @@ from onceq.spark.ranges import Range, Sight
 from onceq.spark.told import coded
 
 if TYPE_CHECKING:
-    from onceq.client.results import Batch
+    from onceq import Batch
 
 PEEK_MESSAGES: Final = 10_000
 """Messages of one request; the client library limits its bytes as well."""
@@ -124,18 +124,18 @@ class Access:
         """What a queue holds now; raises QueueNotFound."""
 
         def work(manager: QueueManager) -> Sight:
-            view: dict[str, Any] = manager.queue(queue)
+            view = manager.queue(queue)
             # Messages with priorities come in between others. Those of system queues do not: a
             # copy or dead letter is put behind all that are there, whatever it was.
-            steady = view["transactional"] or view["system"]
+            steady = view.transactional or view.system
             return Sight(
-                instance=view["instance"] if int(view["instance"], 16) else manager.id,
-                first=view["first_lookup"],
-                last=view["last_lookup"],
-                messages=view["messages"],
-                locked=view["locked"],
-                transactional=view["transactional"],
-                steady=steady and not view["parent"],
+                instance=view.instance if int(view.instance, 16) else manager.id,
+                first=view.first_lookup,
+                last=view.last_lookup,
+                messages=view.messages,
+                locked=view.locked,
+                transactional=view.transactional,
+                steady=steady and not view.parent,
             )
 
         return self._do(queue, work)

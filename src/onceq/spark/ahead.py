@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from onceq.spark.access import Access
 
 if TYPE_CHECKING:
-    from onceq.client.results import Batch
+    from onceq import Batch
 
 
 class Ahead:

@@ -27,7 +27,7 @@ from onceq.spark.options import wrong
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from onceq.client.results import Batch
+    from onceq.packet.batch import Batch
     from onceq.spark.packets import Packets
 
 COLUMNS: Final = {

@@ -29,9 +29,9 @@ from onceq.errors import (
     NoSpace,
     NotABackup,
 )
+from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.check import check
-from onceq.store.contract import Cut
 from onceq.store.files import Files
 from onceq.store.identification import MANIFEST, STORE_FILE, UNFINISHED, Closed
 from onceq.store.pool import Pool

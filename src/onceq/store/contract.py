@@ -30,6 +30,7 @@ from typing import NamedTuple, Protocol
 from onceq.damaged import DamagedPiece
 from onceq.model.fixed import fixed
 from onceq.model.run import Buffer
+from onceq.model.views.managers import Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +60,6 @@ class SegmentUse:
     base: int
     end: int
     disk_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A store as of one position of its log: what a backup copies.
-
-    Attributes:
-        path: Its directory.
-        position: Everything before it is durable, and nothing behind it belongs to the cut.
-        epoch: No frame before it has a newer one.
-        checkpoint: What the newest checkpoint covers; there is none if it has no file.
-        segments: (base, end, bytes of the file) of each segment.
-    """
-
-    path: str
-    position: int
-    epoch: int
-    checkpoint: int
-    segments: tuple[tuple[int, int, int], ...]
 
 
 class Replayed(NamedTuple):

@@ -36,10 +36,11 @@ from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
+from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, replaying, scan
 from onceq.store.blocks import few_pieces
 from onceq.store.checkpoints import PendingCheckpoint
-from onceq.store.contract import Cut, Recovered, Replayed, SegmentUse
+from onceq.store.contract import Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing
 from onceq.store.identification import (

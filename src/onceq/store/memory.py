@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from onceq.errors import DamagedRecord, UnsupportedOperation
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
-from onceq.store.contract import Cut, Recovered, SegmentUse
+from onceq.model.views.managers import Cut
+from onceq.store.contract import Recovered, SegmentUse
 
 
 class MemoryStore:

@@ -11,9 +11,9 @@ from onceq.core.peers import undone_restores
 from onceq.core.state import setup_effects
 from onceq.core.state.setups import StorePutBack
 from onceq.core.state.state import State
+from onceq.model.views.managers import Cut
 from onceq.service.holding import Holding
 from onceq.store import backup, log, restoring
-from onceq.store.contract import Cut
 from onceq.store.log import LogStore
 from tests.planted.planted import Planted
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from onceq.client.link import Request
 from onceq.client.plans import Plan
-from onceq.wire.app import frames
+from onceq.model.results import Opened, Sent
 from onceq.wire.app.frames import Code
 
 Q = r"private$\q"
@@ -48,11 +48,11 @@ class Script:
                 first = len(self.sent) + 1
                 self.sent += self.pending
                 count, self.pending = len(self.pending), []
-                return frames.SentHead(first, count, 1)
+                return Sent(first, count, 1)
         if code == Code.ABORT:
             self.pending = []
         if code == Code.OPEN:
-            return frames.OpenedHead(1, True, True)
+            return Opened(1, True, True)
         return None
 
     def run(self, plan: Plan) -> Any:

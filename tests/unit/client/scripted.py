@@ -67,11 +67,11 @@ class Scripted:
         assert self.peer is not None
         self.peer.sendall(b"".join(frames.frame(request, code, head, *data)))
 
-    def say(self, request: int, value: object, code: int = Code.LOOK) -> None:
+    def say(self, request: int, value: object, code: int = Code.SET) -> None:
         """A plain value as the answer of a request."""
         self.write(request, code | ANSWER, value)
 
-    def fail(self, request: int, error: str, text: str = "", code: int = Code.LOOK) -> None:
+    def fail(self, request: int, error: str, text: str = "", code: int = Code.SET) -> None:
         """An error as the answer; request 0 ends the connection."""
         self.write(request, code | FAILED, frames.Failure(error, text))
 

@@ -13,8 +13,8 @@ import pytest
 from onceq.client.address import Address
 from onceq.client.async_link import AsyncLink
 from onceq.client.link import Request
-from onceq.client.results import Batch
 from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVersion
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from tests.unit.client.scripted import WAIT_S, Scripted
@@ -24,7 +24,7 @@ Body = Callable[[AsyncLink, Scripted], Awaitable[None]]
 
 
 def look(name: str = "") -> Request:
-    return Request(Code.LOOK, frames.LookHead("status", name))
+    return Request(Code.SET, frames.SetHead(name, {}))
 
 
 def receive(late: Callable[[Batch], None] | None = None) -> Request:
@@ -203,7 +203,7 @@ def test_a_cancelled_request_of_another_kind_is_just_forgotten(tmp_path: Path) -
         server.say(request, 1)
         other = asyncio.create_task(link.call(look("second")))
         asked = await soon(server.read)
-        assert asked[1] == Code.LOOK
+        assert asked[1] == Code.SET
         server.say(asked[0], 2)
         assert await other == 2
 

@@ -7,11 +7,11 @@ from array import array
 import pytest
 
 from onceq.client.plans import outcome, receive_many, wait_ms
-from onceq.client.results import Batch
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.run import Run
+from onceq.packet.batch import Batch
 from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 

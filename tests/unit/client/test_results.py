@@ -6,11 +6,12 @@ from array import array
 
 import pytest
 
-from onceq.client.results import Batch, MessageIds
+from onceq.client.results import MessageIds
 from onceq.model.identity import NO_GUID, MessageId
 from onceq.model.message import Properties
 from onceq.model.run import Run
 from onceq.packet.address import Address
+from onceq.packet.batch import Batch
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import template
 

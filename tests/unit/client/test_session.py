@@ -10,13 +10,13 @@ import pytest
 
 from onceq.client import plans
 from onceq.client.link import Greeting
-from onceq.client.results import Batch
 from onceq.client.session import DESTINATIONS_MAX, Session
-from onceq.core.decision import Outcome
 from onceq.core.state.commit_outcomes import Outcomes, began_s
 from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
 from onceq.model.identity import TransactionId
+from onceq.model.results import Outcome
 from onceq.model.run import Run
+from onceq.packet.batch import Batch
 
 HOME = Greeting("ALPHA", bytes(range(16)), 1_000_000, outcome_age_s=100)
 

@@ -24,6 +24,7 @@ from onceq.errors import (
     ServiceNotAvailable,
     UnknownVersion,
 )
+from onceq.model.results import Sent
 from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, Code
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 
 def look(name: str = "") -> Request:
-    return Request(Code.LOOK, frames.LookHead("status", name))
+    return Request(Code.SET, frames.SetHead(name, {}))
 
 
 def receive() -> Request:
@@ -151,8 +152,8 @@ def test_answers_are_read_while_another_thread_is_stuck_in_writing(
     assert second.result(WAIT_S) == 2
     request, _, _, data = server.read()
     assert len(data) == 4 + (4 << 20)
-    server.write(request, Code.SEND | ANSWER, frames.SentHead(1, 1, 0))
-    assert writing.result(WAIT_S) == frames.SentHead(1, 1, 0)
+    server.write(request, Code.SEND | ANSWER, Sent(1, 1, 0))
+    assert writing.result(WAIT_S) == Sent(1, 1, 0)
 
 
 def test_errors_are_raised_as_what_they_are(server: Scripted, link: SocketLink) -> None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from onceq.client.why import duration, stream_why, why
 from onceq.core.transfer.outgoing_states import STATES
 from onceq.model.classes import MessageClass
+from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
 
-QUIET: dict[str, Any] = {
-    "destination": r"DIRECT=OS:BETA\private$\stock", "state": "INACTIVE", "messages": 0,
-    "unacknowledged": 0, "awaiting_final": 0, "paused_since": 0, "trouble": "",
-    "trouble_since": 0, "attempts": 0, "retry_in_s": -1.0, "no_ack_count": 0,
-    "resend_at": 0, "resend_in_s": -1.0, "resend_count": 0, "offline_since": 0,
-    "turned_away": "",
-    "given_up": 0, "given_up_class": 0, "given_up_at": 0,
-    "in_doubt": 0, "clash": "", "behind_stream": 0,
-    "stranded_since": 0,
-    "unanswered": False,
-}  # fmt: skip
+QUIET = OutgoingView(destination=r"DIRECT=OS:BETA\private$\stock", state="INACTIVE")
+LOCAL = QueueView(
+    state="LOCAL CONNECTION", path=r"private$\orders", messages=3, available=1, locked=2
+)
 THEN = 1_600_000_000
 
 
@@ -28,43 +22,39 @@ def test_nothing_waits() -> None:
 
 def test_what_ended_without_an_acknowledgment_is_not_called_acknowledged() -> None:
     assert "everything sent since the start was acknowledged" in why(QUIET)
-    expired = {
-        **QUIET, "given_up": 2, "given_up_at": THEN,
-        "given_up_class": MessageClass.NACK_REACH_QUEUE_TIMEOUT,
-    }  # fmt: skip
+    expired = replace(QUIET, given_up=2, given_up_at=THEN,
+        given_up_class=MessageClass.NACK_REACH_QUEUE_TIMEOUT)  # fmt: skip
     said = why(expired)
     assert "2 messages ended here without an acknowledgment since the start" in said
     assert "acknowledged" not in said
     assert "in doubt" not in said
-    said = why({**expired, "given_up": 1, "in_doubt": 1})
+    said = why(replace(expired, given_up=1, in_doubt=1))
     assert "1 message ended here without" in said
     assert "1 message in doubt" in said
 
 
 def test_paused_says_since_when_and_how_to_go_on() -> None:
-    said = why({**QUIET, "paused_since": THEN, "messages": 1, "state": "ONHOLD"})
+    said = why(replace(QUIET, paused_since=THEN, messages=1, state="ONHOLD"))
     assert "paused by an operator since 2020-09-1" in said
     assert "1 message waits" in said
     assert "outgoing resume" in said
 
 
 def test_unreachable_says_since_when_why_and_when_again() -> None:
-    view = {
-        **QUIET, "messages": 10, "state": "DISCONNECTED", "trouble": "connection refused",
-        "trouble_since": THEN, "attempts": 1, "retry_in_s": 3.2,
-    }  # fmt: skip
+    view = replace(QUIET, messages=10, state="DISCONNECTED", trouble="connection refused",
+        trouble_since=THEN, attempts=1, retry_in_s=3.2)  # fmt: skip
     said = why(view)
     assert "10 messages cannot leave" in said
     assert "connection refused, 1 attempt)" in said
     assert "next try in 3 s" in said
-    assert "trying now" in why({**view, "retry_in_s": -1.0, "attempts": 2})
-    assert "2 attempts" in why({**view, "attempts": 2})
+    assert "trying now" in why(replace(view, retry_in_s=-1.0, attempts=2))
+    assert "2 attempts" in why(replace(view, attempts=2))
 
 
 def test_waiting_for_an_order_acknowledgment() -> None:
     said = why(
-        {**QUIET, "state": "CONNECTED", "messages": 5, "no_ack_count": 3, "resend_at": THEN,
-         "resend_in_s": 12.0, "resend_count": 2}
+        replace(QUIET, state="CONNECTED", messages=5, no_ack_count=3, resend_at=THEN,
+         resend_in_s=12.0, resend_count=2)
     )  # fmt: skip
     assert "3 of 5 messages" in said
     assert "order acknowledgment until" in said
@@ -72,46 +62,49 @@ def test_waiting_for_an_order_acknowledgment() -> None:
 
 
 def test_waiting_for_the_receivers() -> None:
-    said = why({**QUIET, "state": "CONNECTED", "messages": 2, "awaiting_final": 2})
+    said = why(replace(QUIET, state="CONNECTED", messages=2, awaiting_final=2))
     assert "2 messages have arrived" in said
 
 
 def test_being_transmitted_and_being_connected() -> None:
-    assert "being transmitted" in why({**QUIET, "state": "CONNECTED", "messages": 2})
-    assert "for the connection" in why({**QUIET, "state": "WAITING", "messages": 2})
+    assert "being transmitted" in why(replace(QUIET, state="CONNECTED", messages=2))
+    assert "for the connection" in why(replace(QUIET, state="WAITING", messages=2))
 
 
 def test_locked_disconnected_and_disconnecting() -> None:
-    assert "hardened" in why({**QUIET, "state": "LOCKED", "messages": 2})
-    said = why({**QUIET, "state": "DISCONNECTED", "messages": 2, "offline_since": THEN})
+    assert "hardened" in why(replace(QUIET, state="LOCKED", messages=2))
+    said = why(replace(QUIET, state="DISCONNECTED", messages=2, offline_since=THEN))
     assert "disconnected by an operator" in said
     assert "qm connect" in said
-    assert "being closed" in why({**QUIET, "state": "DISCONNECTING", "messages": 2})
-    said = why({**QUIET, "state": "DISCONNECTED", "messages": 2, "retry_in_s": 30.0})
+    assert "being closed" in why(replace(QUIET, state="DISCONNECTING", messages=2))
+    said = why(replace(QUIET, state="DISCONNECTED", messages=2, retry_in_s=30.0))
     assert "in 30 s" in said
-    assert "directory" in why({**QUIET, "state": "NEED VALIDATION", "messages": 2})
+    assert "directory" in why(replace(QUIET, state="NEED VALIDATION", messages=2))
 
 
 def test_a_queue_of_this_manager() -> None:
-    view = {
-        "state": "LOCAL CONNECTION", "path": r"private$\orders", "messages": 3, "available": 1,
-        "locked": 2, "readers_waiting": 0,
-    }  # fmt: skip
-    said = why(view)
+    said = why(LOCAL)
     assert "1 message can be received" in said
     assert "2 are held by open transactions" in said
     assert "readers" not in said
-    assert "3 readers wait" in why({**view, "readers_waiting": 3})
+    assert "3 readers wait" in why(replace(LOCAL, readers_waiting=3))
 
 
 def test_every_state_has_its_own_sentence() -> None:
-    local = {"path": "private$\\q", "available": 1, "locked": 0, "readers_waiting": 0}
     said = {
-        state: why({**QUIET, **local, "state": state, "messages": 2,
-                    "paused_since": THEN if state == "ONHOLD" else 0,
-                    "trouble": "cable pulled" if state == "DISCONNECTED" else ""})
+        state: why(
+            replace(
+                QUIET,
+                state=state,
+                messages=2,
+                paused_since=THEN if state == "ONHOLD" else 0,
+                trouble="cable pulled" if state == "DISCONNECTED" else "",
+            )
+        )
         for state in STATES
-    }  # fmt: skip
+        if state != LOCAL.state
+    }
+    said[LOCAL.state] = why(LOCAL)
     assert said["WAITING"] == said["INACTIVE"], "both wait for a connection to be made"
     assert len(set(said.values())) == len(STATES) - 1
     assert all(text.count("\n") == 0 for text in said.values())
@@ -124,37 +117,33 @@ def test_lengths_of_time() -> None:
 
 
 def test_a_restore_is_said_with_cause_and_cure() -> None:
-    put_back = {"at": THEN + 86_400, "to": THEN, "messages": 3, "known": ("it has more",)}
-    said = why({**QUIET, "state": "CONNECTED", "messages": 3, "put_back": put_back})
+    put_back = PutBackView(at=THEN + 86_400, to=THEN, messages=3, known=("it has more",))
+    said = why(replace(QUIET, state="CONNECTED", messages=3, put_back=put_back))
     assert "3 messages being transmitted. This queue manager was put back at 2020-09-1" in said
     assert "of 3 messages here: what waited then already and may have left in between" in said
     assert "another manager has shown: it has more" in said
     for cure in ("'onceq dead list'", "'onceq qm status'"):
         assert cure in said
-    said = why({**QUIET, "in_doubt": 1, "put_back": {**put_back, "messages": 0, "known": ()}})
+    said = why(replace(QUIET, in_doubt=1, put_back=replace(put_back, messages=0, known=())))
     assert "1 message in doubt" in said
     assert "was put back" in said
     assert "waited then" not in said
-    local = {
-        "state": "LOCAL CONNECTION", "path": r"private$\orders", "messages": 3, "available": 1,
-        "locked": 2, "readers_waiting": 0, "put_back": {**put_back, "messages": 1, "known": ()},
-    }  # fmt: skip
+    local = replace(LOCAL, put_back=replace(put_back, messages=1, known=()))
     said = why(local)
     assert "whatever was received in between is received again" in said
-    assert "put back" not in why({**local, "put_back": None})
+    assert "put back" not in why(LOCAL)
     assert "put back" not in why(QUIET)
 
 
 def test_streams() -> None:
-    view: dict[str, Any] = {
-        "queue": r"private$\stock", "source": "abc", "sender": "", "number": 7, "last_access": THEN,
-        "connected": True, "duplicates": 0, "gaps": 0, "rejects": 0, "conflicts": 0, "clash": "",
-    }  # fmt: skip
+    view = StreamView(
+        queue=r"private$\stock", source="abc", number=7, last_access=THEN, connected=True
+    )
     assert "connected; accepted up to number 7" in stream_why(view)
     assert "from abc" in stream_why(view)
-    assert "from ALPHA" in stream_why({**view, "sender": "ALPHA"})
-    said = stream_why({**view, "connected": False, "duplicates": 2, "gaps": 1, "rejects": 3})
+    assert "from ALPHA" in stream_why(replace(view, sender="ALPHA"))
+    said = stream_why(replace(view, connected=False, duplicates=2, gaps=1, rejects=3))
     assert "not connected" in said
     for part in ("2 duplicates dropped", "1 that came before", "3 refused"):
         assert part in said
-    assert "nothing of it was accepted" in stream_why({**view, "number": 0})
+    assert "nothing of it was accepted" in stream_why(replace(view, number=0))

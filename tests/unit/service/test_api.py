@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from onceq.core.decision import Opened, Sent
 from onceq.errors import InsufficientResources, OperationCancelled, QueueNotFound, ReceiveTimeout
 from onceq.model import limits, requests
-from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.model.results import Opened, Sent
+from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
+from onceq.packet.batch import Batch
 from onceq.service import api
 from onceq.service.answers import Answers
 from onceq.service.api import ApiConnection
-from onceq.service.delivered import Delivered
 from onceq.service.engine import Engine, Takes
-from onceq.wire.app import frames
+from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 
 AT_ONCE = limits.CLIENT_ANSWERS_BYTES_MAX // limits.PACKET_BYTES_MAX
@@ -161,7 +161,7 @@ def test_messages_are_handed_out_with_their_tables() -> None:
     talk.receive(2)
     run = Run.of([b"one", b"three"])
     numbers = array("I", [7, 8])
-    talk.engine.answer(2, Delivered(run, array("Q", [1, 2]), numbers, array("I", [0, 3])))
+    talk.engine.answer(2, Batch(run, array("Q", [1, 2]), numbers, array("I", [0, 3])))
     ((_, code, head),) = talk.transport.sent
     assert code == Code.RECEIVE | ANSWER
     assert head == [2, array("Q", [1, 2]).tobytes(), numbers.tobytes(),
@@ -331,7 +331,7 @@ def test_what_was_not_taken_on_dies_with_its_connection() -> None:
 
 
 def test_an_answer_larger_than_a_frame_becomes_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "CLIENT_FRAME_BYTES_MAX", 100)
+    monkeypatch.setattr(answers, "CLIENT_FRAME_BYTES_MAX", 100)
     talk = Talk()
     talk.ask(2, Code.LOOK, frames.LookHead("queues", ""))
     talk.engine.answer(2, ["x" * 200])
@@ -344,7 +344,7 @@ def test_long_texts_of_errors_are_cut() -> None:
     talk = Talk()
     talk.ask(2, Code.LOOK, frames.LookHead("queues", ""))
     talk.engine.answer(2, QueueNotFound("x" * 1_000_000))
-    assert len(talk.transport.sent[0][2][1]) == api.TEXT_CHARS_MAX
+    assert len(talk.transport.sent[0][2][1]) == answers.TEXT_CHARS_MAX
 
 
 def test_stopping_ends_the_receives_that_wait() -> None:
@@ -354,14 +354,6 @@ def test_stopping_ends_the_receives_that_wait() -> None:
     talk.api.stop()
     assert talk.engine.items[-1] == requests.CancelReceive(2, owner=5, request=0)
     assert len(talk.engine.items) == 3
-
-
-def test_views_become_plain_values() -> None:
-    run = Run(b"x", array(LENGTH_TYPE, [1]))
-    opened = {"handle": 1, "local": True, "transactional": None, "turn": 0, "places": [7]}
-    assert api.plain([Opened(1, True, None, 0, (7,)), (b"\x01", requests.Steer.PAUSE)]) == [
-        opened, ["01", "pause"]]  # fmt: skip
-    assert api.plain(run)["data"] == "78"  # type: ignore[index]
 
 
 # ---- receives that wait, and an application that does not read --------------------------------
@@ -418,7 +410,7 @@ def test_what_waits_for_one_that_does_not_read_begins_anew_when_it_reads() -> No
     talk.engine.items.clear()
     talk.engine.answer(2, OperationCancelled("the receive was cancelled"))
     tables = array("Q", [1]), array("I", [1]), array("I", [0])
-    talk.engine.answer(3, Delivered(Run.of([b"meanwhile"]), *tables))
+    talk.engine.answer(3, Batch(Run.of([b"meanwhile"]), *tables))
     talk.engine.answer(4, ReceiveTimeout("none"))
     assert [(request, code) for request, code, _ in talk.transport.sent] == [
         (3, Code.RECEIVE | ANSWER), (4, Code.RECEIVE | FAILED)]  # fmt: skip

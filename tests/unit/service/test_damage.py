@@ -18,7 +18,7 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.xid import Xid
-from onceq.service.delivered import Delivered
+from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
@@ -93,7 +93,7 @@ class House:
                 QUEUE, tx, count, 1 << 24, **more, owner=owner, request=n
             )
         )
-        assert isinstance(got, Delivered)
+        assert isinstance(got, Batch)
         return [bytes(packet)[-ROW:] for packet in got.run]
 
     def look(self, what: str) -> Any:
@@ -280,9 +280,9 @@ def test_an_operator_drops_what_was_set_aside() -> None:
         house.ask(lambda owner, n: requests.SteerOutgoing("", steer, owner=owner, request=n))
         == count
     )
-    assert house.look("damages") == ()
+    assert house.look("damages") == []
     house.restart()
-    assert house.look("damages") == ()
+    assert house.look("damages") == []
 
 
 def test_an_outgoing_queue_does_not_stand_still() -> None:

@@ -30,9 +30,9 @@ from onceq.errors import (
 )
 from onceq.model.limits import Settings
 from onceq.model.run import Run
+from onceq.packet.batch import Batch
 from onceq.service import embedded
 from onceq.service.config import Configuration
-from onceq.service.delivered import Delivered
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
 from onceq.service.wires import PeerWire
@@ -60,7 +60,7 @@ class App:
 
     def receive(self, count: int = 1, *, wait_ms: int = 0, queue: str = Q) -> int:
         got = self.host.call(Code.RECEIVE, receive(count, wait_ms, queue))
-        assert isinstance(got, Delivered)
+        assert isinstance(got, Batch)
         return len(got.run)
 
     def look(self, what: str, name: str = "") -> Any:

@@ -213,7 +213,7 @@ def test_messages_are_handed_out_with_their_bytes() -> None:
     run = got.run  # type: ignore[attr-defined]
     assert [bytes(p) == bytes(q) for p, q in zip(run, packets, strict=True)] == [True, False, True]
     assert [decode(p).message_class for p in run] == [0, 0x8002, 0]
-    assert list(got.lookups) == [1, 2, 3]  # type: ignore[attr-defined]
+    assert list(got.lookup_ids) == [1, 2, 3]  # type: ignore[attr-defined]
 
 
 def test_stop_works_off_the_inbox_makes_a_checkpoint_and_closes() -> None:

@@ -19,8 +19,8 @@ from onceq.errors import (
 )
 from onceq.model.limits import BACKUP_HOLD_S
 from onceq.model.requests import Grip, HoldLog
+from onceq.model.views.managers import BackupHold, Cut
 from onceq.service.engine import Engine
-from onceq.store.contract import Cut
 from tests.unit.service.fakes import Calls, Diary, House
 
 CUT = Cut("/store", 5000, 3, 1000, ((0, 5000, 8000),))
@@ -70,7 +70,7 @@ def ask(house: House, grip: Grip, number: int = 1, owner: int = 0) -> Any:
 
 def test_a_hold_is_given_kept_and_ended() -> None:
     h = house()
-    assert ask(h, Grip.BEGIN) == {"number": 1, "cut": CUT, "keep_s": BACKUP_HOLD_S}
+    assert ask(h, Grip.BEGIN) == BackupHold(1, CUT, BACKUP_HOLD_S)
     assert ask(h, Grip.KEEP) is None
     assert "release" not in h.notes
     assert ask(h, Grip.END) is None

@@ -22,8 +22,8 @@ from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run
+from onceq.packet.batch import Batch
 from onceq.service import upkeep
-from onceq.service.delivered import Delivered
 from onceq.service.engine import Engine
 from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
@@ -377,7 +377,7 @@ class Real:
         got = self.ask(
             lambda owner, n: requests.Receive(queue, 0, count, 1 << 24, owner=owner, request=n)
         )
-        assert isinstance(got, Delivered), got
+        assert isinstance(got, Batch), got
         return [bytes(packet) for packet in got.run]
 
 

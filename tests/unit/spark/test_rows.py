@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import onceq
-from onceq.client.results import Batch
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.packet.batch import Batch
 from onceq.spark.packets import CutShort
 from onceq.spark.reader import longer
 from onceq.spark.rows import COLUMNS, arrow_schema, prefix, record_batch

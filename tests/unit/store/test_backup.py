@@ -15,9 +15,9 @@ from onceq.errors import (
     NotAStore,
     StorageFailure,
 )
+from onceq.model.views.managers import Cut
 from onceq.store import backup
 from onceq.store.backup import Backup, Manifest, cut_of_stopped, read_manifest, verify_files
-from onceq.store.contract import Cut
 from onceq.store.log import LogStore
 from onceq.testing.sim.disk import SimFiles
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onceq.errors import DamagedPiece
+from onceq.model.views.managers import ScrubView
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +24,6 @@ class Spoiled:
     reader: int = 0
     unsent: tuple[tuple[int, int, int], ...] = ()
     gone: tuple[tuple[int, int, int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ScrubView:
-    """A look at every stored byte: the one that works, or the last one.
-
-    Attributes:
-        running: Whether it still looks.
-        began, ended: Seconds since 1970; 0: not yet.
-        bytes: Looked at, of ``total``.
-        damaged: Damaged places found.
-        stopped: Ended before it had seen everything.
-    """
-
-    running: bool = False
-    began: int = 0
-    ended: int = 0
-    bytes: int = 0
-    total: int = 0
-    damaged: int = 0
-    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

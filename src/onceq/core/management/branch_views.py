@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
-from onceq.model.branch import BranchView, DecisionView, GroupView
+from onceq.model.views.branches import BranchView, DecisionView, GroupView
 
 
-def branches(step: Step) -> tuple[BranchView, ...]:
+def branches(step: Step) -> list[BranchView]:
     """Every branch: at work, ended, prepared, and decided by hand."""
     found = [_view(step, tx) for tx in step.units.branches.values()]
     found += [
@@ -15,7 +15,7 @@ def branches(step: Step) -> tuple[BranchView, ...]:
         for b in step.state.branches
         if b.by_hand is not None
     ]
-    return tuple(found)
+    return found
 
 
 def _view(step: Step, tx: Transaction) -> BranchView:
@@ -34,19 +34,19 @@ def _view(step: Step, tx: Transaction) -> BranchView:
     )
 
 
-def decisions(step: Step) -> tuple[DecisionView, ...]:
+def decisions(step: Step) -> list[DecisionView]:
     """Commits that partners are still to be told of."""
-    return tuple(
+    return [
         DecisionView(gtrid.decode("ascii", "backslashreplace"), made.partners, made.at_s)
         for gtrid, made in step.state.branches.decisions.items()
-    )
+    ]
 
 
-def groups(step: Step) -> tuple[GroupView, ...]:
+def groups(step: Step) -> list[GroupView]:
     """Applications that commit groups of branches, those that did so last first."""
     branches = step.state.branches
     found = [
         GroupView(app, group.query, group.version, group.at_s, len(branches.of_group(group.prefix)))
         for app, group in step.state.groups
     ]
-    return tuple(reversed(found))
+    return found[::-1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.core.decision import Scrub
 from onceq.core.inputs.damage import Scrubbed
 from onceq.core.state.position_block import AVAILABLE
@@ -12,26 +10,13 @@ from onceq.core.state.state import DAMAGED
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, MessageNotFound
 from onceq.model.requests import Steer, SteerOutgoing
+from onceq.model.views.managers import DamageView
 
 RATE_DIGITS = 18
 """Of a number of bytes in a second that is believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class DamageView:
-    """Neighbouring messages that were set aside (``damage_table.Damage``)."""
-
-    number: int
-    queue: str
-    lookup: int
-    count: int
-    bytes: int
-    address: int
-    at: int
-    reason: int
-
-
-def damages(step: Step) -> tuple[DamageView, ...]:
+def damages(step: Step) -> list[DamageView]:
     """What was set aside, but for what has turned out to have arrived meanwhile."""
     lane = step.state.holders[DAMAGED].lane(0)
     found: list[DamageView] = []
@@ -48,7 +33,7 @@ def damages(step: Step) -> tuple[DamageView, ...]:
                     entry.at_s, reason,
                 )
             )  # fmt: skip
-    return tuple(found)
+    return found
 
 
 def drop(step: Step, text: str) -> int:

@@ -10,7 +10,7 @@ Upholds: I5 (one stream for each place), I27.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import gave_up
@@ -32,28 +32,13 @@ from onceq.errors import (
     QueueNotFound,
 )
 from onceq.model.classes import MessageClass
-from onceq.model.directory import (
-    Computer,
-    DistributionList,
-    NameStep,
-    PublicQueue,
-    Snapshot,
-    member_of,
-)
+from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
 from onceq.model.identity import guid_text
 from onceq.model.limits import DIRECTORY_LISTS_MAX, DIRECTORY_MEMBERS_MAX, LIST_NAME_CHARS_MAX
 from onceq.model.names import Kind, parse_any
 from onceq.model.requests import EditDirectory
+from onceq.model.views.managers import ListView, NameStep
 from onceq.packet.address import name_of
-
-
-@dataclass(frozen=True, slots=True)
-class ListView:
-    """A distribution list: send to ``format_name``."""
-
-    name: str
-    format_name: str
-    members: tuple[str, ...]
 
 
 def changed(step: Step, item: DirectoryChanged) -> None:
@@ -198,10 +183,10 @@ def list_view(one: DistributionList) -> ListView:
     return ListView(one.name, f"DL={guid_text(one.guid)}", one.members)
 
 
-def lists(step: Step) -> tuple[ListView, ...]:
+def lists(step: Step) -> list[ListView]:
     """All lists of the directory, by name."""
     snapshot = read_directory(step, "distribution lists")
-    return tuple(map(list_view, sorted(snapshot.lists.values(), key=lambda one: one.name)))
+    return list(map(list_view, sorted(snapshot.lists.values(), key=lambda one: one.name)))
 
 
 def one_list(step: Step, name: str) -> ListView:
@@ -209,7 +194,7 @@ def one_list(step: Step, name: str) -> ListView:
     return list_view(find_list(read_directory(step, "a distribution list"), name))
 
 
-def resolved(step: Step, text: str) -> tuple[NameStep, ...]:
+def resolved(step: Step, text: str) -> list[NameStep]:
     """What a name for sending becomes, step by step: a list's name may stand for it."""
     snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
     if snapshot is not None and snapshot.list_named(text) is not None:
@@ -217,10 +202,10 @@ def resolved(step: Step, text: str) -> tuple[NameStep, ...]:
     names = parse_any(text)
     if snapshot is None and any(name.kind in (Kind.PUBLIC, Kind.DL) for name in names):
         read_directory(step, text)
-    return tuple((snapshot or Snapshot()).explain(names))
+    return list((snapshot or Snapshot()).explain(names))
 
 
-def copy_names(step: Step, text: str) -> tuple[str, ...]:
+def copy_names(step: Step, text: str) -> list[str]:
     """The names under which the copies of a send go, as acknowledgments repeat them."""
     found = []
     for target in destinations(step, text, transactional=False):
@@ -230,4 +215,4 @@ def copy_names(step: Step, text: str) -> tuple[str, ...]:
         found.append(
             str(replace(parsed, host=step.identity.name) if parsed.host == "." else parsed)
         )
-    return tuple(sorted(found, key=str.casefold))
+    return sorted(found, key=str.casefold)

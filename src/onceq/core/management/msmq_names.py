@@ -7,7 +7,7 @@ from the state and changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from onceq.core.names.packet_names import PUBLIC_KEY, public_key
 from onceq.core.names.resolve import computer_of, find_source
@@ -19,6 +19,7 @@ from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import NoInterface, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.model.names import Kind
+from onceq.model.views.msmq import Management, ReceiveInfo, SendInfo, SequenceInfo
 
 
 def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
@@ -36,45 +37,6 @@ def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
 
 
 # ---- EodGetSendInfo and EodGetReceiveInfo (EOD-48) ------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceInfo:
-    """SEQUENCE_INFO: all zero where there is no such message."""
-
-    seq_id: int = 0
-    seq_no: int = 0
-    prev_no: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SendInfo:
-    """EodGetSendInfo: its eleven items. Times are seconds since 1970, 0 meaning never."""
-
-    eod_last_ack: SequenceInfo
-    eod_last_ack_time: int
-    eod_last_ack_count: int
-    eod_first_non_ack: SequenceInfo
-    eod_last_non_ack: SequenceInfo
-    eod_next_seq: SequenceInfo
-    eod_no_ack_count: int
-    eod_no_read_count: int
-    eod_resend_time: int
-    eod_resend_interval: int
-    eod_resend_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiveInfo:
-    """EodGetReceiveInfo: one sending manager. ``sender_name`` is ours: "" where not known."""
-
-    queue_format_name: str
-    sender_id: str
-    sender_name: str
-    seq_id: int
-    seq_no: int
-    last_access_time: int
-    reject_count: int
 
 
 def _named(name: str) -> str:
@@ -129,12 +91,12 @@ def _next(step: Step, outgoing: OutgoingQueue) -> SequenceInfo:
     return _sequence(outgoing, outgoing.ordered_lane.next)
 
 
-def receive_info(step: Step, name: str) -> tuple[ReceiveInfo, ...]:
+def receive_info(step: Step, name: str) -> list[ReceiveInfo]:
     """EodGetReceiveInfo of a local queue; NoInterface for an outgoing one (EOD-44)."""
     queue = find_source(step, _named(name))
     if not isinstance(queue, Queue):
         raise NoInterface(f"{name} is an outgoing queue: see eod_send_info")
-    return tuple(
+    return [
         ReceiveInfo(
             queue_format_name=format_name_of(step, progress),
             sender_id=guid_text(progress.source),
@@ -146,7 +108,7 @@ def receive_info(step: Step, name: str) -> tuple[ReceiveInfo, ...]:
         )
         for progress in step.state.progress.values()
         if leads_to(progress, queue)
-    )
+    ]
 
 
 def leads_to(progress: Progress, queue: Queue) -> bool:
@@ -185,7 +147,7 @@ def format_name(step: Step, queue: Queue) -> str:
 # ---- PROPID_MGMT_* (PRP-8) -----------------------------------------------------------------
 
 
-def properties(step: Step, name: str) -> dict[str, object]:
+def properties(step: Step, name: str) -> Management:
     """Management properties of a queue, an outgoing queue, or (no name) of this manager.
 
     The keys are the names of PRP-8 in small letters, without PROPID_MGMT_QUEUE_ or
@@ -197,7 +159,7 @@ def properties(step: Step, name: str) -> dict[str, object]:
     return _outgoing(step, holder) if isinstance(holder, OutgoingQueue) else _queue(step, holder)
 
 
-def _machine(step: Step) -> dict[str, object]:
+def _machine(step: Step) -> Management:
     state = step.state
     return {
         "activequeues": [str(o.name) for o in state.outgoing.values() if len(o) or o.session],
@@ -209,7 +171,7 @@ def _machine(step: Step) -> dict[str, object]:
     }
 
 
-def _queue(step: Step, queue: Queue) -> dict[str, object]:
+def _queue(step: Step, queue: Queue) -> Management:
     properties = queue.properties
     path = queue_key_of(properties)
     if properties.private:
@@ -226,15 +188,15 @@ def _queue(step: Step, queue: Queue) -> dict[str, object]:
         "message_count": len(queue),
         "bytes_in_queue": queue.bytes,
         "state": LOCAL_CONNECTION,
-        "eod_source_info": receive_info(step, f"DIRECT=OS:.\\{path}"),
+        "eod_source_info": [*receive_info(step, f"DIRECT=OS:.\\{path}")],
     }
 
 
-def _outgoing(step: Step, outgoing: OutgoingQueue) -> dict[str, object]:
+def _outgoing(step: Step, outgoing: OutgoingQueue) -> Management:
     info = send_info_of(step, outgoing)
     types: dict[Kind, str] = {Kind.PUBLIC: "PUBLIC", Kind.MACHINE: "MACHINE"}
     types |= {Kind.CONNECTOR: "CONNECTOR", Kind.MULTICAST: "MULTICAST"}
-    found: dict[str, object] = {
+    found: Management = {
         "pathname": "",
         "formatname": str(outgoing.name),
         "type": types.get(outgoing.name.kind, "PRIVATE" if _private(outgoing) else "PUBLIC"),
@@ -244,7 +206,7 @@ def _outgoing(step: Step, outgoing: OutgoingQueue) -> dict[str, object]:
         "message_count": len(outgoing),
         "bytes_in_queue": outgoing.bytes,
         "state": state_of(step, outgoing),
-        "nexthops": next_hops(step, outgoing),
+        "nexthops": list(next_hops(step, outgoing)),
     }
     found |= {item.name: getattr(info, item.name) for item in fields(SendInfo)}
     found["connection_history"] = [

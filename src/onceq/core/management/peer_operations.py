@@ -12,7 +12,6 @@ Upholds: I4, as far as the stream before is remembered; I6.
 
 from __future__ import annotations
 
-from onceq.core.inputs.peers import ClockAccepted, PeerView, StreamReset
 from onceq.core.management.msmq_names import leads_to
 from onceq.core.names.resolve import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT
@@ -23,6 +22,8 @@ from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, Qu
 from onceq.model.identity import guid_text
 from onceq.model.limits import CLOCKS_AHEAD_MAX, REASON_CHARS_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.requests import AcceptClock, ForgetPeer, ResetStream
+from onceq.model.views.managers import ClockAccepted, PeerView
+from onceq.model.views.queues import StreamReset
 
 
 def reset_stream(step: Step, item: ResetStream) -> None:
@@ -102,12 +103,12 @@ def _reason(text: str) -> str:
     return reason
 
 
-def peers(step: Step) -> tuple[PeerView, ...]:
+def peers(step: Step) -> list[PeerView]:
     """Who answers under the names that were connected to."""
-    return tuple(
+    return [
         PeerView(name, guid_text(one.guid), one.since_s, one.guid in step.sessions.of)
         for name, one in sorted(step.state.bindings.items())
-    )
+    ]
 
 
 def forget_peer(step: Step, item: ForgetPeer) -> None:

@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.core.peers.duplicate_identity import found_of
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.state.queues import Progress
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
-
-
-@dataclass(frozen=True, slots=True)
-class StreamView:
-    """One incoming stream: EodGetReceiveInfo (EOD-48). ``sender`` is "" if not known.
-
-    ``begun``: when its sender says that it began it. ``stale_stream``: an older one of which
-    something came since the last message was accepted (0: none), last at ``stale_at``. ``reset_*``:
-    when and why an operator has set it back last, and from which stream. ``conflicts`` came under
-    numbers that other messages were accepted under; ``clash`` says what was found if two managers
-    use the sender's identity.
-    """
-
-    queue: str
-    source: str
-    sender: str
-    stream: int
-    number: int
-    last_access: int
-    rejects: int
-    duplicates: int
-    gaps: int
-    stale: int
-    connected: bool
-    begun: int
-    stale_stream: int
-    stale_at: int
-    reset_at: int
-    reset_reason: str
-    reset_from: int
-    conflicts: int
-    clash: str
+from onceq.model.views.queues import StreamView
 
 
 def stream_view(step: Step, progress: Progress) -> StreamView:

@@ -5,7 +5,9 @@ Views are plain values; times are seconds since 1970, 0 meaning never.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from onceq.core.management import (
     branch_views,
@@ -17,246 +19,29 @@ from onceq.core.management import (
 from onceq.core.management.stream_views import stream_view
 from onceq.core.names.resolve import find_outgoing, find_queue
 from onceq.core.peers import undone_restores
-from onceq.core.peers.duplicate_identity import ClashView, clash_views, found_of
+from onceq.core.peers.duplicate_identity import clash_views, found_of
 from onceq.core.peers.strangers import unanswered
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import Attempt, OutgoingQueue, Queue, lookup_id
-from onceq.core.state.restore_table import Restored
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.requests import Look
+from onceq.model.views import looks
+from onceq.model.views.managers import StatusView, TransactionView
+from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView
 
-
-@dataclass(frozen=True, slots=True)
-class StatusView:
-    """A queue manager at a glance.
-
-    ``disbelieved``: what peers said since the start that does not count, and how often. ``life`` is
-    another one after each start; ``clashes`` tell of identities, its own or others', that two
-    managers use (I25).
-    """
-
-    name: str
-    id: str
-    queues: int
-    messages: int
-    bytes: int
-    outgoing: int
-    outgoing_messages: int
-    sessions: int
-    transactions: int
-    waiting_readers: int
-    streams: int
-    log_position: int
-    space_low: bool
-    dead_letters: int
-    transactional_dead_letters: int
-    offline_since: int
-    damaged_messages: int
-    restored: Restored | None
-    """The restore that this manager comes from."""
-    undone: tuple[undone_restores.UndoneView, ...]
-    """Who knows of what that has undone."""
-    disbelieved: dict[str, int]
-    life: str
-    clashes: tuple[ClashView, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueView:
-    """One queue. A subqueue has its ``parent``'s properties and its own messages."""
-
-    name: str
-    path: str
-    transactional: bool
-    system: bool
-    label: str
-    messages: int
-    available: int
-    locked: int
-    bytes: int
-    first_lookup: int
-    last_lookup: int
-    quota_kb: int
-    created: int
-    readers_waiting: int
-    number: int
-    instance: str
-    journal: bool
-    journal_quota_kb: int
-    type: str
-    base_priority: int
-    authenticate: bool
-    priv_level: int
-    modified: int
-    state: str
-    xact: str
-    foreign: str
-    parent: str
-    poison_attempts: int
-    poison_retry_after: int
-    poison_retries: int
-    poison_then: str
-    format_name: str
-    put_back: undone_restores.PutBackView | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionView:
-    """One attempt to connect (Q-10): ``status`` and ``hresult`` as MSMQ numbers them."""
-
-    status: int
-    status_name: str
-    time: int
-    hresult: int
-    address: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingView:
-    """One outgoing queue: its state, and EodGetSendInfo (EOD-48). ``clash`` says what was found if
-    another manager uses this one's identity.
-
-    ``state`` is a string of Q-40 (``core/transfer/outgoing_states.py``). ``messages`` are all
-    that it holds (PRP-6); of them ``unprocessed`` have arrived and await their final
-    acknowledgment, and ``unsent`` are the rest (case 126). ``xact`` is UNKNOWN: nobody here knows
-    what kind of queue another computer has (PRP-5). ``in_doubt`` are dead letters of which it is
-    not known whether they arrived. ``given_up`` messages ended here without an acknowledgment since
-    the start, the last ``given_up_at`` with class ``given_up_class``. ``offline_since`` is the
-    whole manager's. ``stream`` is the one that is transmitted now, and ``first_unacked`` and
-    ``last_unacked`` are numbers in it; ``behind_stream`` messages stand in streams that follow when
-    it has drained.
-    ``unanswered``: it is there to answer a stranger only, and trying to reach that was in vain.
-    ``elsewhere`` messages have not left here; the other manager may have transmitted them.
-    ``resend_in_s`` and ``retry_in_s``: seconds from now, -1 if no such timer runs.
-    """
-
-    destination: str
-    state: str
-    messages: int
-    unacknowledged: int
-    awaiting_final: int
-    bytes: int
-    peer: str
-    paused_since: int
-    connected_since: int
-    trouble: str
-    trouble_since: int
-    trouble_last: int
-    attempts: int
-    retry_in_s: float
-    stream: int
-    behind_stream: int
-    first_unacked: int
-    last_unacked: int
-    last_unacked_previous: int
-    next_number: int
-    last_ack_stream: int
-    last_ack: int
-    last_ack_time: int
-    last_ack_count: int
-    no_ack_count: int
-    no_read_count: int
-    transmitted: int
-    resend_at: int
-    resend_in_s: float
-    resend_interval_s: float
-    resend_count: int
-    expires_next: int
-    unprocessed: int
-    unsent: int
-    in_doubt: int
-    given_up: int
-    given_up_class: int
-    given_up_at: int
-    offline_since: int
-    turned_away: str
-    turned_away_at: int
-    turned_away_for: int
-    xact: str
-    foreign: str
-    next_hops: tuple[str, ...]
-    history: tuple[ConnectionView, ...]
-    clash: str
-    stranded_since: int
-    unanswered: bool
-    put_back: undone_restores.PutBackView | None = None
-    elsewhere: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionView:
-    """One transaction that is open."""
-
-    owner: int
-    number: int
-    began: int
-    sent: int
-    received: int
-    bytes: int
+T = TypeVar("T")
+Shown = Callable[[Step, str], object]
 
 
 def look(step: Step, item: Look) -> None:
     """Answer with the view asked for."""
-    state = step.state
-    result: object
-    if item.what == "status":
-        result = status(step)
-    elif item.what == "queues":
-        result = tuple(
-            queue_view(step, part)
-            for queue in state.queues.values()
-            for part in (queue, *queue.subs.values())
-        )
-    elif item.what == "queue":
-        queue = find_queue(step, item.name)
-        result = replace(queue_view(step, queue), put_back=undone_restores.of_queue(step, queue))
-    elif item.what == "outgoing":
-        result = tuple(outgoing_view(step, outgoing) for outgoing in state.outgoing.values())
-    elif item.what == "outgoing-queue":
-        result = outgoing_view(step, find_outgoing(step, item.name))
-    elif item.what == "streams":
-        result = tuple(stream_view(step, p) for p in state.progress.values())
-    elif item.what == "peers":
-        result = peer_operations.peers(step)
-    elif item.what == "eod-send":
-        result = msmq_names.send_info(step, item.name)
-    elif item.what == "eod-receive":
-        result = msmq_names.receive_info(step, item.name)
-    elif item.what == "lists":
-        result = directory_rules.lists(step)
-    elif item.what == "list":
-        result = directory_rules.one_list(step, item.name)
-    elif item.what == "copies":
-        result = directory_rules.copy_names(step, item.name)
-    elif item.what == "resolve":
-        result = directory_rules.resolved(step, item.name)
-    elif item.what == "management":
-        result = msmq_names.properties(step, item.name)
-    elif item.what == "branches":
-        result = branch_views.branches(step)
-    elif item.what == "decisions":
-        result = branch_views.decisions(step)
-    elif item.what == "damages":
-        result = damage_views.damages(step)
-    elif item.what == "scrub":
-        result = step.scrub
-    elif item.what == "groups":
-        result = branch_views.groups(step)
-    elif item.what == "transactions":
-        result = tuple(
-            TransactionView(
-                tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
-                sum(move.count for move in tx.receives), tx.bytes,
-            )
-            for tx in step.units.transactions.values()
-        )  # fmt: skip
-    else:
+    shown = _SHOWN.get(item.what)
+    if shown is None:
         raise InvalidParameter(f"there is no view {item.what!r}")
-    step.answer(item.owner, item.request, result)
+    step.answer(item.owner, item.request, shown(step, item.name))
 
 
 def status(step: Step) -> StatusView:
@@ -420,3 +205,63 @@ def _elsewhere(outgoing: OutgoingQueue) -> int:
             AVAILABLE, outgoing.transmitted.get(index, 0) + 1, end=last + 1
         )
     )
+
+
+def _queues(step: Step, _: str) -> list[QueueView]:
+    return [
+        queue_view(step, part)
+        for queue in step.state.queues.values()
+        for part in (queue, *queue.subs.values())
+    ]
+
+
+def _queue(step: Step, name: str) -> QueueView:
+    queue = find_queue(step, name)
+    return replace(queue_view(step, queue), put_back=undone_restores.of_queue(step, queue))
+
+
+def _transactions(step: Step, _: str) -> list[TransactionView]:
+    return [
+        TransactionView(
+            tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
+            sum(move.count for move in tx.receives), tx.bytes,
+        )
+        for tx in step.units.transactions.values()
+    ]  # fmt: skip
+
+
+def _named(look: looks.Look[T], show: Callable[[Step, str], T]) -> tuple[str, Shown]:
+    """A row of the table below: that the answer is of the look's type is checked here."""
+    return look.what, show
+
+
+def _whole(look: looks.Look[T], show: Callable[[Step], T]) -> tuple[str, Shown]:
+    """The same for what needs no name."""
+    return look.what, lambda step, _: show(step)
+
+
+_SHOWN: Final[Mapping[str, Shown]] = dict(
+    (
+        _whole(looks.STATUS, status),
+        _named(looks.QUEUES, _queues),
+        _named(looks.QUEUE, _queue),
+        _whole(looks.OUTGOING, lambda s: [outgoing_view(s, o) for o in s.state.outgoing.values()]),
+        _named(looks.OUTGOING_QUEUE, lambda s, name: outgoing_view(s, find_outgoing(s, name))),
+        _whole(looks.STREAMS, lambda s: [stream_view(s, one) for one in s.state.progress.values()]),
+        _whole(looks.PEERS, peer_operations.peers),
+        _named(looks.EOD_SEND, msmq_names.send_info),
+        _named(looks.EOD_RECEIVE, msmq_names.receive_info),
+        _whole(looks.LISTS, directory_rules.lists),
+        _named(looks.LIST, directory_rules.one_list),
+        _named(looks.COPIES, directory_rules.copy_names),
+        _named(looks.RESOLVE, directory_rules.resolved),
+        _named(looks.MANAGEMENT, msmq_names.properties),
+        _whole(looks.BRANCHES, branch_views.branches),
+        _whole(looks.DECISIONS, branch_views.decisions),
+        _whole(looks.DAMAGES, damage_views.damages),
+        _whole(looks.SCRUB, lambda step: step.scrub),
+        _whole(looks.GROUPS, branch_views.groups),
+        _named(looks.TRANSACTIONS, _transactions),
+    )
+)
+"""How each look is answered (``model/views/looks.py``)."""

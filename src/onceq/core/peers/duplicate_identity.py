@@ -16,7 +16,7 @@ Upholds: I25. Running tables; what goes on after a restart is noticed again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from onceq.core.decision import Ready
@@ -36,6 +36,7 @@ from onceq.model.limits import (
     LIVES_OF_ONE_MET_MAX,
     STREAM_AHEAD_S_MAX,
 )
+from onceq.model.views.managers import ClashView
 from onceq.packet.acks import FinalAck, OrderAck
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import TwoLives, two_lives
@@ -87,18 +88,6 @@ def twice(step: Step, progress: Progress, run: ArrivedRun) -> None:
         step, run.source, NUMBERS, queue=progress.key, stream=f"{run.stream:#018x}",
         number=run.first_number, message=run.first_message,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ClashView:
-    """One identity that two queue managers use: whose, what was found, and when."""
-
-    id: str
-    name: str
-    found: str
-    since: int
-    last: int
-    count: int
 
 
 def clash_views(step: Step) -> tuple[ClashView, ...]:

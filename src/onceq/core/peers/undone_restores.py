@@ -10,7 +10,6 @@ Upholds: I24 (a bounded table).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.core.state.position_block import AVAILABLE
@@ -19,20 +18,12 @@ from onceq.core.state.setups import UndoneKnown
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.limits import UNDONE_MAX
+from onceq.model.views.managers import UndoneView
+from onceq.model.views.queues import PutBackView
 from onceq.packet.arrived import ArrivedRun
 
 SENT: Final = "it has messages that this manager sent after the backup and does not know any more"
 CAME: Final = "it sent messages that arrived here after the backup and are gone"
-
-
-@dataclass(frozen=True, slots=True)
-class UndoneView:
-    """A manager that knows of more: who, what, and since when that is known."""
-
-    id: str
-    name: str
-    what: str
-    since: int
 
 
 def views(step: Step) -> tuple[UndoneView, ...]:
@@ -41,23 +32,6 @@ def views(step: Step) -> tuple[UndoneView, ...]:
         UndoneView(guid_text(guid), step.name_of(guid), what, since)
         for (guid, what), since in step.state.undone.items()
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PutBackView:
-    """What a restore of this manager means for one queue.
-
-    Attributes:
-        at, to: When it was, and to which moment this manager was put back (seconds since 1970).
-        messages: Of the queue, that were there at that moment and still are.
-        known: What other managers have shown that they know of the time between: of an outgoing
-            queue its receiver, of a queue any sender.
-    """
-
-    at: int
-    to: int
-    messages: int
-    known: tuple[str, ...] = ()
 
 
 def of_outgoing(step: Step, outgoing: OutgoingQueue) -> PutBackView | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onceq.core.decision import Opened
 from onceq.core.names.resolve import destinations, find_source, one_name
 from onceq.core.receive.subqueues import ensure
 from onceq.core.state.queues import Handle, OutgoingQueue, Queue
@@ -16,6 +15,7 @@ from onceq.errors import (
 )
 from onceq.model.names import may_receive, parse_any
 from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, Share
+from onceq.model.results import Opened
 from onceq.model.sending import check_send
 
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from onceq.core.decision import Outcome
 from onceq.errors import InsufficientResources, InvalidParameter
 from onceq.model.identity import TransactionId
 from onceq.model.limits import FENCES_MAX, OUTCOME_AGE_S, OUTCOME_SESSIONS_MAX, OUTCOME_WINDOW
+from onceq.model.results import Outcome
 from onceq.model.time import SECOND_US, Now
 
 _MASK = (1 << OUTCOME_WINDOW) - 1

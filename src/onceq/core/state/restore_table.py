@@ -9,31 +9,9 @@ Upholds: I11 (nothing is called undelivered that an undone life may have accepte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """The last restore.
-
-    Attributes:
-        at_s: When it was (seconds since 1970, as the others).
-        taken_s: When its backup was taken; what happened later is undone.
-        position: Where the log ended then.
-        previous: GUID of the manager that the backup is of, in hexadecimal digits, if this one is
-            another; "" if it is the same.
-        aside: Messages that waited for other managers then and were set aside, because the manager
-            that the backup is of sends them.
-    """
-
-    at_s: int
-    taken_s: int
-    position: int
-    previous: str = ""
-    aside: int = 0
-    told: bool = False
-    """Whether the operator was told of it, at the first start."""
+from onceq.model.views.managers import Restored
 
 
 def dump(restored: Restored | None) -> list[Any] | None:

@@ -11,8 +11,8 @@ from onceq.core.state.in_doubt_table import Doubts
 from onceq.core.state.name_bindings import Binding, hand_over
 from onceq.core.state.peer_table import Reset
 from onceq.core.state.queue_properties import journal_of
-from onceq.core.state.restore_table import Restored
 from onceq.core.state.state import State, queue_key_of
+from onceq.model.views.managers import Restored
 
 
 def apply_setup(state: State, setup: setups.Setup) -> None:

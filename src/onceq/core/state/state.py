@@ -42,7 +42,6 @@ from onceq.core.state.records import (
     Seen,
 )
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.restore_table import Restored
 from onceq.core.state.subqueue_moves import shift
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
@@ -51,6 +50,7 @@ from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
 from onceq.model.time import NEVER_S
+from onceq.model.views.managers import Restored
 from onceq.packet.settle import Memory
 
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER

@@ -12,7 +12,6 @@ from enum import IntEnum
 from heapq import heappush
 
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
-from onceq.core.inputs.damage import ScrubView
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.position_states import GIVES_BACK
 from onceq.core.state.queues import Queue
@@ -29,6 +28,7 @@ from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, Now
+from onceq.model.views.managers import ScrubView
 
 
 class Timer(IntEnum):

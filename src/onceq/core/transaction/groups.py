@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.core.decision import Grouped
 from onceq.core.state.group_table import Group
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import Step
@@ -37,6 +36,7 @@ from onceq.errors import (
 from onceq.model.branch import Phase
 from onceq.model.limits import GROUP_AGE_S, GROUPS_MAX
 from onceq.model.requests import CommitGroup, ForgetGroup, RollbackGroup
+from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, group_of, is_group_prefix
 
 
@@ -52,7 +52,7 @@ def commit(step: Step, item: CommitGroup) -> None:
         )
     if known is not None and item.version <= known.version:
         rolled_back = _drop(step, item.prefix)
-        step.answer(item.owner, item.request, Grouped(True, 0, rolled_back))
+        step.answer(item.owner, item.request, GroupResult(True, 0, rolled_back))
         return
     promised = [_promised(step, item, xid) for xid in item.xids]
     if known is None:
@@ -71,7 +71,7 @@ def commit(step: Step, item: CommitGroup) -> None:
     rolled_back = _drop(step, item.prefix)
     if known is not None:
         rolled_back += _drop(step, known.prefix)
-    step.answer(item.owner, item.request, Grouped(False, messages, rolled_back))
+    step.answer(item.owner, item.request, GroupResult(False, messages, rolled_back))
 
 
 def finish(step: Step) -> None:

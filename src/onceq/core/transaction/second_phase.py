@@ -12,7 +12,6 @@ Upholds: I2, I20 (nothing is asked anew: what was promised stands in the record)
 
 from __future__ import annotations
 
-from onceq.core.decision import Sent
 from onceq.core.receive.poison import given_back
 from onceq.core.state.branch_table import Marks
 from onceq.core.step.change_builder import ChangeBuilder
@@ -20,6 +19,7 @@ from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction.unit_of_work import put_back, release, take_effect
 from onceq.model.branch import Phase
+from onceq.model.results import Sent
 
 
 def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> Sent:

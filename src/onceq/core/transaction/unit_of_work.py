@@ -10,7 +10,6 @@ Upholds: I2, I3, I3a, I5, I16, I17.
 
 from __future__ import annotations
 
-from onceq.core.decision import Outcome, Sent
 from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
 from onceq.core.ending.trace_reports import trace_sent
@@ -38,6 +37,7 @@ from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Send
+from onceq.model.results import Outcome, Sent
 from onceq.model.time import SECOND_US
 
 

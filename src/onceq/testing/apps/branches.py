@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from onceq.core.decision import Outcome, Sent
 from onceq.core.inputs.inputs import Input
 from onceq.errors import OnceqError, RolledBack, UnknownBranch
 from onceq.model.branch import Leave, Vote
@@ -24,6 +23,7 @@ from onceq.model.requests import (
     Send,
     StartBranch,
 )
+from onceq.model.results import Outcome, Sent
 from onceq.model.xid import Xid
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work

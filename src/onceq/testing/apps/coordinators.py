@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from onceq.core.decision import Outcome
 from onceq.errors import OnceqError
 from onceq.model.requests import AskOutcome
+from onceq.model.results import Outcome
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.deciding import Step, What
 from onceq.partners.recovery import Recovery

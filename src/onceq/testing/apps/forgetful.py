@@ -9,9 +9,9 @@ Watches: I2, I3a, I16.
 
 from __future__ import annotations
 
-from onceq.core.decision import Outcome
 from onceq.errors import OnceqError, TransactionOver
 from onceq.model.requests import Begin, Commit, Send
+from onceq.model.results import Outcome
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import Status

@@ -14,12 +14,13 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from onceq.core.decision import Grouped, Outcome
 from onceq.core.inputs.inputs import Input
 from onceq.errors import GroupIncomplete, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.limits import Settings
 from onceq.model.requests import CommitGroup, PrepareBranch, RollbackGroup, Send, StartBranch
+from onceq.model.results import Outcome
+from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
@@ -145,7 +146,7 @@ class Grouping:
 
         life = app.node.life
         answer = yield from self._told(
-            app, _commit(number, version, made), (Grouped, GroupIncomplete), going
+            app, _commit(number, version, made), (GroupResult, GroupIncomplete), going
         )
         if isinstance(answer, GroupIncomplete):
             if self.kernel.now - made.began_us < SOON_US:
@@ -164,7 +165,7 @@ class Grouping:
 
     def _repeat(self, app: App, number: int, version: int, made: Attempt) -> Program:
         """It was committed: whatever is asked now, nothing of this attempt is ever seen."""
-        answer = yield from self._told(app, _commit(number, version, made), Grouped)
+        answer = yield from self._told(app, _commit(number, version, made), GroupResult)
         if not answer.already:
             self.kernel.wrong(f"I4: version {version} was committed a second time")
         self.kernel.marks[marks.GROUP_TWICE] += 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onceq.core.management.views import OutgoingView, QueueView
 from onceq.directory import MemoryDirectory
 from onceq.errors import OnceqError, QueueExists
 from onceq.model.identity import guid_text
@@ -25,6 +24,7 @@ from onceq.model.requests import (
     Steer,
     SteerOutgoing,
 )
+from onceq.model.views.queues import OutgoingView, QueueView
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import ADMIN, OWN, OWN_DEAD, Books, Place

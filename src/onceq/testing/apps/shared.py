@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onceq.core.decision import Outcome
 from onceq.model.branch import Vote
+from onceq.model.results import Outcome
 from onceq.model.xid import Xid
 from onceq.testing.apps.databases import Database
 from onceq.testing.judge.books import Status, Unit

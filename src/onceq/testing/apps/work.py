@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from onceq.core.decision import Outcome
 from onceq.errors import OnceqError, SendFailed
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Abort, AskOutcome, Commit, Receive, SendItem
-from onceq.service.delivered import Delivered
+from onceq.model.results import Outcome
+from onceq.packet.batch import Batch
 from onceq.testing.apps.apps import App, Ask, Lost, Sleep
 from onceq.testing.apps.sends import Sends
 from onceq.testing.judge.books import Books, Message, Place, Status, Unit
@@ -142,10 +142,10 @@ class Work:
 
     def take(self, place: Place, answer: object, unit: Unit | None, *, peek: bool = False) -> int:
         """Put what was handed out into the books; how many messages it was."""
-        if not isinstance(answer, Delivered):
+        if not isinstance(answer, Batch):
             return 0
         for packet, lookup, aborts, arrived in zip(
-            answer.run, answer.lookups, answer.aborts, answer.arrived, strict=True
+            answer.run, answer.lookup_ids, answer.abort_counts, answer.arrived_times, strict=True
         ):
             self.ledger.handed(place, packet, lookup, aborts, unit=unit, peek=peek, arrived=arrived)
         return len(answer.run)

@@ -6,9 +6,9 @@ Which program comes next is chosen here, and the common ones stand here; what th
 
 from __future__ import annotations
 
-from onceq.core.decision import Outcome
 from onceq.errors import OnceqError, TransactionOver
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit
+from onceq.model.results import Outcome
 from onceq.testing.apps import forgetful
 from onceq.testing.apps.apps import App, Ask, Lost, Program
 from onceq.testing.apps.asking import move, peek, reject, send

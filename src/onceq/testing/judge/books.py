@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from onceq.core.decision import Outcome
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
+from onceq.model.results import Outcome
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.pair import Pair
 

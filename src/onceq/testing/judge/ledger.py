@@ -12,10 +12,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from onceq.core.decision import Outcome
 from onceq.errors import OnceqError
 from onceq.model.doom import dooms
 from onceq.model.message import Properties
+from onceq.model.results import Outcome
 from onceq.packet.decode import decode
 from onceq.testing.judge.arrivals import Arrivals
 from onceq.testing.judge.books import Books, Copy, Message, Place, Status, Unit

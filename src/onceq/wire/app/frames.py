@@ -262,14 +262,6 @@ class LookHead(_Head):
     name: str
 
 
-class SentHead(_Head):
-    """Answer to a send or commit."""
-
-    first_message: int
-    messages: int
-    transaction: int
-
-
 class HandedHead(_Head):
     """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32.
 
@@ -348,16 +340,6 @@ class HoldHead(_Head):
 
     verb: str
     number: int = 0
-
-
-class OpenedHead(_Head):
-    """Answer to open."""
-
-    handle: int
-    local: bool
-    transactional: bool | None
-    turn: int = 0
-    places: list[int] = []
 
 
 class Failure(_Head):

@@ -9,13 +9,13 @@ from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
 from onceq.core.state import snapshot
 from onceq.core.state.queues import Progress
-from onceq.core.state.restore_table import Restored
 from onceq.core.state.state import State
 from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.views.managers import Restored
 from onceq.packet.settle import Memory
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from onceq.core.decision import Handed, Opened
+from onceq.core.decision import Handed
 from onceq.core.inputs import inputs
 from onceq.errors import (
     InvalidHandle,
@@ -19,6 +19,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
+from onceq.model.results import Opened
 from onceq.model.run import Run
 from tests.unit.core.alone import WAITS, Core
 

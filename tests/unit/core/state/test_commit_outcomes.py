@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.decision import Outcome
 from onceq.core.state import commit_outcomes
 from onceq.core.state.commit_outcomes import Fences, Outcomes
 from onceq.errors import InsufficientResources, InvalidParameter
 from onceq.model.identity import TransactionId
 from onceq.model.limits import FENCES_MAX
+from onceq.model.results import Outcome
 from onceq.model.time import SECOND_US, Now
 
 START_S = 1_700_000_000

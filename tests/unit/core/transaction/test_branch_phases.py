@@ -78,7 +78,7 @@ def branch_in(phase: Phase) -> Core:
 def phase_of(core: Core) -> Phase | None:
     """The phase that an operator sees; None: there is no such branch."""
     views = core.ask(lambda o, r: requests.Look("branches", owner=o, request=r))
-    assert isinstance(views, tuple)
+    assert isinstance(views, list)
     found = [view.phase for view in views]
     return Phase(found[0]) if found else None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from onceq.core.inputs import inputs
-from onceq.core.management.views import OutgoingView
 from onceq.core.state.link_states import Link
 from onceq.core.transfer.outgoing_states import OF_LINK, STATES
 from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.requests import Steer, SteerOutgoing
 from onceq.model.run import Run
+from onceq.model.views.queues import OutgoingView
 from tests.unit.core.alone import Core
 
 THERE = "DIRECT=OS:B\\private$\\q"
@@ -40,7 +40,7 @@ def steer(core: Core, action: Steer, name: str = "") -> None:
 def seen(core: Core) -> str:
     """The state that an operator sees."""
     views = core.ask(lambda o, r: requests.Look("outgoing", owner=o, request=r))
-    assert isinstance(views, tuple)
+    assert isinstance(views, list)
     (view,) = views
     assert isinstance(view, OutgoingView)
     return view.state

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
+from onceq.model.results import Sent
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code, Parser
@@ -168,7 +169,7 @@ def test_heads_that_make_no_sense_are_refused(raw: bytes) -> None:
     with pytest.raises(MalformedPacket):
         frames.decode_request(Code.BEGIN, raw)
     with pytest.raises(MalformedPacket):
-        frames.decode_head(raw, frames.SentHead)
+        frames.decode_head(raw, Sent)
 
 
 def test_broken_text_and_deep_nesting_are_refused_too() -> None:

@@ -1,0 +1,53 @@
+"""What a queue manager answers to requests that send, commit and open.
+
+These cross a connection as arrays, the values in this order.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Sent(NamedTuple):
+    """A send or a commit is done.
+
+    Attributes:
+        first_message: Number of the first message sent; the others follow in the order of
+            sending, one number a message whatever the number of destinations (FN-14).
+        messages: How many.
+        transaction: Number of the transaction in XACTID (SND-11); 0 outside a transaction.
+    """
+
+    first_message: int = 0
+    messages: int = 0
+    transaction: int = 0
+
+
+class Opened(NamedTuple):
+    """A queue is open: the handle, and what the name led to.
+
+    Attributes:
+        handle: Number of the handle.
+        local: Whether it is a queue of this manager.
+        transactional: Whether the queue is; None: that is not known here.
+        turn: How many have kept others from receiving from it, this one included, since the
+            queue manager was started; so who comes back sees whether anybody was there meanwhile.
+            0: it keeps nobody from it.
+        places: Opened to send: numbers of the queues, here or outgoing, that the name leads to.
+            Order is kept between messages that have one of them in common.
+    """
+
+    handle: int
+    local: bool
+    transactional: bool | None
+    turn: int = 0
+    places: tuple[int, ...] = ()
+
+
+class Outcome(StrEnum):
+    """What became of a commit. UNKNOWN: longer ago than outcomes are remembered."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"

@@ -1,0 +1,1 @@
+"""What a queue manager tells of itself: the core builds views, and applications get them."""

@@ -1,0 +1,86 @@
+"""Views of branches of external transactions, of decisions about them, and of groups of branches.
+
+Times are seconds since 1970 UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.model.views.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class BranchView(View):
+    """One branch, for operators and coordinators.
+
+    Attributes:
+        xid: Its identifier in text form.
+        phase: Where it is: active, suspended, ended, prepared, committed by hand, or
+            rolled back by hand.
+        since: When it was prepared, or begun.
+        messages: How many it sends.
+        bytes: Of their bodies.
+        received: How many it has received and holds.
+        queues: Those from which it has received.
+        destinations: Names to which it sends.
+    """
+
+    xid: str = ""
+    phase: str = ""
+    since: int = 0
+    messages: int = 0
+    bytes: int = 0
+    received: int = 0
+    queues: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionView(View):
+    """A transaction that this queue manager has decided to commit, and that has partners to be
+    told.
+
+    Attributes:
+        gtrid: Its global identifier, as text.
+        partners: Their names, as they were enlisted.
+        since: When it was decided.
+    """
+
+    gtrid: str = ""
+    partners: tuple[str, ...] = ()
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView(View):
+    """The last group of branches that an application has committed.
+
+    Attributes:
+        app: Its name.
+        query: Which life of it that was; empty: it did not say.
+        version: Number of the batch.
+        since: When that was committed.
+        left: Branches of later attempts at the same batch that are still prepared.
+    """
+
+    app: str = ""
+    query: str = ""
+    version: int = 0
+    since: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult(View):
+    """What became of a group of branches.
+
+    Attributes:
+        already: Whether its version had been committed before: nothing was sent now.
+        messages: How many were sent now.
+        rolled_back: Prepared branches of other attempts at the batch, which were rolled back.
+    """
+
+    already: bool = False
+    messages: int = 0
+    rolled_back: int = 0

@@ -1,0 +1,73 @@
+"""Which view answers which look: one table for the core, the connections and the client library.
+
+A ``Look`` is the word that crosses a connection, with the type of its answer. The core's table of
+looks, the decoding of answers and the client's methods take theirs from here, so that all three
+agree and a type checker sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from onceq.model.views.branches import BranchView, DecisionView, GroupView
+from onceq.model.views.managers import (
+    DamageView,
+    ListView,
+    NameStep,
+    PeerView,
+    ScrubView,
+    StatusView,
+    TransactionView,
+)
+from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
+from onceq.model.views.queues import OutgoingView, QueueView, StreamView
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Generic[T_co]):
+    """Something to look at.
+
+    Attributes:
+        what: The word for it.
+        kind: Type of the answer.
+    """
+
+    what: str
+    kind: type[T_co]
+
+
+STATUS: Final = Look("status", StatusView)
+QUEUES: Final = Look("queues", list[QueueView])
+QUEUE: Final = Look("queue", QueueView)
+OUTGOING: Final = Look("outgoing", list[OutgoingView])
+OUTGOING_QUEUE: Final = Look("outgoing-queue", OutgoingView)
+STREAMS: Final = Look("streams", list[StreamView])
+PEERS: Final = Look("peers", list[PeerView])
+EOD_SEND: Final = Look("eod-send", SendInfo)
+EOD_RECEIVE: Final = Look("eod-receive", list[ReceiveInfo])
+LISTS: Final = Look("lists", list[ListView])
+LIST: Final = Look("list", ListView)
+COPIES: Final = Look("copies", list[str])
+RESOLVE: Final = Look("resolve", list[NameStep])
+MANAGEMENT: Final = Look("management", dict[str, ManagementValue])
+BRANCHES: Final = Look("branches", list[BranchView])
+DECISIONS: Final = Look("decisions", list[DecisionView])
+DAMAGES: Final = Look("damages", list[DamageView])
+SCRUB: Final = Look("scrub", ScrubView)
+GROUPS: Final = Look("groups", list[GroupView])
+TRANSACTIONS: Final = Look("transactions", list[TransactionView])
+
+LOOKS: Final[Mapping[str, Look[object]]] = {
+    look.what: look
+    for look in (
+        STATUS, QUEUES, QUEUE, OUTGOING, OUTGOING_QUEUE, STREAMS,
+        PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
+        RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
+        GROUPS, TRANSACTIONS,
+    )
+}  # fmt: skip
+"""All of them, by their words."""

@@ -1,0 +1,309 @@
+"""Views of a queue manager as a whole: its status, what it is told and does, who it talks to.
+
+Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where nothing else is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onceq.model.views.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(View):
+    """The last restore of a queue manager.
+
+    Attributes:
+        at_s: When it was.
+        taken_s: When its backup was taken; what happened later is undone.
+        position: Where the log ended then.
+        previous: GUID of the queue manager that the backup is of, in hexadecimal digits, if this
+            one is another; "" if it is the same.
+        aside: Messages that waited for other queue managers then and were set aside, because the
+            one that the backup is of sends them.
+        told: Whether the operator was told of it, at the first start.
+    """
+
+    at_s: int = 0
+    taken_s: int = 0
+    position: int = 0
+    previous: str = ""
+    aside: int = 0
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneView(View):
+    """Another queue manager that knows of something that a restore has undone here.
+
+    Attributes:
+        id: Its GUID.
+        name: Its name; "" if that is not known.
+        what: What it has shown.
+        since: When it did so first.
+    """
+
+    id: str = ""
+    name: str = ""
+    what: str = ""
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClashView(View):
+    """One identity that two queue managers use (I25).
+
+    Attributes:
+        id: The GUID.
+        name: The name that goes with it; "" if that is not known.
+        found: What was found.
+        since: When it was noticed first.
+        last: When it was noticed last.
+        count: How often.
+    """
+
+    id: str = ""
+    name: str = ""
+    found: str = ""
+    since: int = 0
+    last: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView(View):
+    """A queue manager at a glance.
+
+    Attributes:
+        name: Its computer name.
+        id: Its GUID.
+        queues: How many it has, system queues and subqueues not counted.
+        messages: How many are in them.
+        bytes: Of all messages that it holds.
+        outgoing: How many outgoing queues it has.
+        outgoing_messages: How many messages are in them.
+        sessions: Connections with other queue managers.
+        transactions: Those that are open.
+        waiting_readers: Receives and peeks that wait for a message.
+        streams: Incoming streams that it remembers.
+        log_position: Where its log ends.
+        space_low: Whether its disk is nearly full.
+        dead_letters: Messages in the dead-letter queue.
+        transactional_dead_letters: Messages in the transactional dead-letter queue.
+        offline_since: When an operator has disconnected it; 0: it is not disconnected.
+        damaged_messages: Those that were set aside because their stored bytes are damaged.
+        restored: The restore that it comes from; None: from none.
+        undone: Who knows of what that has undone.
+        disbelieved: What other queue managers said since the start that does not count, and how
+            often.
+        life: A GUID that is another one after each start.
+        clashes: Identities, its own or others', that two queue managers use.
+    """
+
+    name: str = ""
+    id: str = ""
+    queues: int = 0
+    messages: int = 0
+    bytes: int = 0
+    outgoing: int = 0
+    outgoing_messages: int = 0
+    sessions: int = 0
+    transactions: int = 0
+    waiting_readers: int = 0
+    streams: int = 0
+    log_position: int = 0
+    space_low: bool = False
+    dead_letters: int = 0
+    transactional_dead_letters: int = 0
+    offline_since: int = 0
+    damaged_messages: int = 0
+    restored: Restored | None = None
+    undone: tuple[UndoneView, ...] = ()
+    disbelieved: dict[str, int] = field(default_factory=dict)
+    life: str = ""
+    clashes: tuple[ClashView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView(View):
+    """One transaction that is open.
+
+    Attributes:
+        owner: The connection that has begun it.
+        number: Its number there.
+        began: When it was begun.
+        sent: Messages that it sends so far.
+        received: Messages that it has received.
+        bytes: Of what it sends.
+    """
+
+    owner: int = 0
+    number: int = 0
+    began: int = 0
+    sent: int = 0
+    received: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PeerView(View):
+    """Who answers under a name that was connected to.
+
+    Attributes:
+        name: The name, such as ``os:beta``.
+        id: GUID of the queue manager that answers there.
+        since: When it did so first.
+        connected: Whether it is connected now.
+    """
+
+    name: str = ""
+    id: str = ""
+    since: int = 0
+    connected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAccepted(View):
+    """A queue manager whose streams from the future are taken.
+
+    Attributes:
+        id: Its GUID.
+        name: Its name; "" if that is not known.
+        begun: The second in which the latest stream that was refused claims to begin.
+        until: The last second in which a stream of it may begin from now on.
+        reason: Why, as the operator has said.
+        dry_run: Whether nothing has changed.
+    """
+
+    id: str = ""
+    name: str = ""
+    begun: int = 0
+    until: int = 0
+    reason: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListView(View):
+    """A distribution list.
+
+    Attributes:
+        name: Its name.
+        format_name: What to send to.
+        members: Format names of queues and of other lists.
+    """
+
+    name: str = ""
+    format_name: str = ""
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NameStep(View):
+    """One line of what a destination becomes.
+
+    Attributes:
+        depth: How many lists deep.
+        name: A name.
+        becomes: What it stands for.
+    """
+
+    depth: int = 0
+    name: str = ""
+    becomes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DamageView(View):
+    """Neighbouring messages that were set aside because their stored bytes are damaged.
+
+    Attributes:
+        number: Of this entry, for ``drop_damaged``.
+        queue: The queue that they were in.
+        lookup: Lookup identifier of the first.
+        count: How many.
+        bytes: Of all of them.
+        address: Where in the log the damage is.
+        at: When it was found.
+        reason: Message class that says what became of them; 0: nothing yet.
+    """
+
+    number: int = 0
+    queue: str = ""
+    lookup: int = 0
+    count: int = 0
+    bytes: int = 0
+    address: int = 0
+    at: int = 0
+    reason: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubView(View):
+    """A look at every stored byte: the one that runs, or the last one.
+
+    Attributes:
+        running: Whether it still looks.
+        began: When it began; 0: there was none since the start.
+        ended: When it ended; 0: not yet.
+        bytes: Looked at so far.
+        total: To be looked at.
+        damaged: Damaged places found.
+        stopped: Whether it ended before it had seen everything.
+    """
+
+    running: bool = False
+    began: int = 0
+    ended: int = 0
+    bytes: int = 0
+    total: int = 0
+    damaged: int = 0
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded(View):
+    """What came of reading the configuration again.
+
+    Attributes:
+        changed: What is different from now on, one text for each setting.
+        restart: What is taken at the next start.
+    """
+
+    changed: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(View):
+    """A store as of one position of its log: what a backup copies.
+
+    Attributes:
+        path: Its directory.
+        position: Everything before it is durable, and nothing behind it belongs to the cut.
+        epoch: No frame before it has a newer one.
+        checkpoint: What the newest checkpoint covers; there is none if it has no file.
+        segments: (base, end, bytes of the file) of each segment.
+    """
+
+    path: str = ""
+    position: int = 0
+    epoch: int = 0
+    checkpoint: int = 0
+    segments: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackupHold(View):
+    """A hold on the files of a store, for a backup.
+
+    Attributes:
+        number: Under which it goes on and ends.
+        cut: What to copy.
+        keep_s: Seconds after which it ends by itself if nothing is heard of the backup.
+    """
+
+    number: int = 0
+    cut: Cut = Cut()
+    keep_s: float = 0.0

@@ -1,0 +1,313 @@
+"""Views of queues, outgoing queues, and the streams that lead into queues.
+
+Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where nothing else is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.model.views.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class PutBackView(View):
+    """What a restore of this queue manager means for one queue.
+
+    Attributes:
+        at: When the restore was.
+        to: The moment that this queue manager was put back to.
+        messages: Of the queue, that were there at that moment and still are.
+        known: What other queue managers have shown that they know of the time between: of an
+            outgoing queue its receiver, of a queue any sender.
+    """
+
+    at: int = 0
+    to: int = 0
+    messages: int = 0
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView(View):
+    """One queue. A subqueue has its parent's properties and its own messages.
+
+    Attributes:
+        name: Name of the queue, with its subqueue (``orders;retry``).
+        path: The path name, such as ``private$\\\\orders``.
+        transactional: Whether it takes messages of transactions, and no others.
+        system: Whether it is one of the queues that every queue manager has.
+        label: For people.
+        messages: All that it holds, those that transactions hold included.
+        available: Of these, those that can be received now.
+        locked: Of these, those that open transactions have received.
+        bytes: Of its messages.
+        first_lookup: Lookup identifier of the first message; 0: it is empty.
+        last_lookup: Lookup identifier of the last message; 0: it is empty.
+        quota_kb: Most that it may hold, in KiB; 4294967295: no limit.
+        created: When it was made.
+        readers_waiting: Receives and peeks that wait for a message.
+        number: Its number in ``PRIVATE=`` format names.
+        instance: Its GUID, in hexadecimal digits.
+        journal: Whether received messages are copied to its journal.
+        journal_quota_kb: Most that its journal may hold, in KiB; 4294967295: no limit.
+        type: GUID that applications give to queues of one kind; zeros for none.
+        base_priority: Of a public queue, for routing.
+        authenticate: Whether messages must be authenticated: always false.
+        priv_level: 0 only clear bodies, 1 clear or encrypted ones.
+        modified: When its properties were changed last.
+        state: Always ``LOCAL CONNECTION``.
+        xact: ``YES`` if it is transactional, else ``NO``.
+        foreign: Always ``NO``.
+        parent: Of a subqueue, the name of its queue; else "".
+        poison_attempts: Aborts after which a message is moved aside; 0: never.
+        poison_retry_after: Seconds that it then waits to be tried again; 0: it is not.
+        poison_retries: How often it is tried again.
+        poison_then: What becomes of it in the end: ``move:SUBQUEUE``, ``dead-letter`` or
+            ``reject``.
+        format_name: The name that stays valid if the computer is renamed; of a system queue, the
+            one with the computer's name; "" for a subqueue.
+        put_back: What a restore means for it; None: nothing. Given for one queue only.
+    """
+
+    name: str = ""
+    path: str = ""
+    transactional: bool = False
+    system: bool = False
+    label: str = ""
+    messages: int = 0
+    available: int = 0
+    locked: int = 0
+    bytes: int = 0
+    first_lookup: int = 0
+    last_lookup: int = 0
+    quota_kb: int = 0
+    created: int = 0
+    readers_waiting: int = 0
+    number: int = 0
+    instance: str = ""
+    journal: bool = False
+    journal_quota_kb: int = 0
+    type: str = ""
+    base_priority: int = 0
+    authenticate: bool = False
+    priv_level: int = 0
+    modified: int = 0
+    state: str = ""
+    xact: str = ""
+    foreign: str = ""
+    parent: str = ""
+    poison_attempts: int = 0
+    poison_retry_after: int = 0
+    poison_retries: int = 0
+    poison_then: str = ""
+    format_name: str = ""
+    put_back: PutBackView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionView(View):
+    """One attempt to connect an outgoing queue (Q-10).
+
+    Attributes:
+        status: What became of it, as MSMQ numbers that.
+        status_name: The same in words.
+        time: When it was.
+        hresult: MSMQ's result code for it; 0: it went well.
+        address: Where it went.
+        reason: Why it failed; "" if it did not.
+    """
+
+    status: int = 0
+    status_name: str = ""
+    time: int = 0
+    hresult: int = 0
+    address: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingView(View):
+    """One outgoing queue: its state, and what is known of its stream (EOD-48).
+
+    Attributes:
+        destination: Format name of the queue that its messages go to.
+        state: One of the strings of PROPID_MGMT_QUEUE_STATE (Q-40).
+        messages: All that it holds (PRP-6).
+        unacknowledged: Of these, those without an order acknowledgment.
+        awaiting_final: Of these, those that have arrived and await their final acknowledgment.
+        bytes: Of its messages.
+        peer: GUID of the queue manager that it is connected to; "": it is not connected.
+        paused_since: When an operator has paused it; 0: it is not paused.
+        connected_since: When its session was made; 0: it has none.
+        trouble: Why it cannot be reached; "" if nothing is known to be wrong.
+        trouble_since: When that was noticed first.
+        trouble_last: When that was noticed last.
+        attempts: How often it was tried in vain since then.
+        retry_in_s: Seconds from now until the next attempt; -1: none is planned.
+        stream: The stream that is transmitted now.
+        behind_stream: Messages in streams that follow when that one is acknowledged.
+        first_unacked: Number of the first message of the stream without an acknowledgment; 0:
+            there is none.
+        last_unacked: Number of the last one.
+        last_unacked_previous: The number that this one names as its predecessor.
+        next_number: The number that the next message will get.
+        last_ack_stream: Stream of the last order acknowledgment.
+        last_ack: The number that it acknowledges; 0: none has come.
+        last_ack_time: When it came.
+        last_ack_count: How many have come since the start.
+        no_ack_count: Messages that were transmitted and not acknowledged.
+        no_read_count: The same as ``awaiting_final``, by MSMQ's name.
+        transmitted: Counter of the last message that was ever transmitted.
+        resend_at: When what is not acknowledged is sent again; 0: no such time is set.
+        resend_in_s: The same in seconds from now; -1: no such time is set.
+        resend_interval_s: Seconds that an acknowledgment is waited for.
+        resend_count: Time-outs since the last acknowledgment.
+        expires_next: When the next of its messages expires.
+        unprocessed: The same as ``awaiting_final``.
+        unsent: The other messages that it holds.
+        in_doubt: Dead letters of which it is not known whether they arrived.
+        given_up: Messages that ended here without an acknowledgment since the start.
+        given_up_class: Message class of the last of them.
+        given_up_at: When that was.
+        offline_since: When an operator has disconnected the whole queue manager; 0: it is not.
+        turned_away: What the receiver says of messages that it turns away; "": it turns none away.
+        turned_away_at: Since when.
+        turned_away_for: The stream that the receiver is in instead.
+        xact: Always ``UNKNOWN``: nobody here knows of what kind another computer's queue is
+            (PRP-5).
+        foreign: Always ``NO``.
+        next_hops: Where its messages go next.
+        history: The last attempts to connect, the oldest first.
+        clash: What was found if another queue manager uses this one's identity; else "".
+        stranded_since: When the receiver has left the stream that messages wait in; 0: it has not.
+        unanswered: Whether it is there to answer a stranger only, and was never reached.
+        put_back: What a restore means for it; None: nothing.
+        elsewhere: Messages that have not left here, and that another queue manager with this one's
+            identity may have transmitted.
+    """
+
+    destination: str = ""
+    state: str = ""
+    messages: int = 0
+    unacknowledged: int = 0
+    awaiting_final: int = 0
+    bytes: int = 0
+    peer: str = ""
+    paused_since: int = 0
+    connected_since: int = 0
+    trouble: str = ""
+    trouble_since: int = 0
+    trouble_last: int = 0
+    attempts: int = 0
+    retry_in_s: float = -1.0
+    stream: int = 0
+    behind_stream: int = 0
+    first_unacked: int = 0
+    last_unacked: int = 0
+    last_unacked_previous: int = 0
+    next_number: int = 0
+    last_ack_stream: int = 0
+    last_ack: int = 0
+    last_ack_time: int = 0
+    last_ack_count: int = 0
+    no_ack_count: int = 0
+    no_read_count: int = 0
+    transmitted: int = 0
+    resend_at: int = 0
+    resend_in_s: float = -1.0
+    resend_interval_s: float = 0.0
+    resend_count: int = 0
+    expires_next: int = 0
+    unprocessed: int = 0
+    unsent: int = 0
+    in_doubt: int = 0
+    given_up: int = 0
+    given_up_class: int = 0
+    given_up_at: int = 0
+    offline_since: int = 0
+    turned_away: str = ""
+    turned_away_at: int = 0
+    turned_away_for: int = 0
+    xact: str = ""
+    foreign: str = ""
+    next_hops: tuple[str, ...] = ()
+    history: tuple[ConnectionView, ...] = ()
+    clash: str = ""
+    stranded_since: int = 0
+    unanswered: bool = False
+    put_back: PutBackView | None = None
+    elsewhere: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView(View):
+    """One incoming stream (EOD-48).
+
+    Attributes:
+        queue: The queue that it leads to, as its sender names it.
+        source: GUID of its sender.
+        sender: Name of its sender; "" if that is not known.
+        stream: The stream.
+        number: Number of the last message that was accepted in it.
+        last_access: When that was.
+        rejects: Messages that were refused for good.
+        duplicates: Messages that were dropped because they had come before.
+        gaps: Messages that were turned away because they came before an earlier one.
+        stale: Messages of older streams that were turned away.
+        connected: Whether its sender is connected.
+        begun: When its sender says that it began the stream.
+        stale_stream: An older one of which something came since the last message was accepted; 0:
+            none.
+        stale_at: When that came last.
+        reset_at: When an operator has set it back last; 0: nobody has.
+        reset_reason: Why.
+        reset_from: From which stream.
+        conflicts: Messages that came under numbers that other ones were accepted under.
+        clash: What was found if two queue managers use its sender's identity; else "".
+    """
+
+    queue: str = ""
+    source: str = ""
+    sender: str = ""
+    stream: int = 0
+    number: int = 0
+    last_access: int = 0
+    rejects: int = 0
+    duplicates: int = 0
+    gaps: int = 0
+    stale: int = 0
+    connected: bool = False
+    begun: int = 0
+    stale_stream: int = 0
+    stale_at: int = 0
+    reset_at: int = 0
+    reset_reason: str = ""
+    reset_from: int = 0
+    conflicts: int = 0
+    clash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReset(View):
+    """A stream that was set back.
+
+    Attributes:
+        queue: The queue that it leads to, as its sender names it.
+        source: GUID of its sender.
+        from_stream: The stream that it was in.
+        from_number: Number of the last message that was accepted in it.
+        stream: The stream that it is in now; 0: in none, everything is forgotten.
+        number: Number of the last message that was accepted in that.
+        reason: Why, as the operator has said.
+        dry_run: Whether nothing has changed.
+    """
+
+    queue: str = ""
+    source: str = ""
+    from_stream: int = 0
+    from_number: int = 0
+    stream: int = 0
+    number: int = 0
+    reason: str = ""
+    dry_run: bool = False

@@ -1,0 +1,51 @@
+"""What all views have in common.
+
+A view is a frozen dataclass that the core builds, that crosses a connection as a map of field names
+to values, and that the client library hands to the application as the same class. Every field has a
+default, which stands for what an older queue manager does not say.
+
+Upholds: what is shown is plain: numbers, texts, truth values, and tuples and maps of these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """The base class of what a queue manager tells of itself.
+
+    A field is an attribute, ``view.messages``; it can be read by its name too,
+    ``view["messages"]``, and ``as_dict`` gives all of them.
+    """
+
+    def __getitem__(self, name: str) -> object:
+        """The value of a field; raises KeyError if there is no such field."""
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        value: object = getattr(self, name)
+        return value
+
+    def as_dict(self) -> dict[str, object]:
+        """All fields by name, views in them as maps too and tuples as lists: fit for JSON."""
+        return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+def plain(value: object) -> object:
+    """A value as it crosses a connection: views as maps, tuples as lists, bytes as hexadecimal
+    digits."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Enum):
+        return value.value
+    return value

@@ -1,0 +1,144 @@
+"""Answers as frames, and back: one table says of which type the answer to each request is.
+
+A queue manager encodes what its core answers; the client library decodes it into the same class.
+So a connection to a daemon and a queue manager in the same process give equal answers. Views cross
+as maps of field names to values: a field that a client does not know is passed over, one that a
+queue manager does not say keeps its default.
+
+Upholds: I24 (an answer that makes no sense is a MalformedPacket, and nothing else).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import Final
+
+from onceq.errors import InsufficientResources, MalformedPacket, OnceqError, every
+from onceq.model.branch import Decision, Vote
+from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
+from onceq.model.results import Opened, Outcome, Sent
+from onceq.model.run import Buffer
+from onceq.model.views.branches import GroupResult
+from onceq.model.views.looks import LOOKS
+from onceq.model.views.managers import BackupHold, ClockAccepted, ListView, PeerView, Reloaded
+from onceq.model.views.queues import StreamReset
+from onceq.model.views.view import plain
+from onceq.packet.batch import Batch
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, Code
+
+TEXT_CHARS_MAX: Final = 2_000
+"""Of an error's text in an answer."""
+
+COUNT: Final = int | None
+"""How many, a number or a place; or only that it is done."""
+RESULTS: Final[Mapping[int, object]] = {
+    Code.SEND: Sent | None,
+    Code.COMMIT: Sent,
+    Code.OPEN: Opened,
+    Code.RECEIVE: Batch,
+    Code.FETCH: Batch,
+    Code.OUTCOME: Outcome,
+    Code.PREPARE: Vote,
+    Code.LIST: ListView,
+    Code.CREATE: object,
+    Code.SET: object,
+}
+"""By code; COUNT for those that are not named. CREATE and SET repeat the queue's properties, which
+clients look up as a view."""
+VERBS: Final[Mapping[int, tuple[str, Mapping[str, object]]]] = {
+    Code.LOOK: ("what", {what: look.kind for what, look in LOOKS.items()}),
+    Code.STREAM: (
+        "action",
+        {"reset": StreamReset, "forget-peer": PeerView, "accept-clock": ClockAccepted},
+    ),
+    Code.STEER: ("action", {"reload": Reloaded}),
+    Code.HOLD: ("verb", {"begin": BackupHold}),
+    Code.BRANCH: ("verb", {"commit": Sent}),
+    Code.DECIDE: ("verb", {"ask": Decision}),
+    Code.GROUP: ("verb", {"commit": GroupResult}),
+}
+"""By code, where a field of the request decides: that field, and the type for each value."""
+
+_ERRORS: Final = every()
+_SIMPLE: Final = (NoneType, int, Sent, Opened)
+"""What is encoded as it is."""
+
+
+def kind_of(code: int, head: object) -> object:
+    """Of which type the answer to a request is."""
+    if code in VERBS:
+        field, kinds = VERBS[code]
+        return kinds.get(str(getattr(head, field)).lower(), COUNT)
+    return RESULTS.get(code, COUNT)
+
+
+# ---- to a client -------------------------------------------------------------------------------
+
+
+def encode(request: int, code: int, result: object) -> list[Buffer]:
+    """An answer as a frame; one that is too large for a frame becomes an error."""
+    pieces = _encode(request, code, result)
+    if len(pieces) == 1 and len(pieces[0]) <= CLIENT_FRAME_BYTES_MAX:
+        return pieces
+    size = sum(map(len, pieces))
+    if size > CLIENT_FRAME_BYTES_MAX:
+        return _encode(
+            request,
+            code,
+            InsufficientResources(f"the answer has {size} bytes; ask for one item, not for all"),
+        )
+    return pieces
+
+
+def _encode(request: int, code: int, result: object) -> list[Buffer]:
+    if isinstance(result, _SIMPLE):
+        return frames.frame(request, code | ANSWER, result)
+    if isinstance(result, Batch):
+        head = frames.HandedHead(
+            len(result), result.lookup_ids.tobytes(), result.arrived_times.tobytes(),
+            result.abort_counts.tobytes(), result.moves, result.scanned,
+            list(result.notes.items()),
+        )  # fmt: skip
+        return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
+    if isinstance(result, OnceqError):
+        failure = frames.Failure(result.code, result.text[:TEXT_CHARS_MAX])
+        return frames.frame(request, code | FAILED, failure)
+    return frames.frame(request, code | ANSWER, plain(result))
+
+
+# ---- at a client -------------------------------------------------------------------------------
+
+
+def failure(head: Buffer) -> OnceqError:
+    """The error that an answer speaks of."""
+    said = frames.decode_head(head, frames.Failure)
+    kind = _ERRORS.get(said.code, OnceqError)
+    return kind(said.text)
+
+
+def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:
+    """The result in an answer frame; an OnceqError instance is to be raised.
+
+    Args:
+        kind: Its type, as ``kind_of`` gives it.
+
+    Raises:
+        MalformedPacket: It makes no sense.
+    """
+    if code & FAILED:
+        return failure(head)
+    if kind is Batch:
+        return _batch(head, data)
+    result: object = frames.decode_head(head, kind)
+    return result
+
+
+def _batch(head: Buffer, data: memoryview) -> Batch:
+    handed: frames.HandedHead = frames.decode_head(head, frames.HandedHead)
+    lookups, arrived, aborts = frames.tables(handed.lookups, handed.arrived, handed.aborts)
+    run = frames.unpack_run(data, handed.count)
+    if not len(lookups) == len(arrived) == len(aborts) == handed.count:
+        raise MalformedPacket("an answer whose tables differ in length")
+    return Batch(run, lookups, arrived, aborts, handed.moves, handed.scanned, handed.notes)
