@@ -9,18 +9,18 @@ is told why not.
 
 from onceq import directory, errors
 from onceq.client import letters
-from onceq.client.backups import BackupReport
-from onceq.client.branches import Branch, Xa
-from onceq.client.cursors import Cursor
-from onceq.client.groups import Groups
 from onceq.client.opening import connect, open
-from onceq.client.restores import RestoreReport, restore
+from onceq.client.plans.sender_transaction import SenderTransaction
+from onceq.client.plans.tracking import Ending
+from onceq.client.reports import BackupReport, RestoreReport
+from onceq.client.restores import restore
 from onceq.client.results import MessageIds
 from onceq.client.stopping import stopping
-from onceq.client.sync import QueueManager
-from onceq.client.sync_unit import OpenQueue, Transaction
-from onceq.client.tracking import Ending, Tracked
-from onceq.client.whole import SenderTransaction
+from onceq.client.threads.branches import Branch, Groups, Xa
+from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.open_queue import Cursor, OpenQueue
+from onceq.client.threads.tracked import Tracked
+from onceq.client.threads.transaction import Transaction
 from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
 from onceq.model import names
 from onceq.model.branch import Vote
@@ -55,8 +55,7 @@ from onceq.model.views.queues import (
 from onceq.model.views.view import View
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
-
-__version__ = "0.2.0.dev0"
+from onceq.version import __version__ as __version__
 
 __all__ = [
     "Acknowledge",

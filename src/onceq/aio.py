@@ -12,12 +12,11 @@ from collections.abc import Mapping
 
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
-from onceq.client.cursors import AsyncCursor
-from onceq.client.groups import AsyncGroups
-from onceq.client.task_branches import AsyncBranch, AsyncXa
-from onceq.client.task_unit import AsyncOpenQueue, AsyncTransaction
-from onceq.client.tasks import AsyncQueueManager
-from onceq.client.tracking import AsyncTracked
+from onceq.client.tasks.branches import AsyncBranch, AsyncGroups, AsyncXa
+from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
+from onceq.client.tasks.tracked import AsyncTracked
+from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.directory import Directory
 from onceq.model.limits import Settings
 

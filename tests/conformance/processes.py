@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from onceq.client.opening import connect
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.core.inputs import inputs
 from onceq.core.state.state import Identity
 from onceq.directory import Directory, FileDirectory, create

@@ -149,11 +149,11 @@ def test_a_manager_that_is_killed_meanwhile_leaves_no_backup(folder: Path, again
 
 @pytest.mark.slow
 def test_a_client_that_is_lost_lets_go_at_once(folder: Path) -> None:
-    from onceq.client.backups import hold
+    from onceq.client.backups import begin
 
     with Daemon(folder / "a") as daemon, onceq.connect(daemon.where) as qm:
         with onceq.connect(daemon.where) as lost:
-            lost.run(hold("begin"))
+            lost.run(begin())
             with pytest.raises(errors.InsufficientResources, match="is being made"):
                 qm.backup(str(folder / "b"))
         # What the manager hears first is that the connection is gone; then this.

@@ -17,7 +17,7 @@ import pytest
 
 import onceq
 from onceq import aio, errors
-from onceq.client import sync, tasks
+from onceq.client import session
 from onceq.model.xid import Xid
 from tests.daemon.applications import WAIT_S, Blocking, Daemon, _in, background_loop
 
@@ -129,8 +129,7 @@ def test_both_faces_see_the_same(
     daemon: Daemon, how: str, back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not back:
-        for module in (sync, tasks):
-            monkeypatch.setattr(module, "RECONNECT_S", (0.0,))
+        monkeypatch.setattr(session, "RECONNECT_S", (0.0,))
     with faces(daemon) as clients:
         table = {face: prepared(qm, face) for face, qm in clients.items()}
         disturb(daemon, how, back=back)
@@ -181,8 +180,7 @@ def test_an_orderly_stop_answers_what_it_was_asked(
     daemon: Daemon, face: str, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Done, or certainly not: never in doubt. The request is in the socket when the stop comes."""
-    for module in (sync, tasks):
-        monkeypatch.setattr(module, "RECONNECT_S", (0.0,))
+    monkeypatch.setattr(session, "RECONNECT_S", (0.0,))
     with faces(daemon) as clients:
         operation = ASKED[asked](clients[face])
         seen: list[type[BaseException] | None] = []

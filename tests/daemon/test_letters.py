@@ -9,7 +9,7 @@ import pytest
 import onceq
 from onceq.client import letters
 from onceq.client.letters import ALL, DEAD, DEAD_XACT, Returned, give_back
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import ReceiveTimeout
 from onceq.model.message import Journal
 from tests.daemon.shell import Shell

@@ -10,7 +10,7 @@ import pytest
 import onceq
 import onceq.aio
 from onceq.client import letters
-from onceq.client.tracking import QUEUE
+from onceq.client.plans.tracking import QUEUE
 from onceq.errors import InvalidParameter, ReceiveTimeout, TransactionOver
 from onceq.model.message import Journal
 from tests.daemon.shell import Shell
@@ -22,7 +22,7 @@ def states(found: tuple[onceq.Ending, ...]) -> dict[str, str]:
 
 
 def test_each_copy_is_followed_to_its_end(two: Two) -> None:
-    sent = two.alpha.send(f"{HERE},{THERE},{NOWHERE}", b"m", transactional=True, track=True)
+    sent = two.alpha.send_tracked(f"{HERE},{THERE},{NOWHERE}", b"m", transactional=True)
     assert set(sent.destinations) == {HERE, THERE, NOWHERE}
     two.beta.receive(Q, timeout=WAIT)
     two.alpha.receive(Q, timeout=WAIT)
@@ -36,7 +36,7 @@ def test_each_copy_is_followed_to_its_end(two: Two) -> None:
 def test_before_and_after_the_commit(two: Two) -> None:
     with two.alpha.transaction() as tx:
         tx.send(THERE, b"0")
-        tracked = tx.send(THERE, b"1", track=True)
+        tracked = tx.send_tracked(THERE, b"1")
         tx.send(THERE, b"2")
         with pytest.raises(TransactionOver):
             tracked.outcomes()
@@ -48,7 +48,7 @@ def test_before_and_after_the_commit(two: Two) -> None:
 
 def test_an_aborted_message_has_no_outcome(two: Two) -> None:
     tx = two.alpha.transaction()
-    tracked = tx.send(THERE, b"1", track=True)
+    tracked = tx.send_tracked(THERE, b"1")
     tx.abort()
     with pytest.raises(TransactionOver):
         tracked.wait(0)
@@ -58,7 +58,7 @@ def test_what_waits_says_why(two: Two) -> None:
     two.alpha.send(THERE, b"0", transactional=True)
     two.beta.receive(Q, timeout=WAIT)
     two.alpha.pause(THERE)
-    tracked = two.alpha.send(THERE, b"1", transactional=True, track=True)
+    tracked = two.alpha.send_tracked(THERE, b"1", transactional=True)
     (one,) = tracked.outcomes()
     assert one.state == "waiting"
     assert "paused" in one.text
@@ -69,7 +69,7 @@ def test_what_waits_says_why(two: Two) -> None:
 
 
 def test_it_survives_a_restart(two: Two) -> None:
-    tracked = two.alpha.send(THERE, b"1", transactional=True, track=True)
+    tracked = two.alpha.send_tracked(THERE, b"1", transactional=True)
     two.beta.receive(Q, timeout=WAIT)
     tracked.wait(WAIT)
     two.alpha.close()
@@ -79,8 +79,8 @@ def test_it_survives_a_restart(two: Two) -> None:
 
 
 def test_several_follow_one_message(two: Two) -> None:
-    first = two.alpha.send(THERE, b"1", transactional=True, track=True)
-    second = two.alpha.send(NOWHERE, b"2", transactional=True, track=True)
+    first = two.alpha.send_tracked(THERE, b"1", transactional=True)
+    second = two.alpha.send_tracked(NOWHERE, b"2", transactional=True)
     two.beta.receive(Q, timeout=WAIT)
     for _ in range(2):
         assert states(first.wait(WAIT)) == {THERE: "received"}
@@ -90,7 +90,7 @@ def test_several_follow_one_message(two: Two) -> None:
 
 def test_acknowledgments_of_ones_own_and_tracking_exclude_each_other(two: Two) -> None:
     with pytest.raises(InvalidParameter, match="admin_queue"):
-        two.alpha.send(THERE, b"", transactional=True, track=True, admin_queue=PLAIN)
+        two.alpha.send_tracked(THERE, b"", transactional=True, admin_queue=PLAIN)
 
 
 def test_for_tasks(two: Two) -> None:
@@ -98,9 +98,9 @@ def test_for_tasks(two: Two) -> None:
         two.alpha.close()
         qm = await onceq.aio.open(str(two.path / "ALPHA"), listen="")
         async with qm, qm.transaction() as tx:
-            inside = await tx.send(HERE, b"1", track=True)
+            inside = await tx.send_tracked(HERE, b"1")
         async with await onceq.aio.open(str(two.path / "ALPHA"), listen="") as qm:
-            alone = await qm.send(HERE, b"2", transactional=True, track=True)
+            alone = await qm.send_tracked(HERE, b"2", transactional=True)
             await qm.receive_many(Q, timeout=WAIT)
             ends = await alone.wait(WAIT)
             assert states(ends) == {HERE: "received"}
@@ -115,7 +115,7 @@ def test_for_tasks(two: Two) -> None:
 def died(two: Two, *bodies: bytes, **more: object) -> list[letters.Letter]:
     """Dead letters of a queue that is not there."""
     for body in bodies:
-        sent = two.alpha.send(NOWHERE, body, transactional=True, track=True, **more)
+        sent = two.alpha.send_tracked(NOWHERE, body, transactional=True, **more)
         sent.wait(WAIT)
         queue = str(more.get("dead_letter_queue", letters.DEAD_XACT))
         two.alpha.peek(queue, timeout=WAIT, message_id=sent.id)

@@ -98,7 +98,7 @@ def calls(kind: type) -> dict[str, list[str]]:
     return {
         name: list(inspect.signature(value).parameters)
         for name, value in found
-        if not name.startswith("_") and (kind, name) != (onceq.aio.AsyncBranch, "start")
+        if not name.startswith("_")
     }
 
 

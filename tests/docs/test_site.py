@@ -20,8 +20,8 @@ import onceq.aio
 import onceq.spark
 import onceq.spark.operators
 
-INTERNAL = ("live", "run", "start")
-"""Methods that classes of the client have for each other; ``start`` is one of ``AsyncBranch``."""
+INTERNAL = ("live", "opened", "run")
+"""Methods that classes of the client have for each other."""
 MODULES = (onceq, onceq.aio, onceq.directory, onceq.spark.operators)
 
 CONF = docs_site.PAGES / "conf.py"

@@ -18,7 +18,8 @@ from typing import Any
 
 import onceq
 from onceq import errors
-from onceq.client.recovering import ManagerPartner, ManagerResource
+from onceq.client.recovering import ManagerResource
+from onceq.client.threads.recovering import ManagerPartner
 from onceq.errors import InDoubt, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onceq.client.link import Greeting, Request
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.service.requests import admit
 from onceq.wire.app.requests import request_of

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.client import consuming
-from onceq.client.sync import QueueManager
+from onceq.client import loops
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import InDoubt, ServiceNotAvailable
 from onceq.model.message import Message
 from onceq.testing.process import points
@@ -165,16 +165,16 @@ def test_nothing_is_lost_and_nothing_comes_twice_unsaid(
     plan = Deaths(node, deaths)
     life = _Life(plan)
     told = _Told(life)
-    consuming.log.addHandler(told)
+    loops.log.addHandler(told)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(consuming, "AWAY_S", (0.0,))
+            patch.setattr(loops, "AWAY_S", (0.0,))
             for way, fates in processes:
                 _process(plan, life, way, fates)
             plan.over()
             _process(plan, life, "messages", [])
     finally:
-        consuming.log.removeHandler(told)
+        loops.log.removeHandler(told)
     left = set(sent) - life.finished
     assert left <= life.doubtful, f"{left - life.doubtful} are lost"
     assert not node.bodies(QUEUE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceq.client.whole import _Survey
+from onceq.client.plans.sender_transaction import _Survey
 from onceq.model.run import Run
 from onceq.packet import layout
 from onceq.packet.batch import Batch

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
-from tests.tidy.circles import Graph, circles, imports
+from tests.tidy.circles import circles, imports
 
 SRC = Path(__file__).resolve().parents[2] / "src"
-ALLOWED = ("onceq.client.",)
-"""Packages whose circles are still to be cut; nothing is ever added here."""
-
-
-@cache
-def _product() -> Graph:
-    return imports(SRC)
 
 
 def test_no_modules_import_each_other() -> None:
-    graph = _product()
+    graph = imports(SRC)
     assert len(graph) > 400
-    found = [c for c in circles(graph) if not any(name.startswith(ALLOWED) for name in c)]
+    found = circles(graph)
     assert not found, "\n".join(" <-> ".join(circle) for circle in found)
-
-
-def test_no_package_is_excused_that_has_no_circle() -> None:
-    found = [name for circle in circles(_product()) for name in circle]
-    assert [one for one in ALLOWED if not any(name.startswith(one) for name in found)] == []
 
 
 def _modules(folder: Path, **texts: str) -> Path:

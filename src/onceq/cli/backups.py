@@ -12,9 +12,9 @@ import typer
 from onceq.cli import out
 from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, as_json, where
 from onceq.client import offline
-from onceq.client.backups import BackupReport
 from onceq.client.opening import connect
-from onceq.client.restores import RestoreReport, restore
+from onceq.client.reports import BackupReport, RestoreReport
+from onceq.client.restores import restore
 from onceq.errors import ServiceNotAvailable
 
 STEP_BYTES = 256 << 20

@@ -18,7 +18,7 @@ from onceq.cli import out
 from onceq.cli.common import TOP, Json, as_json, manager
 from onceq.cli.measure import Bodies, latency, receive, send, sync_rate
 from onceq.client.opening import open as open_embedded
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import ConfigurationError
 
 MESSAGES_MAX = 200_000

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import ConfigurationError, ReceiveTimeout
 from onceq.model.message import Message
 

@@ -14,7 +14,7 @@ import typer
 
 from onceq.client.offline import is_data_directory
 from onceq.client.opening import connect
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import ConfigurationError, OnceqError, QueueNotFound, UsageError
 
 QM_VARIABLE = "ONCEQ_QM"

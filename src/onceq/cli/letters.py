@@ -25,7 +25,7 @@ from onceq.client.letters import (
     give_back,
     letters,
 )
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
 from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX

@@ -14,7 +14,7 @@ from array import array
 from dataclasses import dataclass
 from typing import TypeVar
 
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 
 BLOCK_BYTES = 4096
 YARD_FILE_BYTES = 4 << 20

@@ -8,7 +8,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, as_json, manager
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.client.why import why
 from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
 from onceq.model.views.queues import QueueView

@@ -32,8 +32,8 @@ from onceq.cli.choosing import (
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
-from onceq.client.sync import QueueManager
-from onceq.client.sync_unit import Transaction
+from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.transaction import Transaction
 from onceq.errors import (
     ConfigurationError,
     InDoubt,

@@ -22,8 +22,8 @@ import typer
 from onceq.cli import options, out
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
-from onceq.client.sync import QueueManager
-from onceq.client.tracking import wishes
+from onceq.client.plans.tracking import wishes
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import (
     BodyTooLarge,
     ConfigurationError,

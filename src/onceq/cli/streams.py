@@ -9,7 +9,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, core_of, manager
-from onceq.client.tracking import Ending
+from onceq.client.plans.tracking import Ending
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
@@ -306,7 +306,7 @@ def _endings(id: str, found: Sequence[Ending], json: bool) -> None:
     else:
         out.line(
             f"nothing is known here of {id}: it waits in no outgoing queue and died in none; it "
-            "was delivered, or it was never sent here. Messages sent with track=True (send "
+            "was delivered, or it was never sent here. Messages sent with send_tracked (send "
             "--track) can be followed to their ends."
         )
     if not found:

@@ -19,8 +19,9 @@ from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, as_json, m
 from onceq.client.address import parse
 from onceq.client.opening import connect
 from onceq.client.pause import pause
-from onceq.client.recovering import AbsentManager, ManagerResource
-from onceq.client.sync import QueueManager
+from onceq.client.recovering import ManagerResource
+from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.recovering import AbsentManager
 from onceq.client.why import duration
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision

@@ -10,50 +10,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from onceq.client.plans.plan import Plan, ask, do
+from onceq.client.reports import BackupReport, Progress
+from onceq.client.session import Session
 from onceq.model.identity import guid_text
 from onceq.model.views.managers import BackupHold
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 
-if TYPE_CHECKING:
-    from onceq.client.plans import Plan
-    from onceq.client.session import Session
-
-Progress = Callable[[int, int], object]
-"""Told how many bytes are copied, and how many there are."""
 KEEP_SHARE = 10
 """The queue manager is told so many times more often than it wants to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackupReport:
-    """A backup that was made, read back and found whole.
-
-    Attributes:
-        path: Where it is.
-        queue_manager, id: Name and GUID of the queue manager.
-        position: Up to where its log goes.
-        taken_at: When that was, in seconds since 1970 by the queue manager's clock.
-        files, bytes: How many files it has, and their size.
-    """
-
-    path: str
-    queue_manager: str
-    id: str
-    position: int
-    taken_at: int
-    files: int
-    bytes: int
+def begin() -> Plan[BackupHold]:
+    """Ask a queue manager to hold its files."""
+    return ask(Code.HOLD, frames.HoldHead("begin"), BackupHold)
 
 
-def hold(verb: str, number: int = 0) -> Plan:
-    """Ask for a hold (begin), go on (keep), or let go (end)."""
-    from onceq.client.plans import ask
-
-    return ask(Code.HOLD, frames.HoldHead(verb, number))
+def hold(verb: str, number: int) -> Plan[None]:
+    """Say that somebody is still at it (keep), or let go (end)."""
+    return do(Code.HOLD, frames.HoldHead(verb, number))
 
 
 class Making:

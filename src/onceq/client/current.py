@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, Final
 
-from onceq.client.unit import Unit
+from onceq.client.plans.unit_of_work import Unit
 
 Chain = tuple[Any, object, Unit, "Chain"] | None
 """The innermost transaction, its queue manager and unit of work, and the chain around it."""

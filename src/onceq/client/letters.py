@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.client.tracking import ENDS
+from onceq.client.plans.tracking import ENDS
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
 from onceq.model.classes import FORGOTTEN_THERE, SECOND_LETTER, TOLD_ALREADY, MessageClass
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
@@ -22,7 +22,7 @@ from onceq.model.returned import marked
 from onceq.model.time import NEVER_S
 
 if TYPE_CHECKING:
-    from onceq.client.sync import QueueManager
+    from onceq.client.threads.manager import QueueManager
 
 DEAD_XACT: Final = "SYSTEM$;DEADXACT"
 DEAD: Final = "SYSTEM$;DEADLETTER"

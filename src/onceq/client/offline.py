@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from onceq.client.backups import BackupReport, Progress
-from onceq.client.restores import RestoreReport
+from onceq.client.reports import BackupReport, Progress, RestoreReport
 from onceq.errors import ConfigurationError, StoreExists, UnsupportedOperation
 from onceq.model.identity import guid_text
 from onceq.permission import there
 from onceq.store.identification import STORE_FILE
+from onceq.version import __version__
 
 if TYPE_CHECKING:
     from onceq.model.views.managers import Cut
@@ -159,8 +159,6 @@ def backup_of_cut(target: str, cut: Cut, id: str) -> Backup:
 
 def finish_backup(backup: Backup, *, name: str, id: str, taken_s: int) -> BackupReport:
     """Make a backup of what was copied; see ``store.backup.Backup.finish``."""
-    from onceq import __version__
-
     made = backup.finish(manager=name, id=id, taken_s=taken_s, made_by=__version__)
     return BackupReport(
         backup.target, name, id, made.position, taken_s, len(made.files), made.bytes

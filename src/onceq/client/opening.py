@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from onceq.client.address import parse
 from onceq.client.socket_link import SocketLink
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.directory.contract import Directory
 from onceq.model.limits import Settings
 

@@ -2,42 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from onceq.client.backups import Progress
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreReport:
-    """What a restore has done, or (``dry_run``) would do.
-
-    Attributes:
-        path: The data directory.
-        queue_manager, id: Who lives there.
-        previous: GUID of the queue manager that the backup is of, if it got another one; else "".
-        position, taken_at: Of the backup: everything later is undone.
-        made_by: Version of onceq that has made the backup.
-        files, bytes: How many files were compared with its manifest, and their size.
-        set_aside: Messages that waited for other queue managers then and are dead letters now
-            (only with a new identity).
-        replaced: Directory in which the files of the queue manager that was there are kept; "" if
-            there was none.
-        configuration: "restored", "kept" (there was an ``onceq.toml``) or "none".
-    """
-
-    path: str
-    queue_manager: str
-    id: str
-    previous: str
-    position: int
-    taken_at: int
-    made_by: str
-    files: int
-    bytes: int
-    set_aside: int = 0
-    replaced: str = ""
-    configuration: str = "none"
-    dry_run: bool = False
+from onceq.client.reports import Progress, RestoreReport
 
 
 def restore(

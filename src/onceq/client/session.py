@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from onceq.client.link import Greeting
 from onceq.errors import InvalidParameter, ServiceNotAvailable
@@ -24,6 +25,10 @@ from onceq.packet.batch import Batch
 
 DESTINATIONS_MAX = 4_096
 """Names remembered; a session that has seen more forgets them all."""
+RECONNECT_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
+"""Waits between attempts to connect again."""
+REPEATS_MAX: Final = 3
+"""How often a request that may be repeated is, when connections break under it."""
 
 
 class Session:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from onceq.client.opening import connect_for_job
 from onceq.client.pause import pause
-from onceq.client.sync import QueueManager
-from onceq.client.sync_unit import OpenQueue
+from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.open_queue import OpenQueue
 from onceq.errors import (
     InDoubt,
     InvalidHandle,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.opening import connect
 from onceq.client.properties import checked
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import (
     BranchState,
     ConfigurationError,
@@ -50,8 +50,8 @@ from onceq.spark.told import coded
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from onceq.client.branches import Branch
-    from onceq.client.groups import Attempt
+    from onceq.client.plans.batch_commit import Attempt
+    from onceq.client.threads.branches import Branch
 
 BRANCH_BYTES: Final = 16 << 20
 """Bodies of one branch: its record and its memory stay moderate. With its headers a full one is

@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
 
 from onceq.client.opening import connect
 from onceq.client.pause import pause
-from onceq.client.sync import QueueManager
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import OnceqError, ServiceNotAvailable, UsageError
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.spark.sink_options import SinkOptions

@@ -10,10 +10,12 @@ import pytest
 
 from onceq import errors
 from onceq.cli import draining
-from onceq.client import consuming, task_unit, whole
-from onceq.client import unit as unit_module
+from onceq.client import loops
 from onceq.client.async_link import AsyncLink
+from onceq.client.plans import handles, sender_transaction
+from onceq.client.plans import unit_of_work as client_unit
 from onceq.client.socket_link import SocketLink
+from onceq.client.threads import consuming
 from onceq.core.send import send
 from onceq.core.transaction import unit_of_work
 from onceq.packet.heads import Head
@@ -33,7 +35,7 @@ def _only_quotas_doom(monkeypatch: pytest.MonkeyPatch) -> None:
         return isinstance(error, errors.InsufficientResources)
 
     monkeypatch.setattr(send, "dooms", dooms)
-    monkeypatch.setattr(unit_module, "dooms", dooms)
+    monkeypatch.setattr(client_unit, "dooms", dooms)
 
 
 def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,14 +59,14 @@ def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
         head = unpack(raw)
         return replace(head, stream=0)
 
-    monkeypatch.setattr(whole, "Head", SimpleNamespace(unpack=without))
+    monkeypatch.setattr(sender_transaction, "Head", SimpleNamespace(unpack=without))
 
 
 def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that is left commits in place of giving back."""
 
     def undo(tx: Any) -> None:
-        if not tx._unit.over:
+        if not tx._state.over:
             tx.commit()
 
     monkeypatch.setattr(consuming, "_undo", undo)
@@ -73,18 +75,18 @@ def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def _loops_take_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop takes its message as it did before: outside of its transaction."""
 
-    def taken(tx: Any, course: consuming.Course) -> Any:
+    def taken(tx: Any, course: loops.Course) -> Any:
         try:
             return tx._manager.receive_many(course.queue, course.batch, timeout=course.slice_s())
         except errors.ReceiveTimeout:
-            return None if course.nothing_came() else consuming.NOTHING
+            return None if course.nothing_came() else loops.NOTHING
 
     monkeypatch.setattr(consuming, "_taken", taken)
 
 
 def _doubts_are_believed_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """What became of a commit whose answer was lost is not looked at."""
-    monkeypatch.setattr(consuming.Course, "settled", lambda self, error, outcome: None)
+    monkeypatch.setattr(loops.Course, "settled", lambda self, error, outcome: None)
 
 
 def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +111,7 @@ def _tasks_do_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _lost_handles_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_unit, "HandleLost", errors.InvalidHandle)
+    monkeypatch.setattr(handles, "HandleLost", errors.InvalidHandle)
 
 
 PLANTED = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client import choosing, plans
+from onceq.client.plans import selection
 from onceq.core.step.step import Step
 from onceq.core.transaction import idle_timeout
 from onceq.spark import ranges
@@ -97,14 +97,14 @@ def unheard_for_ever(patch: pytest.MonkeyPatch) -> None:
 def milliseconds_cut(patch: pytest.MonkeyPatch) -> None:
     """Who waits for less than a millisecond, or for one and a half, waits too short."""
     patch.setattr(
-        plans, "wait_ms",
+        selection, "wait_ms",
         lambda timeout: -1 if timeout is None or math.isinf(timeout) else int(timeout) * 1000,
     )  # fmt: skip
 
 
 def moved_into_another_queue(patch: pytest.MonkeyPatch) -> None:
     """A target that begins with a semicolon is a subqueue of the subqueue."""
-    patch.setattr(choosing, "subqueue", lambda queue, to: queue + to if to else queue)
+    patch.setattr(selection, "subqueue", lambda queue, to: queue + to if to else queue)
 
 
 # ---- Spark ---------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def most_for_each(patch: pytest.MonkeyPatch) -> None:
 FRAMING = "tests/unit/store/test_framing.py::test_"
 POOL = "tests/unit/store/test_pool.py::test_"
 SESSION = "tests/unit/wire/mqqb/test_session.py::test_"
-CLIENT = "tests/unit/client/"
+CLIENT = "tests/unit/client/plans/"
 RANGES = "tests/unit/spark/test_ranges.py::test_"
 
 PLANTED = (
@@ -156,10 +156,10 @@ PLANTED = (
     Planted("prepared-unsynced", prepared_unsynced, POOL + "it_is_filled_and_emptied"),
     Planted("window-of-one-side", window_of_one_side, SESSION + "what_the_acceptor_answers"),
     Planted("unheard-for-ever", unheard_for_ever, SESSION + "no_answer_closes"),
-    Planted("milliseconds-cut", milliseconds_cut, CLIENT + "test_plans.py::test_timeouts"),
+    Planted("milliseconds-cut", milliseconds_cut, CLIENT + "test_selection.py::test_timeouts"),
     Planted(
         "moved-into-another-queue", moved_into_another_queue,
-        CLIENT + "test_choosing.py::"
+        CLIENT + "test_selection.py::"
         "test_a_target_that_begins_with_a_semicolon_is_beside_a_subqueue",
     ),
     Planted(

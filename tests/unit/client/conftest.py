@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client import bodies, unit
+from onceq.client import bodies
 from onceq.client.link import Greeting
+from onceq.client.plans import unit_of_work
 from onceq.client.session import Session
 from tests.unit.client.script import Script
 
@@ -23,6 +24,6 @@ def session() -> Session:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything flushes early."""
-    monkeypatch.setattr(unit, "FLUSH_BYTES", 1_000)
-    monkeypatch.setattr(unit, "FLUSH_MESSAGES", 20)
+    monkeypatch.setattr(unit_of_work, "FLUSH_BYTES", 1_000)
+    monkeypatch.setattr(unit_of_work, "FLUSH_MESSAGES", 20)
     monkeypatch.setattr(bodies, "PART_BYTES_MAX", 500)

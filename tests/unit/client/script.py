@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from onceq.client.link import Request
-from onceq.client.plans import Plan
+from onceq.client.plans.plan import Plan
 from onceq.model.results import Opened, Sent
 from onceq.wire.app.frames import Code
 

@@ -8,8 +8,8 @@ from array import array
 
 import pytest
 
-from onceq.client import plans
 from onceq.client.link import Greeting
+from onceq.client.plans import outcome
 from onceq.client.session import DESTINATIONS_MAX, Session
 from onceq.core.state.commit_outcomes import Outcomes, began_s
 from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
@@ -145,7 +145,7 @@ def test_late_messages_are_given_to_the_next_receive_in_order() -> None:
 def test_a_session_whose_commit_was_refused_as_too_late_numbers_anew() -> None:
     mine = session()
     id = mine.next_commit()
-    plan = plans.commit(mine, 0, [], [], id)
+    plan = outcome.commit(mine, 0, [], [], id)
     next(plan)
     with pytest.raises(TransactionOver):
         plan.throw(TransactionOver("too late"))

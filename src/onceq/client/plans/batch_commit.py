@@ -1,0 +1,86 @@
+"""Groups of branches from the application's side: what both kinds of client ask, and how.
+
+A job with many tasks has each of them prepare branches, on connections of their own, and then
+commits all of them as one (``core/transaction/groups.py``). What the tasks and the one who commits
+have in common is the application's name and the number of the batch: everything else follows from
+these.
+
+Upholds: I2, I4 (asked again, a version is not committed again).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.session import Session
+from onceq.model.views import looks
+from onceq.model.views.branches import GroupResult, GroupView
+from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+
+def prefix_of(session: Session, app: str, version: int) -> bytes:
+    """What all branches of a batch begin with."""
+    digest = hashlib.sha256(f"{version}\0{app}".encode()).digest()
+    return group_prefix(session.source, digest[:TAG_BYTES])
+
+
+class Attempt:
+    """One attempt at a batch, or at a part of it, with branches that nobody else has."""
+
+    def __init__(self, session: Session, app: str, version: int) -> None:
+        self._made = prefix_of(session, app, version), session.token(TAG_BYTES)
+
+    def branch(self, name: str) -> Xid:
+        """The identifier of one of its branches, for ``QueueManager.branch``."""
+        return group_xid(*self._made, name)
+
+
+def commit(
+    session: Session, app: str, version: int, branches: Sequence[Xid], *, query: str = ""
+) -> Plan[GroupResult]:
+    """Commit prepared branches as one, in this order, or find that this was done before.
+
+    May be asked again, with any branches: a version takes effect once.
+
+    Args:
+        query: Which life of the application asks. Another one than before is refused.
+
+    Raises:
+        GroupIncomplete: A branch is not prepared (any more); none was committed.
+        GroupOfAnotherQuery: The application was at work for another query.
+    """
+    head = frames.GroupHead(
+        "commit", app, query, version, prefix_of(session, app, version),
+        [(xid.gtrid, xid.bqual) for xid in branches],
+    )  # fmt: skip
+    return ask(Code.GROUP, head, GroupResult)
+
+
+def rollback(session: Session, app: str, version: int, *, final: bool = False) -> Plan[int]:
+    """Roll back what is prepared of a batch, by anybody; returns how many branches.
+
+    Args:
+        final: No attempt at it will follow: branches that are still at work are refused when they
+            prepare, as long as the queue manager runs.
+    """
+    verb = "close" if final else "rollback"
+    head = frames.GroupHead(verb, app, "", version, prefix_of(session, app, version), [])
+    return ask(Code.GROUP, head, int)
+
+
+def applications(session: Session) -> Plan[list[GroupView]]:
+    """Applications with their last version, those that have committed last first."""
+    return look(looks.GROUPS)
+
+
+def forget(session: Session, app: str) -> Plan[None]:
+    """Forget an application: its next batch is committed whatever its version.
+
+    Raises:
+        UsageError: Nothing is remembered of it.
+    """
+    return do(Code.GROUP, frames.GroupHead("forget", app, "", 0, b"", []))

@@ -1,0 +1,146 @@
+"""Queues held open (MQOpenQueue), and what is done through their handles."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.client.plans.plan import Plan, ask, do, tell
+from onceq.client.plans.selection import chosen, one, some, which
+from onceq.client.session import Session
+from onceq.errors import HandleLost, InvalidHandle, InvalidParameter, ServiceNotAvailable
+from onceq.model.identity import MessageId
+from onceq.model.message import Message
+from onceq.model.results import Opened
+from onceq.packet.batch import Batch
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+ACCESS: Final = {"receive": 1, "send": 2, "move": 4, "peek": 0x20}
+SHARE: Final = {"none": 0, "deny-receive": 1}
+
+
+@dataclass(slots=True)
+class Handle:
+    """A queue held open.
+
+    Attributes:
+        number: Of the handle; 0 once it was closed.
+        local, transactional: Of the queue; None: that is not known here.
+        places: Opened to send: which queues the name leads to.
+        turn: How many have opened it so that others cannot receive.
+    """
+
+    session: Session
+    name: str
+    number: int
+    local: bool
+    transactional: bool | None
+    places: tuple[int, ...]
+    turn: int
+
+    def check(self, *, alive: bool) -> None:
+        """Raises HandleLost if its connection is gone, InvalidHandle if it was closed."""
+        if not self.number:
+            raise InvalidHandle(f"queue {self.name} is not open: it was closed")
+        if not alive:
+            raise HandleLost(
+                f"queue {self.name} was open on a connection that is lost; open it again"
+            )
+
+
+def open_queue(
+    session: Session, name: str, *, access: str = "receive", share: str = "none", note: str = ""
+) -> Plan[Handle]:
+    """Hold a queue open (MQOpenQueue).
+
+    Args:
+        access: "receive", "peek", "send" or "move" (messages into it).
+        share: "none", or "deny-receive" to keep others from receiving.
+        note: Who holds it; those who are refused because of that are told.
+
+    Raises:
+        SharingViolation, UnsupportedAccessMode, QueueNotFound, UnsupportedFormatName.
+    """
+    if access not in ACCESS or share not in SHARE:
+        raise InvalidParameter(
+            f"there is no access {access!r} with share {share!r}; access is one of "
+            f"{', '.join(ACCESS)}, share one of {', '.join(SHARE)}"
+        )
+    head = frames.Open(name, ACCESS[access], SHARE[share], note)
+    made = yield from ask(Code.OPEN, head, Opened)
+    return Handle(
+        session, name, made.handle, made.local, made.transactional, made.places, made.turn
+    )
+
+
+def know_destination(session: Session, destination: str) -> Plan[None]:
+    """Find out at once, the first time, whether a name can be sent to."""
+    if session.knows(destination):
+        return
+    head = frames.Open(destination, ACCESS["send"], 0)
+    opened = yield from ask(Code.OPEN, head, Opened)
+    yield from tell(Code.CLOSE, frames.Number(opened.handle), lazy=True)
+    session.learn(destination)
+
+
+# ---- through a handle --------------------------------------------------------------------------
+
+
+def receive(
+    handle: Handle,
+    *,
+    timeout: float | None = None,
+    lookup_id: int = 0,
+    seek: str = "current",
+    correlation_id: bytes | None = None,
+    message_id: MessageId | str | None = None,
+) -> Plan[Message]:
+    """Take one message, at once and for good; chosen as in ``QueueManager.receive``."""
+    wanted = which(
+        lookup_id=lookup_id, seek=seek, correlation_id=correlation_id, message_id=message_id
+    )
+    return one(chosen(handle.session, handle.name, wanted, timeout=timeout, handle=handle.number))
+
+
+def peek(
+    handle: Handle,
+    *,
+    timeout: float | None = 0.0,
+    lookup_id: int = 0,
+    seek: str = "current",
+    correlation_id: bytes | None = None,
+    message_id: MessageId | str | None = None,
+) -> Plan[Message]:
+    """Look at one message; chosen as in ``QueueManager.receive``."""
+    wanted = which(
+        lookup_id=lookup_id, seek=seek, correlation_id=correlation_id, message_id=message_id
+    )
+    plan = chosen(
+        handle.session, handle.name, wanted, timeout=timeout, handle=handle.number, peek=True
+    )
+    return one(plan)
+
+
+def receive_many(handle: Handle, max: int = 1000, *, timeout: float | None = None) -> Plan[Batch]:
+    """Take at least one message and at most ``max``, at once and for good."""
+    return some(handle.session, handle.name, count=max, timeout=timeout, handle=handle.number)
+
+
+def peek_many(
+    handle: Handle, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0
+) -> Plan[Batch]:
+    """Look at messages behind the lookup identifier ``after``."""
+    return some(
+        handle.session, handle.name, count=max, timeout=timeout, handle=handle.number, peek=True,
+        after=after,
+    )  # fmt: skip
+
+
+def close(handle: Handle) -> Plan[None]:
+    """Give the handle back; receives that wait through it end with OperationCancelled."""
+    number, handle.number = handle.number, 0
+    if number:
+        with contextlib.suppress(ServiceNotAvailable):
+            yield from do(Code.CLOSE, frames.Number(number))

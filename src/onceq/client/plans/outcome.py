@@ -1,0 +1,56 @@
+"""Commits, and what became of them.
+
+Upholds: I3a (a commit whose answer is lost has a name under which its outcome can be asked for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceq.client.plans.plan import Plan, ask
+from onceq.client.session import Session
+from onceq.errors import InDoubt, InvalidParameter, LinkLost, StorageFailure, TransactionOver
+from onceq.model.identity import TransactionId
+from onceq.model.results import Outcome, Sent
+from onceq.model.run import Run
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+
+def commit(
+    session: Session, transaction: int, items: list[frames.Item], runs: Sequence[Run],
+    id: TransactionId,
+) -> Plan[Sent]:  # fmt: skip
+    """Commit; if the answer is lost, say in doubt, and under which identifier to ask."""
+    head = frames.CommitHead(transaction, id.session, id.number, items)
+    try:
+        result = yield from ask(Code.COMMIT, head, Sent, runs=runs)
+    except (LinkLost, StorageFailure) as error:
+        raise InDoubt(
+            f"the answer to the commit was lost ({error.text}); ask outcome({str(id)!r}), and "
+            "send again only if it says aborted",
+            transaction=str(id),
+        ) from error
+    except TransactionOver:
+        session.barred(id)
+        raise
+    session.committed()
+    return result
+
+
+def outcome(session: Session, transaction: str) -> Plan[str]:
+    """What became of a commit: "committed", "aborted", or "unknown" if it is too long ago.
+
+    The answer is final: once "aborted" was said, that commit can no longer happen.
+
+    Args:
+        transaction: The ``id`` of the transaction, or ``transaction`` of an ``InDoubt``.
+    """
+    try:
+        id = TransactionId.parse(transaction)
+    except ValueError as error:
+        raise InvalidParameter(str(error)) from None
+    if not 0 < id.number < 1 << 62:
+        raise InvalidParameter(f"not a transaction identifier: {transaction!r}")
+    session.check(id)
+    return (yield from ask(Code.OUTCOME, frames.OutcomeHead(id.session, id.number), Outcome))

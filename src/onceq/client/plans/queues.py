@@ -1,0 +1,135 @@
+"""Making queues, changing and removing them, and looking at them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.session import Session
+from onceq.errors import IllegalPathName, QueueExists
+from onceq.model.identity import GUID_BYTES, guid_text
+from onceq.model.names import parse_path_name
+from onceq.model.views import looks
+from onceq.model.views.queues import QueueView
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+
+def property_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Queue properties as they go into a frame; those that are None are left out."""
+    plain = {name: value for name, value in values.items() if value is not None}
+    kind = plain.get("type")
+    if isinstance(kind, UUID):
+        plain["type"] = str(kind)
+    elif isinstance(kind, (bytes, bytearray)) and len(kind) == GUID_BYTES:
+        plain["type"] = guid_text(bytes(kind))
+    return plain
+
+
+def create_queue(
+    session: Session,
+    /,
+    name: str,
+    *,
+    transactional: bool = False,
+    label: str = "",
+    quota_kb: int | None = None,
+    exist_ok: bool = False,
+    **more: Any,
+) -> Plan[QueueView]:
+    """Make a queue; whether it is transactional is settled for ever.
+
+    Args:
+        name: Such as ``private$\\orders``.
+        quota_kb: Most that it may hold, in KiB; None: no limit.
+        exist_ok: A queue of that name and kind may be there already.
+        more: journal, journal_quota_kb, type, base_priority, authenticate, priv_level, as in
+            ``set_queue``.
+
+    Raises:
+        QueueExists, IllegalPathName, IllegalPropertyValue.
+    """
+    path = parse_path_name(name)
+    if not path.queue or path.subqueue or path.is_read_only:
+        raise IllegalPathName(f"{name!r} is not a queue that can be made")
+    values: dict[str, Any] = {"name": path.queue, "transactional": transactional, "label": label}
+    if not path.private:
+        values["private"] = False
+    values |= property_values({"quota_kb": quota_kb, **more})
+    try:
+        yield from do(Code.CREATE, frames.CreateHead(values))
+    except QueueExists:
+        if not exist_ok:
+            raise
+        there = yield from queue(session, name)
+        if there.transactional != transactional:
+            raise
+        return there
+    return (yield from queue(session, name))
+
+
+def set_queue(session: Session, /, name: str, **values: Any) -> Plan[QueueView]:
+    """Change properties of a queue: all that are named, or none.
+
+    Args:
+        values: label, quota_kb, journal, journal_quota_kb, type (a GUID), base_priority,
+            authenticate, priv_level (PRP-7). ``transactional`` is settled for ever.
+
+    Returns:
+        The queue as it is now.
+
+    Raises:
+        PropertyNotAllowed, IllegalPropertyId, IllegalPropertyValue, EncryptionNotSupported,
+        AuthenticationNotSupported, MulticastNotSupported, QueueNotFound.
+    """
+    yield from do(Code.SET, frames.SetHead(name, property_values(values)))
+    return (yield from queue(session, name))
+
+
+def set_poison_policy(
+    session: Session,
+    queue: str,
+    *,
+    attempts: int = 3,
+    retry_after: int = 0,
+    retries: int = 1,
+    then: str = "move:poison",
+) -> Plan[QueueView]:
+    """What becomes of a message whose receive is undone again and again; kept with the queue.
+
+    Args:
+        attempts: So many aborts are too many; 0 switches the policy off.
+        retry_after: Seconds in the subqueue ``retry``, after which it is tried again; 0: it is not.
+        retries: How often it is tried again.
+        then: In the end: "move:SUBQUEUE", "dead-letter" (refused, and kept in the dead-letter queue
+            of this computer) or "reject" (refused: its sender is told, if it asked).
+
+    Returns:
+        The queue as it is now.
+    """
+    return set_queue(
+        session, queue, poison_attempts=attempts, poison_retry_after=retry_after,
+        poison_retries=retries, poison_then=then,
+    )  # fmt: skip
+
+
+def delete_queue(session: Session, name: str) -> Plan[int]:
+    """Delete a queue; returns how many messages went with it. Raises QueueNotFound."""
+    session.destinations.clear()
+    return ask(Code.DELETE, frames.Named(name), int)
+
+
+def purge(session: Session, name: str) -> Plan[int]:
+    """Remove the messages of a queue, or of an outgoing queue; returns how many."""
+    return ask(Code.PURGE, frames.Named(name), int)
+
+
+def queue(session: Session, name: str) -> Plan[QueueView]:
+    """One queue; raises QueueNotFound."""
+    return look(looks.QUEUE, name)
+
+
+def queues(session: Session) -> Plan[list[QueueView]]:
+    """All queues of this manager, system queues included."""
+    return look(looks.QUEUES)

@@ -1,0 +1,203 @@
+"""Which message to receive: by its place, by correlation identifier, by message identifier.
+
+By an identifier is no primitive (RCV-10): the queue is searched by peeking, page by page, and what
+was found is received by its place; if somebody else was faster the search goes on. The queue
+manager compares, so no body crosses that is not wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from onceq.client.plans.plan import Plan, ask
+from onceq.client.session import Session
+from onceq.errors import (
+    InvalidParameter,
+    MessageAlreadyReceived,
+    MessageNotFound,
+    ReceiveTimeout,
+    TransactionUsage,
+)
+from onceq.model.identity import MessageId
+from onceq.model.limits import RECEIVE_MESSAGES_MAX
+from onceq.model.message import CORRELATION_BYTES, Message
+from onceq.packet.batch import Batch
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+RECEIVE_BYTES: Final = 8 << 20
+"""Packets of one answer to a receive of many."""
+WAIT_S_MAX: Final = 1e9
+"""A longer timeout waits for ever."""
+SEEK: Final = {"current": 0, "next": 1, "previous": 2, "first": 4, "last": 8}
+HEADS, CORRELATION, MESSAGE, TOPS = 1, 2, 3, 4
+LOOK_AGAIN_S: Final = (0.25, 0.5, 1.0, 2.0)
+"""What is wanted may also come back to a place that was searched already (an abort, or a higher
+priority), so that the search begins anew after these times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """What a receive or peek is about, if not the first message there is."""
+
+    lookup: int = 0
+    seek: int = 0
+    pick: int = 0
+    value: bytes = b""
+    allow_peek: bool = False
+
+
+FIRST: Final = Which()
+"""The first message there is."""
+
+
+def which(
+    *,
+    lookup_id: int = 0,
+    seek: str = "current",
+    correlation_id: bytes | None = None,
+    message_id: MessageId | str | None = None,
+    allow_peek: bool = False,
+    callback: object = None,
+) -> Which:
+    """The options of ``receive`` and ``peek``.
+
+    Raises:
+        InvalidParameter: They make no sense, together or alone.
+        TransactionUsage: ``callback``: nothing is told of in a transaction but by its answer.
+    """
+    if callback is not None:
+        raise TransactionUsage(
+            "a receive in a transaction has no callback (RCV-11); call receive, or await it"
+        )
+    if seek not in SEEK:
+        raise InvalidParameter(f"there is no seek {seek!r}; say one of {', '.join(SEEK)}")
+    places = bool(lookup_id) or seek != "current"
+    if places + (correlation_id is not None) + (message_id is not None) > 1:
+        raise InvalidParameter("say a place, a correlation identifier or a message identifier")
+    if correlation_id is not None:
+        if len(correlation_id) != CORRELATION_BYTES:
+            raise InvalidParameter(f"a correlation identifier has {CORRELATION_BYTES} bytes")
+        return Which(pick=CORRELATION, value=bytes(correlation_id), allow_peek=allow_peek)
+    if message_id is not None:
+        try:
+            id = MessageId.parse(message_id) if isinstance(message_id, str) else message_id
+        except ValueError as error:
+            raise InvalidParameter(str(error)) from None
+        return Which(pick=MESSAGE, value=id.pack(), allow_peek=allow_peek)
+    return Which(lookup_id, SEEK[seek], allow_peek=allow_peek)
+
+
+def wait_ms(timeout: float | None) -> int:
+    """Seconds to wait as they go into a frame: None and very long are for ever."""
+    if timeout is None or timeout >= WAIT_S_MAX:
+        return -1
+    if math.isnan(timeout):
+        raise InvalidParameter("a timeout is a number of seconds, or None")
+    return max(math.ceil(timeout * 1000), 0)
+
+
+def some(
+    session: Session, queue: str, *, count: int, timeout: float | None, transaction: int = 0,
+    handle: int = 0, peek: bool = False, after: int = 0, lookup: int = 0, hold: bool = False,
+) -> Plan[Batch]:  # fmt: skip
+    """Receive or peek: at least one message, at most ``count``."""
+    if count < 1:
+        raise InvalidParameter(f"cannot receive {count} messages")
+    late = None
+    if not (transaction or peek):
+        late = partial(session.keep, queue)
+        kept = None if lookup else session.take(queue, count)
+        if kept is not None:
+            return kept
+    head = frames.ReceiveHead(
+        queue, transaction, min(count, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, wait_ms(timeout),
+        peek, after, lookup, handle, hold=hold,
+    )  # fmt: skip
+    return (yield from ask(Code.RECEIVE, head, Batch, late=late))
+
+
+def one(plan: Plan[Batch]) -> Plan[Message]:
+    """The only message of a batch."""
+    return (yield from plan)[0]
+
+
+def chosen(
+    session: Session, queue: str, wanted: Which, *, timeout: float | None, transaction: int = 0,
+    handle: int = 0, cursor: int = 0, peek: bool = False,
+) -> Plan[Batch]:  # fmt: skip
+    """One message: the one that is wanted."""
+    if wanted == FIRST and not cursor:
+        return (
+            yield from some(
+                session, queue, count=1, timeout=timeout, transaction=transaction, handle=handle,
+                peek=peek,
+            )
+        )  # fmt: skip
+    if wanted.pick:
+        return (
+            yield from _search(
+                session, queue, wanted, timeout=timeout, transaction=transaction, handle=handle,
+                peek=peek,
+            )
+        )  # fmt: skip
+    late = None if transaction or peek else partial(session.keep, queue)
+    head = frames.ReceiveHead(
+        queue, transaction, 1, RECEIVE_BYTES, wait_ms(timeout), peek, 0, wanted.lookup, handle,
+        wanted.seek, cursor, wanted.allow_peek,
+    )  # fmt: skip
+    return (yield from ask(Code.RECEIVE, head, Batch, late=late))
+
+
+def _search(
+    session: Session, queue: str, wanted: Which, *, timeout: float | None, transaction: int,
+    handle: int, peek: bool,
+) -> Plan[Batch]:  # fmt: skip
+    until = None if timeout is None else session.clock() + timeout
+    rounds = 0
+    while True:
+        after = 0
+        slice_s = LOOK_AGAIN_S[min(rounds, len(LOOK_AGAIN_S) - 1)]
+        rounds += 1
+        while True:
+            left = slice_s if until is None else min(until - session.clock(), slice_s)
+            head = frames.ReceiveHead(
+                queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, wait_ms(max(left, 0.0)), True,
+                after, 0, handle, pick=wanted.pick, value=wanted.value,
+            )  # fmt: skip
+            try:
+                found = yield from ask(Code.RECEIVE, head, Batch)
+            except ReceiveTimeout:
+                break
+            if not len(found):
+                after = found.scanned
+                continue
+            if peek:
+                return found
+            try:
+                place = Which(found.lookup_ids[0], allow_peek=wanted.allow_peek)
+                return (
+                    yield from chosen(
+                        session, queue, place, timeout=0.0, transaction=transaction,
+                        handle=handle,
+                    )
+                )  # fmt: skip
+            except (MessageNotFound, MessageAlreadyReceived):
+                after = found.lookup_ids[0]  # Somebody else was faster.
+        if until is not None and session.clock() >= until:
+            raise ReceiveTimeout(f"no such message came to {queue} in time")
+
+
+def subqueue(queue: str, to: str) -> str:
+    """The name of a target: ``;retry`` is a subqueue of the same queue, "" the queue itself."""
+    parent = queue.partition(";")[0]
+    return parent + to if not to or to.startswith(";") else to
+
+
+def moved(queue: str, lookup: int, to: str, *, transaction: int = 0) -> Plan[int]:
+    """Move a message between a queue and its subqueues; returns its new lookup identifier."""
+    head = frames.MoveHead(queue, subqueue(queue, to), lookup, transaction, 0)
+    return (yield from ask(Code.MOVE, head, int))

@@ -1,0 +1,72 @@
+"""Messages that are sent at once, by one call: as they are, or each call as one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from onceq.client.bodies import Body, parts, run_of
+from onceq.client.plans import outcome
+from onceq.client.plans.plan import Plan, ask
+from onceq.client.plans.send_buffer import framed
+from onceq.client.plans.unit_of_work import Unit
+from onceq.client.properties import parted
+from onceq.client.results import MessageIds
+from onceq.client.session import Session
+from onceq.errors import InvalidParameter, OnceqError
+from onceq.model.identity import MessageId
+from onceq.model.results import Sent
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+
+def send(
+    session: Session, /, destination: str, body: Body, *, transactional: bool = False,
+    **properties: Any,
+) -> Plan[MessageId]:  # fmt: skip
+    """Send one message now.
+
+    Args:
+        destination: Format name of one or more elements, or a path name.
+        transactional: As a transaction of its own (MQ_SINGLE_MESSAGE); queues that are
+            transactional take nothing else.
+        properties: label, priority, delivery, journal, acknowledge, correlation_id,
+            time_to_reach_queue, ... (``onceq.Properties``).
+
+    Returns:
+        Its identifier, once it is durable.
+    """
+    plan = send_many(session, destination, (body,), transactional=transactional, **properties)
+    return (yield from plan)[0]
+
+
+def send_many(
+    session: Session, /, destination: str, bodies: Iterable[Body], *, transactional: bool = False,
+    **properties: Any,
+) -> Plan[MessageIds]:  # fmt: skip
+    """Send a batch now: all or none if ``transactional``."""
+    if not isinstance(destination, str):
+        raise InvalidParameter(f"a destination is a name, not {destination!r}")
+    run = run_of(bodies)
+    values, own = parted(properties, len(run))
+    pieces = list(parts(run, own)) if len(run) else []
+    if transactional and len(pieces) > 1:
+        unit = Unit(session)
+        try:
+            yield from unit.add_apart(destination, run, values, own)
+            return (yield from unit.commit())
+        except OnceqError:
+            if not unit.over:
+                yield from unit.abort()
+            raise
+    ids = MessageIds(session.source)
+    for piece, heads in pieces:
+        item, runs = framed(destination, values, piece, heads)
+        if transactional:
+            id = session.next_commit()
+            sent = yield from outcome.commit(session, 0, [item], runs, id)
+        else:
+            head = frames.SendHead(0, [item])
+            sent = yield from ask(Code.SEND, head, Sent, runs=runs)
+        ids.add(sent.first_message, sent.messages)
+    return ids

@@ -1,0 +1,325 @@
+"""What became of one message, copy by copy: ``send_tracked``, ``track``, ``onceq outcome``.
+
+A tracked message asks for every acknowledgment, to a queue of the sending manager that is made
+for this, and for dead letters. Nothing is kept in the application: whoever knows the identifier of
+a message can ask about it again, after a restart too. Acknowledgments are only looked at, so that
+any number of trackers can ask; they go when they are old.
+
+Upholds: I13 as far as an application can see it: what is told is what an acknowledgment, a dead
+letter or an outgoing queue says, and where none of them says anything, that is what is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from onceq.client.bodies import Body
+from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.plans.selection import CORRELATION, MESSAGE, RECEIVE_BYTES, wait_ms
+from onceq.client.plans.send import send
+from onceq.client.plans.unit_of_work import Unit
+from onceq.client.session import Session
+from onceq.client.why import why
+from onceq.errors import (
+    InvalidParameter,
+    QueueNotFound,
+    ReceiveTimeout,
+    TransactionOver,
+)
+from onceq.model.classes import MessageClass
+from onceq.model.identity import MessageId
+from onceq.model.limits import RECEIVE_MESSAGES_MAX, TRACKING_AGE_S, TRACKING_QUOTA_KB
+from onceq.model.message import Acknowledge, Journal, Message
+from onceq.model.views import looks
+from onceq.model.views.queues import OutgoingView
+from onceq.packet.batch import Batch
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+QUEUE: Final = "private$\\onceq.tracking"
+DEAD_LETTERS: Final = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
+SLICE_S: Final = 1.0
+"""Dead letters come without an acknowledgment: a wait looks for them so often."""
+
+ENDS: Final[dict[int, tuple[str, str]]] = {
+    MessageClass.ACK_REACH_QUEUE: ("arrived", "it is in its queue, and was not received yet"),
+    MessageClass.ACK_RECEIVE: ("received", "an application has received it"),
+    MessageClass.NACK_BAD_DESTINATION_QUEUE: ("refused", "there is no such queue"),
+    MessageClass.NACK_DELETED: ("removed", "an operator removed it, and it never arrived"),
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: ("expired", "its time was over before it arrived"),
+    MessageClass.NACK_QUEUE_EXCEED_QUOTA: ("refused", "the queue is at its quota"),
+    MessageClass.NACK_HOP_COUNT_EXCEEDED: ("refused", "too many managers passed it on"),
+    MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE: (
+        "refused", "it is transactional, and the queue is not"),
+    MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE: (
+        "refused", "it is not transactional, and the queue is"),
+    MessageClass.NACK_QUEUE_DELETED: ("deleted", "its queue was deleted with it"),
+    MessageClass.NACK_QUEUE_PURGED: ("purged", "its queue was purged"),
+    MessageClass.NACK_RECEIVE_TIMEOUT: ("expired", "nobody received it in time"),
+    MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: (
+        "in doubt", "it was transmitted, the wait for it is over, and nothing was heard of it: it "
+        "may have been received"),
+    MessageClass.NACK_RECEIVE_REJECTED: ("rejected", "the receiving application refused it"),
+}  # fmt: skip
+"""Message classes, and what they say of a message."""
+UNSETTLED: Final = frozenset(("waiting", "left", "arrived", "in doubt"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of one copy of a message.
+
+    Attributes:
+        destination: Format name of its queue.
+        state: waiting (in its outgoing queue), left (transmitted; nothing was heard), arrived,
+            received, expired, refused, rejected, purged, deleted, removed, or in doubt.
+        text: The same in a sentence, with the reason.
+        message_class: Of the acknowledgment or dead letter that says so; 0: none does.
+        at: When that was made, in seconds since 1970 by its manager's clock; 0: none was.
+    """
+
+    destination: str
+    state: str
+    text: str
+    message_class: int = 0
+    at: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing else can become of it. In doubt is not settled: it may be yet."""
+        return self.state not in UNSETTLED
+
+
+# ---- asking for it ---------------------------------------------------------------------------
+
+
+def wishes(values: dict[str, Any], queue: str) -> dict[str, Any]:
+    """The properties of a message that is to be tracked.
+
+    Raises:
+        InvalidParameter: It asks for acknowledgments of its own.
+    """
+    for name in ("acknowledge", "admin_queue"):
+        if values.get(name):
+            raise InvalidParameter(
+                f"send_tracked asks for every acknowledgment itself; leave {name} out, or ask for "
+                "acknowledgments and read them yourself"
+            )
+    journal = Journal(values.get("journal") or 0) | Journal.DEADLETTER
+    return {**values, "acknowledge": Acknowledge(15), "admin_queue": queue, "journal": journal}
+
+
+def tracking_queue(session: Session) -> Plan[str]:
+    """Where the acknowledgments of tracked messages come; made if it is not there.
+
+    Returns:
+        Its format name.
+    """
+    if not session.tracking:
+        session.tracking = yield from _prepare(session)
+    return session.tracking
+
+
+def _prepare(session: Session) -> Plan[str]:
+    """See to it that there is a queue for acknowledgments; returns its format name.
+
+    What is older than TRACKING_AGE_S is removed from it on this occasion.
+    """
+    try:
+        found = yield from look(looks.QUEUE, QUEUE)
+    except QueueNotFound:
+        head = frames.CreateHead(
+            {"name": QUEUE.partition("\\")[2], "label": "what became of tracked messages",
+             "quota_kb": TRACKING_QUOTA_KB}
+        )  # fmt: skip
+        yield from do(Code.CREATE, head)
+        found = yield from look(looks.QUEUE, QUEUE)
+    yield from _tidy(session.now_s() - TRACKING_AGE_S)
+    return found.format_name
+
+
+def _tidy(before_s: int) -> Plan[None]:
+    while True:
+        head = frames.ReceiveHead(QUEUE, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, 0, 0, 0)
+        try:
+            batch = yield from ask(Code.RECEIVE, head, Batch)
+        except ReceiveTimeout:
+            return
+        old = [
+            lookup
+            for lookup, arrived in zip(batch.lookup_ids, batch.arrived_times, strict=True)
+            if arrived < before_s
+        ]
+        if not old:
+            return
+        yield from do(Code.REMOVE, frames.RemoveHead(QUEUE, 0, old[0], old[-1]))
+
+
+def copies(destination: str) -> Plan[tuple[str, ...]]:
+    """The names of the queues that a send to a destination goes to."""
+    return tuple((yield from look(looks.COPIES, destination)))
+
+
+# ---- looking ---------------------------------------------------------------------------------
+
+
+def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
+    """What became of a message.
+
+    Args:
+        expected: Where it was sent to; (): whatever can be found out.
+
+    Returns:
+        An Ending for each copy, in the order of their names.
+    """
+    told: dict[str, Ending] = {}
+    for ack in (yield from _found(QUEUE, CORRELATION, id.pack())):
+        _note(told, ack.response_queue, ack.message_class, ack.sent_time)
+    for queue in DEAD_LETTERS:
+        for letter in (yield from _found(queue, MESSAGE, id.pack())):
+            _note(told, letter.destination, letter.message_class, letter.arrived_time)
+    names = {name.casefold(): name for name in expected}
+    names |= {key: one.destination for key, one in told.items() if key not in names}
+    waiting: dict[str, str] = {}
+    open_ = [name for key, name in names.items() if not (key in told and told[key].settled)]
+    views: list[OutgoingView] = []
+    if open_ or not expected:
+        views = yield from look(looks.OUTGOING)
+    for view in views:
+        name = view.destination
+        wanted = not expected or any(name.casefold() == one.casefold() for one in open_)
+        if view.messages and wanted and (yield from _found(name, MESSAGE, id.pack())):
+            waiting[name.casefold()] = why(view)
+            names.setdefault(name.casefold(), name)
+    return tuple(_ending(names[key], told.get(key), waiting.get(key)) for key in sorted(names))
+
+
+def _note(told: dict[str, Ending], destination: str, message_class: int, at: int) -> None:
+    """Of what is told of one copy, what says more: an end more than an arrival, and what is
+    certain more than a doubt."""
+    key = destination.casefold()
+    state, text = ENDS.get(message_class, ("refused", f"class {message_class:#06x} says why"))
+    now = Ending(destination, state, text, message_class, at)
+    before = told.get(key)
+    if before is None or _weight(now) > _weight(before):
+        told[key] = now
+
+
+def _weight(ending: Ending) -> int:
+    return ("arrived", "in doubt").index(ending.state) if not ending.settled else 2
+
+
+def _ending(destination: str, told: Ending | None, waiting: str | None) -> Ending:
+    if told is not None:
+        return replace(told, destination=destination)
+    if waiting is not None:
+        return Ending(destination, "waiting", waiting)
+    return Ending(destination, "left", "it was transmitted, and nothing was heard of it yet")
+
+
+def _found(queue: str, pick: int, value: bytes) -> Plan[list[Message]]:
+    """All messages of a queue with an identifier; none if there is no such queue."""
+    found: list[Message] = []
+    after = 0
+    while True:
+        head = frames.ReceiveHead(
+            queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, after, 0, 0, pick=pick,
+            value=value,
+        )  # fmt: skip
+        try:
+            batch = yield from ask(Code.RECEIVE, head, Batch)
+        except (ReceiveTimeout, QueueNotFound):
+            return found
+        found += batch
+        after = batch.lookup_ids[-1] if len(batch) else batch.scanned
+
+
+@dataclass(slots=True)
+class Trail:
+    """A message that is followed.
+
+    Attributes:
+        destinations: Where its copies go; () if that was not known when this was made.
+        unit: The transaction that it is sent in, as its message number ``index``.
+    """
+
+    session: Session
+    known: MessageId | None
+    destinations: tuple[str, ...] = ()
+    unit: Unit | None = None
+    index: int = 0
+
+    @property
+    def id(self) -> MessageId:
+        """Of the message; raises TransactionOver before its commit, and after an abort."""
+        if self.known is None:
+            sent = self.unit.sent if self.unit is not None else None
+            if sent is None:
+                raise TransactionOver(
+                    "a tracked message has an identifier when its transaction is committed"
+                )
+            self.known = sent[self.index]
+        return self.known
+
+
+def send_tracked(
+    session: Session, /, destination: str, body: Body, *, transactional: bool = False,
+    **properties: Any,
+) -> Plan[Trail]:  # fmt: skip
+    """Send one message now, and follow it to its ends.
+
+    Args:
+        destination, transactional, properties: As in ``send``; it asks for its acknowledgments
+            itself.
+    """
+    properties = wishes(properties, (yield from tracking_queue(session)))
+    names = yield from copies(destination)
+    id = yield from send(session, destination, body, transactional=transactional, **properties)
+    return Trail(session, id, names)
+
+
+def outcomes(trail: Trail) -> Plan[tuple[Ending, ...]]:
+    """What is known now of each copy."""
+    return endings(trail.id, trail.destinations)
+
+
+def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]:
+    """Wait until each copy has come to its end: received, or not and why.
+
+    Args:
+        timeout: Seconds; None: for ever.
+
+    Raises:
+        ReceiveTimeout: It is over; the text says what is not settled.
+    """
+    session, id, seen = trail.session, trail.id, 0
+    until = None if timeout is None else session.clock() + timeout
+    while True:
+        found = yield from endings(id, trail.destinations)
+        if found and all(one.settled for one in found):
+            return found
+        left = SLICE_S if until is None else min(until - session.clock(), SLICE_S)
+        if left <= 0:
+            open_ = [f"{one.destination}: {one.state}" for one in found if not one.settled]
+            raise ReceiveTimeout(f"message {id} is not settled: {', '.join(open_) or 'not heard'}")
+        head = frames.ReceiveHead(
+            QUEUE, 0, 1, RECEIVE_BYTES, wait_ms(left), True, seen, 0, 0, pick=CORRELATION,
+            value=id.pack(),
+        )  # fmt: skip
+        try:
+            batch = yield from ask(Code.RECEIVE, head, Batch)
+        except (ReceiveTimeout, QueueNotFound):
+            continue
+        seen = batch.lookup_ids[-1] if len(batch) else batch.scanned
+
+
+def given(value: MessageId | str) -> MessageId:
+    """A message identifier, or its text; raises InvalidParameter."""
+    if isinstance(value, MessageId):
+        return value
+    try:
+        return MessageId.parse(value)
+    except ValueError as error:
+        raise InvalidParameter(str(error)) from None

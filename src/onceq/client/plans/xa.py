@@ -1,0 +1,253 @@
+"""A branch of an external transaction from the application's side (XTX-3).
+
+It is a unit of work like any other until its end: then it is prepared, and its outcome comes from
+whoever coordinates. The last batches go along with prepare, in one frame where they fit.
+
+Upholds: I20 (prepared is said only when the manager has said it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from onceq.client.plans.plan import Plan, ask, do, look, tell
+from onceq.client.plans.unit_of_work import Unit
+from onceq.client.results import MessageIds
+from onceq.client.session import Session
+from onceq.errors import (
+    BranchState,
+    InDoubt,
+    LinkLost,
+    OnceqError,
+    ServiceNotAvailable,
+    StorageFailure,
+    TransactionOver,
+    UnknownBranch,
+)
+from onceq.model.branch import Decision, Join, Leave, Vote
+from onceq.model.views import looks
+from onceq.model.views.branches import BranchView, DecisionView
+from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
+from onceq.partners.deciding import What
+from onceq.wire.app import frames
+from onceq.wire.app.frames import Code
+
+
+def _verb(
+    name: str, xid: Xid, *, transaction: int = 0, how: int = 0, by_hand: bool = False
+) -> Plan[None]:
+    """One verb of XA on a branch."""
+    head = frames.BranchHead(name, transaction, xid.format_id, xid.gtrid, xid.bqual, how, by_hand)
+    yield from do(Code.BRANCH, head)
+
+
+def prepare(session: Session, xid: Xid) -> Plan[Vote]:
+    """Prepare a branch whose work has ended.
+
+    Raises:
+        RolledBack: It cannot be promised, and was rolled back.
+        UnknownBranch, BranchState: There is none, or its work has not ended.
+    """
+    head = frames.PrepareHead(0, xid.format_id, xid.gtrid, xid.bqual, [])
+    return ask(Code.PREPARE, head, Vote)
+
+
+def commit(
+    session: Session, xid: Xid, *, one_phase: bool = False, by_hand: bool = False
+) -> Plan[None]:
+    """Commit a prepared branch, or (``one_phase``) one that has ended.
+
+    Args:
+        by_hand: An operator decides in place of the coordinator: recorded until ``forget``.
+
+    Raises:
+        InDoubt: The answer was lost. Commit again.
+        UnknownBranch: There is none (any more).
+        DecidedByHand: An operator was first.
+    """
+    try:
+        yield from _verb("commit", xid, how=int(one_phase), by_hand=by_hand)
+    except (LinkLost, StorageFailure) as error:
+        raise InDoubt(
+            f"the answer to the commit of branch {xid} was lost ({error.text}); commit it again: "
+            "unknown then means that it was done",
+            transaction=str(xid),
+        ) from error
+
+
+def rollback(session: Session, xid: Xid, *, by_hand: bool = False) -> Plan[None]:
+    """Roll a branch back; see ``commit``."""
+    return _verb("rollback", xid, by_hand=by_hand)
+
+
+def forget(session: Session, xid: Xid) -> Plan[None]:
+    """Drop the memory of a branch that was decided by hand."""
+    return _verb("forget", xid)
+
+
+def recover(session: Session) -> Plan[list[Xid]]:
+    """Branches that are prepared, or were decided by hand."""
+    return [
+        Xid.parse(view.xid)
+        for view in (yield from branches(session))
+        if view.phase == "prepared" or view.phase.endswith("by hand")
+    ]
+
+
+def branches(session: Session) -> Plan[list[BranchView]]:
+    """Every branch: at work, ended, prepared, or decided by hand."""
+    return look(looks.BRANCHES)
+
+
+class BranchUnit(Unit):
+    """One branch, at work on one connection."""
+
+    def __init__(self, session: Session, xid: Xid) -> None:
+        super().__init__(session)
+        self.xid = xid
+        self.vote: Vote | None = None
+
+    def start(self, how: Join) -> Plan[None]:
+        """Associate it with this connection."""
+        yield from _verb("start", self.xid, transaction=self.number, how=how)
+        self.begun = True
+
+    def end(self, how: Leave = Leave.SUCCESS) -> Plan[None]:
+        """Dissociate it; what was gathered is shipped first."""
+        self.check_open()
+        if self.doomed is not None:
+            how = Leave.FAIL  # The manager may know nothing of a send that was wrong in itself.
+        if self._items and how is not Leave.FAIL:
+            yield from self._ship()
+        yield from self.guard(_verb("end", self.xid, transaction=self.number, how=how))
+        self.over = "suspended" if how is Leave.SUSPEND else "ended: its coordinator goes on"
+        self._clear()
+
+    def prepare(self) -> Plan[Vote]:
+        """End it, and promise that it can be committed and rolled back, through any crash.
+
+        Raises:
+            RolledBack: It cannot, and was rolled back.
+            SendFailed: The same, because a send was refused, here or before.
+        """
+        self.check_open()
+        if self.doomed is not None:
+            yield from self._end_doomed()
+        items, runs = self._offer()
+        xid = self.xid
+        head = frames.PrepareHead(self.number, xid.format_id, xid.gtrid, xid.bqual, items)
+        try:
+            vote = yield from self.guard(ask(Code.PREPARE, head, Vote, runs=runs))
+        except (TransactionOver, ServiceNotAvailable):
+            raise
+        except OnceqError as error:
+            yield from self._end_refused(items, error)
+            raise
+        self.vote = vote
+        self.over = f"{self.vote.value}: its coordinator goes on"
+        self._clear()
+        return self.vote
+
+    def commit(self, *, retaining: bool = False) -> Plan[MessageIds]:
+        """Its own commit is the one of the only branch there is (TMONEPHASE)."""
+        yield from self.end()
+        self.over = "in doubt"
+        yield from commit(self.session, self.xid, one_phase=True)
+        self.over = "committed"
+        return MessageIds(self.session.source)
+
+    def abort(self) -> Plan[None]:
+        """Undo it, wherever it is; if its connection was lost it may be prepared all the same."""
+        if self.over == "committed":
+            raise BranchState(f"branch {self.xid} was committed")
+        if not self.over and self.begun:
+            with contextlib.suppress(OnceqError):
+                yield from _verb("end", self.xid, transaction=self.number, how=Leave.FAIL)
+        self.over = "rolled back"
+        self._clear()
+        with contextlib.suppress(UnknownBranch):
+            yield from _verb("rollback", self.xid)
+
+
+def branch(
+    session: Session, xid: Xid, *, join: bool = False, resume: bool = False
+) -> Plan[BranchUnit]:
+    """Work in a branch of an external transaction.
+
+    Args:
+        join: It exists, and its work has ended; there is more to do in it.
+        resume: It was suspended.
+
+    Raises:
+        DuplicateBranch: It exists.
+        NoCoordinator: This manager takes no part in external transactions.
+    """
+    unit = BranchUnit(session, xid)
+    yield from unit.start(Join.JOIN if join else Join.RESUME if resume else Join.NEW)
+    return unit
+
+
+def end(unit: BranchUnit, *, suspend: bool = False, fail: bool = False) -> Plan[None]:
+    """Dissociate it from this work (xa_end).
+
+    Args:
+        suspend: It will be resumed.
+        fail: It can only be rolled back.
+    """
+    return unit.end(Leave.FAIL if fail else Leave.SUSPEND if suspend else Leave.SUCCESS)
+
+
+class Deciding:
+    """A unit of work whose commit decides for partners.
+
+    Attributes:
+        gtrid: Of the external transaction; empty until a partner is enlisted.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self.gtrid = b""
+        self._branches = 0
+
+    def enlist(self, partner: str) -> Plan[Xid]:
+        """Tell the manager of a partner, before that does anything; returns its branch."""
+        unit = self._unit
+        unit.check_sound()
+        gtrid = self.gtrid or make_gtrid(unit.session.source, unit.session.next_global())
+        yield from unit.begin()
+        head = frames.DecideHead("enlist", unit.number, gtrid, partner)
+        yield from unit.guard(do(Code.DECIDE, head))
+        self.gtrid = gtrid
+        self._branches += 1
+        return Xid(ONCEQ_FORMAT, gtrid, b"%d" % self._branches)
+
+    def told(self, verb: str) -> Plan[None]:
+        """All partners have carried the decision out ("done"), or not all could be told.
+
+        Nobody waits for the former to be heard: a decision that stands on record too long only
+        makes recovery look once more.
+        """
+        done = verb == What.DONE.value
+        head = frames.DecideHead(verb, 0, self.gtrid)
+        if done:
+            yield from tell(Code.DECIDE, head, unhurried=True)
+        else:
+            yield from do(Code.DECIDE, head)
+
+
+# ---- what this manager has decided -------------------------------------------------------------
+
+
+def decisions(session: Session) -> Plan[list[DecisionView]]:
+    """Commits that partners may not have carried out yet."""
+    return look(looks.DECISIONS)
+
+
+def decision(session: Session, gtrid: bytes) -> Plan[Decision]:
+    """What this manager has decided for an external transaction (presumed abort)."""
+    return ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid), Decision)
+
+
+def done(session: Session, gtrid: bytes) -> Plan[None]:
+    """All partners have carried a decision out."""
+    yield from do(Code.DECIDE, frames.DecideHead("done", 0, gtrid))

@@ -1,0 +1,63 @@
+"""What backups and restores report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Progress = Callable[[int, int], object]
+"""Told how many bytes are copied, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """A backup that was made, read back and found whole.
+
+    Attributes:
+        path: Where it is.
+        queue_manager, id: Name and GUID of the queue manager.
+        position: Up to where its log goes.
+        taken_at: When that was, in seconds since 1970 by the queue manager's clock.
+        files, bytes: How many files it has, and their size.
+    """
+
+    path: str
+    queue_manager: str
+    id: str
+    position: int
+    taken_at: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a restore has done, or (``dry_run``) would do.
+
+    Attributes:
+        path: The data directory.
+        queue_manager, id: Who lives there.
+        previous: GUID of the queue manager that the backup is of, if it got another one; else "".
+        position, taken_at: Of the backup: everything later is undone.
+        made_by: Version of onceq that has made the backup.
+        files, bytes: How many files were compared with its manifest, and their size.
+        set_aside: Messages that waited for other queue managers then and are dead letters now
+            (only with a new identity).
+        replaced: Directory in which the files of the queue manager that was there are kept; "" if
+            there was none.
+        configuration: "restored", "kept" (there was an ``onceq.toml``) or "none".
+    """
+
+    path: str
+    queue_manager: str
+    id: str
+    previous: str
+    position: int
+    taken_at: int
+    made_by: str
+    files: int
+    bytes: int
+    set_aside: int = 0
+    replaced: str = ""
+    configuration: str = "none"
+    dry_run: bool = False

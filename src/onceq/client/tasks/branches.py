@@ -1,0 +1,120 @@
+"""Branches of external transactions for tasks; see ``client/threads/branches.py``."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import TypeVar
+
+from onceq.client.binding import tasks
+from onceq.client.current import left
+from onceq.client.plans import batch_commit, xa
+from onceq.client.plans.batch_commit import Attempt
+from onceq.client.plans.plan import Plan
+from onceq.client.plans.xa import BranchUnit
+from onceq.client.results import MessageIds
+from onceq.client.tasks.running import Home, Pinned, Runner, opening
+from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.errors import OnceqError
+from onceq.model.branch import Vote
+from onceq.model.xid import Xid
+
+T = TypeVar("T")
+
+
+class AsyncBranch(AsyncTransaction):
+    """Work in a branch. Made by ``AsyncQueueManager.branch``.
+
+    As a block it ends at the end of the block, and rolls back on an exception; it is then prepared
+    and decided by whoever coordinates, through ``QueueManager.xa`` or here.
+
+    Attributes:
+        xid: Its identifier.
+    """
+
+    _state: BranchUnit
+
+    def __init__(self, manager: Home, on: Pinned, unit: BranchUnit) -> None:
+        super().__init__(manager, unit)
+        self._on = on
+        self.xid = unit.xid
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        left(self._around)
+        if self._state.over:
+            return
+        if kind is None:
+            await self.end()
+            return
+        with contextlib.suppress(OnceqError):  # The exception of the block is the news.
+            await self.abort()
+
+    end = tasks(xa.end)
+    prepare = tasks(BranchUnit.prepare)
+
+    async def commit(self, *, retaining: bool = False) -> MessageIds:
+        """Commit it: in one phase, or, once it was prepared, as was decided."""
+        if self._state.vote is not Vote.PREPARED:
+            return await super().commit(retaining=retaining)
+        await self._manager.run(xa.commit(self._manager._state, self.xid))
+        return MessageIds(self._manager._state.source)
+
+    async def abort(self) -> None:
+        """Roll it back, prepared or not."""
+        await self._manager.run(self._state.abort())
+
+
+branch = opening(xa.branch, AsyncBranch)
+
+
+class AsyncXa:
+    """The verbs of XA on branches of one queue manager, by their identifiers."""
+
+    def __init__(self, manager: Home) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._manager.run(plan)
+
+    async def start(self, xid: Xid, *, join: bool = False, resume: bool = False) -> AsyncBranch:
+        """Begin to work in a branch; see ``QueueManager.branch``."""
+        return await branch(self._manager, xid, join=join, resume=resume)
+
+    prepare = tasks(xa.prepare)
+    commit = tasks(xa.commit)
+    rollback = tasks(xa.rollback)
+    recover = tasks(xa.recover)
+    forget = tasks(xa.forget)
+
+
+class AsyncGroups:
+    """See ``onceq.Groups``. Made by ``AsyncQueueManager.groups``."""
+
+    def __init__(self, manager: Runner) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._manager.run(plan)
+
+    def attempt(self, app: str, version: int) -> Attempt:
+        """Begin an attempt.
+
+        Args:
+            app: Who commits batches one after another; up to 200 printable characters.
+            version: Number of the batch, higher than any before.
+        """
+        return Attempt(self._state, app, version)
+
+    commit = tasks(batch_commit.commit)
+    rollback = tasks(batch_commit.rollback)
+    list = tasks(batch_commit.applications)
+    forget = tasks(batch_commit.forget)

@@ -1,0 +1,140 @@
+"""A connection to a queue manager for tasks, made again when it breaks.
+
+A call that finds the connection broken connects again; what was open on the old one is over
+(transactions abort), and a commit whose answer was lost says so with ``InDoubt``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Self, TypeVar
+
+from onceq.client import session as settings
+from onceq.client.link import AsyncAsking
+from onceq.client.plans.plan import Plan
+from onceq.client.session import Session
+from onceq.client.tasks.running import Pinned, Runner
+from onceq.errors import ServiceNotAvailable
+from onceq.model.identity import guid_text
+
+T = TypeVar("T")
+
+
+class AsyncConnected:
+    """What carries plans out (``Runner``)."""
+
+    def __init__(
+        self, link: AsyncAsking, connect: Callable[[], Awaitable[AsyncAsking]] | None
+    ) -> None:
+        """Take a connection.
+
+        Args:
+            connect: Connects again when it broke; None: that is not possible.
+        """
+        self._link = link
+        self._connect = connect
+        self._lock = asyncio.Lock()
+        self._closed = False
+        self._state = Session(self._link.greeting)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """Computer name of the queue manager, as it stands in format names."""
+        return self._state.name
+
+    @property
+    def id(self) -> str:
+        """Its GUID."""
+        return guid_text(self._state.source)
+
+    @property
+    def _manager(self) -> Runner:
+        """Itself, as what it makes knows it."""
+        return self
+
+    async def close(self) -> None:
+        """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
+        self._closed = True
+        if self._connect is None:
+            await asyncio.get_running_loop().run_in_executor(None, self._link.close)
+        else:
+            self._link.close()
+
+    async def live(self) -> AsyncAsking:
+        """The link, connected again if it broke."""
+        link = self._link
+        if await link.look():
+            return link
+        async with self._lock:
+            if self._closed:
+                raise ServiceNotAvailable("this queue manager was closed")
+            if not self._link.alive:
+                if self._connect is None:
+                    raise ServiceNotAvailable(
+                        "the embedded queue manager has stopped, or the connection was lost"
+                    )
+                self._link = await self._reconnect(self._connect)
+            return self._link
+
+    async def _reconnect(self, connect: Callable[[], Awaitable[AsyncAsking]]) -> AsyncAsking:
+        waits = iter(settings.RECONNECT_S)
+        while True:
+            try:
+                link = await connect()
+                break
+            except ServiceNotAvailable:
+                wait = next(waits, None)
+                if wait is None or self._closed:
+                    raise
+                await asyncio.sleep(wait)
+        try:
+            self._state.heard(link.greeting)
+        except ServiceNotAvailable:
+            link.close()
+            raise
+        if self._closed:
+            link.close()
+        return link
+
+    async def run(self, plan: Plan[T], on: Pinned | None = None) -> T:
+        """Carry a plan out (for the classes of this package). It needs no connection until it
+        asks something, and hears of it if there is none.
+
+        Args:
+            on: On this connection and no other; None: on any, and on another one if that breaks.
+        """
+        repeats = 0 if on is not None else settings.REPEATS_MAX
+        link: AsyncAsking | None = None
+        try:
+            request = next(plan)
+            while True:
+                try:
+                    link = link or await (self if on is None else on).live()
+                except ServiceNotAvailable as error:
+                    request = plan.throw(error)
+                    continue
+                try:
+                    result = await link.call(request)
+                except ServiceNotAvailable as error:
+                    if repeats and request.repeatable(error):
+                        repeats -= 1
+                        link = None
+                    else:
+                        request = plan.throw(error)
+                except BaseException as error:  # noqa: BLE001 - a plan sees every error
+                    request = plan.throw(error)
+                else:
+                    request = plan.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value

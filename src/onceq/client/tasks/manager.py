@@ -1,0 +1,161 @@
+"""Queue managers for tasks: embedded in this process, or connected to a daemon.
+
+An object belongs to the event loop that made it; any number of its tasks may use it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from onceq.client import backups
+from onceq.client.binding import tasks
+from onceq.client.bodies import Body
+from onceq.client.current import current
+from onceq.client.plans import cursors, handles, operate, tracking
+from onceq.client.plans import outcome as outcomes
+from onceq.client.plans import queues as admin
+from onceq.client.plans import receive as receiving
+from onceq.client.plans import send as sending
+from onceq.client.plans import xa as verbs
+from onceq.client.plans.tracking import Trail, given
+from onceq.client.reports import BackupReport, Progress
+from onceq.client.tasks.branches import AsyncGroups, AsyncXa
+from onceq.client.tasks.branches import branch as work_in
+from onceq.client.tasks.consuming import AsyncConsuming
+from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
+from onceq.client.tasks.running import opening
+from onceq.client.tasks.tracked import AsyncTracked, following
+from onceq.errors import OnceqError
+from onceq.model.identity import MessageId
+
+
+class AsyncQueueManager(AsyncConsuming):
+    """A queue manager. Made by ``onceq.aio.open`` and ``onceq.aio.connect``; close it,
+    or use ``async with``."""
+
+    # ---- queues ---------------------------------------------------------------------------
+
+    create_queue = tasks(admin.create_queue)
+    set_queue = tasks(admin.set_queue)
+    set_poison_policy = tasks(admin.set_poison_policy)
+    delete_queue = tasks(admin.delete_queue)
+    purge = tasks(admin.purge)
+    queue = tasks(admin.queue)
+    queues = tasks(admin.queues)
+    open_queue = opening(handles.open_queue, AsyncOpenQueue)
+    cursor = opening(cursors.cursor, AsyncCursor.opened)
+
+    # ---- messages -------------------------------------------------------------------------
+
+    send = tasks(sending.send)
+    send_many = tasks(sending.send_many)
+    send_tracked = following(tracking.send_tracked)
+    receive = tasks(receiving.receive)
+    receive_many = tasks(receiving.receive_many)
+    peek = tasks(receiving.peek)
+    peek_many = tasks(receiving.peek_many)
+    peek_tops = tasks(receiving.peek_tops)
+    remove = tasks(receiving.remove)
+    move = tasks(receiving.move)
+    outcome = tasks(outcomes.outcome)
+    tracking_queue = tasks(tracking.tracking_queue)
+
+    async def send_current(
+        self, destination: str, body: Body, **properties: Any
+    ) -> MessageId | None:
+        """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
+
+        Where there is none the message is sent now, and not transactionally: a transactional
+        queue refuses it (class 0x800A).
+
+        Returns:
+            Its identifier; None if it goes with the transaction's commit.
+        """
+        tx = current(self)
+        if tx is None:
+            return await self.send(destination, body, **properties)
+        await tx.send(destination, body, **properties)
+        return None
+
+    def track(self, message: MessageId | str) -> AsyncTracked:
+        """Follow a message by its identifier, also one that another program has sent.
+
+        What can be told depends on what it asked for when it was sent: by ``send_tracked``
+        everything, else what its outgoing queue and the dead-letter queues say.
+        """
+        return AsyncTracked(self, Trail(self._state, given(message)))
+
+    # ---- branches -------------------------------------------------------------------------
+
+    branch = work_in
+    branches = tasks(verbs.branches)
+    decisions = tasks(verbs.decisions)
+    decision = tasks(verbs.decision)
+
+    @property
+    def xa(self) -> AsyncXa:
+        """The verbs of XA."""
+        return AsyncXa(self)
+
+    @property
+    def groups(self) -> AsyncGroups:
+        """Many branches committed as one, once for each version."""
+        return AsyncGroups(self)
+
+    # ---- operating it ---------------------------------------------------------------------
+
+    status = tasks(operate.status)
+    outgoing = tasks(operate.outgoing)
+    outgoing_queue = tasks(operate.outgoing_queue)
+    why = tasks(operate.why)
+    streams = tasks(operate.streams)
+    reset_stream = tasks(operate.reset_stream)
+    peers = tasks(operate.peers)
+    forget_peer = tasks(operate.forget_peer)
+    accept_clock = tasks(operate.accept_clock)
+    eod_send_info = tasks(operate.eod_send_info)
+    eod_receive_info = tasks(operate.eod_receive_info)
+    management = tasks(operate.management)
+    transactions = tasks(operate.transactions)
+    lists = tasks(operate.lists)
+    list_members = tasks(operate.list_members)
+    create_list = tasks(operate.create_list)
+    add_to_list = tasks(operate.add_to_list)
+    remove_from_list = tasks(operate.remove_from_list)
+    drop_list = tasks(operate.drop_list)
+    resolve = tasks(operate.resolve)
+    pause = tasks(operate.pause)
+    resume = tasks(operate.resume)
+    resend = tasks(operate.resend)
+    disconnect = tasks(operate.disconnect)
+    connect = tasks(operate.connect)
+    tidy = tasks(operate.tidy)
+    forget_unanswered = tasks(operate.forget_unanswered)
+    reload = tasks(operate.reload)
+    damages = tasks(operate.damages)
+    drop_damaged = tasks(operate.drop_damaged)
+    scrub = tasks(operate.scrub)
+    scrub_stop = tasks(operate.scrub_stop)
+    scrub_status = tasks(operate.scrub_status)
+    action = tasks(operate.action)
+
+    async def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
+        """Make a backup of this queue manager, which goes on meanwhile.
+
+        It is copied by other threads; ``progress`` is called there.
+        """
+        held = await self.run(backups.begin())
+        number = held.number
+        try:
+            making = await asyncio.to_thread(backups.Making, path, held, self._state, progress)
+            while await asyncio.to_thread(making.step):
+                if making.due:
+                    await self.run(backups.hold("keep", number))
+            await self.run(backups.hold("end", number))
+        except BaseException:
+            with contextlib.suppress(OnceqError):
+                await self.run(backups.hold("end", number))
+            raise
+        return await asyncio.to_thread(making.finish)

@@ -1,0 +1,144 @@
+"""Open queues and cursors for tasks."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Self, TypeVar
+
+from onceq.client.binding import tasks
+from onceq.client.bodies import Body
+from onceq.client.plans import cursors, handles
+from onceq.client.plans.cursors import Place
+from onceq.client.plans.handles import Handle
+from onceq.client.plans.plan import Plan
+from onceq.client.plans.send import send
+from onceq.client.tasks.running import Pinned, Runner
+from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.errors import HandleLost, InvalidHandle
+from onceq.model.identity import MessageId
+from onceq.model.message import Message
+
+T = TypeVar("T")
+
+
+class AsyncOpenQueue:
+    """A queue held open. Made by ``AsyncQueueManager.open_queue``.
+
+    Attributes:
+        name: As it was opened.
+        local, transactional: Of the queue; None: that is not known here.
+        places: Opened to send: which queues the name leads to; order is kept between names that
+            have one in common. Numbers of the queue manager's.
+        turn: How many have opened it so that others cannot receive, this one included.
+    """
+
+    def __init__(self, manager: Runner, on: Pinned, handle: Handle) -> None:
+        self._manager = manager
+        self._on = on
+        self._state = handle
+        self.name = handle.name
+        self.local = handle.local
+        self.transactional = handle.transactional
+        self.places = handle.places
+        self.turn = handle.turn
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    @property
+    def handle(self) -> int:
+        """Its number; 0 once it was closed."""
+        return self._state.number
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its connection still lives, as far as that can be known without asking."""
+        return bool(self.handle) and self._on.alive
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Carry a plan out on the connection of the handle (for the classes of this package)."""
+        self._state.check(alive=await self._on.look())
+        return await self._manager.run(plan, self._on)
+
+    receive = tasks(handles.receive)
+    receive_many = tasks(handles.receive_many)
+    peek = tasks(handles.peek)
+    peek_many = tasks(handles.peek_many)
+
+    async def send(
+        self, body: Body, *, transactional: bool = False, **properties: Any
+    ) -> MessageId:
+        """Send one message now; see ``QueueManager.send``."""
+        session = self._state.session
+        plan = send(session, self.name, body, transactional=transactional, **properties)
+        return await self._manager.run(plan)
+
+    async def cursor(self, *, alone: bool = False) -> AsyncCursor:
+        """A place in the queue that moves from message to message; see ``onceq.Cursor``.
+
+        Args:
+            alone: Close the queue with the cursor.
+        """
+        return AsyncCursor(self, await self.run(cursors.of_handle(self._state)), alone=alone)
+
+    async def close(self) -> None:
+        """Give the handle back; receives that wait through it end with OperationCancelled."""
+        if self._on.alive:
+            await self._manager.run(handles.close(self._state), self._on)
+        self._state.number = 0
+
+
+class AsyncCursor:
+    """A place in a queue. Made by ``AsyncOpenQueue.cursor``; ends with the open queue.
+
+    ``IllegalCursorAction``: it has looked at no message yet. ``MessageAlreadyReceived``: the
+    message that it stands at is gone; ``peek_next`` goes on.
+    """
+
+    def __init__(self, queue: AsyncOpenQueue, place: Place, *, alone: bool) -> None:
+        self._queue = queue
+        self._state = place
+        self._alone = alone
+
+    @classmethod
+    def opened(cls, manager: Runner, on: Pinned, place: Place) -> Self:
+        """One that has its queue for itself (for ``QueueManager.cursor``)."""
+        return cls(AsyncOpenQueue(manager, on, place.handle), place, alone=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._queue.run(plan)
+
+    peek_current = tasks(cursors.peek_current)
+    peek_next = tasks(cursors.peek_next)
+    peek_previous = tasks(cursors.peek_previous)
+    peek_first = tasks(cursors.peek_first)
+    peek_last = tasks(cursors.peek_last)
+
+    async def receive_current(
+        self, *, timeout: float | None = None, transaction: AsyncTransaction | None = None
+    ) -> Message:
+        """Take the message that it stands at; the next call is about the one behind it.
+
+        Args:
+            transaction: An AsyncTransaction of the same queue manager; None: at once and for good.
+        """
+        if transaction is not None:
+            return await transaction.run(self._state.taking(transaction._state, timeout))
+        return await self.run(self._state.looking("current", timeout, peek=False))
+
+    async def close(self) -> None:
+        """Give it back."""
+        with contextlib.suppress(InvalidHandle, HandleLost):
+            await self.run(self._state.closing())
+        if self._alone:
+            await self._queue.close()

@@ -1,0 +1,63 @@
+"""Messages that are followed to their ends, for tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from onceq.client.binding import TasksFace, describe, tasks
+from onceq.client.plans import tracking
+from onceq.client.plans.plan import Plan
+from onceq.client.plans.tracking import Trail
+from onceq.client.tasks.running import Runner
+from onceq.model.identity import MessageId
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+State = TypeVar("State", covariant=True)
+
+
+class AsyncTracked:
+    """See ``onceq.Tracked``."""
+
+    def __init__(self, runner: Runner, trail: Trail) -> None:
+        self._runner = runner
+        self._state = trail
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._runner.run(plan)
+
+    @property
+    def id(self) -> MessageId:
+        """Of the message; raises TransactionOver before its commit, and after an abort."""
+        return self._state.id
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """Where its copies go; () if that was not known when this was made."""
+        return self._state.destinations
+
+    outcomes = tasks(tracking.outcomes)
+    wait = tasks(tracking.wait)
+
+
+class Following(TasksFace[State], Protocol[State]):
+    """What can send tracked messages."""
+
+    @property
+    def _manager(self) -> Runner:
+        """Asks for their ends, also when this is over."""
+
+
+def following(
+    operation: Callable[Concatenate[S, P], Plan[Trail]],
+) -> Callable[Concatenate[Following[S], P], Coroutine[Any, Any, AsyncTracked]]:
+    """A send that returns a ``AsyncTracked``."""
+
+    async def call(self: Following[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTracked:
+        return AsyncTracked(self._manager, await self.run(operation(self._state, *args, **kwargs)))
+
+    describe(call, operation, AsyncTracked.__name__)
+    return call

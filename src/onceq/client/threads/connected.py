@@ -1,0 +1,137 @@
+"""A connection to a queue manager for threads, made again when it breaks.
+
+A call that finds the connection broken connects again; what was open on the old one is over
+(transactions abort), and a commit whose answer was lost says so with ``InDoubt``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Self, TypeVar
+
+from onceq.client import session as settings
+from onceq.client.link import Link
+from onceq.client.pause import pause
+from onceq.client.plans.plan import Plan
+from onceq.client.session import Session
+from onceq.client.threads.running import Pinned, Runner
+from onceq.errors import ServiceNotAvailable
+from onceq.model.identity import guid_text
+
+T = TypeVar("T")
+
+
+class Connected:
+    """What carries plans out (``Runner``)."""
+
+    def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
+        """Connect.
+
+        Args:
+            again: Whether to connect again when the connection broke.
+        """
+        self._connect = connect
+        self._again = again
+        self._lock = threading.Lock()
+        self._closed = False
+        self._link: Link = connect()
+        self._state = Session(self._link.greeting)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """Computer name of the queue manager, as it stands in format names."""
+        return self._state.name
+
+    @property
+    def id(self) -> str:
+        """Its GUID."""
+        return guid_text(self._state.source)
+
+    @property
+    def _manager(self) -> Runner:
+        """Itself, as what it makes knows it."""
+        return self
+
+    def close(self) -> None:
+        """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
+        self._closed = True
+        self._link.close()
+
+    def live(self) -> Link:
+        """The link, connected again if it broke."""
+        link = self._link
+        if link.look():
+            return link
+        with self._lock:
+            if self._closed:
+                raise ServiceNotAvailable("this queue manager was closed")
+            if not self._link.alive:
+                if not self._again:
+                    raise ServiceNotAvailable(
+                        "the embedded queue manager has stopped, or the connection was lost"
+                    )
+                self._link = self._reconnect()
+            return self._link
+
+    def _reconnect(self) -> Link:
+        waits = iter(settings.RECONNECT_S)
+        while True:
+            try:
+                link = self._connect()
+                break
+            except ServiceNotAvailable:
+                wait = next(waits, None)
+                if wait is None or self._closed:
+                    raise
+                pause(wait)
+        try:
+            self._state.heard(link.greeting)
+        except ServiceNotAvailable:
+            link.close()
+            raise
+        if self._closed:
+            link.close()
+        return link
+
+    def run(self, plan: Plan[T], on: Pinned | None = None) -> T:
+        """Carry a plan out (for the classes of this package). It needs no connection until it
+        asks something, and hears of it if there is none.
+
+        Args:
+            on: On this connection and no other; None: on any, and on another one if that breaks.
+        """
+        repeats = 0 if on is not None else settings.REPEATS_MAX
+        link: Link | None = None
+        try:
+            request = next(plan)
+            while True:
+                try:
+                    link = link or (self if on is None else on).live()
+                except ServiceNotAvailable as error:
+                    request = plan.throw(error)
+                    continue
+                try:
+                    result = link.call(request)
+                except ServiceNotAvailable as error:
+                    if repeats and request.repeatable(error):
+                        repeats -= 1
+                        link = None
+                    else:
+                        request = plan.throw(error)
+                except BaseException as error:  # noqa: BLE001 - a plan sees every error
+                    request = plan.throw(error)
+                else:
+                    request = plan.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value

@@ -1,0 +1,171 @@
+"""Working off a queue, message by message, from threads; how the loops go on is in ``loops``."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from onceq.client.current import entered, left
+from onceq.client.loops import NOTHING, Course
+from onceq.client.plans import queues
+from onceq.client.plans.outcome import outcome
+from onceq.client.threads.recovering import Recovering
+from onceq.client.threads.transaction import Transaction
+from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, ServiceNotAvailable
+from onceq.model.message import Message
+from onceq.packet.batch import Batch
+
+
+class Consuming(Recovering):
+    """Of ``QueueManager``."""
+
+    def transaction(self) -> Transaction:
+        """A unit of work: ``with qm.transaction() as tx``. Commits at the end, aborts on an
+        exception."""
+        return Transaction(self)
+
+    def messages(self, queue: str, *, timeout: float | None = 0.0) -> Iterator[Message]:
+        """Receive one message after another, until none comes for ``timeout`` seconds.
+
+        A message is received for good when the loop asks for the next one: that is handed out only
+        after the removal is durable. If the loop ends before (an exception, ``break``, the death
+        of this process), the message at hand goes back to its place, with its ``abort_count``
+        raised; all others are in the queue anyway. This holds for every queue of this manager,
+        transactional or not.
+
+        For many at once: ``receive_many``, at once and for good; the one of ``transaction()``; or
+        ``consume`` with ``batch``.
+
+        Raises:
+            ServiceNotAvailable: The manager was lost; the message at hand goes back.
+            InDoubt: It is lost, and nobody can tell whether the message at hand is removed.
+        """
+        for _, message in self.work(queue, timeout=timeout):
+            yield message
+
+    def work(
+        self, queue: str, *, timeout: float | None = None, stop: threading.Event | None = None
+    ) -> Iterator[tuple[Transaction, Message]]:
+        """Hand out each message together with the transaction that holds it.
+
+        What the body of the loop sends with ``tx`` is committed with the removal of the message
+        when the body has ended, all or nothing. If it raises, or leaves the loop, the transaction
+        is aborted; a poison policy of the queue counts that. The body may commit or abort itself.
+
+        Args:
+            timeout: Seconds to wait for a message before the loop ends; None: for ever.
+            stop: Ends the loop before the next message once it is set (``onceq.stopping``).
+
+        Raises:
+            ServiceNotAvailable, InDoubt: As in ``messages``.
+            SendFailed: A send of the body was refused; the transaction was undone.
+        """
+        course = Course(queue, timeout, 1, stoppable=stop is not None)
+        while not (stop is not None and stop.is_set()):
+            tx = self.transaction()
+            try:
+                taken = _taken(tx, course)
+                if taken is None:
+                    return
+                if taken:
+                    yield tx, taken[0]
+                    self._finish(tx, course, None)
+                    course.done(1)
+            finally:
+                _undo(tx)
+
+    def consume(
+        self,
+        queue: str,
+        handler: Callable[[Transaction, Any], object],
+        *,
+        batch: int = 1,
+        timeout: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> int:
+        """Call ``handler(tx, message)`` for each message, or ``handler(tx, messages)`` for batches.
+
+        Each call has a transaction of its own, which is current while it runs (``send_current``),
+        is committed when it returns and aborted when it raises. If it raises and the queue has a
+        poison policy, that decides what becomes of the message, and the loop goes on; without one
+        the exception leaves here. While the queue manager is away this waits, and says so in the
+        log; a call whose commit did not happen is then repeated.
+
+        Args:
+            batch: More than 1: so many at most in one call and one transaction (a ``Batch``).
+            timeout, stop: As in ``work``. A call that runs is never cut short.
+
+        Returns:
+            How many messages were handled when ``stop`` was set or the time was over.
+        """
+        course = Course(queue, timeout, batch, stoppable=stop is not None)
+        waiting = stop if stop is not None else threading.Event()
+        while not waiting.is_set():
+            tx, taken = self.transaction(), None
+            try:
+                taken = _taken(tx, course)
+                if taken is None:
+                    break
+                if taken:
+                    self._handle(handler, tx, course.argument(taken))
+                    self._finish(tx, course, waiting)
+                    course.done(len(taken))
+            except ServiceNotAvailable as error:
+                waiting.wait(course.away_s(error))
+            except Exception as error:
+                if not taken or (isinstance(error, InDoubt) and error.transaction == tx.id):
+                    raise
+                course.failed(error, self._policy(queue))
+            finally:
+                _undo(tx)
+        return course.handled
+
+    def _handle(self, handler: Callable[..., object], tx: Transaction, argument: Any) -> None:
+        around = entered(tx, self, tx._state)
+        try:
+            handler(tx, argument)
+        finally:
+            left(around)
+
+    def _finish(self, tx: Transaction, course: Course, stop: threading.Event | None) -> None:
+        """Commit, unless that is done; if the answer was lost, find out what became of it.
+
+        Args:
+            stop: Ask until the manager is back, or this is set; None: ask once.
+        """
+        if tx._state.over:
+            return
+        try:
+            tx.commit()
+        except InDoubt as error:
+            while True:
+                try:
+                    became = self.run(outcome(self._state, error.transaction))
+                except ServiceNotAvailable as away:
+                    if stop is None or stop.wait(course.away_s(away)):
+                        raise error from None
+                else:
+                    course.settled(error, became)
+                    return
+
+    def _policy(self, queue: str) -> object:
+        with contextlib.suppress(OnceqError):
+            return self.run(queues.queue(self._state, queue)).poison_attempts
+        return False
+
+
+def _taken(tx: Transaction, course: Course) -> Batch | None:
+    """Messages; none of them: look whether to stop; None: the time is over."""
+    try:
+        return tx._hold(course.queue, course.batch, timeout=course.slice_s())
+    except ReceiveTimeout:
+        return None if course.nothing_came() else NOTHING
+
+
+def _undo(tx: Transaction) -> None:
+    """Give back what a transaction holds, if it is open still."""
+    if not tx._state.over:
+        with contextlib.suppress(OnceqError):
+            tx.abort()

@@ -1,0 +1,168 @@
+"""Queue managers for threads: embedded in this process, or connected to a daemon.
+
+Every method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from onceq.client import backups
+from onceq.client.binding import threads
+from onceq.client.bodies import Body
+from onceq.client.current import current
+from onceq.client.plans import cursors, handles, operate, tracking
+from onceq.client.plans import outcome as outcomes
+from onceq.client.plans import queues as admin
+from onceq.client.plans import receive as receiving
+from onceq.client.plans import send as sending
+from onceq.client.plans import xa as verbs
+from onceq.client.plans.tracking import Trail, given
+from onceq.client.reports import BackupReport, Progress
+from onceq.client.threads.branches import Groups, Xa
+from onceq.client.threads.branches import branch as work_in
+from onceq.client.threads.consuming import Consuming
+from onceq.client.threads.open_queue import Cursor, OpenQueue
+from onceq.client.threads.running import opening
+from onceq.client.threads.tracked import Tracked, following
+from onceq.errors import OnceqError
+from onceq.model.identity import MessageId
+
+
+class QueueManager(Consuming):
+    """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
+
+    # ---- queues ---------------------------------------------------------------------------
+
+    create_queue = threads(admin.create_queue)
+    set_queue = threads(admin.set_queue)
+    set_poison_policy = threads(admin.set_poison_policy)
+    delete_queue = threads(admin.delete_queue)
+    purge = threads(admin.purge)
+    queue = threads(admin.queue)
+    queues = threads(admin.queues)
+    open_queue = opening(handles.open_queue, OpenQueue)
+    cursor = opening(cursors.cursor, Cursor.opened)
+
+    # ---- messages -------------------------------------------------------------------------
+
+    send = threads(sending.send)
+    send_many = threads(sending.send_many)
+    send_tracked = following(tracking.send_tracked)
+    receive = threads(receiving.receive)
+    receive_many = threads(receiving.receive_many)
+    peek = threads(receiving.peek)
+    peek_many = threads(receiving.peek_many)
+    peek_tops = threads(receiving.peek_tops)
+    remove = threads(receiving.remove)
+    move = threads(receiving.move)
+    outcome = threads(outcomes.outcome)
+    tracking_queue = threads(tracking.tracking_queue)
+
+    def send_current(self, destination: str, body: Body, **properties: Any) -> MessageId | None:
+        """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
+
+        Where there is none the message is sent now, and not transactionally: a transactional
+        queue refuses it (class 0x800A).
+
+        Returns:
+            Its identifier; None if it goes with the transaction's commit.
+        """
+        tx = current(self)
+        if tx is None:
+            return self.send(destination, body, **properties)
+        tx.send(destination, body, **properties)
+        return None
+
+    def track(self, message: MessageId | str) -> Tracked:
+        """Follow a message by its identifier, also one that another program has sent.
+
+        What can be told depends on what it asked for when it was sent: by ``send_tracked``
+        everything, else what its outgoing queue and the dead-letter queues say.
+        """
+        return Tracked(self, Trail(self._state, given(message)))
+
+    # ---- branches -------------------------------------------------------------------------
+
+    branch = work_in
+    branches = threads(verbs.branches)
+    decisions = threads(verbs.decisions)
+    decision = threads(verbs.decision)
+
+    @property
+    def xa(self) -> Xa:
+        """The verbs of XA."""
+        return Xa(self)
+
+    @property
+    def groups(self) -> Groups:
+        """Many branches committed as one, once for each version."""
+        return Groups(self)
+
+    # ---- operating it ---------------------------------------------------------------------
+
+    status = threads(operate.status)
+    outgoing = threads(operate.outgoing)
+    outgoing_queue = threads(operate.outgoing_queue)
+    why = threads(operate.why)
+    streams = threads(operate.streams)
+    reset_stream = threads(operate.reset_stream)
+    peers = threads(operate.peers)
+    forget_peer = threads(operate.forget_peer)
+    accept_clock = threads(operate.accept_clock)
+    eod_send_info = threads(operate.eod_send_info)
+    eod_receive_info = threads(operate.eod_receive_info)
+    management = threads(operate.management)
+    transactions = threads(operate.transactions)
+    lists = threads(operate.lists)
+    list_members = threads(operate.list_members)
+    create_list = threads(operate.create_list)
+    add_to_list = threads(operate.add_to_list)
+    remove_from_list = threads(operate.remove_from_list)
+    drop_list = threads(operate.drop_list)
+    resolve = threads(operate.resolve)
+    pause = threads(operate.pause)
+    resume = threads(operate.resume)
+    resend = threads(operate.resend)
+    disconnect = threads(operate.disconnect)
+    connect = threads(operate.connect)
+    tidy = threads(operate.tidy)
+    forget_unanswered = threads(operate.forget_unanswered)
+    reload = threads(operate.reload)
+    damages = threads(operate.damages)
+    drop_damaged = threads(operate.drop_damaged)
+    scrub = threads(operate.scrub)
+    scrub_stop = threads(operate.scrub_stop)
+    scrub_status = threads(operate.scrub_status)
+    action = threads(operate.action)
+
+    def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
+        """Make a backup of this queue manager, which goes on meanwhile.
+
+        Args:
+            path: A directory that is empty or not there, on this computer.
+            progress: Called now and then with the bytes that are copied, and those of all.
+
+        Raises:
+            ConfigurationError: The directory is not empty.
+            NoSpace: There is no room for it.
+            UnsupportedOperation: The queue manager is on another computer.
+            InsufficientResources: Another backup of it is being made.
+            StorageReserve: Its own disk is nearly full.
+            BackupOver: It could not hold its files long enough.
+            DamagedRecord: What was copied is damaged.
+        """
+        held = self.run(backups.begin())
+        number = held.number
+        try:
+            making = backups.Making(path, held, self._state, progress)
+            while making.step():
+                if making.due:
+                    self.run(backups.hold("keep", number))
+            self.run(backups.hold("end", number))
+        except BaseException:
+            with contextlib.suppress(OnceqError):
+                self.run(backups.hold("end", number))
+            raise
+        return making.finish()

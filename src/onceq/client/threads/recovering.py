@@ -1,0 +1,175 @@
+"""Recovery from an application: the manager as decider, managers as resources, and a thread.
+
+The first time that a transaction enlists a database or another manager, a thread of the
+``QueueManager`` begins to look after it: whatever an earlier life of any application has left
+prepared there is brought to its outcome, at once and then from time to time (XTX-5).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from onceq.client.link import Link
+from onceq.client.recovering import ManagerDecider, ManagerResource
+from onceq.client.threads.branches import Branch, branch
+from onceq.client.threads.connected import Connected
+from onceq.client.threads.running import Home
+from onceq.errors import EnlistRefused, OnceqError
+from onceq.model.branch import Vote
+from onceq.model.xid import Xid
+from onceq.partners.contract import AnyPartner, Partner, Resource
+from onceq.partners.finding import partner_for
+from onceq.partners.recovery import WAIT_S_MIN, Recovery, Report
+
+
+class ManagerPartner(ManagerResource):
+    """Another queue manager in a transaction; see ``Partner``.
+
+    Attributes:
+        work: The branch in which to send and receive there.
+    """
+
+    work: Branch | None = None
+
+    def __init__(self, manager: Home) -> None:
+        super().__init__(manager)
+        self._home = manager
+
+    def check(self) -> None:
+        """See Partner."""
+        self._home.live()
+
+    def begin(self, xid: Xid) -> None:
+        """See Partner."""
+        self.work = branch(self._home, xid)
+
+    def _at_work(self) -> Branch:
+        assert self.work is not None, "it was begun"
+        return self.work
+
+    def prepare(self, xid: Xid) -> Vote:
+        """See Partner."""
+        return self._at_work().prepare()
+
+    def commit_one_phase(self, xid: Xid) -> None:
+        """See Partner."""
+        self._at_work().commit()
+
+    def rollback(self, xid: Xid) -> None:
+        """See Partner."""
+        self._at_work().abort()
+
+    def abandon(self) -> None:
+        """See Partner: its connection is the manager's own."""
+
+    def resource(self) -> Resource:
+        """See Partner."""
+        return ManagerResource(self._manager, self.name)
+
+
+class AbsentManager:
+    """Another queue manager for recovery, which need not be there yet; see ``Resource``."""
+
+    def __init__(self, connect: Callable[[], Recovering]) -> None:
+        """Connect when it is first asked for anything, and again until that works."""
+        self._connect = connect
+        self._manager: Recovering | None = None
+
+    def _there(self) -> ManagerResource:
+        if self._manager is None:
+            self._manager = self._connect()
+        return ManagerResource(self._manager)
+
+    @property
+    def name(self) -> str:
+        """See Resource."""
+        return self._there().name
+
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
+        """See Resource."""
+        return self._there().recover(prefix)
+
+    def commit(self, xid: Xid) -> None:
+        """See Resource."""
+        self._there().commit(xid)
+
+    def rollback(self, xid: Xid) -> None:
+        """See Resource."""
+        self._there().rollback(xid)
+
+    def forget(self, xid: Xid) -> None:
+        """See Resource."""
+        self._there().forget(xid)
+
+    def close(self) -> None:
+        """See Resource. This connection is its own."""
+        if self._manager is not None:
+            self._manager.close()
+
+
+class Recovering(Connected):
+    """Of ``QueueManager``: it may decide for partners, and looks after them."""
+
+    def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
+        super().__init__(connect, again=again)
+        self._recovery: Recovery | None = None
+        self._recovery_lock = threading.Lock()
+        self._recovery_soon = threading.Event()
+
+    def close(self) -> None:
+        """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
+        self._closed = True
+        self._recovery_soon.set()
+        super().close()
+
+    def partner_for(self, connection: Any) -> Partner:
+        """What takes part for a connection (for ``Transaction.enlist``)."""
+        if isinstance(connection, Recovering):
+            if connection.id == self.id:
+                raise EnlistRefused("this transaction is that manager's own; send in it directly")
+            return ManagerPartner(connection)
+        return cast(Partner, partner_for(connection))
+
+    def recovery(self, resources: list[Resource] | None = None) -> Recovery:
+        """Recovery to be driven by the caller, who says which databases there are."""
+        return Recovery(ManagerDecider(self), resources or ())
+
+    def look_after(self, partner: AnyPartner) -> None:
+        """Let the thread look after the resource of a partner from now on."""
+        with self._recovery_lock:
+            if self._recovery is not None and self._recovery.knows(partner.name):
+                return
+            first = self._recovery is None
+            recovery = self._recovery = self._recovery or self.recovery()
+            resource = partner.resource()
+            if resource is not None:
+                recovery.add(resource, partner.name)
+            if first:
+                name = f"onceq recovery {self.name}"
+                threading.Thread(target=self._recover, name=name, daemon=True).start()
+            self._recovery_soon.set()
+
+    def recover_soon(self) -> None:
+        """Let the thread look now."""
+        self._recovery_soon.set()
+
+    def _recover(self) -> None:
+        recovery = self._recovery
+        assert recovery is not None
+        wait_s = 0.0
+        while not self._closed:
+            self._recovery_soon.wait(wait_s)
+            self._recovery_soon.clear()
+            if self._closed:
+                break
+            report = Report()
+            now_s = time.monotonic()
+            try:
+                report = recovery.step(now_s)
+                wait_s = recovery.next_s(now_s, report)
+            except OnceqError:
+                wait_s = WAIT_S_MIN  # The manager itself cannot be reached.
+        recovery.close()

@@ -1,0 +1,90 @@
+"""What objects for threads need of their queue manager: it carries plans out, on any connection
+or on one of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from onceq.client.binding import describe
+from onceq.client.link import Link
+from onceq.client.plans.plan import Plan
+from onceq.client.session import Session
+from onceq.partners.contract import AnyPartner, Partner
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Runner(Protocol):
+    """Carries plans out; a queue manager is one."""
+
+    @property
+    def _state(self) -> Session:
+        """Of the application with it."""
+
+    def live(self) -> Link:
+        """Its connection, made again if it broke."""
+
+    def run(self, plan: Plan[T], on: Pinned | None = None) -> T:
+        """Carry a plan out: on this connection and no other; None: on any."""
+
+
+class Home(Runner, Protocol):
+    """A queue manager whose transactions may have partners."""
+
+    @property
+    def id(self) -> str:
+        """Its GUID."""
+
+    def partner_for(self, connection: object) -> Partner:
+        """What takes part for a connection."""
+
+    def look_after(self, partner: AnyPartner) -> None:
+        """Recover the resource of a partner from now on."""
+
+    def recover_soon(self) -> None:
+        """Recover now."""
+
+
+class Pinned:
+    """One connection, which is taken when something is first asked on it.
+
+    Attributes:
+        link: That connection, once it was taken.
+    """
+
+    __slots__ = ("_runner", "link")
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.link: Link | None = None
+
+    def live(self) -> Link:
+        """The connection."""
+        if self.link is None:
+            self.link = self._runner.live()
+        return self.link
+
+    def look(self) -> bool:
+        """Whether it lives, as far as can be known without asking."""
+        return self.link is not None and self.link.look()
+
+    @property
+    def alive(self) -> bool:
+        """See Link."""
+        return self.link is not None and self.link.alive
+
+
+def opening(
+    operation: Callable[Concatenate[Session, P], Plan[T]], make: Callable[[Home, Pinned, T], R]
+) -> Callable[Concatenate[Home, P], R]:
+    """An operation whose result lives as long as the connection that it was carried out on."""
+
+    def call(self: Home, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        on = Pinned(self)
+        return make(self, on, self.run(operation(self._state, *args, **kwargs), on))
+
+    describe(call, operation, make.__qualname__.partition(".")[0])
+    return call
