@@ -105,6 +105,7 @@ class Blocking:
             return self._each(value)
         wrapped = (
             aio.AsyncQueueManager, aio.AsyncTransaction, aio.AsyncOpenQueue, aio.AsyncCursor,
+            aio.AsyncTracked, aio.AsyncXa, aio.AsyncGroups,
         )  # fmt: skip
         return Blocking(value, self._loop) if isinstance(value, wrapped) else value
 
@@ -133,7 +134,7 @@ class Blocking:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
         if not callable(found):
-            return found
+            return self._wait(found)
         return lambda *args, **options: self._wait(
             found(*args, **{name: self._bare(value) for name, value in options.items()})
         )

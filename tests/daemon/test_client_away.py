@@ -91,6 +91,78 @@ def prepared(qm: Any, face: str) -> dict[str, Operation]:
         "branch.prepare": branch.prepare,
         "handle": lambda: opened.peek(timeout=60),
         "cursor": lambda: cursor.peek_next(timeout=60),
+        **given_back(qm, face),
+        **wrong(qm),
+        **everyday(qm, face),
+    }
+
+
+def given_back(qm: Any, face: str) -> dict[str, Operation]:
+    """What needs no connection, or gives something back."""
+    known = r"DIRECT=OS:.\private$\orders"
+    ended, undone, left = (
+        qm.branch(Xid(7, b"away", face.encode() + name)) for name in (b"2", b"3", b"4")
+    )
+    opened, closed, cursor = qm.open_queue(N), qm.open_queue(N), qm.cursor(T, access="peek")
+    empty, several, rejecting, inside = (qm.transaction() for _ in range(4))
+    qm.send(T, b"there", transactional=True)
+    taken = rejecting.receive(T, timeout=0)
+    return {
+        "handle.close": closed.close,
+        "handle.close once more": closed.close,
+        "cursor.close": cursor.close,
+        "handle.send": lambda: opened.send(b"1"),
+        "tx.commit of nothing": empty.commit,
+        "tx.abort of nothing": lambda: qm.transaction().abort(),
+        "tx.send_many": lambda: several.send_many(known, [b"1", b"2"], label="x"),
+        "tx.send_many of none": lambda: several.send_many(known, []),
+        "tx.send_tracked": lambda: inside.send_tracked(known, b"x"),
+        "tx.reject": lambda: rejecting.reject(taken),
+        "branch.end": ended.end,
+        "branch.abort": undone.abort,
+        "branch.commit": left.commit,
+    }
+
+
+def wrong(qm: Any) -> dict[str, Operation]:
+    """What is wrong in itself is told at once."""
+    gone, several = qm.transaction(), qm.transaction()
+    gone.abort()
+    return {
+        "tx.send after its end": lambda: gone.send(T, b"x"),
+        "tx.send of no property": lambda: several.send(T, b"x", colour=1),
+        "tx.peek": lambda: several.peek(T),
+        "tx.receive with a callback": lambda: several.receive(T, callback=print),
+        "receive of none": lambda: qm.receive_many(N, 0),
+        "receive of two kinds": lambda: qm.receive(N, lookup_id=1, correlation_id=b"x" * 20),
+        "outcome of no commit": lambda: qm.outcome("x"),
+        "open for nothing": lambda: qm.open_queue(N, access="nothing"),
+        "send of no body": lambda: qm.send(N, 17),
+    }
+
+
+def everyday(qm: Any, face: str) -> dict[str, Operation]:
+    """The rest of what a queue manager does."""
+    known = r"DIRECT=OS:.\private$\orders"
+    tracked = qm.track(qm.send(known, b"tracked", transactional=True))
+    return {
+        "send_tracked": lambda: qm.send_tracked(known, b"1", transactional=True),
+        "send_current": lambda: qm.send_current(N, b"1"),
+        "tracked.outcomes": tracked.outcomes,
+        "peek by identifier": lambda: qm.peek(T, message_id=tracked.id),
+        "peek_many": lambda: qm.peek_many(T),
+        "peek_tops": lambda: qm.peek_tops(T),
+        "remove": lambda: qm.remove(N, 1, 1),
+        "create": lambda: qm.create_queue(rf"private$\{face}"),
+        "delete": lambda: qm.delete_queue(r"private$\onceq.tracking"),
+        "open": lambda: qm.open_queue(T),
+        "a cursor": lambda: qm.cursor(T),
+        "a branch": lambda: qm.branch(Xid(7, b"more", face.encode())),
+        "xa.commit": lambda: qm.xa.commit(Xid(7, b"none", face.encode())),
+        "xa.recover": lambda: qm.xa.recover(),
+        "groups": lambda: qm.groups.list(),
+        "decision": lambda: qm.decision(b"none"),
+        "why": lambda: qm.why(T),
     }
 
 
@@ -100,13 +172,33 @@ GONE = {
     "tx.receive after a receive": LOST,
     "tx.commit after a receive": LOST,
     "tx.abort after a receive": DONE,
+    "tx.reject": LOST,
+    "tx.abort of nothing": DONE,
+    "tx.send_many": DONE,
+    "tx.send_many of none": DONE,
     "branch.prepare": LOST,
+    "branch.end": LOST,
+    "branch.commit": LOST,
     "handle": HANDLE,
     "cursor": HANDLE,
+    "handle.close": DONE,
+    "handle.close once more": DONE,
+    "cursor.close": DONE,
+    "tx.send after its end": errors.TransactionOver,
+    "tx.send of no property": errors.IllegalPropertyId,
+    "tx.peek": errors.TransactionUsage,
+    "tx.receive with a callback": errors.TransactionUsage,
+    "receive of none": errors.InvalidParameter,
+    "receive of two kinds": errors.InvalidParameter,
+    "outcome of no commit": errors.InvalidParameter,
+    "open for nothing": errors.InvalidParameter,
+    "send of no body": errors.InvalidParameter,
 }
 """What is not AWAY while nobody is there."""
 BACK = {name: what for name, what in GONE.items() if what is not DONE}
-"""What is not done when somebody is there again: what belonged to the old connection."""
+BACK["xa.commit"] = errors.UnknownBranch
+"""What is not done when somebody is there again: what belonged to the old connection, or is wrong
+in itself."""
 
 
 def outcome(operation: Operation) -> type[BaseException] | None:
