@@ -9,10 +9,9 @@ from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
 from onceq.errors import OnceqError
 from onceq.model import requests
-from onceq.model.requests import Seek
+from onceq.model.requests import Request, Seek
 from onceq.packet.batch import Batch
 from onceq.service.requests import admit
-from onceq.wire.app.requests import request_of
 from tests.conformance.applications import Applications
 
 BYTES_MAX = 1 << 25
@@ -88,6 +87,12 @@ def set_queue(qm: Applications, queue: str, **values: Any) -> None:
     qm.ask(lambda o, r: requests.SetQueue(queue, values, owner=o, request=r))
 
 
+def admitted(qm: Applications, asked: Request, owner: int, number: int) -> Request:
+    """A request as the service hands it on."""
+    admit(asked, owner, number, clock=qm.clock, random=bytes)
+    return asked
+
+
 def drive(qm: Applications, plan: Any) -> Any:
     """Carry a plan of the client library out, with the world's clock."""
     try:
@@ -95,15 +100,7 @@ def drive(qm: Applications, plan: Any) -> Any:
         while True:
             asked = request
             try:
-                result = qm.ask(
-                    lambda o, r, asked=asked: admit(
-                        request_of(asked.code, asked.head, asked.runs),
-                        o,
-                        r,
-                        clock=qm.clock,
-                        random=bytes,
-                    )
-                )
+                result = qm.ask(lambda o, r, asked=asked.asked: admitted(qm, asked, o, r))
             except OnceqError as error:
                 request = plan.throw(error)
             else:

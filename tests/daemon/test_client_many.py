@@ -14,9 +14,11 @@ import pytest
 
 import onceq
 from onceq import aio, errors
+from onceq.model import requests
 from onceq.model.limits import CLIENT_RECEIVES_MAX
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.requests import written
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.scratch import scratch
 
@@ -325,7 +327,7 @@ class Raw:
 
 def test_nonsense_ends_only_the_connection_it_came_on(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as qm, Raw(daemon) as raw:
-        raw.send(2, Code.BEGIN, frames.Number(1))
+        raw.send(2, Code.BEGIN, [1])
         raw.read()
         assert len(qm.transactions()) == 1
         raw.socket.sendall(b"\xff" * 100)
@@ -341,10 +343,10 @@ def test_one_that_reads_nothing_is_not_read(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as qm, Raw(daemon) as raw:
         qm.purge(N)
         qm.send_many(N, [bytes(1 << 20)] * 4, delivery="express")
-        peek = frames.ReceiveHead(N, 0, 10, 8 << 20, 0, True, 0, 0, 0)
+        peek = requests.Receive(N, 0, 10, 8 << 20, peek=True)
         raw.socket.settimeout(1.0)
         asked = 0
-        question = b"".join(frames.frame(2, Code.RECEIVE, peek)) + bytes(0)
+        question = b"".join(written(2, peek)) + bytes(0)
         with pytest.raises(TimeoutError):
             for asked in range(1, 1_000_000):
                 frame = bytearray(question)
@@ -358,10 +360,10 @@ def test_one_that_reads_nothing_is_not_read(daemon: Daemon) -> None:
 
 def test_too_many_receives_on_one_connection_are_refused(daemon: Daemon) -> None:
     with Raw(daemon) as raw:
-        head = frames.ReceiveHead(N, 0, 1, 1, -1, False, 0, 0, 0)
+        waits = requests.Receive(N, wait_ms=-1)
         with onceq.connect(daemon.where) as qm:
             qm.purge(N)
         for number in range(2, CLIENT_RECEIVES_MAX + 3):
-            raw.send(number, Code.RECEIVE, head)
+            raw.socket.sendall(b"".join(written(number, waits)))
         ((request, code, _, _),) = raw.read()
         assert (request, code) == (CLIENT_RECEIVES_MAX + 2, Code.RECEIVE | FAILED)

@@ -14,9 +14,11 @@ import pytest
 
 import onceq
 from onceq.client.address import parse
+from onceq.model import requests
 from onceq.model.limits import ANSWERS_BYTES_MAX, RECEIVE_BYTES_MAX
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
+from onceq.wire.app.requests import written
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow
@@ -53,8 +55,8 @@ class Silent:
         self.socket.sendall(b"".join(hello))
         self.parser = frames.Parser()
         self.read(1)
-        head = frames.ReceiveHead(Q, 0, MESSAGES, RECEIVE_BYTES_MAX, wait_ms, True, 0, 0, 0)
-        asked = [b"".join(frames.frame(n, Code.RECEIVE, head)) for n in range(2, 2 + PEEKS)]
+        peek = requests.Receive(Q, 0, MESSAGES, RECEIVE_BYTES_MAX, wait_ms, peek=True)
+        asked = [b"".join(written(n, peek)) for n in range(2, 2 + PEEKS)]
         self.socket.sendall(b"".join(asked))
 
     def read(self, count: int) -> list[int]:

@@ -13,9 +13,11 @@ import onceq.aio
 import onceq.directory
 from onceq.client.properties import NAMES
 from onceq.model import limits
+from onceq.model.requests import Abort
 from onceq.model.results import Opened, Sent
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
+from onceq.wire.app.requests import ROWS, ItemRow, written
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PROTOCOL = (REFERENCE / "formats" / "client-protocol.md").read_text()
@@ -44,19 +46,19 @@ def test_the_table_of_requests_is_that_of_the_code() -> None:
         (int(code), code.name.lower()) for code in Code
     ]
     for number, _, head, answer in rows:
-        assert head == fields(frames.REQUESTS[int(number)])
+        assert head == fields(frames.Hello if int(number) == Code.HELLO else ROWS[int(number)])
         if (kind := ANSWERS.get(Code(int(number)))) is not None:
             assert re.split("[;]", answer)[0] == fields(kind)
 
 
 def test_an_item_is_as_described() -> None:
-    assert f"`[{fields(frames.Item)}]`" in PROTOCOL
+    assert f"`[{fields(ItemRow)}]`" in PROTOCOL
 
 
 def test_the_frame_shown_is_the_frame_sent() -> None:
     shown = re.search(r"^0e [0-9a-f ]+$", PROTOCOL, re.M)
     assert shown is not None
-    sent = b"".join(frames.frame(3, Code.ABORT, frames.Number(5)))
+    sent = b"".join(written(3, Abort(5)))
     assert bytes.fromhex(shown[0]) == sent
 
 

@@ -22,17 +22,24 @@ from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.state import Identity
 from onceq.errors import MalformedPacket
+from onceq.model import requests
+from onceq.model.identity import TransactionId
 from onceq.model.limits import Settings
+from onceq.model.message import PLAIN
+from onceq.model.requests import SendItem
 from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
+from onceq.model.views.looks import LOOKS
+from onceq.model.views.managers import BackupHold, Reloaded
 from onceq.packet.batch import Batch
 from onceq.packet.own import own_headers
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.store.memory import MemoryStore
 from onceq.wire.app import frames
-from onceq.wire.app.answers import RESULTS, VERBS, decode
+from onceq.wire.app.answers import RESULTS, decode
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.requests import CODES, ROWS, read, written
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)
@@ -40,8 +47,10 @@ WALL_US = 1_700_000_000_000_000
 pytestmark = pytest.mark.slow
 T, N = r"private$\t", r"private$\n"
 
-KINDS = [*RESULTS.values(), *(kind for _, kinds in VERBS.values() for kind in kinds.values())]
+KINDS = [*RESULTS.values(), *(look.kind for look in LOOKS.values()), Reloaded, BackupHold]
 """Of which types answers are."""
+ONE_CLASS = {code for code, count in Counter(CODES.values()).items() if count == 1}
+BY_CODE = {CODES[kind]: result for kind, result in RESULTS.items() if CODES[kind] in ONE_CLASS}
 
 
 class World:
@@ -61,13 +70,12 @@ class World:
         self.api = ApiConnection(self.engine, self.transport, random=random.Random(5).randbytes)
         self.asked: Counter[int] = Counter()
         self.number = 0
-        self.ask(Code.HELLO, frames.Hello(frames.VERSION))
+        self.frame(Code.HELLO, frames.Hello(frames.VERSION))
         for name, kind in (("t", True), ("n", False)):
-            self.ask(Code.CREATE, frames.CreateHead({"name": name, "transactional": kind}))
-        item = frames.Item(T, {"label": "l"}, 0, 3)
-        run = Run.of([b"1", b"22", b"333"])
-        self.ask(Code.COMMIT, frames.CommitHead(0, b"S" * 16, 1, [item]), run)
-        self.ask(Code.BEGIN, frames.Number(1))
+            self.ask(requests.CreateQueue({"name": name, "transactional": kind}))
+        item = SendItem(T, PLAIN, Run.of([b"1", b"22", b"333"]), values={"label": "l"})
+        self.ask(requests.Commit(0, [item], TransactionId(b"S" * 16, 1)))
+        self.ask(requests.Begin(1))
         assert all(code & ANSWER for _, code, _, _ in self.transport.sent)
 
     def _fatal(self, error: BaseException) -> None:
@@ -79,7 +87,12 @@ class World:
     def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         """Nobody is there to be connected to."""
 
-    def ask(self, code: int, head: object, *runs: Run) -> None:
+    def ask(self, request: requests.Request) -> None:
+        self.number += 1
+        self.asked[self.number] += 1
+        self.feed(b"".join(written(self.number, request)))
+
+    def frame(self, code: int, head: object, *runs: Run) -> None:
         self.number += 1
         self.asked[self.number] += 1
         pieces = frames.frame(self.number, code, head, *frames.pack_runs(list(runs)))
@@ -127,7 +140,7 @@ class Transport:
 
     def writelines(self, pieces: Sequence[Buffer], /) -> None:
         for request, code, head, data in self.parser.feed(b"".join(pieces)):
-            decode(RESULTS.get(code & ~(ANSWER | FAILED), object), code, head, data)
+            decode(BY_CODE.get(code & ~(ANSWER | FAILED), object), code, head, data)
             self.sent.append((request, code, bytes(head), bytes(data)))
 
     def close(self) -> None:
@@ -143,20 +156,25 @@ class Transport:
 # ---- bytes -----------------------------------------------------------------------------------
 
 GOOD = b"".join(
-    b"".join(frames.frame(50 + number, code, head, *data))
-    for number, (code, head, data) in enumerate(
+    b"".join(written(50 + number, request))
+    for number, request in enumerate(
         [
-            (Code.SEND, frames.SendHead(0, [frames.Item(N, {"label": "x"}, 0, 1)]),
-             frames.pack_runs([Run.of([b"body"])])),
-            (Code.SEND, frames.SendHead(1, [frames.Item(T, {}, 0, 2, True)]),
-             frames.pack_runs([own_headers(2, {"label": ["a", "b"]}), Run.of([b"1", b"22"])])),
-            (Code.RECEIVE, frames.ReceiveHead(T, 1, 2, 100, 5, False, 0, 0, 0), []),
-            (Code.OPEN, frames.Open(N, 1, 0), []),
-            (Code.LOOK, frames.LookHead("queues", ""), []),
-            (Code.COMMIT, frames.CommitHead(1, b"S" * 16, 2, []), []),
+            requests.Send(0, [SendItem(N, PLAIN, Run.of([b"body"]), values={"label": "x"})]),
+            requests.Send(
+                1,
+                [
+                    SendItem(
+                        T, PLAIN, Run.of([b"1", b"22"]), own=own_headers(2, {"label": ["a", "b"]})
+                    )
+                ],
+            ),
+            requests.Receive(T, 1, 2, 100, 5),
+            requests.OpenQueue(N, requests.Access.RECEIVE),
+            requests.Look("queues"),
+            requests.Commit(1, [], TransactionId(b"S" * 16, 2)),
         ]
     )
-)  # fmt: skip
+)
 
 
 @FUZZ
@@ -192,8 +210,7 @@ def test_a_malformed_frame_leaves_nothing_of_itself() -> None:
     """Whole frames before it stand; of the frame, and after it, nothing happens."""
     for cut in range(1, 5):
         world = World()
-        head = frames.SendHead(0, [frames.Item(N, {}, 0, 2)])
-        good = b"".join(frames.frame(90, Code.SEND, head, *frames.pack_runs([Run.of([b"", b"x"])])))
+        good = b"".join(written(90, requests.Send(0, [SendItem(N, PLAIN, Run.of([b"", b"x"]))])))
         bad = bytearray(good)
         bad[4:8] = (91).to_bytes(4, "little")
         bad[-cut] ^= 1 << 6
@@ -260,18 +277,15 @@ small = st.sampled_from([0, 1, 2, 3, -1, 1 << 40])
 
 
 def single(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    kind: Any = frames.REQUESTS[code]
-    return st.tuples(*fields).map(lambda values: (code, kind(*values), ()))
+    return st.tuples(*fields).map(lambda values: (code, values, ()))
 
 
 def sending(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    kind: Any = frames.REQUESTS[code]
-
     def made(drawn: tuple[Any, ...]) -> Any:
         *values, batch = drawn
         items, parts = [], []
         for name, props, age, run, own in batch:
-            items.append(frames.Item(name, props, age, len(run), own > 3))
+            items.append((name, props, age, len(run), own > 3))
             if own > 3:
                 # Now and then with a header that says what belongs to the batch.
                 heads = own_headers(len(run), {"label": [f"{n}" for n in range(len(run))]})
@@ -280,7 +294,7 @@ def sending(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any
                     data[3] = 0x80
                 parts.append(Run(data, heads.lengths))
             parts.append(run)
-        return code, kind(*values, items), tuple(parts)
+        return code, (*values, items), tuple(parts)
 
     return st.tuples(*fields, batches).map(made)
 
@@ -312,19 +326,19 @@ def test_any_values_are_answered_once_and_leave_the_manager_whole(asked: list[An
     world = World()
     expected = Counter(range(1, world.number + 1))
     for code, head, data in asked:
-        world.ask(code, head, *data)
+        world.frame(code, head, *data)
         expected[world.number] += 1
         assert not world.transport.closed, "a request of right types never ends the connection"
     waiting = {request for _, request in world.manager._step.readers.waiting}
     for request in waiting:
-        world.ask(Code.CANCEL, frames.Number(request))
+        world.ask(requests.CancelReceive(request))
         expected[world.number] += 1
     assert Counter(request for request, _, _, _ in world.transport.sent) == expected
     world.leave()
 
 
 @FUZZ
-@given(st.lists(st.tuples(st.sampled_from(sorted(frames.REQUESTS)), anything), max_size=8))
+@given(st.lists(st.tuples(st.sampled_from(sorted({Code.HELLO, *ROWS})), anything), max_size=8))
 def test_heads_of_any_shape(asked: list[tuple[int, Any]]) -> None:
     world = World()
     for code, value in asked:
@@ -352,11 +366,11 @@ def test_a_client_survives_any_answer(kind: object, code: int, head: bytes, data
 
 def test_the_world_of_these_tests_is_a_working_one() -> None:
     world = World()
-    world.ask(Code.RECEIVE, frames.ReceiveHead(T, 1, 5, 1 << 20, 0, False, 0, 0, 0))
+    world.ask(requests.Receive(T, 1, 5, 1 << 20))
     request, code, head, data = world.transport.sent[-1]
     assert (request, code) == (world.number, Code.RECEIVE | ANSWER)
     batch: Any = decode(Batch, code, memoryview(head), memoryview(data))
     assert batch.bodies() == [b"1", b"22", b"333"]
     world.leave()
     with pytest.raises(MalformedPacket):
-        frames.decode_request(0, b"")
+        read(0, b"", memoryview(b""))

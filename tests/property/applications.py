@@ -9,7 +9,6 @@ from onceq.client.link import Greeting, Request
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.service.requests import admit
-from onceq.wire.app.requests import request_of
 from tests.conformance.world import Node
 
 Death = Callable[[Node], None]
@@ -60,12 +59,8 @@ class NodeLink:
             raise ServiceNotAvailable("it died before")
         number = next(node.numbers) if request.waits else 0
         assert node.engine is not None
-        node.engine.submit(
-            admit(
-                request_of(request.code, request.head, request.runs), self._owner, number,
-                clock=node, random=bytes,
-            )
-        )  # fmt: skip
+        admit(request.asked, self._owner, number, clock=node, random=bytes)
+        node.engine.submit(request.asked)
         if request.lazy:
             return None
         node.pump()

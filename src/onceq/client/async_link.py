@@ -10,10 +10,12 @@ from typing import cast
 from onceq.client.address import Address
 from onceq.client.link import Greeting, Request, greeting
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
+from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode, failure
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.requests import written
 
 CANCEL_S_MAX = 1.0
 """How long a cancelled receive waits for the manager to hear of it."""
@@ -116,7 +118,7 @@ class AsyncLink(asyncio.Protocol):
         future: asyncio.Future[object] = self._loop.create_future()
         self._waiting[number] = (future, request)
         self._write(number, request)
-        if request.code != Code.RECEIVE:
+        if not isinstance(request.asked, requests.Receive):
             result = await future
         else:
             try:
@@ -129,8 +131,7 @@ class AsyncLink(asyncio.Protocol):
         return result
 
     def _write(self, number: int, request: Request) -> None:
-        data = frames.pack_runs(list(request.runs)) if request.runs else []
-        self._held += frames.frame(number, request.code, request.head, *data)
+        self._held += written(number, request.asked)
         if not request.lazy and self._transport is not None:
             held, self._held = self._held, []
             self._transport.writelines(held)
@@ -143,7 +144,7 @@ class AsyncLink(asyncio.Protocol):
         """
         try:
             if not future.done() and self._lost is None:
-                self._write(0, Request(Code.CANCEL, frames.Number(number), waits=False))
+                self._write(0, Request(requests.CancelReceive(number), waits=False))
                 await asyncio.wait([future], timeout=CANCEL_S_MAX)
         finally:
             if future.done():

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from onceq.client.plans.plan import Plan, ask, do
 from onceq.client.reports import BackupReport, Progress
 from onceq.client.session import Session
+from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.views.managers import BackupHold
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 KEEP_SHARE = 10
 """The queue manager is told so many times more often than it wants to be."""
@@ -25,12 +24,12 @@ KEEP_SHARE = 10
 
 def begin() -> Plan[BackupHold]:
     """Ask a queue manager to hold its files."""
-    return ask(Code.HOLD, frames.HoldHead("begin"), BackupHold)
+    return ask(requests.HoldLog(requests.Grip.BEGIN), BackupHold)
 
 
 def hold(verb: str, number: int) -> Plan[None]:
     """Say that somebody is still at it (keep), or let go (end)."""
-    return do(Code.HOLD, frames.HoldHead(verb, number))
+    return do(requests.HoldLog(requests.Grip(verb), number))
 
 
 class Making:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from onceq.client.link import Greeting, Request
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
+from onceq.model import requests
 
 if TYPE_CHECKING:
     from onceq.service.embedded import EmbeddedHost
@@ -41,7 +40,7 @@ class _Shared:
 
     def _submit(self, request: Request, answer: Callable[[object], None]) -> int:
         try:
-            return self._host.submit(request.code, request.head, request.runs, answer)
+            return self._host.submit(request.asked, answer)
         except StorageFailure as error:
             # The manager had stopped before: this request has not reached it.
             self._alive = False
@@ -50,14 +49,14 @@ class _Shared:
     def _tell(self, request: Request) -> bool:
         """Submit what nobody wants to hear an answer of; whether it is to be worked off now."""
         try:
-            self._host.tell(request.code, request.head, request.runs)
+            self._host.tell(request.asked)
         except StorageFailure as error:
             self._alive = False
             raise ServiceNotAvailable(error.text) from error
         return not (request.lazy or request.unhurried)
 
     def _cancel(self, number: int) -> None:
-        cancel = Request(Code.CANCEL, frames.Number(number))
+        cancel = Request(requests.CancelReceive(number))
         with contextlib.suppress(OnceqError):
             self._submit(cancel, _nothing)
 
@@ -88,7 +87,7 @@ class EmbeddedLink(_Shared):
         except Exception:
             raise
         except BaseException:
-            if request.code == Code.RECEIVE:
+            if isinstance(request.asked, requests.Receive):
                 # Interrupted while it waited: end the wait, and keep what came all the same.
                 self._cancel(number)
                 self._host.pump()
@@ -151,7 +150,7 @@ class AsyncEmbeddedLink(_Shared):
             await asyncio.shield(pumped)
             result = await asyncio.shield(future)
         except asyncio.CancelledError:
-            if request.code == Code.RECEIVE:
+            if isinstance(request.asked, requests.Receive):
                 await self._give_up(number, future, request)
             raise
         if isinstance(result, OnceqError):

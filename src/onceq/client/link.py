@@ -7,17 +7,17 @@ A link carries out requests; what to ask, and what the answers mean, is in ``pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onceq.errors import LinkLost, ServiceNotAvailable
+from onceq.model import requests
 from onceq.model.limits import OUTCOME_AGE_S
-from onceq.model.run import Run
+from onceq.model.requests import AskOutcome, CommitGroup, Look, Receive, RollbackGroup
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.answers import kind_of
-from onceq.wire.app.frames import Code
 
 
 @dataclass(slots=True)
@@ -32,9 +32,7 @@ class Request:
         late: Takes the messages of a receive that was answered when nobody waited any more.
     """
 
-    code: int
-    head: Any
-    runs: Sequence[Run] = ()
+    asked: requests.Request
     waits: bool = True
     lazy: bool = False
     unhurried: bool = False
@@ -44,17 +42,16 @@ class Request:
         """Whether it does no harm to ask again on another connection after that error."""
         if not isinstance(error, LinkLost):
             return True  # It was never sent.
-        if self.code == Code.RECEIVE:
-            return bool(self.head.peek) and not (self.head.handle or self.head.cursor)
-        if self.code == Code.GROUP:
-            # A version takes effect once, however often it is asked for.
-            return bool(self.head.verb != "forget")
-        return self.code in (Code.LOOK, Code.OUTCOME)
+        asked = self.asked
+        if isinstance(asked, Receive):
+            return asked.peek and not (asked.handle or asked.cursor)
+        # The version of a group takes effect once, however often it is asked for.
+        return isinstance(asked, (CommitGroup, RollbackGroup, Look, AskOutcome))
 
     @property
     def kind(self) -> object:
         """Of which type its answer is (``wire/app/answers.py``)."""
-        return kind_of(self.code, self.head)
+        return kind_of(self.asked)
 
     def missed(self, result: object) -> None:
         """The answer came too late for the one who asked."""

@@ -21,11 +21,13 @@ from onceq.client.address import Address
 from onceq.client.link import Greeting, Request, greeting
 from onceq.client.pause import acquire, wait_readable
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
+from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.permission import denied
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode, failure
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.requests import written
 
 READ_BYTES_MIN = 1 << 16
 READ_BYTES_MAX = 1 << 20
@@ -86,7 +88,7 @@ class SocketLink:
         self._held: list[Buffer] = []
         self._number = 0
         self._lost: ServiceNotAvailable | None = None
-        self._quick: set[int] = set()
+        self._quick: set[type[requests.Request]] = set()
         try:
             self.greeting = self._greet()
             self._socket.settimeout(None)
@@ -190,14 +192,13 @@ class SocketLink:
 
     def _send(self, slot: _Slot) -> None:
         request = slot.request
-        data = frames.pack_runs(request.runs) if request.runs else ()
         with self._writing:
             if self._lost is not None:
                 raise ServiceNotAvailable(str(self._lost))
             number = 0
             if request.waits:
                 number = self._number = self._number % 0xFFFF_FFFF + 1
-            pieces = frames.frame(number, request.code, request.head, *data)
+            pieces = written(number, request.asked)
             self._held += pieces
             if request.lazy:
                 return
@@ -244,11 +245,11 @@ class SocketLink:
 
     def _wait(self, slot: _Slot) -> None:
         slot.waits = True
-        code, began = slot.request.code, time.perf_counter()
+        kind, began = type(slot.request.asked), time.perf_counter()
         while not slot.done:
             if self._reading.acquire(blocking=False):
                 try:
-                    if code in self._quick:
+                    if kind in self._quick:
                         self._linger(began + LINGER_S)
                     while not slot.done:
                         self._read()
@@ -258,9 +259,9 @@ class SocketLink:
             else:
                 acquire(slot.lock)
         if time.perf_counter() - began <= LINGER_S:
-            self._quick.add(code)
+            self._quick.add(kind)
         else:
-            self._quick.discard(code)
+            self._quick.discard(kind)
 
     def _linger(self, until: float) -> None:
         """Look for something to read without sleeping, and let others use the processor."""

@@ -35,14 +35,14 @@ from onceq.model.limits import (
     CLIENT_UNANSWERED_MAX,
     PACKET_BYTES_MAX,
 )
-from onceq.model.requests import CancelReceive, Receive
+from onceq.model.requests import CancelReceive, Fetch, HoldLog, Receive, Request
 from onceq.model.run import Buffer
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
-from onceq.service.requests import admit, split_items
+from onceq.service.requests import admit
 from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.requests import request_of
+from onceq.wire.app.requests import read
 
 _HELLO = int(Code.HELLO)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
@@ -51,6 +51,16 @@ _QUIET: Final = frozenset(
     (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL, Code.UNCURSOR, Code.DECIDE)
 )
 """What may be asked with request number 0, which asks for no answer."""
+
+
+def _asked(code: int, raw: memoryview, rest: memoryview) -> Request | OnceqError:
+    """The request in a frame, or what is wrong with it; raises MalformedPacket if it is none."""
+    try:
+        return read(code, raw, rest)
+    except MalformedPacket:
+        raise
+    except OnceqError as error:
+        return error
 
 
 def _stops() -> ServiceNotAvailable:
@@ -143,19 +153,17 @@ class ApiConnection:
         self._throttle()
 
     def _request(self, request: int, code: int, raw: memoryview, rest: memoryview) -> None:
-        head = frames.decode_request(code, raw)
         if (code == _HELLO) is self.greeted:
             raise MalformedPacket("a hello comes first, and once")
         if code == _HELLO:
-            self._hello(request, head)
+            self._hello(request, frames.decode_head(raw, frames.Hello))
             return
-        sends = code in _SENDS
-        if rest and not sends:
+        if rest and code not in _SENDS:
             raise MalformedPacket(f"a frame with code {code} carries no data")
         if request in self._asked or (not request and code not in _QUIET):
             raise MalformedPacket(f"request number {request} is in use, or zero")
-        runs = split_items(head.items, rest) if sends else []
-        if code in _RECEIVES and not self._room(request, head):
+        item = _asked(code, raw, rest)
+        if isinstance(item, (Receive, Fetch)) and not self._room(request, item):
             self._pending.appendleft((request, code, raw, rest))
             return
         if request:
@@ -163,17 +171,9 @@ class ApiConnection:
             self._asked[request] = (code, size)
             self._bytes += size
         try:
-            if code in _RECEIVES:
-                self._bound(head)
-            if code == Code.HOLD and not self._local:
-                raise UnsupportedOperation(
-                    "a backup is copied out of the data directory, which a connection over TCP "
-                    "does not reach; make it on the queue manager's computer"
-                )
-            item = admit(
-                request_of(code, head, runs), self._owner, request,
-                clock=self._engine.clock, random=self._random,
-            )  # fmt: skip
+            if isinstance(item, OnceqError):
+                raise item
+            self._admit(request, item)
         except OnceqError as error:
             if request:
                 self._answer(request, error)
@@ -182,14 +182,25 @@ class ApiConnection:
             self._waits[request] = item
         self._engine.submit(item)
 
-    def _room(self, request: int, head: frames.ReceiveHead | frames.FetchHead) -> bool:
+    def _admit(self, request: int, item: Request) -> None:
+        """Raises if it is wrong in itself, or not for an application over this connection."""
+        if isinstance(item, (Receive, Fetch)):
+            self._bound(item)
+        elif isinstance(item, HoldLog) and not self._local:
+            raise UnsupportedOperation(
+                "a backup is copied out of the data directory, which a connection over TCP "
+                "does not reach; make it on the queue manager's computer"
+            )
+        admit(item, self._owner, request, clock=self._engine.clock, random=self._random)
+
+    def _room(self, request: int, item: Receive | Fetch) -> bool:
         """Ask for room for the answer; without it everything that follows waits as well."""
-        wanted = max(head.bytes_max, 1)
-        if isinstance(head, frames.ReceiveHead) and head.peek and head.wait_ms:
+        wanted = max(item.bytes_max, 1)
+        if isinstance(item, Receive) and item.peek and item.wait_ms:
             wanted = min(wanted, PACKET_BYTES_MAX)
         granted = self._engine.answers.ask(self, request, wanted)
         self._starved = not granted
-        head.bytes_max = min(wanted, granted)
+        item.bytes_max = min(wanted, granted)
         return bool(granted)
 
     def _resume(self, request: int) -> None:
@@ -220,7 +231,7 @@ class ApiConnection:
             answers.stand(self)
         return False
 
-    def _bound(self, head: frames.ReceiveHead | frames.FetchHead) -> None:
+    def _bound(self, item: Receive | Fetch) -> None:
         """Raises when many receives are under way.
 
         Receives do not count towards the requests at which reading stops: they may wait for what
@@ -231,8 +242,8 @@ class ApiConnection:
             raise InsufficientResources(
                 f"{CLIENT_RECEIVES_MAX} receives are under way on this connection"
             )
-        waits = isinstance(head, frames.ReceiveHead) and head.peek and head.wait_ms
-        if waits and sum([item.peek for item in self._waits.values()]) >= CLIENT_PEEKS_MAX:
+        waits = isinstance(item, Receive) and item.peek and item.wait_ms
+        if waits and sum([other.peek for other in self._waits.values()]) >= CLIENT_PEEKS_MAX:
             raise InsufficientResources(
                 f"{CLIENT_PEEKS_MAX} peeks wait on this connection; use another one for more"
             )

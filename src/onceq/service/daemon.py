@@ -15,9 +15,10 @@ import signal
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from onceq.errors import OnceqError, StorageFailure
+from onceq.model.requests import Request
 from onceq.service import descriptors, web
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
@@ -32,7 +33,6 @@ from onceq.service.reloading import reloading
 from onceq.service.requests import admit
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
-from onceq.wire.app.requests import request_of
 
 log = logging.getLogger("onceq")
 
@@ -177,17 +177,15 @@ class Daemon:
         future.add_done_callback(done)
         return future
 
-    def _ask(self, code: int, head: Any) -> object:
+    def _ask(self, asked: Request) -> object:
         """For other threads: ask the manager, and wait for its answer; an OnceqError is raised."""
         future: Future[object] = Future()
 
         def submit() -> None:
             request = next(self._numbers)
             self._asked[request] = future
-            wanted = request_of(code, head, ())
-            self.engine.submit(
-                admit(wanted, self._owner, request, clock=self._clock, random=os.urandom)
-            )
+            admit(asked, self._owner, request, clock=self._clock, random=os.urandom)
+            self.engine.submit(asked)
 
         self._loop.call_soon_threadsafe(submit)
         result = future.result()

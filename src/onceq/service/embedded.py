@@ -19,7 +19,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from onceq.errors import (
     StorageFailure,
     UsageError,
 )
-from onceq.model.run import Run
+from onceq.model.requests import CancelReceive, Receive, Request
 from onceq.service import descriptors, web
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
@@ -44,8 +44,6 @@ from onceq.service.reloading import reloading
 from onceq.service.requests import admit
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
-from onceq.wire.app.frames import Code, Number
-from onceq.wire.app.requests import request_of
 
 log = logging.getLogger("onceq")
 
@@ -169,7 +167,7 @@ class EmbeddedHost:
 
     # ---- requests -------------------------------------------------------------------------
 
-    def submit(self, code: int, head: Any, runs: Sequence[Run], answer: Callback) -> int:
+    def submit(self, asked: Request, answer: Callback) -> int:
         """Ask for something; ``answer`` is called with the result in whichever thread pumps.
 
         Returns:
@@ -182,44 +180,39 @@ class EmbeddedHost:
         if self._failure is not None:
             raise self._failure
         request = next(self._numbers)
-        item = admit(
-            request_of(code, head, runs), self._owner, request, clock=self._clock,
-            random=os.urandom,
-        )  # fmt: skip
+        admit(asked, self._owner, request, clock=self._clock, random=os.urandom)
         self._answers[request] = answer
-        self.engine.submit(item)
+        self.engine.submit(asked)
         if self._failure is not None:
             # It stopped meanwhile: whoever stopped it may not have seen this request any more.
             self._fail_all()
         return request
 
-    def tell(self, code: int, head: Any, runs: Sequence[Run]) -> None:
+    def tell(self, asked: Request) -> None:
         """Ask for something whose answer nobody wants to hear; see ``submit``.
 
         It is worked off with what is asked next. If nothing is, the background loop sees to it.
         """
         if self._failure is not None:
             raise self._failure
-        item = admit(
-            request_of(code, head, runs), self._owner, 0, clock=self._clock, random=os.urandom
-        )
-        self.engine.submit(item)
+        admit(asked, self._owner, 0, clock=self._clock, random=os.urandom)
+        self.engine.submit(asked)
         if not self._told:
             self._told = True
             self._network.in_loop(self._await_others)
 
-    def call(self, code: int, head: Any, runs: Sequence[Run] = ()) -> object:
+    def call(self, asked: Request) -> object:
         """Ask and wait for the answer; an OnceqError result is raised."""
         slot = _Slot()
-        request = self.submit(code, head, runs, slot.put)
+        request = self.submit(asked, slot.put)
         try:
             self.pump()
             result = slot.take()
         except BaseException:
             self._answers.pop(request, None)
-            if code == Code.RECEIVE and self._failure is None:
+            if isinstance(asked, Receive) and self._failure is None:
                 # Interrupted while it waited: nobody would look at what came.
-                self.submit(Code.CANCEL, Number(request), (), _nothing)
+                self.submit(CancelReceive(request), _nothing)
                 self.pump()
             raise
         if isinstance(result, OnceqError):

@@ -16,21 +16,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from onceq.errors import ConfigurationError, InvalidParameter
 from onceq.model.branch import Decision
+from onceq.model.requests import AskDecision, DecisionDone, Look, Request
 from onceq.model.views.branches import DecisionView
 from onceq.partners.contract import Resource
 from onceq.partners.finding import resource_for, without_secrets
 from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report
 from onceq.service.clock import Clock
 from onceq.service.logs import event
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
-Ask = Callable[[int, Any], object]
-"""Ask the manager (code, head) and wait; raises its OnceqError."""
+Ask = Callable[[Request], object]
+"""Ask the manager and wait; raises its OnceqError."""
 
 
 class Decider:
@@ -42,18 +41,18 @@ class Decider:
 
     def decision(self, gtrid: bytes) -> Decision:
         """See Decider."""
-        answer = self._ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid))
+        answer = self._ask(AskDecision(gtrid))
         assert isinstance(answer, Decision)
         return answer
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """See Decider."""
-        views = cast(list[DecisionView], self._ask(Code.LOOK, frames.LookHead("decisions", "")))
+        views = cast(list[DecisionView], self._ask(Look("decisions")))
         return {view.gtrid.encode(): view.partners for view in views}
 
     def done(self, gtrid: bytes) -> None:
         """See Decider."""
-        self._ask(Code.DECIDE, frames.DecideHead("done", 0, gtrid))
+        self._ask(DecisionDone(gtrid))
 
 
 class Recovering:

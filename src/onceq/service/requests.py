@@ -9,23 +9,20 @@ Upholds: I24 (no value from outside makes the core fail).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
-from onceq.errors import MalformedPacket
 from onceq.model.identity import GUID_BYTES
 from onceq.model.requests import CreateQueue, EditDirectory, Receive, Request
-from onceq.model.run import Run
 from onceq.service.clock import Clock
-from onceq.wire.app import frames
 
 FOR_EVER_US: Final = 1 << 62
 
 
 def admit(
     request: Request, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
-) -> Request:
-    """A request as the core takes it, and the same object.
+) -> None:
+    """Make a request one that the core takes: checked, and complete.
 
     Args:
         owner, number: Who asks, and under which request number; whatever it said of these is
@@ -43,30 +40,9 @@ def admit(
         request.instance = random(GUID_BYTES)
     elif isinstance(request, EditDirectory):
         request.guid = random(GUID_BYTES)
-    return request
 
 
 def _until(wait_ms: int, clock: Clock) -> int:
     if wait_ms < 0:
         return FOR_EVER_US
     return min(clock.read().mono_us + wait_ms * 1000, FOR_EVER_US)
-
-
-def split_items(heads: Sequence[frames.Item], data: memoryview) -> list[Run]:
-    """The runs of several batches out of one frame: of each its own headers, if it has some, and
-    its bodies. Raises MalformedPacket."""
-    if len(heads) == 1 and heads[0].count >= 0 and not heads[0].own:
-        return [frames.unpack_run(data, heads[0].count)]
-    if any(head.count < 0 for head in heads):
-        raise MalformedPacket("a batch of less than no messages")
-    counts = [count for head in heads for count in (head.count,) * (2 if head.own else 1)]
-    whole = frames.unpack_run(data, sum(counts))
-    lengths, view = whole.lengths, memoryview(whole.data)
-    runs: list[Run] = []
-    first = start = 0
-    for count in counts:
-        table = lengths[first : first + count]
-        end = start + sum(table)
-        runs.append(Run(view[start:end], table))
-        first, start = first + count, end
-    return runs

@@ -9,8 +9,9 @@ from typing import Any
 
 from onceq.client.link import Request
 from onceq.client.plans.plan import Plan
+from onceq.model import requests
 from onceq.model.results import Opened, Sent
-from onceq.wire.app.frames import Code
+from onceq.wire.app.requests import CODES
 
 Q = r"private$\q"
 
@@ -28,30 +29,29 @@ class Script:
         self.answers.setdefault(code, []).extend(answers)
 
     def codes(self) -> list[str]:
-        return [Code(request.code).name for request in self.asked]
+        return [CODES[type(request.asked)].name for request in self.asked]
 
     def answer(self, request: Request) -> object:
         self.asked.append(request)
-        waiting = self.answers.get(request.code)
+        waiting = self.answers.get(CODES[type(request.asked)])
         result = waiting.pop(0) if waiting else None
         if isinstance(result, BaseException):
             raise result
         return self._does(request) if result is None else result
 
     def _does(self, request: Request) -> object:
-        code, head = request.code, request.head
-        if code in (Code.SEND, Code.COMMIT):
-            for item, run in zip(head.items, request.runs, strict=True):
-                assert item.count == len(run)
-                self.pending += [(item.destination, bytes(body)) for body in run]
-            if code == Code.COMMIT or not head.transaction:
+        asked = request.asked
+        if isinstance(asked, (requests.Send, requests.Commit)):
+            for item in asked.items:
+                self.pending += [(item.destination, bytes(body)) for body in item.bodies]
+            if isinstance(asked, requests.Commit) or not asked.transaction:
                 first = len(self.sent) + 1
                 self.sent += self.pending
                 count, self.pending = len(self.pending), []
                 return Sent(first, count, 1)
-        if code == Code.ABORT:
+        if isinstance(asked, requests.Abort):
             self.pending = []
-        if code == Code.OPEN:
+        if isinstance(asked, requests.OpenQueue):
             return Opened(1, True, True)
         return None
 

@@ -11,6 +11,7 @@ from onceq.client.address import Address
 from onceq.model.run import Run
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.requests import read
 
 WAIT_S = 20.0
 """Longest wait for what must come; only a defect makes a test wait so long."""
@@ -58,7 +59,10 @@ class Scripted:
             raw = self.peer.recv(1 << 16)
             assert raw, "the client closed the connection"
             for request, code, head, data in self._parser.feed(raw):
-                decoded = frames.decode_request(code, head)
+                hello = code == Code.HELLO
+                decoded = (
+                    frames.decode_head(head, frames.Hello) if hello else read(code, head, data)
+                )
                 self._ready.append((request, code, decoded, bytes(data)))
         return self._ready.pop(0)
 

@@ -14,8 +14,8 @@ from onceq.client.address import Address
 from onceq.client.async_link import AsyncLink
 from onceq.client.link import Request
 from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVersion
+from onceq.model import requests
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from tests.unit.client.scripted import WAIT_S, Scripted
 
@@ -24,12 +24,12 @@ Body = Callable[[AsyncLink, Scripted], Awaitable[None]]
 
 
 def look(name: str = "") -> Request:
-    return Request(Code.SET, frames.SetHead(name, {}))
+    return Request(requests.SetQueue(name, {}))
 
 
 def receive(late: Callable[[Batch], None] | None = None) -> Request:
-    head = frames.ReceiveHead("q", 0, 1, 1, -1, False, 0, 0, 0)
-    return Request(Code.RECEIVE, head, late=late)
+    head = requests.Receive("q", wait_ms=-1)
+    return Request(head, late=late)
 
 
 async def soon(work: Callable[[], T]) -> T:
@@ -122,7 +122,7 @@ def test_a_farewell_says_that_what_was_not_answered_has_not_happened(tmp_path: P
 
 def test_lazy_requests_go_out_with_the_next(tmp_path: Path) -> None:
     async def body(link: AsyncLink, server: Scripted) -> None:
-        await link.call(Request(Code.BEGIN, frames.Number(1), waits=False, lazy=True))
+        await link.call(Request(requests.Begin(1), waits=False, lazy=True))
         task = asyncio.create_task(link.call(look()))
         assert (await soon(server.read))[:2] == (0, Code.BEGIN)
         server.say((await soon(server.read))[0], 3)
@@ -139,7 +139,7 @@ def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_pa
         request, _, _, _ = await soon(server.read)
         task.cancel()
         zero, code, head, _ = await soon(server.read)
-        assert (zero, code, head.number) == (0, Code.CANCEL, request)
+        assert (zero, code, head.waiting) == (0, Code.CANCEL, request)
         assert not task.done(), "it waits until the manager has heard of it"
         server.hand(request, b"crossed")
         with pytest.raises(asyncio.CancelledError):

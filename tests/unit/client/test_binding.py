@@ -16,7 +16,7 @@ from onceq import aio
 from onceq.client.binding import tasks, threads
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.session import Session
-from onceq.wire.app import frames
+from onceq.model import requests
 from onceq.wire.app.frames import Code
 from tests.unit.client.script import Script
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 def lengthen(session: Session, name: str, *, by: int = 1) -> Plan[list[int]]:
     """What it does."""
-    found = yield from ask(Code.PURGE, frames.Named(name + session.name), int)
+    found = yield from ask(requests.PurgeQueue(name + session.name), int)
     return [found + by]
 
 
@@ -58,7 +58,7 @@ def test_both_carry_the_operation_out(script: Script, session: Session) -> None:
     script.will(Code.PURGE, 1, 10)
     assert Face(session, script).lengthen("q", by=2) == [3]
     assert asyncio.run(AsyncFace(session, script).lengthen("q")) == [11]
-    assert [request.head.name for request in script.asked] == ["qA", "qA"]
+    assert [request.asked.name for request in script.asked] == ["qA", "qA"]
 
 
 def test_both_look_like_the_operation() -> None:

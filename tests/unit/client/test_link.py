@@ -6,22 +6,22 @@ import pytest
 
 from onceq.client.link import Request
 from onceq.errors import LinkLost, ServiceNotAvailable
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
+from onceq.model import requests
+from onceq.model.identity import TransactionId
 from tests.unit.client.script import Q
 
 
 @pytest.mark.parametrize(
     ("request_", "lost", "unsent"),
     [
-        (Request(Code.LOOK, frames.LookHead("status", "")), True, True),
-        (Request(Code.OUTCOME, frames.OutcomeHead(bytes(16), 1)), True, True),
-        (Request(Code.RECEIVE, frames.ReceiveHead(Q, 0, 1, 1, 0, True, 0, 0, 0)), True, True),
-        (Request(Code.RECEIVE, frames.ReceiveHead(Q, 0, 1, 1, 0, True, 0, 0, 7)), False, True),
-        (Request(Code.RECEIVE, frames.ReceiveHead(Q, 0, 1, 1, 0, False, 0, 0, 0)), False, True),
-        (Request(Code.COMMIT, frames.CommitHead(0, bytes(16), 1, [])), False, True),
-        (Request(Code.SEND, frames.SendHead(0, [])), False, True),
-        (Request(Code.DELETE, frames.Named(Q)), False, True),
+        (Request(requests.Look("status")), True, True),
+        (Request(requests.AskOutcome(TransactionId(bytes(16), 1))), True, True),
+        (Request(requests.Receive(Q, peek=True)), True, True),
+        (Request(requests.Receive(Q, peek=True, handle=7)), False, True),
+        (Request(requests.Receive(Q)), False, True),
+        (Request(requests.Commit(0)), False, True),
+        (Request(requests.Send(0, [])), False, True),
+        (Request(requests.DeleteQueue(Q)), False, True),
     ],
 )
 def test_what_may_be_asked_again(request_: Request, lost: bool, unsent: bool) -> None:

@@ -145,7 +145,7 @@ def test_late_messages_are_given_to_the_next_receive_in_order() -> None:
 def test_a_session_whose_commit_was_refused_as_too_late_numbers_anew() -> None:
     mine = session()
     id = mine.next_commit()
-    plan = outcome.commit(mine, 0, [], [], id)
+    plan = outcome.commit(mine, 0, [], id)
     next(plan)
     with pytest.raises(TransactionOver):
         plan.throw(TransactionOver("too late"))

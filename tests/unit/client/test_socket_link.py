@@ -24,9 +24,11 @@ from onceq.errors import (
     ServiceNotAvailable,
     UnknownVersion,
 )
+from onceq.model import requests
+from onceq.model.message import PLAIN
+from onceq.model.requests import SendItem
 from onceq.model.results import Sent
 from onceq.model.run import Run
-from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, Code
 from tests.unit.client.scripted import WAIT_S, Scripted
 
@@ -34,11 +36,11 @@ T = TypeVar("T")
 
 
 def look(name: str = "") -> Request:
-    return Request(Code.SET, frames.SetHead(name, {}))
+    return Request(requests.SetQueue(name, {}))
 
 
 def receive() -> Request:
-    return Request(Code.RECEIVE, frames.ReceiveHead("q", 0, 1, 1, -1, False, 0, 0, 0))
+    return Request(requests.Receive("q", wait_ms=-1))
 
 
 def begun(work: Callable[[], T]) -> Future[T]:
@@ -141,8 +143,7 @@ def test_answers_are_read_while_another_thread_is_stuck_in_writing(
     one = server.read()[0]
     second = begun(lambda: link.call(look("second")))
     two = server.read()[0]
-    head = frames.SendHead(0, [frames.Item("q", {}, 0, 1)])
-    large = Request(Code.SEND, head, [Run.of([bytes(4 << 20)])])
+    large = Request(requests.Send(0, [SendItem("q", PLAIN, Run.of([bytes(4 << 20)]))]))
     writing = begun(lambda: link.call(large))
     assert server.peer is not None
     server.peer.recv(1, socket.MSG_PEEK)  # It is under way, and more than the kernel takes.
@@ -168,13 +169,13 @@ def test_errors_are_raised_as_what_they_are(server: Scripted, link: SocketLink) 
 def test_a_request_that_waits_for_nothing_carries_number_zero(
     server: Scripted, link: SocketLink
 ) -> None:
-    assert link.call(Request(Code.ABORT, frames.Number(1), waits=False)) is None
+    assert link.call(Request(requests.Abort(1), waits=False)) is None
     request, code, head, _ = server.read()
-    assert (request, code, head.number) == (0, Code.ABORT, 1)
+    assert (request, code, head.transaction) == (0, Code.ABORT, 1)
 
 
 def test_a_lazy_request_goes_out_with_the_next(server: Scripted, link: SocketLink) -> None:
-    link.call(Request(Code.BEGIN, frames.Number(1), waits=False, lazy=True))
+    link.call(Request(requests.Begin(1), waits=False, lazy=True))
     future = begun(lambda: link.call(look()))
     assert server.read()[1] == Code.BEGIN
     server.say(server.read()[0], None)

@@ -11,6 +11,7 @@ import pytest
 
 from onceq.errors import InsufficientResources, OperationCancelled, QueueNotFound, ReceiveTimeout
 from onceq.model import limits, requests
+from onceq.model.message import PLAIN
 from onceq.model.results import Opened, Sent
 from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
@@ -21,6 +22,7 @@ from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine, Takes
 from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.requests import written
 
 AT_ONCE = limits.CLIENT_ANSWERS_BYTES_MAX // limits.PACKET_BYTES_MAX
 """Receives of one application that one pump may answer."""
@@ -90,15 +92,18 @@ class Talk:
             cast(Engine, self.engine), self.transport, random=lambda size: bytes(size)
         )
         if greet:
-            self.ask(1, Code.HELLO, frames.Hello(frames.VERSION))
+            self.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
             self.transport.sent.clear()
 
-    def ask(self, request: int, code: int, head: object, *data: bytes) -> None:
-        self.api.data_received(b"".join(frames.frame(request, code, head, *data)))
+    def ask(self, number: int, request: requests.Request) -> None:
+        self.api.data_received(b"".join(written(number, request)))
+
+    def frame(self, number: int, code: int, head: object, *data: bytes) -> None:
+        self.api.data_received(b"".join(frames.frame(number, code, head, *data)))
 
     def receive(self, request: int, bytes_max: int = 1 << 20, wait_ms: int = -1) -> None:
-        head = frames.ReceiveHead("q", 0, 1, bytes_max, wait_ms, False, 0, 0, 0)
-        self.ask(request, Code.RECEIVE, head)
+        head = requests.Receive("q", 0, 1, bytes_max, wait_ms, False, 0, 0, 0)
+        self.ask(request, head)
 
     def refused(self) -> str:
         """The code with which the connection was ended."""
@@ -112,7 +117,7 @@ class Talk:
 def test_a_hello_is_answered_with_who_is_there() -> None:
     talk = Talk(greet=False)
     assert not talk.api.greeted
-    talk.ask(1, Code.HELLO, frames.Hello(frames.VERSION))
+    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
     ((request, code, head),) = talk.transport.sent
     assert (request, code) == (1, Code.HELLO | ANSWER)
     assert head == [1, "ALPHA", bytes(range(16)), 50, limits.CLIENT_FRAME_BYTES_MAX, 77]
@@ -122,26 +127,26 @@ def test_a_hello_is_answered_with_who_is_there() -> None:
 @pytest.mark.parametrize("version", [0, 2, 1 << 40])
 def test_another_version_is_named(version: int) -> None:
     talk = Talk(greet=False)
-    talk.ask(1, Code.HELLO, frames.Hello(version))
+    talk.frame(1, Code.HELLO, frames.Hello(version))
     assert talk.refused() == "unknown-version"
 
 
 def test_nothing_comes_before_the_hello_and_it_comes_once() -> None:
     early = Talk(greet=False)
-    early.ask(1, Code.LOOK, frames.LookHead("status", ""))
+    early.ask(1, requests.Look("status"))
     assert early.refused() == "malformed-packet"
     assert not early.engine.items
     twice = Talk()
-    twice.ask(2, Code.HELLO, frames.Hello(frames.VERSION))
+    twice.frame(2, Code.HELLO, frames.Hello(frames.VERSION))
     assert twice.refused() == "malformed-packet"
 
 
 def test_answers_find_their_requests_in_any_order() -> None:
     talk = Talk()
-    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
-    talk.ask(3, Code.PURGE, frames.Named("q"))
-    talk.ask(4, Code.SEND, frames.SendHead(0, []))
-    talk.ask(5, Code.OPEN, frames.Open("q", 1, 0))
+    talk.ask(2, requests.Look("status"))
+    talk.ask(3, requests.PurgeQueue("q"))
+    talk.ask(4, requests.Send(0, []))
+    talk.ask(5, requests.OpenQueue("q", requests.Access.RECEIVE))
     assert [type(item).__name__ for item in talk.engine.items] == [
         "Look", "PurgeQueue", "Send", "OpenQueue"]  # fmt: skip
     talk.engine.answer(3, 17)
@@ -170,18 +175,18 @@ def test_messages_are_handed_out_with_their_tables() -> None:
 
 def test_a_wrong_request_is_answered_and_the_connection_goes_on() -> None:
     talk = Talk()
-    talk.ask(2, Code.OPEN, frames.Open("q", 99, 0))
+    talk.ask(2, requests.OpenQueue("q", 99))  # type: ignore[arg-type]
     ((request, code, (error, _)),) = talk.transport.sent
     assert (request, code, error) == (2, Code.OPEN | FAILED, "invalid-parameter")
-    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    talk.ask(2, requests.Look("status"))
     assert len(talk.engine.items) == 1
     assert not talk.transport.closed
 
 
 def test_a_number_in_use_or_zero_ends_the_connection() -> None:
     talk = Talk()
-    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
-    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    talk.ask(2, requests.Look("status"))
+    talk.ask(2, requests.Look("status"))
     assert talk.refused() == "malformed-packet"
     assert len(talk.engine.items) == 1
     zero = Talk()
@@ -193,31 +198,30 @@ def test_a_number_in_use_or_zero_ends_the_connection() -> None:
 def test_number_zero_asks_for_no_answer() -> None:
     talk = Talk()
     for code in (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL):
-        talk.ask(0, code, frames.Number(1))
-    talk.ask(0, Code.DECIDE, frames.DecideHead("done", 0, b"g"))
+        talk.frame(0, code, [1])
+    talk.ask(0, requests.DecisionDone(b"g"))
     assert [item.request for item in talk.engine.items] == [0, 0, 0, 0, 0]
     assert not talk.transport.sent
 
 
 def test_data_where_none_belongs_ends_the_connection() -> None:
     talk = Talk()
-    talk.ask(2, Code.ABORT, frames.Number(1), b"data")
+    talk.frame(2, Code.ABORT, [1], b"data")
     assert talk.refused() == "malformed-packet"
     assert not talk.engine.items
 
 
 def test_nothing_of_a_malformed_frame_happens_and_nothing_after_it() -> None:
     talk = Talk()
-    item = frames.Item("q", {}, 0, 2)
-    talk.ask(2, Code.SEND, frames.SendHead(0, [item]), b"\x01\0\0\0\x09\0\0\0a")
+    talk.frame(2, Code.SEND, [0, [["q", {}, 0, 2]]], b"\x01\0\0\0\x09\0\0\0a")
     assert talk.refused() == "malformed-packet"
-    talk.ask(3, Code.LOOK, frames.LookHead("status", ""))
+    talk.ask(3, requests.Look("status"))
     assert not talk.engine.items
 
 
 def test_answers_to_an_application_that_is_gone_are_dropped() -> None:
     talk = Talk()
-    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    talk.ask(2, requests.Look("status"))
     talk.api.connection_lost()
     talk.api.connection_lost()
     assert talk.engine.gone == [5]
@@ -233,7 +237,7 @@ def test_many_unanswered_requests_stop_the_reading(monkeypatch: pytest.MonkeyPat
     talk = Talk()
     for request in range(2, 6):
         assert not talk.api.full
-        talk.ask(request, Code.LOOK, frames.LookHead("status", ""))
+        talk.ask(request, requests.Look("status"))
     assert talk.api.full
     talk.engine.answer(4, 0)
     assert not talk.api.full
@@ -243,11 +247,10 @@ def test_many_unanswered_requests_stop_the_reading(monkeypatch: pytest.MonkeyPat
 def test_many_unanswered_bytes_stop_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "CLIENT_UNANSWERED_BYTES_MAX", 1_000)
     talk = Talk()
-    item = frames.Item("q", {}, 0, 1)
-    body = (900).to_bytes(4, "little") + bytes(900)
-    talk.ask(2, Code.SEND, frames.SendHead(0, [item]), body)
+    item = requests.SendItem("q", PLAIN, Run.of([bytes(900)]))
+    talk.ask(2, requests.Send(0, [item]))
     assert not talk.api.full
-    talk.ask(3, Code.SEND, frames.SendHead(0, [item]), body)
+    talk.ask(3, requests.Send(0, [item]))
     assert talk.api.full
     talk.engine.answer(2, Sent())
     assert not talk.api.full
@@ -292,11 +295,11 @@ def test_too_many_receives_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) 
 def test_one_pump_answers_a_few_receives_and_the_rest_comes_after() -> None:
     """A chunk of a thousand peeks must not fetch a thousand answers into memory at once."""
     talk = Talk()
-    head = frames.ReceiveHead("q", 0, 1, 1, 0, True, 0, 0, 0)
+    head = requests.Receive("q", 0, 1, 1, 0, True, 0, 0, 0)
     count = 3 * AT_ONCE
-    chunk = b"".join(
-        b"".join(frames.frame(n, Code.RECEIVE, head)) for n in range(2, 2 + count)
-    ) + b"".join(frames.frame(2 + count, Code.LOOK, frames.LookHead("status", "")))
+    chunk = b"".join(b"".join(written(n, head)) for n in range(2, 2 + count)) + b"".join(
+        written(2 + count, requests.Look("status"))
+    )
     talk.api.data_received(chunk)
     turns = []
     while talk.api.full:
@@ -315,7 +318,7 @@ def test_one_pump_answers_a_few_receives_and_the_rest_comes_after() -> None:
 def test_nothing_is_taken_on_while_the_application_does_not_read() -> None:
     talk = Talk()
     talk.api.pause_writing()
-    talk.ask(2, Code.LOOK, frames.LookHead("status", ""))
+    talk.ask(2, requests.Look("status"))
     assert not talk.engine.items
     talk.api.resume_writing()
     assert len(talk.engine.items) == 1
@@ -324,7 +327,7 @@ def test_nothing_is_taken_on_while_the_application_does_not_read() -> None:
 def test_what_was_not_taken_on_dies_with_its_connection() -> None:
     talk = Talk()
     talk.api.pause_writing()
-    talk.ask(2, Code.SEND, frames.SendHead(0, []))
+    talk.ask(2, requests.Send(0, []))
     talk.api.connection_lost()
     talk.api.resume_writing()
     assert not talk.engine.items
@@ -333,7 +336,7 @@ def test_what_was_not_taken_on_dies_with_its_connection() -> None:
 def test_an_answer_larger_than_a_frame_becomes_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "CLIENT_FRAME_BYTES_MAX", 100)
     talk = Talk()
-    talk.ask(2, Code.LOOK, frames.LookHead("queues", ""))
+    talk.ask(2, requests.Look("queues"))
     talk.engine.answer(2, ["x" * 200])
     ((_, code, (error, text)),) = talk.transport.sent
     assert (code, error) == (Code.LOOK | FAILED, "quota-exceeded")
@@ -342,7 +345,7 @@ def test_an_answer_larger_than_a_frame_becomes_an_error(monkeypatch: pytest.Monk
 
 def test_long_texts_of_errors_are_cut() -> None:
     talk = Talk()
-    talk.ask(2, Code.LOOK, frames.LookHead("queues", ""))
+    talk.ask(2, requests.Look("queues"))
     talk.engine.answer(2, QueueNotFound("x" * 1_000_000))
     assert len(talk.transport.sent[0][2][1]) == answers.TEXT_CHARS_MAX
 
@@ -350,7 +353,7 @@ def test_long_texts_of_errors_are_cut() -> None:
 def test_stopping_ends_the_receives_that_wait() -> None:
     talk = Talk()
     talk.receive(2)
-    talk.ask(3, Code.LOOK, frames.LookHead("queues", ""))
+    talk.ask(3, requests.Look("queues"))
     talk.api.stop()
     assert talk.engine.items[-1] == requests.CancelReceive(2, owner=5, request=0)
     assert len(talk.engine.items) == 3
@@ -360,8 +363,8 @@ def test_stopping_ends_the_receives_that_wait() -> None:
 
 
 def peek(talk: Talk, request: int, wait_ms: int = -1) -> None:
-    head = frames.ReceiveHead("q", 0, 1, limits.RECEIVE_BYTES_MAX, wait_ms, True, 0, 0, 0)
-    talk.ask(request, Code.RECEIVE, head)
+    head = requests.Receive("q", 0, 1, limits.RECEIVE_BYTES_MAX, wait_ms, True, 0, 0, 0)
+    talk.ask(request, head)
 
 
 def asked_for(talk: Talk) -> list[requests.Receive]:
@@ -446,14 +449,14 @@ def test_an_orderly_stop_while_an_application_does_not_read() -> None:
 
 def test_a_hold_for_a_backup_is_for_applications_on_this_computer() -> None:
     here = Talk()
-    here.ask(2, Code.HOLD, frames.HoldHead("begin"))
+    here.ask(2, requests.HoldLog("begin"))
     assert [type(item).__name__ for item in here.engine.items] == ["HoldLog"]
     far = Talk()
     far.api = ApiConnection(
         cast(Engine, far.engine), far.transport, random=lambda size: bytes(size), local=False
     )
-    far.ask(1, Code.HELLO, frames.Hello(frames.VERSION))
-    far.ask(2, Code.HOLD, frames.HoldHead("begin"))
+    far.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+    far.ask(2, requests.HoldLog("begin"))
     request, code, failure = far.transport.sent[-1]
     assert (request, code) == (2, Code.HOLD | FAILED)
     assert failure[0] == "unsupported-operation"
@@ -463,7 +466,7 @@ def test_a_hold_for_a_backup_is_for_applications_on_this_computer() -> None:
 
 def test_what_is_no_verb_of_a_hold_is_refused() -> None:
     talk = Talk()
-    talk.ask(2, Code.HOLD, frames.HoldHead("seize"))
+    talk.ask(2, requests.HoldLog("seize"))
     ((_, _, failure),) = talk.transport.sent
     assert failure[0] == "invalid-parameter"
     assert talk.engine.items == []

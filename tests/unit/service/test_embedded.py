@@ -28,7 +28,10 @@ from onceq.errors import (
     SyncFailed,
     UsageError,
 )
+from onceq.model import requests
 from onceq.model.limits import Settings
+from onceq.model.message import PLAIN
+from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
 from onceq.service import embedded
@@ -36,8 +39,6 @@ from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
 from onceq.service.embedded import EmbeddedHost
 from onceq.service.wires import PeerWire
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 from onceq.wire.mqqb.session import Session
 
 QUIET = Configuration(listen="", settings=Settings(connect_retry_s=0.05, order_ack_delay_s=0.01))
@@ -52,23 +53,22 @@ class App:
 
     def create(self, name: str = "q", *, transactional: bool = True) -> None:
         properties = {"name": name, "transactional": transactional}
-        self.host.call(Code.CREATE, frames.CreateHead(properties))
+        self.host.call(requests.CreateQueue(properties))
 
     def send(self, *bodies: bytes, to: str = Q) -> object:
-        item = frames.Item(to, {}, 0, len(bodies))
-        return self.host.call(Code.COMMIT, frames.CommitHead(0, b"", 0, [item]), [Run.of(bodies)])
+        return self.host.call(requests.Commit(0, [SendItem(to, PLAIN, Run.of(bodies))]))
 
     def receive(self, count: int = 1, *, wait_ms: int = 0, queue: str = Q) -> int:
-        got = self.host.call(Code.RECEIVE, receive(count, wait_ms, queue))
+        got = self.host.call(receive(count, wait_ms, queue))
         assert isinstance(got, Batch)
         return len(got.run)
 
     def look(self, what: str, name: str = "") -> Any:
-        return self.host.call(Code.LOOK, frames.LookHead(what, name))
+        return self.host.call(requests.Look(what, name))
 
 
-def receive(count: int = 1, wait_ms: int = 0, queue: str = Q) -> frames.ReceiveHead:
-    return frames.ReceiveHead(queue, 0, count, 1 << 22, wait_ms, False, 0, 0, 0)
+def receive(count: int = 1, wait_ms: int = 0, queue: str = Q) -> requests.Receive:
+    return requests.Receive(queue, 0, count, 1 << 22, wait_ms)
 
 
 Make = Callable[..., App]
@@ -194,9 +194,8 @@ def test_what_comes_while_another_pumps_is_seen_to_by_him(
             assert go_on.wait(60)
 
     def submit(name: str) -> None:
-        item = frames.Item(Q, {}, 0, 1)
-        head = frames.CommitHead(0, b"", 0, [item])
-        host.submit(Code.COMMIT, head, [Run.of([b"x"])], lambda result: answered.append(name))
+        item = SendItem(Q, PLAIN, Run.of([b"x"]))
+        host.submit(requests.Commit(0, [item]), lambda result: answered.append(name))
 
     for _ in range(3):
         host._await(asyncio.sleep(0))  # the loop has done what the start has left it
@@ -234,7 +233,7 @@ def test_what_was_only_told_goes_with_what_is_asked_next_or_is_seen_to_by_the_lo
 ) -> None:
     monkeypatch.setattr(embedded, "TOLD_S", 0.001)
     for number in range(1, 20):
-        app.host.tell(Code.BEGIN, frames.Number(number), ())
+        app.host.tell(requests.Begin(number))
         if number % 3:
             until(lambda: not app.host.engine.has_work)
         else:
@@ -330,7 +329,7 @@ def test_an_asker_that_is_gone_harms_nobody(app: App) -> None:
     def gone(result: object) -> None:
         raise RuntimeError("Event loop is closed")
 
-    app.host.submit(Code.LOOK, frames.LookHead("status", ""), (), gone)
+    app.host.submit(requests.Look("status"), gone)
     app.host.pump()
     app.send(b"x")
     assert app.receive() == 1
@@ -475,9 +474,8 @@ def test_what_comes_while_the_network_makes_a_mistake_is_seen_to_all_the_same(
     pump, late = host.engine.pump, [True]
 
     def submit() -> None:
-        item = frames.Item(Q, {}, 0, 1)
-        head = frames.CommitHead(0, b"", 0, [item])
-        host.submit(Code.COMMIT, head, [Run.of([b"x"])], lambda result: answered.set())
+        item = SendItem(Q, PLAIN, Run.of([b"x"]))
+        host.submit(requests.Commit(0, [item]), lambda result: answered.set())
         host.pump()
 
     def pump_and_more() -> bool:

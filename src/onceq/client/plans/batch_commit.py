@@ -15,11 +15,10 @@ from collections.abc import Sequence
 
 from onceq.client.plans.plan import Plan, ask, do, look
 from onceq.client.session import Session
+from onceq.model import requests
 from onceq.model.views import looks
 from onceq.model.views.branches import GroupResult, GroupView
 from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 
 def prefix_of(session: Session, app: str, version: int) -> bytes:
@@ -53,11 +52,8 @@ def commit(
         GroupIncomplete: A branch is not prepared (any more); none was committed.
         GroupOfAnotherQuery: The application was at work for another query.
     """
-    head = frames.GroupHead(
-        "commit", app, query, version, prefix_of(session, app, version),
-        [(xid.gtrid, xid.bqual) for xid in branches],
-    )  # fmt: skip
-    return ask(Code.GROUP, head, GroupResult)
+    prefix = prefix_of(session, app, version)
+    return ask(requests.CommitGroup(app, query, version, prefix, branches), GroupResult)
 
 
 def rollback(session: Session, app: str, version: int, *, final: bool = False) -> Plan[int]:
@@ -67,9 +63,7 @@ def rollback(session: Session, app: str, version: int, *, final: bool = False) -
         final: No attempt at it will follow: branches that are still at work are refused when they
             prepare, as long as the queue manager runs.
     """
-    verb = "close" if final else "rollback"
-    head = frames.GroupHead(verb, app, "", version, prefix_of(session, app, version), [])
-    return ask(Code.GROUP, head, int)
+    return ask(requests.RollbackGroup(prefix_of(session, app, version), final), int)
 
 
 def applications(session: Session) -> Plan[list[GroupView]]:
@@ -83,4 +77,4 @@ def forget(session: Session, app: str) -> Plan[None]:
     Raises:
         UsageError: Nothing is remembered of it.
     """
-    return do(Code.GROUP, frames.GroupHead("forget", app, "", 0, b"", []))
+    return do(requests.ForgetGroup(app))

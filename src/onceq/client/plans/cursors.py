@@ -12,9 +12,8 @@ from onceq.client.plans.selection import SEEK, Which, chosen, one
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
 from onceq.errors import InvalidHandle, OnceqError
+from onceq.model import requests
 from onceq.model.message import Message
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 
 @dataclass(slots=True)
@@ -54,12 +53,12 @@ class Place:
         number, self.number = self.number, 0
         if number:
             with contextlib.suppress(OnceqError):
-                yield from tell(Code.UNCURSOR, frames.Number(number))
+                yield from tell(requests.CloseCursor(number))
 
 
 def of_handle(handle: Handle) -> Plan[Place]:
     """A cursor of an open queue."""
-    return Place(handle, (yield from ask(Code.CURSOR, frames.Number(handle.number), int)))
+    return Place(handle, (yield from ask(requests.OpenCursor(handle.number), int)))
 
 
 def cursor(session: Session, queue: str, *, access: str = "receive") -> Plan[Place]:

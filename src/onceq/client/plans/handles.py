@@ -10,15 +10,20 @@ from onceq.client.plans.plan import Plan, ask, do, tell
 from onceq.client.plans.selection import chosen, one, some, which
 from onceq.client.session import Session
 from onceq.errors import HandleLost, InvalidHandle, InvalidParameter, ServiceNotAvailable
+from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.model.requests import Access, Share
 from onceq.model.results import Opened
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
-ACCESS: Final = {"receive": 1, "send": 2, "move": 4, "peek": 0x20}
-SHARE: Final = {"none": 0, "deny-receive": 1}
+ACCESS: Final = {
+    "receive": Access.RECEIVE,
+    "send": Access.SEND,
+    "move": Access.MOVE,
+    "peek": Access.PEEK,
+}
+SHARE: Final = {"none": Share.DENY_NONE, "deny-receive": Share.DENY_RECEIVE}
 
 
 @dataclass(slots=True)
@@ -68,8 +73,8 @@ def open_queue(
             f"there is no access {access!r} with share {share!r}; access is one of "
             f"{', '.join(ACCESS)}, share one of {', '.join(SHARE)}"
         )
-    head = frames.Open(name, ACCESS[access], SHARE[share], note)
-    made = yield from ask(Code.OPEN, head, Opened)
+    request = requests.OpenQueue(name, ACCESS[access], SHARE[share], note)
+    made = yield from ask(request, Opened)
     return Handle(
         session, name, made.handle, made.local, made.transactional, made.places, made.turn
     )
@@ -79,9 +84,9 @@ def know_destination(session: Session, destination: str) -> Plan[None]:
     """Find out at once, the first time, whether a name can be sent to."""
     if session.knows(destination):
         return
-    head = frames.Open(destination, ACCESS["send"], 0)
-    opened = yield from ask(Code.OPEN, head, Opened)
-    yield from tell(Code.CLOSE, frames.Number(opened.handle), lazy=True)
+    request = requests.OpenQueue(destination, Access.SEND)
+    opened = yield from ask(request, Opened)
+    yield from tell(requests.CloseQueue(opened.handle), lazy=True)
     session.learn(destination)
 
 
@@ -143,4 +148,4 @@ def close(handle: Handle) -> Plan[None]:
     number, handle.number = handle.number, 0
     if number:
         with contextlib.suppress(ServiceNotAvailable):
-            yield from do(Code.CLOSE, frames.Number(number))
+            yield from do(requests.CloseQueue(number))

@@ -10,6 +10,7 @@ from onceq.client.plans.queues import queue
 from onceq.client.session import Session
 from onceq.client.why import why as sentence
 from onceq.errors import QueueNotFound
+from onceq.model import requests
 from onceq.model.views import looks
 from onceq.model.views.managers import (
     ClockAccepted,
@@ -24,8 +25,6 @@ from onceq.model.views.managers import (
 )
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 T = TypeVar("T")
 
@@ -87,8 +86,8 @@ def reset_stream(
         QueueNotFound: There is no such stream.
         InvalidParameter: Several are meant, or no reason is given.
     """
-    head = frames.StreamHead("reset", queue, source, reason, whole, dry_run)
-    return ask(Code.STREAM, head, StreamReset)
+    request = requests.ResetStream(queue, source, reason, whole, dry_run)
+    return ask(request, StreamReset)
 
 
 def peers(session: Session) -> Plan[list[PeerView]]:
@@ -98,8 +97,8 @@ def peers(session: Session) -> Plan[list[PeerView]]:
 
 def forget_peer(session: Session, name: str, *, dry_run: bool = False) -> Plan[PeerView]:
     """Let another queue manager answer under a name (``pin_peers``); gives who did."""
-    head = frames.StreamHead("forget-peer", name, "", "", dry_run=dry_run)
-    return ask(Code.STREAM, head, PeerView)
+    request = requests.ForgetPeer(name, dry_run=dry_run)
+    return ask(request, PeerView)
 
 
 def accept_clock(
@@ -124,8 +123,8 @@ def accept_clock(
         QueueNotFound: Nothing of it was refused.
         InvalidParameter: Several are meant, or no reason is given.
     """
-    head = frames.StreamHead("accept-clock", "", source, reason, dry_run=dry_run)
-    return ask(Code.STREAM, head, ClockAccepted)
+    request = requests.AcceptClock(source, reason, dry_run=dry_run)
+    return ask(request, ClockAccepted)
 
 
 def eod_send_info(session: Session, destination: str) -> Plan[SendInfo]:
@@ -179,7 +178,7 @@ def list_members(session: Session, name: str) -> Plan[list[str]]:
 
 
 def _list(what: str, name: str, members: Sequence[str]) -> Plan[ListView]:
-    return ask(Code.LIST, frames.ListHead(what, name, list(members)), ListView)
+    return ask(requests.EditDirectory(what, name, list(members)), ListView)
 
 
 def create_list(session: Session, name: str, *members: str) -> Plan[ListView]:
@@ -220,7 +219,7 @@ def resolve(session: Session, name: str) -> Plan[list[NameStep]]:
 
 
 def _steer(destination: str, action: str, answer: type[T]) -> Plan[T]:
-    return ask(Code.STEER, frames.SteerHead(destination, action), answer)
+    return ask(requests.SteerOutgoing(destination, action), answer)
 
 
 def pause(session: Session, destination: str) -> Plan[None]:

@@ -10,21 +10,18 @@ from collections.abc import Sequence
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.session import Session
 from onceq.errors import InDoubt, InvalidParameter, LinkLost, StorageFailure, TransactionOver
+from onceq.model import requests
 from onceq.model.identity import TransactionId
+from onceq.model.requests import SendItem
 from onceq.model.results import Outcome, Sent
-from onceq.model.run import Run
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 
 def commit(
-    session: Session, transaction: int, items: list[frames.Item], runs: Sequence[Run],
-    id: TransactionId,
-) -> Plan[Sent]:  # fmt: skip
+    session: Session, transaction: int, items: Sequence[SendItem], id: TransactionId
+) -> Plan[Sent]:
     """Commit; if the answer is lost, say in doubt, and under which identifier to ask."""
-    head = frames.CommitHead(transaction, id.session, id.number, items)
     try:
-        result = yield from ask(Code.COMMIT, head, Sent, runs=runs)
+        result = yield from ask(requests.Commit(transaction, items, id), Sent)
     except (LinkLost, StorageFailure) as error:
         raise InDoubt(
             f"the answer to the commit was lost ({error.text}); ask outcome({str(id)!r}), and "
@@ -53,4 +50,4 @@ def outcome(session: Session, transaction: str) -> Plan[str]:
     if not 0 < id.number < 1 << 62:
         raise InvalidParameter(f"not a transaction identifier: {transaction!r}")
     session.check(id)
-    return (yield from ask(Code.OUTCOME, frames.OutcomeHead(id.session, id.number), Outcome))
+    return (yield from ask(requests.AskOutcome(id), Outcome))

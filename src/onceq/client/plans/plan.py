@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Generator
+from typing import TypeAlias, TypeVar, cast
 
 from onceq.client.link import Request
-from onceq.model.run import Run
+from onceq.model import requests
 from onceq.model.views.looks import Look
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 T = TypeVar("T")
 
@@ -19,28 +17,27 @@ Plan: TypeAlias = Generator[Request, object, T]
 
 
 def ask(
-    code: int, head: Any, answer: type[T], *, runs: Sequence[Run] = (),
-    late: Callable[[Batch], None] | None = None,
-) -> Plan[T]:  # fmt: skip
+    request: requests.Request, answer: type[T], *, late: Callable[[Batch], None] | None = None
+) -> Plan[T]:
     """One request.
 
     Args:
         answer: What it is answered with; the link has decoded it as that.
         late: See ``Request``.
     """
-    return cast(T, (yield Request(code, head, runs, late=late)))
+    return cast(T, (yield Request(request, late=late)))
 
 
 def look(look: Look[T], name: str = "") -> Plan[T]:
     """What a queue manager tells of itself."""
-    return ask(Code.LOOK, frames.LookHead(look.what, name), look.kind)
+    return ask(requests.Look(look.what, name), look.kind)
 
 
-def do(code: int, head: Any, *, runs: Sequence[Run] = ()) -> Plan[None]:
+def do(request: requests.Request) -> Plan[None]:
     """One request whose answer says only that it was done."""
-    yield Request(code, head, runs)
+    yield Request(request)
 
 
-def tell(code: int, head: Any, *, lazy: bool = False, unhurried: bool = False) -> Plan[None]:
+def tell(request: requests.Request, *, lazy: bool = False, unhurried: bool = False) -> Plan[None]:
     """One request whose answer nobody waits for; see ``Request``."""
-    yield Request(code, head, waits=False, lazy=lazy, unhurried=unhurried)
+    yield Request(request, waits=False, lazy=lazy, unhurried=unhurried)

@@ -8,12 +8,11 @@ from uuid import UUID
 from onceq.client.plans.plan import Plan, ask, do, look
 from onceq.client.session import Session
 from onceq.errors import IllegalPathName, QueueExists
+from onceq.model import requests
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
 from onceq.model.views import looks
 from onceq.model.views.queues import QueueView
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 
 def property_values(values: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def create_queue(
         values["private"] = False
     values |= property_values({"quota_kb": quota_kb, **more})
     try:
-        yield from do(Code.CREATE, frames.CreateHead(values))
+        yield from do(requests.CreateQueue(values))
     except QueueExists:
         if not exist_ok:
             raise
@@ -83,7 +82,7 @@ def set_queue(session: Session, /, name: str, **values: Any) -> Plan[QueueView]:
         PropertyNotAllowed, IllegalPropertyId, IllegalPropertyValue, EncryptionNotSupported,
         AuthenticationNotSupported, MulticastNotSupported, QueueNotFound.
     """
-    yield from do(Code.SET, frames.SetHead(name, property_values(values)))
+    yield from do(requests.SetQueue(name, property_values(values)))
     return (yield from queue(session, name))
 
 
@@ -117,12 +116,12 @@ def set_poison_policy(
 def delete_queue(session: Session, name: str) -> Plan[int]:
     """Delete a queue; returns how many messages went with it. Raises QueueNotFound."""
     session.destinations.clear()
-    return ask(Code.DELETE, frames.Named(name), int)
+    return ask(requests.DeleteQueue(name), int)
 
 
 def purge(session: Session, name: str) -> Plan[int]:
     """Remove the messages of a queue, or of an outgoing queue; returns how many."""
-    return ask(Code.PURGE, frames.Named(name), int)
+    return ask(requests.PurgeQueue(name), int)
 
 
 def queue(session: Session, name: str) -> Plan[QueueView]:

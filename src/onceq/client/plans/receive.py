@@ -5,7 +5,6 @@ from __future__ import annotations
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.plans.selection import (
     RECEIVE_BYTES,
-    TOPS,
     chosen,
     moved,
     one,
@@ -14,12 +13,12 @@ from onceq.client.plans.selection import (
 )
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter
+from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.message import Message
+from onceq.model.requests import PickBy
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 
 def receive(
@@ -99,11 +98,11 @@ def peek_tops(
     """
     if max < 1 or not 0 <= size < 1 << 32:
         raise InvalidParameter(f"cannot look at {size} bytes of {max} messages")
-    head = frames.ReceiveHead(
+    request = requests.Receive(
         queue, 0, min(max, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, 0, True, after, 0, 0,
-        pick=TOPS, value=size.to_bytes(4, "little"),
+        pick=PickBy.TOPS, value=size.to_bytes(4, "little"),
     )  # fmt: skip
-    return ask(Code.RECEIVE, head, Batch)
+    return ask(request, Batch)
 
 
 def remove(session: Session, queue: str, first: int, last: int) -> Plan[int]:
@@ -115,7 +114,7 @@ def remove(session: Session, queue: str, first: int, last: int) -> Plan[int]:
     Returns:
         How many messages were there; those that a transaction holds stay.
     """
-    return ask(Code.REMOVE, frames.RemoveHead(queue, 0, first, last), int)
+    return ask(requests.Remove(queue, 0, first, last), int)
 
 
 def move(session: Session, queue: str, message: Message | int, to: str) -> Plan[int]:

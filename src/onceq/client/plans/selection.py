@@ -21,19 +21,24 @@ from onceq.errors import (
     ReceiveTimeout,
     TransactionUsage,
 )
+from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.message import CORRELATION_BYTES, Message
+from onceq.model.requests import PickBy, Seek
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 RECEIVE_BYTES: Final = 8 << 20
 """Packets of one answer to a receive of many."""
 WAIT_S_MAX: Final = 1e9
 """A longer timeout waits for ever."""
-SEEK: Final = {"current": 0, "next": 1, "previous": 2, "first": 4, "last": 8}
-HEADS, CORRELATION, MESSAGE, TOPS = 1, 2, 3, 4
+SEEK: Final = {
+    "current": Seek.CURRENT,
+    "next": Seek.NEXT,
+    "previous": Seek.PREV,
+    "first": Seek.FIRST,
+    "last": Seek.LAST,
+}
 LOOK_AGAIN_S: Final = (0.25, 0.5, 1.0, 2.0)
 """What is wanted may also come back to a place that was searched already (an abort, or a higher
 priority), so that the search begins anew after these times."""
@@ -44,8 +49,8 @@ class Which:
     """What a receive or peek is about, if not the first message there is."""
 
     lookup: int = 0
-    seek: int = 0
-    pick: int = 0
+    seek: Seek = Seek.CURRENT
+    pick: PickBy = PickBy.NOTHING
     value: bytes = b""
     allow_peek: bool = False
 
@@ -81,13 +86,13 @@ def which(
     if correlation_id is not None:
         if len(correlation_id) != CORRELATION_BYTES:
             raise InvalidParameter(f"a correlation identifier has {CORRELATION_BYTES} bytes")
-        return Which(pick=CORRELATION, value=bytes(correlation_id), allow_peek=allow_peek)
+        return Which(pick=PickBy.CORRELATION, value=bytes(correlation_id), allow_peek=allow_peek)
     if message_id is not None:
         try:
             id = MessageId.parse(message_id) if isinstance(message_id, str) else message_id
         except ValueError as error:
             raise InvalidParameter(str(error)) from None
-        return Which(pick=MESSAGE, value=id.pack(), allow_peek=allow_peek)
+        return Which(pick=PickBy.MESSAGE, value=id.pack(), allow_peek=allow_peek)
     return Which(lookup_id, SEEK[seek], allow_peek=allow_peek)
 
 
@@ -113,11 +118,11 @@ def some(
         kept = None if lookup else session.take(queue, count)
         if kept is not None:
             return kept
-    head = frames.ReceiveHead(
+    request = requests.Receive(
         queue, transaction, min(count, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, wait_ms(timeout),
         peek, after, lookup, handle, hold=hold,
     )  # fmt: skip
-    return (yield from ask(Code.RECEIVE, head, Batch, late=late))
+    return (yield from ask(request, Batch, late=late))
 
 
 def one(plan: Plan[Batch]) -> Plan[Message]:
@@ -145,11 +150,11 @@ def chosen(
             )
         )  # fmt: skip
     late = None if transaction or peek else partial(session.keep, queue)
-    head = frames.ReceiveHead(
+    request = requests.Receive(
         queue, transaction, 1, RECEIVE_BYTES, wait_ms(timeout), peek, 0, wanted.lookup, handle,
         wanted.seek, cursor, wanted.allow_peek,
     )  # fmt: skip
-    return (yield from ask(Code.RECEIVE, head, Batch, late=late))
+    return (yield from ask(request, Batch, late=late))
 
 
 def _search(
@@ -164,12 +169,12 @@ def _search(
         rounds += 1
         while True:
             left = slice_s if until is None else min(until - session.clock(), slice_s)
-            head = frames.ReceiveHead(
+            request = requests.Receive(
                 queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, wait_ms(max(left, 0.0)), True,
                 after, 0, handle, pick=wanted.pick, value=wanted.value,
             )  # fmt: skip
             try:
-                found = yield from ask(Code.RECEIVE, head, Batch)
+                found = yield from ask(request, Batch)
             except ReceiveTimeout:
                 break
             if not len(found):
@@ -199,5 +204,5 @@ def subqueue(queue: str, to: str) -> str:
 
 def moved(queue: str, lookup: int, to: str, *, transaction: int = 0) -> Plan[int]:
     """Move a message between a queue and its subqueues; returns its new lookup identifier."""
-    head = frames.MoveHead(queue, subqueue(queue, to), lookup, transaction, 0)
-    return (yield from ask(Code.MOVE, head, int))
+    request = requests.MoveMessage(queue, subqueue(queue, to), lookup, transaction, 0)
+    return (yield from ask(request, int))

@@ -8,16 +8,16 @@ from typing import Any
 from onceq.client.bodies import Body, parts, run_of
 from onceq.client.plans import outcome
 from onceq.client.plans.plan import Plan, ask
-from onceq.client.plans.send_buffer import framed
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.properties import parted
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter, OnceqError
+from onceq.model import requests
 from onceq.model.identity import MessageId
+from onceq.model.message import PLAIN
+from onceq.model.requests import SendItem
 from onceq.model.results import Sent
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 
 def send(
@@ -61,12 +61,10 @@ def send_many(
             raise
     ids = MessageIds(session.source)
     for piece, heads in pieces:
-        item, runs = framed(destination, values, piece, heads)
+        item = SendItem(destination, PLAIN, piece, own=heads, values=values)
         if transactional:
-            id = session.next_commit()
-            sent = yield from outcome.commit(session, 0, [item], runs, id)
+            sent = yield from outcome.commit(session, 0, [item], session.next_commit())
         else:
-            head = frames.SendHead(0, [item])
-            sent = yield from ask(Code.SEND, head, Sent, runs=runs)
+            sent = yield from ask(requests.Send(0, [item]), Sent)
         ids.add(sent.first_message, sent.messages)
     return ids

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from onceq.client.properties import weight as properties_weight
+from onceq.model.message import PLAIN
+from onceq.model.requests import SendItem
 from onceq.model.run import Buffer, Run
-from onceq.wire.app import frames
 
 
 class _Pile:
@@ -61,25 +62,12 @@ class Gathered:
             self.own.add(own)
         return True
 
-    def item(self, now: int) -> frames.Item:
-        """Their head."""
-        return frames.Item(
-            self.destination, self.values, now - self.second, len(self.bodies.lengths),
-            self.own is not None,
-        )  # fmt: skip
-
-    def runs(self) -> list[Run]:
-        """Their headers, if they have some of their own, and bodies."""
-        bodies = self.bodies.run()
-        return [bodies] if self.own is None else [self.own.run(), bodies]
-
-
-def framed(
-    destination: str, values: dict[str, Any], run: Run, own: Run | None
-) -> tuple[frames.Item, list[Run]]:
-    """A batch for a frame."""
-    item = frames.Item(destination, values, 0, len(run), own is not None)
-    return item, [run] if own is None else [own, run]
+    def item(self, now: int) -> SendItem:
+        """All of them, as a batch."""
+        own = None if self.own is None else self.own.run()
+        return SendItem(
+            self.destination, PLAIN, self.bodies.run(), now - self.second, own, self.values
+        )
 
 
 def weight(run: Run, own: Run | None, values: dict[str, Any]) -> int:

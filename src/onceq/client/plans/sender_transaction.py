@@ -15,15 +15,15 @@ from itertools import pairwise
 from typing import Final
 
 from onceq.client.plans.plan import Plan, ask, do
-from onceq.client.plans.selection import HEADS, RECEIVE_BYTES, wait_ms
+from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter, MessageNotFound, ReceiveTimeout
+from onceq.model import requests
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
+from onceq.model.requests import PickBy
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
 from onceq.packet.heads import Head
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 POLICIES: Final = ("wait", "give", "dead-letter")
 Key = tuple[bytes, int, int]
@@ -158,8 +158,8 @@ def receive_transaction(
                     continue
                 if incomplete == "give":
                     return given
-                head = frames.RejectHead(queue, transaction, members.lookups, True)
-                yield from do(Code.REJECT, head)
+                request = requests.Reject(queue, transaction, members.lookups, True)
+                yield from do(request)
         if not (yield from _wait(session, queue, survey, until, deadline)):
             survey = _Survey()  # What was held may have come back.
 
@@ -169,11 +169,12 @@ def _whole(
 ) -> Plan[SenderTransaction | None]:
     """The first transaction that is there entirely; None if there is none."""
     while True:
-        head = frames.ReceiveHead(
-            queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, survey.after, 0, 0, pick=HEADS
-        )
+        request = requests.Receive(
+            queue, count_max=RECEIVE_MESSAGES_MAX, bytes_max=RECEIVE_BYTES, peek=True,
+            after=survey.after, pick=PickBy.HEADS,
+        )  # fmt: skip
         try:
-            batch = yield from ask(Code.RECEIVE, head, Batch)
+            batch = yield from ask(request, Batch)
         except ReceiveTimeout:
             return None
         for members in survey.add(batch):
@@ -198,11 +199,12 @@ def _wait(
     if deadline is not None:
         due = [m.arrived + deadline - session.now_s() for m in survey.incomplete()]
         left = min([left, *(max(wait, 0.05) for wait in due)])
-    head = frames.ReceiveHead(
-        queue, 0, 1, RECEIVE_BYTES, wait_ms(left), True, survey.after, 0, 0, pick=HEADS
-    )
+    request = requests.Receive(
+        queue, bytes_max=RECEIVE_BYTES, wait_ms=wait_ms(left), peek=True, after=survey.after,
+        pick=PickBy.HEADS,
+    )  # fmt: skip
     try:
-        yield from do(Code.RECEIVE, head)
+        yield from do(request)
     except ReceiveTimeout:
         return False
     return True
@@ -212,17 +214,17 @@ def _take(
     queue: str, transaction: int, members: _Members, *, complete: bool
 ) -> Plan[SenderTransaction | None]:
     """Receive all of these, or None if somebody else has taken one of them."""
-    claim = frames.ClaimHead(queue, transaction, members.ranges())
+    request = requests.Claim(queue, transaction, members.ranges())
     try:
-        yield from do(Code.CLAIM, claim)
+        yield from do(request)
     except MessageNotFound:
         return None
     at, last = members.lookups[0], members.lookups[-1]
     parts: list[Batch] = []
     wanted = set(members.lookups)
     while at <= last:
-        head = frames.FetchHead(queue, transaction, at, last, RECEIVE_BYTES)
-        batch = yield from ask(Code.FETCH, head, Batch)
+        fetch = requests.Fetch(queue, transaction, at, last, RECEIVE_BYTES)
+        batch = yield from ask(fetch, Batch)
         at = batch.lookup_ids[-1] + 1
         parts.append(batch)
         wanted.difference_update(batch.lookup_ids)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from onceq.client.bodies import Body
 from onceq.client.plans.plan import Plan, ask, do, look
-from onceq.client.plans.selection import CORRELATION, MESSAGE, RECEIVE_BYTES, wait_ms
+from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
@@ -28,15 +28,15 @@ from onceq.errors import (
     ReceiveTimeout,
     TransactionOver,
 )
+from onceq.model import requests
 from onceq.model.classes import MessageClass
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX, TRACKING_AGE_S, TRACKING_QUOTA_KB
 from onceq.model.message import Acknowledge, Journal, Message
+from onceq.model.requests import PickBy
 from onceq.model.views import looks
 from onceq.model.views.queues import OutgoingView
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 QUEUE: Final = "private$\\onceq.tracking"
 DEAD_LETTERS: Final = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
@@ -130,11 +130,11 @@ def _prepare(session: Session) -> Plan[str]:
     try:
         found = yield from look(looks.QUEUE, QUEUE)
     except QueueNotFound:
-        head = frames.CreateHead(
+        request = requests.CreateQueue(
             {"name": QUEUE.partition("\\")[2], "label": "what became of tracked messages",
              "quota_kb": TRACKING_QUOTA_KB}
         )  # fmt: skip
-        yield from do(Code.CREATE, head)
+        yield from do(request)
         found = yield from look(looks.QUEUE, QUEUE)
     yield from _tidy(session.now_s() - TRACKING_AGE_S)
     return found.format_name
@@ -142,9 +142,9 @@ def _prepare(session: Session) -> Plan[str]:
 
 def _tidy(before_s: int) -> Plan[None]:
     while True:
-        head = frames.ReceiveHead(QUEUE, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, 0, 0, 0)
+        request = requests.Receive(QUEUE, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, 0, 0, 0)
         try:
-            batch = yield from ask(Code.RECEIVE, head, Batch)
+            batch = yield from ask(request, Batch)
         except ReceiveTimeout:
             return
         old = [
@@ -154,7 +154,7 @@ def _tidy(before_s: int) -> Plan[None]:
         ]
         if not old:
             return
-        yield from do(Code.REMOVE, frames.RemoveHead(QUEUE, 0, old[0], old[-1]))
+        yield from do(requests.Remove(QUEUE, 0, old[0], old[-1]))
 
 
 def copies(destination: str) -> Plan[tuple[str, ...]]:
@@ -175,10 +175,10 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
         An Ending for each copy, in the order of their names.
     """
     told: dict[str, Ending] = {}
-    for ack in (yield from _found(QUEUE, CORRELATION, id.pack())):
+    for ack in (yield from _found(QUEUE, PickBy.CORRELATION, id.pack())):
         _note(told, ack.response_queue, ack.message_class, ack.sent_time)
     for queue in DEAD_LETTERS:
-        for letter in (yield from _found(queue, MESSAGE, id.pack())):
+        for letter in (yield from _found(queue, PickBy.MESSAGE, id.pack())):
             _note(told, letter.destination, letter.message_class, letter.arrived_time)
     names = {name.casefold(): name for name in expected}
     names |= {key: one.destination for key, one in told.items() if key not in names}
@@ -190,7 +190,7 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
     for view in views:
         name = view.destination
         wanted = not expected or any(name.casefold() == one.casefold() for one in open_)
-        if view.messages and wanted and (yield from _found(name, MESSAGE, id.pack())):
+        if view.messages and wanted and (yield from _found(name, PickBy.MESSAGE, id.pack())):
             waiting[name.casefold()] = why(view)
             names.setdefault(name.casefold(), name)
     return tuple(_ending(names[key], told.get(key), waiting.get(key)) for key in sorted(names))
@@ -219,17 +219,17 @@ def _ending(destination: str, told: Ending | None, waiting: str | None) -> Endin
     return Ending(destination, "left", "it was transmitted, and nothing was heard of it yet")
 
 
-def _found(queue: str, pick: int, value: bytes) -> Plan[list[Message]]:
+def _found(queue: str, pick: PickBy, value: bytes) -> Plan[list[Message]]:
     """All messages of a queue with an identifier; none if there is no such queue."""
     found: list[Message] = []
     after = 0
     while True:
-        head = frames.ReceiveHead(
+        request = requests.Receive(
             queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, after, 0, 0, pick=pick,
             value=value,
         )  # fmt: skip
         try:
-            batch = yield from ask(Code.RECEIVE, head, Batch)
+            batch = yield from ask(request, Batch)
         except (ReceiveTimeout, QueueNotFound):
             return found
         found += batch
@@ -304,12 +304,12 @@ def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]
         if left <= 0:
             open_ = [f"{one.destination}: {one.state}" for one in found if not one.settled]
             raise ReceiveTimeout(f"message {id} is not settled: {', '.join(open_) or 'not heard'}")
-        head = frames.ReceiveHead(
-            QUEUE, 0, 1, RECEIVE_BYTES, wait_ms(left), True, seen, 0, 0, pick=CORRELATION,
+        request = requests.Receive(
+            QUEUE, 0, 1, RECEIVE_BYTES, wait_ms(left), True, seen, 0, 0, pick=PickBy.CORRELATION,
             value=id.pack(),
         )  # fmt: skip
         try:
-            batch = yield from ask(Code.RECEIVE, head, Batch)
+            batch = yield from ask(request, Batch)
         except (ReceiveTimeout, QueueNotFound):
             continue
         seen = batch.lookup_ids[-1] if len(batch) else batch.scanned

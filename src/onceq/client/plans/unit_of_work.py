@@ -21,7 +21,7 @@ from onceq.client.plans import outcome
 from onceq.client.plans.handles import know_destination
 from onceq.client.plans.plan import Plan, ask, do, tell
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some
-from onceq.client.plans.send_buffer import Gathered, framed, weight
+from onceq.client.plans.send_buffer import Gathered, weight
 from onceq.client.plans.sender_transaction import SenderTransaction, receive_transaction
 from onceq.client.properties import parted
 from onceq.client.results import MessageIds
@@ -36,14 +36,14 @@ from onceq.errors import (
     TransactionLost,
     TransactionOver,
 )
+from onceq.model import requests
 from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.message import Message
+from onceq.model.message import PLAIN, Message
+from onceq.model.requests import SendItem
 from onceq.model.run import Run, largest_of
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 T = TypeVar("T")
 BatchT = TypeVar("BatchT", bound=Batch)
@@ -116,7 +116,7 @@ class Unit:
     def begin(self) -> Plan[None]:
         """Let the manager know of it."""
         if not self.begun:
-            yield from tell(Code.BEGIN, frames.Number(self.number), lazy=True)
+            yield from tell(requests.Begin(self.number), lazy=True)
             self.begun = True
 
     def guard(self, plan: Plan[T]) -> Plan[T]:
@@ -137,7 +137,7 @@ class Unit:
         """Abort it at the manager; whoever asked hears of what led to it, not of this."""
         if self.begun:
             with contextlib.suppress(OnceqError):
-                yield from tell(Code.ABORT, frames.Number(self.number))
+                yield from tell(requests.Abort(self.number))
 
     # ---- sending --------------------------------------------------------------------------
 
@@ -203,13 +203,12 @@ class Unit:
             return
         self._items.append(Gathered(destination, values, second, run, own))
 
-    def _offer(self) -> tuple[list[frames.Item], list[Run]]:
+    def _offer(self) -> list[SendItem]:
         """What was gathered, for a frame; it stays gathered."""
         if not self._items:
-            return [], []
+            return []
         now = int(self.session.clock())
-        runs = [run for gathered in self._items for run in gathered.runs()]
-        return [gathered.item(now) for gathered in self._items], runs
+        return [gathered.item(now) for gathered in self._items]
 
     def _clear(self) -> None:
         self._items, self._bytes, self._messages = [], 0, 0
@@ -217,10 +216,10 @@ class Unit:
     def _ship(self) -> Plan[None]:
         """Send ahead what was gathered. These calls have succeeded, so that whatever is wrong with
         one of them dooms the transaction."""
-        items, runs = self._offer()
+        items = self._offer()
         yield from self.begin()
         try:
-            yield from self._sending(frames.SendHead(self.number, items), runs)
+            yield from self._sending(items)
         except (TransactionOver, SendFailed, ServiceNotAvailable):
             raise
         except OnceqError as error:
@@ -236,9 +235,9 @@ class Unit:
         """Send ahead the messages of one call, in as many frames as they need."""
         yield from self.begin()
         for index, (part, heads) in enumerate(parts(run, own)):
-            item, runs = framed(destination, values, part, heads)
+            item = SendItem(destination, PLAIN, part, own=heads, values=values)
             try:
-                yield from self._sending(frames.SendHead(self.number, [item]), runs)
+                yield from self._sending([item])
             except (TransactionOver, SendFailed, ServiceNotAvailable):
                 raise
             except OnceqError as error:
@@ -247,10 +246,10 @@ class Unit:
                 raise
             self.total += len(part)
 
-    def _sending(self, head: frames.SendHead, runs: list[Run]) -> Plan[None]:
+    def _sending(self, items: list[SendItem]) -> Plan[None]:
         """One frame of sends; interrupted, it leaves the transaction without nobody knows what."""
         try:
-            yield from self.guard(do(Code.SEND, head, runs=runs))
+            yield from self.guard(do(requests.Send(self.number, items)))
         except (OnceqError, GeneratorExit):
             raise
         except BaseException:
@@ -322,8 +321,8 @@ class Unit:
         self.check_sound()
         name = self._queue_of(message.lookup_id) if queue is None else queue
         yield from self.begin()
-        head = frames.RejectHead(name, self.number, [message.lookup_id], False)
-        yield from self.guard(do(Code.REJECT, head))
+        request = requests.Reject(name, self.number, [message.lookup_id], False)
+        yield from self.guard(do(request))
 
     def move(self, message: Message | int, to: str, queue: str | None) -> Plan[None]:
         """Move a message with the commit."""
@@ -351,8 +350,8 @@ class Unit:
         self.check_sound()
         self._worked = True
         yield from self.begin()
-        head = frames.RemoveHead(queue, self.number, first, last)
-        return (yield from self.guard(ask(Code.REMOVE, head, int)))
+        request = requests.Remove(queue, self.number, first, last)
+        return (yield from self.guard(ask(request, int)))
 
     # ---- the end --------------------------------------------------------------------------
 
@@ -368,10 +367,10 @@ class Unit:
         if self.doomed is not None:
             yield from self._end_doomed()
         self.id = self.session.next_commit()
-        items, runs = self._offer()
+        items = self._offer()
         number = self.number if self.begun else 0
         try:
-            sent = yield from outcome.commit(self.session, number, items, runs, self.id)
+            sent = yield from outcome.commit(self.session, number, items, self.id)
         except ServiceNotAvailable as error:
             if self.begun:
                 raise self.lost() from error
@@ -392,7 +391,7 @@ class Unit:
         self.sent = MessageIds(self.session.source, sent.first_message, sent.messages)
         return self.sent
 
-    def _end_refused(self, items: list[frames.Item], error: OnceqError) -> Plan[None]:
+    def _end_refused(self, items: list[SendItem], error: OnceqError) -> Plan[None]:
         """The end was refused: if because of a send in it, abort it and say so.
 
         What came along were sends whose calls had succeeded, so that it does not matter what is
@@ -430,10 +429,10 @@ class Unit:
         self.drop()
         if self.begun:
             with contextlib.suppress(OnceqError):  # Then it is gone already.
-                yield from do(Code.ABORT, frames.Number(self.number))
+                yield from do(requests.Abort(self.number))
 
 
-def _named(items: list[frames.Item]) -> str:
+def _named(items: list[SendItem]) -> str:
     """Where gathered sends go, for an error of one of them: the queue manager names it better."""
     names = dict.fromkeys(item.destination for item in items)
     return next(iter(names)) if len(names) == 1 else "one of " + ", ".join(names)

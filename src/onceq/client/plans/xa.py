@@ -24,21 +24,12 @@ from onceq.errors import (
     TransactionOver,
     UnknownBranch,
 )
+from onceq.model import requests
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.views import looks
 from onceq.model.views.branches import BranchView, DecisionView
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.deciding import What
-from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
-
-
-def _verb(
-    name: str, xid: Xid, *, transaction: int = 0, how: int = 0, by_hand: bool = False
-) -> Plan[None]:
-    """One verb of XA on a branch."""
-    head = frames.BranchHead(name, transaction, xid.format_id, xid.gtrid, xid.bqual, how, by_hand)
-    yield from do(Code.BRANCH, head)
 
 
 def prepare(session: Session, xid: Xid) -> Plan[Vote]:
@@ -48,8 +39,8 @@ def prepare(session: Session, xid: Xid) -> Plan[Vote]:
         RolledBack: It cannot be promised, and was rolled back.
         UnknownBranch, BranchState: There is none, or its work has not ended.
     """
-    head = frames.PrepareHead(0, xid.format_id, xid.gtrid, xid.bqual, [])
-    return ask(Code.PREPARE, head, Vote)
+    request = requests.PrepareBranch(xid)
+    return ask(request, Vote)
 
 
 def commit(
@@ -66,7 +57,7 @@ def commit(
         DecidedByHand: An operator was first.
     """
     try:
-        yield from _verb("commit", xid, how=int(one_phase), by_hand=by_hand)
+        yield from do(requests.CommitBranch(xid, one_phase, by_hand))
     except (LinkLost, StorageFailure) as error:
         raise InDoubt(
             f"the answer to the commit of branch {xid} was lost ({error.text}); commit it again: "
@@ -77,12 +68,12 @@ def commit(
 
 def rollback(session: Session, xid: Xid, *, by_hand: bool = False) -> Plan[None]:
     """Roll a branch back; see ``commit``."""
-    return _verb("rollback", xid, by_hand=by_hand)
+    return do(requests.RollbackBranch(xid, by_hand))
 
 
 def forget(session: Session, xid: Xid) -> Plan[None]:
     """Drop the memory of a branch that was decided by hand."""
-    return _verb("forget", xid)
+    return do(requests.ForgetBranch(xid))
 
 
 def recover(session: Session) -> Plan[list[Xid]]:
@@ -109,7 +100,7 @@ class BranchUnit(Unit):
 
     def start(self, how: Join) -> Plan[None]:
         """Associate it with this connection."""
-        yield from _verb("start", self.xid, transaction=self.number, how=how)
+        yield from do(requests.StartBranch(self.number, self.xid, how))
         self.begun = True
 
     def end(self, how: Leave = Leave.SUCCESS) -> Plan[None]:
@@ -119,7 +110,7 @@ class BranchUnit(Unit):
             how = Leave.FAIL  # The manager may know nothing of a send that was wrong in itself.
         if self._items and how is not Leave.FAIL:
             yield from self._ship()
-        yield from self.guard(_verb("end", self.xid, transaction=self.number, how=how))
+        yield from self.guard(do(requests.EndBranch(self.number, self.xid, how)))
         self.over = "suspended" if how is Leave.SUSPEND else "ended: its coordinator goes on"
         self._clear()
 
@@ -133,11 +124,10 @@ class BranchUnit(Unit):
         self.check_open()
         if self.doomed is not None:
             yield from self._end_doomed()
-        items, runs = self._offer()
-        xid = self.xid
-        head = frames.PrepareHead(self.number, xid.format_id, xid.gtrid, xid.bqual, items)
+        items = self._offer()
         try:
-            vote = yield from self.guard(ask(Code.PREPARE, head, Vote, runs=runs))
+            request = requests.PrepareBranch(self.xid, self.number, items)
+            vote = yield from self.guard(ask(request, Vote))
         except (TransactionOver, ServiceNotAvailable):
             raise
         except OnceqError as error:
@@ -162,11 +152,11 @@ class BranchUnit(Unit):
             raise BranchState(f"branch {self.xid} was committed")
         if not self.over and self.begun:
             with contextlib.suppress(OnceqError):
-                yield from _verb("end", self.xid, transaction=self.number, how=Leave.FAIL)
+                yield from do(requests.EndBranch(self.number, self.xid, Leave.FAIL))
         self.over = "rolled back"
         self._clear()
         with contextlib.suppress(UnknownBranch):
-            yield from _verb("rollback", self.xid)
+            yield from do(requests.RollbackBranch(self.xid))
 
 
 def branch(
@@ -215,8 +205,8 @@ class Deciding:
         unit.check_sound()
         gtrid = self.gtrid or make_gtrid(unit.session.source, unit.session.next_global())
         yield from unit.begin()
-        head = frames.DecideHead("enlist", unit.number, gtrid, partner)
-        yield from unit.guard(do(Code.DECIDE, head))
+        request = requests.Enlist(unit.number, gtrid, partner)
+        yield from unit.guard(do(request))
         self.gtrid = gtrid
         self._branches += 1
         return Xid(ONCEQ_FORMAT, gtrid, b"%d" % self._branches)
@@ -228,11 +218,10 @@ class Deciding:
         makes recovery look once more.
         """
         done = verb == What.DONE.value
-        head = frames.DecideHead(verb, 0, self.gtrid)
         if done:
-            yield from tell(Code.DECIDE, head, unhurried=True)
+            yield from tell(requests.DecisionDone(self.gtrid), unhurried=True)
         else:
-            yield from do(Code.DECIDE, head)
+            yield from do(requests.LeaveDecision(self.gtrid))
 
 
 # ---- what this manager has decided -------------------------------------------------------------
@@ -245,9 +234,9 @@ def decisions(session: Session) -> Plan[list[DecisionView]]:
 
 def decision(session: Session, gtrid: bytes) -> Plan[Decision]:
     """What this manager has decided for an external transaction (presumed abort)."""
-    return ask(Code.DECIDE, frames.DecideHead("ask", 0, gtrid), Decision)
+    return ask(requests.AskDecision(gtrid), Decision)
 
 
 def done(session: Session, gtrid: bytes) -> Plan[None]:
     """All partners have carried a decision out."""
-    yield from do(Code.DECIDE, frames.DecideHead("done", 0, gtrid))
+    yield from do(requests.DecisionDone(gtrid))

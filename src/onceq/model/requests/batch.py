@@ -16,6 +16,7 @@ AGE_S_MAX: Final = 30 * 24 * 3600
 _NAMES: Final = frozenset(one.name for one in fields(Properties))
 _TEXTS: Final = ("label", "admin_queue", "response_queue", "dead_letter_queue")
 _BYTES: Final = ("correlation_id", "extension")
+_CHOICES: Final = (("delivery", Delivery), ("acknowledge", Acknowledge), ("journal", Journal))
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class SendItem:
     bodies: Run
     age_s: int = 0
     own: Run | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse properties that cannot be; see ``Request.check``."""
@@ -67,20 +68,18 @@ def properties_of(values: Mapping[str, Any]) -> Properties:
             good = isinstance(value, int) or (name == "priority" and value is None)
         if not good:
             raise IllegalPropertyValue(f"property {name} cannot be {quoted(value)}")
-    acknowledge, journal = values.get("acknowledge", 0), values.get("journal", 0)
+    found = dict(values)
+    acknowledge, journal = found.get("acknowledge", 0), found.get("journal", 0)
     if acknowledge & ~15 or journal & ~3:
         raise IllegalPropertyValue(
             f"acknowledge is a sum of 1, 2, 4 and 8 and journal of 1 and 2, not {acknowledge} and "
             f"{journal}"
         )
     try:
-        return Properties(
-            **{
-                **values,
-                "delivery": Delivery(values.get("delivery", Delivery.RECOVERABLE)),
-                "acknowledge": Acknowledge(acknowledge),
-                "journal": Journal(journal),
-            }
-        )
+        # To make one of a choice costs more than all the rest: only where something is said.
+        for name, kind in _CHOICES:
+            if name in found:
+                found[name] = kind(found[name])
+        return Properties(**found)
     except ValueError as error:
         raise IllegalPropertyValue(str(error)) from None

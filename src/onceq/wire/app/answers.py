@@ -15,8 +15,10 @@ from types import NoneType
 from typing import Final
 
 from onceq.errors import InsufficientResources, MalformedPacket, OnceqError, every
+from onceq.model import requests
 from onceq.model.branch import Decision, Vote
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
+from onceq.model.requests import Grip, Request, Steer
 from onceq.model.results import Opened, Outcome, Sent
 from onceq.model.run import Buffer
 from onceq.model.views.branches import GroupResult
@@ -26,52 +28,51 @@ from onceq.model.views.queues import StreamReset
 from onceq.model.views.view import plain
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.frames import ANSWER, FAILED
 
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
 
 COUNT: Final = int | None
 """How many, a number or a place; or only that it is done."""
-RESULTS: Final[Mapping[int, object]] = {
-    Code.SEND: Sent | None,
-    Code.COMMIT: Sent,
-    Code.OPEN: Opened,
-    Code.RECEIVE: Batch,
-    Code.FETCH: Batch,
-    Code.OUTCOME: Outcome,
-    Code.PREPARE: Vote,
-    Code.LIST: ListView,
-    Code.CREATE: object,
-    Code.SET: object,
+RESULTS: Final[Mapping[type[Request], object]] = {
+    requests.Send: Sent | None,
+    requests.Commit: Sent,
+    requests.OpenQueue: Opened,
+    requests.Receive: Batch,
+    requests.Fetch: Batch,
+    requests.AskOutcome: Outcome,
+    requests.PrepareBranch: Vote,
+    requests.CommitBranch: Sent,
+    requests.CommitGroup: GroupResult,
+    requests.AskDecision: Decision,
+    requests.EditDirectory: ListView,
+    requests.ResetStream: StreamReset,
+    requests.ForgetPeer: PeerView,
+    requests.AcceptClock: ClockAccepted,
+    requests.CreateQueue: object,
+    requests.SetQueue: object,
 }
-"""By code; COUNT for those that are not named. CREATE and SET repeat the queue's properties, which
-clients look up as a view."""
-VERBS: Final[Mapping[int, tuple[str, Mapping[str, object]]]] = {
-    Code.LOOK: ("what", {what: look.kind for what, look in LOOKS.items()}),
-    Code.STREAM: (
-        "action",
-        {"reset": StreamReset, "forget-peer": PeerView, "accept-clock": ClockAccepted},
-    ),
-    Code.STEER: ("action", {"reload": Reloaded}),
-    Code.HOLD: ("verb", {"begin": BackupHold}),
-    Code.BRANCH: ("verb", {"commit": Sent}),
-    Code.DECIDE: ("verb", {"ask": Decision}),
-    Code.GROUP: ("verb", {"commit": GroupResult}),
-}
-"""By code, where a field of the request decides: that field, and the type for each value."""
+"""Where it is no COUNT, and the class of the request says it all. CREATE and SET repeat the queue's
+properties, which clients look up as a view."""
 
 _ERRORS: Final = every()
 _SIMPLE: Final = (NoneType, int, Sent, Opened)
 """What is encoded as it is."""
 
 
-def kind_of(code: int, head: object) -> object:
+def kind_of(request: Request) -> object:
     """Of which type the answer to a request is."""
-    if code in VERBS:
-        field, kinds = VERBS[code]
-        return kinds.get(str(getattr(head, field)).lower(), COUNT)
-    return RESULTS.get(code, COUNT)
+    if isinstance(request, requests.Look):
+        look = LOOKS.get(request.what.lower())
+        return COUNT if look is None else look.kind
+    if isinstance(request, requests.SteerOutgoing):
+        action = request.action
+        text = action.lower() if isinstance(action, str) else action.value
+        return Reloaded if text == Steer.RELOAD.value else COUNT
+    if isinstance(request, requests.HoldLog):
+        return BackupHold if request.verb is Grip.BEGIN else COUNT
+    return RESULTS.get(type(request), COUNT)
 
 
 # ---- to a client -------------------------------------------------------------------------------

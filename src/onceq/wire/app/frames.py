@@ -5,14 +5,13 @@
 ``size`` counts what follows it. ``head`` is MessagePack of the request or answer; ``data`` holds
 message bytes: for n messages a table of n lengths (u32), then the bytes one after another. So a
 batch crosses as one piece, and no side builds an object for each message of it. The protocol is
-described in ``docs/reference/formats/client-protocol.md``.
+described in ``docs/reference/formats/client-protocol.md``; what is asked stands in
+``wire/app/requests.py``.
 
 Whatever comes from outside is checked for its type and its size; anything else is a
 MalformedPacket, after which the connection is closed and nothing of the frame has happened.
 
 Upholds: I24 (nothing that is received makes memory grow past CLIENT_FRAME_BYTES_MAX).
-
-LONG: all requests of one protocol, with their fields, are read in one place.
 """
 
 from __future__ import annotations
@@ -101,167 +100,6 @@ class Welcome(msgspec.Struct, array_like=True):
     outcome_age_s: int = OUTCOME_AGE_S
 
 
-class Item(_Head):
-    """A batch to send; its bodies stand in the frame's data.
-
-    ``own``: before them as many headers of their own (``packet/own.py``).
-    """
-
-    destination: str
-    properties: dict[str, Any]
-    age_s: int
-    count: int
-    own: bool = False
-
-
-class Open(_Head):
-    """Open a queue."""
-
-    name: str
-    access: int
-    share: int
-    note: str = ""
-
-
-class Number(_Head):
-    """One number: a handle to close, a transaction to begin or abort, a request to cancel."""
-
-    number: int
-
-
-class SendHead(_Head):
-    """Send batches, in a transaction or (0) at once."""
-
-    transaction: int
-    items: list[Item]
-
-
-class CommitHead(_Head):
-    """Send the last batches and commit."""
-
-    transaction: int
-    session: bytes
-    number: int
-    items: list[Item]
-
-
-class ReceiveHead(_Head):
-    """Receive or peek. ``wait_ms`` -1 waits for ever."""
-
-    queue: str
-    transaction: int
-    count_max: int
-    bytes_max: int
-    wait_ms: int
-    peek: bool
-    after: int
-    lookup: int
-    handle: int
-    seek: int = 0
-    cursor: int = 0
-    allow_peek: bool = False
-    pick: int = 0
-    value: bytes = b""
-    hold: bool = False
-
-
-class MoveHead(_Head):
-    """Move a message between a queue and its subqueues."""
-
-    queue: str
-    to: str
-    lookup: int
-    transaction: int
-    handle: int
-
-
-class RejectHead(_Head):
-    """Mark messages that a transaction has received as rejected."""
-
-    queue: str
-    transaction: int
-    lookups: list[int]
-    keep: bool
-
-
-class ClaimHead(_Head):
-    """Receive exactly these ranges (first and last of each), all or none."""
-
-    queue: str
-    transaction: int
-    ranges: list[tuple[int, int]]
-
-
-class FetchHead(_Head):
-    """The bytes of what a transaction holds of a queue."""
-
-    queue: str
-    transaction: int
-    first: int
-    last: int
-    bytes_max: int
-
-
-class RemoveHead(_Head):
-    """Receive a range without its bytes."""
-
-    queue: str
-    transaction: int
-    first: int
-    last: int
-
-
-class OutcomeHead(_Head):
-    """Ask what became of a commit."""
-
-    session: bytes
-    number: int
-
-
-class CreateHead(_Head):
-    """Make a queue."""
-
-    properties: dict[str, Any]
-
-
-class SetHead(_Head):
-    """Change properties of a queue."""
-
-    name: str
-    values: dict[str, Any]
-
-
-class Named(_Head):
-    """A queue to delete or purge."""
-
-    name: str
-
-
-class StreamHead(_Head):
-    """Set an incoming stream back; the action is "reset"."""
-
-    action: str
-    queue: str
-    source: str
-    reason: str
-    whole: bool = False
-    dry_run: bool = False
-
-
-class SteerHead(_Head):
-    """Pause, resume or resend."""
-
-    destination: str
-    action: str
-
-
-class LookHead(_Head):
-    """Look at the state."""
-
-    what: str
-    name: str
-
-
 class HandedHead(_Head):
     """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32.
 
@@ -278,70 +116,6 @@ class HandedHead(_Head):
     notes: list[tuple[int, int]] = []
 
 
-class ListHead(_Head):
-    """Change a distribution list: create, add, remove or drop."""
-
-    what: str
-    name: str
-    members: list[str] = []
-
-
-class BranchHead(_Head):
-    """A verb of XA on a branch: start, end, commit, rollback, forget.
-
-    ``how``: of start 0 new, 1 join, 2 resume; of end 0 success, 1 fail, 2 suspend; of commit 1 in
-    one phase. ``by_hand``: an operator decides.
-    """
-
-    verb: str
-    transaction: int
-    format_id: int
-    gtrid: bytes
-    bqual: bytes
-    how: int = 0
-    by_hand: bool = False
-
-
-class PrepareHead(_Head):
-    """Send the last batches of a branch, and prepare it; transaction 0: its work has ended."""
-
-    transaction: int
-    format_id: int
-    gtrid: bytes
-    bqual: bytes
-    items: list[Item]
-
-
-class DecideHead(_Head):
-    """A transaction that decides for partners: enlist, ask, leave or done."""
-
-    verb: str
-    transaction: int
-    gtrid: bytes
-    partner: str = ""
-
-
-class GroupHead(_Head):
-    """A group of branches: commit, rollback, close or forget.
-
-    ``branches``: global transaction identifier and branch qualifier of each, in order.
-    """
-
-    verb: str
-    app: str
-    query: str
-    version: int
-    prefix: bytes
-    branches: list[tuple[bytes, bytes]]
-
-
-class HoldHead(_Head):
-    """Hold the files of the log for a backup: begin, keep or end."""
-
-    verb: str
-    number: int = 0
-
-
 class Failure(_Head):
     """Answer of a request that was refused."""
 
@@ -349,46 +123,11 @@ class Failure(_Head):
     text: str
 
 
-Head = _Head | Hello
-REQUESTS: Final[dict[int, type[Head]]] = {
-    Code.HELLO: Hello,
-    Code.OPEN: Open,
-    Code.CLOSE: Number,
-    Code.BEGIN: Number,
-    Code.SEND: SendHead,
-    Code.COMMIT: CommitHead,
-    Code.ABORT: Number,
-    Code.RECEIVE: ReceiveHead,
-    Code.REMOVE: RemoveHead,
-    Code.CANCEL: Number,
-    Code.OUTCOME: OutcomeHead,
-    Code.CREATE: CreateHead,
-    Code.SET: SetHead,
-    Code.DELETE: Named,
-    Code.PURGE: Named,
-    Code.STEER: SteerHead,
-    Code.STREAM: StreamHead,
-    Code.LOOK: LookHead,
-    Code.CURSOR: Number,
-    Code.UNCURSOR: Number,
-    Code.MOVE: MoveHead,
-    Code.REJECT: RejectHead,
-    Code.CLAIM: ClaimHead,
-    Code.FETCH: FetchHead,
-    Code.LIST: ListHead,
-    Code.BRANCH: BranchHead,
-    Code.DECIDE: DecideHead,
-    Code.PREPARE: PrepareHead,
-    Code.GROUP: GroupHead,
-    Code.HOLD: HoldHead,
-}
-
-_SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 """What decoding raises: for wrong types, broken text, dates out of range, and deep nesting."""
 _encoder = msgspec.msgpack.Encoder()
 _answer_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 """By kind of answer, made when first needed."""
-_decoders = {code: msgspec.msgpack.Decoder(kind) for code, kind in REQUESTS.items()}
 
 
 def frame(request: int, code: int, head: object, *data: Buffer) -> list[Buffer]:
@@ -484,25 +223,14 @@ class Parser:
         return found
 
 
-def decode_request(code: int, head: Buffer) -> Any:
-    """The head of a request; raises MalformedPacket."""
-    decoder = _decoders.get(code)
-    if decoder is None:
-        raise MalformedPacket(f"a frame with unknown code {code}")
-    try:
-        return decoder.decode(head)
-    except _SENSELESS as error:
-        raise MalformedPacket(f"a frame with code {code} makes no sense: {error}") from None
-
-
 def decode_head(head: Buffer, kind: Any) -> Any:
-    """The head of an answer, as ``kind``; raises MalformedPacket."""
+    """The head of an answer or a hello, as ``kind``; raises MalformedPacket."""
     try:
         decoder = _answer_decoders.get(kind)
         if decoder is None:
             decoder = _answer_decoders[kind] = msgspec.msgpack.Decoder(kind)
         return decoder.decode(head)
-    except _SENSELESS as error:
+    except SENSELESS as error:
         raise MalformedPacket(f"an answer makes no sense: {error}") from None
 
 

@@ -45,7 +45,7 @@ def test_late_messages_come_first_but_not_into_transactions(
 
 def test_counts_are_kept_in_range(script: Script, session: Session) -> None:
     script.run(some(session, Q, count=1 << 40, timeout=0))
-    assert script.asked[0].head.count_max == RECEIVE_MESSAGES_MAX
+    assert script.asked[0].asked.count_max == RECEIVE_MESSAGES_MAX
     for count in (0, -1):
         with pytest.raises(InvalidParameter):
             script.run(some(session, Q, count=count, timeout=0))

@@ -59,4 +59,4 @@ def test_a_single_message_transaction_in_doubt_has_a_name(script: Script, sessio
         script.run(send_many(session, Q, [b"1"], transactional=True))
     script.will(Code.OUTCOME, "aborted")
     assert script.run(outcome(session, caught.value.transaction)) == "aborted"
-    assert script.asked[-1].head.number == 1
+    assert script.asked[-1].asked.id.number == 1

@@ -43,9 +43,9 @@ def test_a_small_transaction_is_one_frame(script: Script, session: Session) -> N
     assert script.codes() == ["OPEN", "CLOSE", "OPEN", "CLOSE"]
     sent = script.run(work.commit())
     assert script.codes()[4:] == ["COMMIT"]
-    head = script.asked[-1].head
+    head = script.asked[-1].asked
     assert head.transaction == 0
-    assert [(i.destination, i.count, i.properties) for i in head.items] == [
+    assert [(i.destination, len(i.bodies), i.values) for i in head.items] == [
         (Q, 3, {}), ("other", 1, {"label": "x"})]  # fmt: skip
     assert len(sent) == 4
     assert (work.over, len(work.sent or ())) == ("committed", 4)
@@ -111,7 +111,7 @@ def test_a_large_transaction_is_shipped_ahead(script: Script, session: Session) 
     assert script.codes().count("SEND") > 2
     begun = script.codes().index("BEGIN")
     assert script.asked[begun].lazy
-    assert script.asked[-1].head.transaction == work.number
+    assert script.asked[-1].asked.transaction == work.number
 
 
 @pytest.mark.usefixtures("small")
@@ -125,7 +125,7 @@ def test_a_large_batch_goes_in_parts(script: Script, session: Session, batch: in
     script.run(work.commit())
     assert script.sent == [(Q, b"first"), *((Q, body) for body in items), (Q, b"last")]
     for request in script.asked:
-        assert sum(len(run.data) for run in request.runs) <= 1_000
+        assert sum(len(item.bodies.data) for item in getattr(request.asked, "items", ())) <= 1_000
 
 
 @pytest.mark.usefixtures("small")
@@ -239,7 +239,7 @@ def test_ages_count_from_the_call(script: Script) -> None:
     script.run(work.send(Q, [b"2"], {}))
     now[0] += 1
     script.run(work.commit())
-    assert [item.age_s for item in script.asked[-1].head.items] == [8, 1]
+    assert [item.age_s for item in script.asked[-1].asked.items] == [8, 1]
 
 
 # ---- the end -----------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from onceq.errors import InvalidParameter, MalformedPacket
@@ -14,10 +16,10 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import Access, Grip, PickBy, Request, Seek, SendItem, Share
 from onceq.model.run import Run
 from onceq.model.xid import ONCEQ_FORMAT, Xid
-from onceq.service.requests import split_items
+from onceq.packet.own import own_headers
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code, Parser
-from onceq.wire.app.requests import request_of
+from onceq.wire.app.requests import CODES, ROWS, read, written
 
 FRAMES = dict(
     line.split() for line in Path(__file__).with_name("request_frames.txt").read_text().splitlines()
@@ -84,13 +86,15 @@ SAID: dict[str, Request] = {
 }  # fmt: skip
 
 
-def read(frame: bytes) -> Request:
-    """The request in a frame, and checked."""
-    ((number, code, raw, data),) = Parser().feed(frame)
+def in_frame(frame: bytes) -> Request:
+    """The request in a frame."""
+    ((number, code, head, data),) = Parser().feed(frame)
     assert number == 7
-    head = frames.decode_request(code, raw)
-    found = request_of(code, head, split_items(head.items, data) if data else ())
-    return found
+    return read(code, head, data)
+
+
+def raw(*head: object) -> bytes:
+    return msgspec.msgpack.encode(head)
 
 
 def test_every_request_has_a_frame_to_compare_with() -> None:
@@ -102,32 +106,106 @@ def test_every_request_has_a_frame_to_compare_with() -> None:
 
 @pytest.mark.parametrize("name", SAID)
 def test_a_request_is_read_from_the_bytes_that_it_has_always_had(name: str) -> None:
-    found, said = read(bytes.fromhex(FRAMES[name])), SAID[name]
+    found, said = in_frame(bytes.fromhex(FRAMES[name])), SAID[name]
     found.check()
     said.check()
     assert found == said
     assert (found.owner, found.request) == (0, 0), "an application cannot speak for another"
 
 
+@pytest.mark.parametrize("name", SAID)
+def test_a_request_is_written_as_the_bytes_that_it_has_always_had(name: str) -> None:
+    request = replace(SAID[name], owner=5, request=6)
+    assert b"".join(written(7, request)).hex() == FRAMES[name]
+
+
+@pytest.mark.parametrize("code", sorted(set(ROWS)))
+def test_who_asks_cannot_be_said(code: int) -> None:
+    """Not by more values in a head, nor by names."""
+    name = next(name for name, said in SAID.items() if CODES[type(said)] == code)
+    ((_, _, head, data),) = Parser().feed(bytes.fromhex(FRAMES[name]))
+    values = msgspec.msgpack.decode(head)
+    columns = [column.name for column in msgspec.structs.fields(ROWS[code])]
+    assert not {"owner", "request", "wait_until_us", "instance", "guid"} & set(columns)
+    defaults = [None] * (len(columns) - len(values))
+    with pytest.raises(MalformedPacket):
+        read(code, raw(*values, *defaults, 5, 6), data)
+    with pytest.raises(MalformedPacket):
+        read(code, msgspec.msgpack.encode({"owner": 5, "request": 6}), data)
+
+
 @pytest.mark.parametrize(
     ("code", "head"),
     [
-        (Code.BRANCH, frames.BranchHead("explode", 0, 7, b"g", b"b")),
-        (Code.BRANCH, frames.BranchHead("start", 1, 7, b"g", b"b", 9)),
-        (Code.BRANCH, frames.BranchHead("end", 1, 7, b"g", b"b", 9)),
-        (Code.BRANCH, frames.BranchHead("commit", 0, -1, b"g", b"b")),
-        (Code.PREPARE, frames.PrepareHead(0, 7, b"", b"b", [])),
-        (Code.DECIDE, frames.DecideHead("explode", 0, b"g")),
-        (Code.GROUP, frames.GroupHead("explode", "app", "", 0, b"", [])),
-        (Code.GROUP, frames.GroupHead("commit", "app", "", 0, b"", [(b"", b"")])),
-        (Code.STREAM, frames.StreamHead("explode", "", "", "")),
+        (Code.BRANCH, raw("explode", 0, 7, b"g", b"b")),
+        (Code.BRANCH, raw("start", 1, 7, b"g", b"b", 9)),
+        (Code.BRANCH, raw("end", 1, 7, b"g", b"b", 9)),
+        (Code.BRANCH, raw("commit", 0, -1, b"g", b"b")),
+        (Code.PREPARE, raw(0, 7, b"", b"b", [])),
+        (Code.DECIDE, raw("explode", 0, b"g")),
+        (Code.GROUP, raw("explode", "app", "", 0, b"", [])),
+        (Code.GROUP, raw("commit", "app", "", 0, b"", [(b"", b"")])),
+        (Code.STREAM, raw("explode", "", "", "")),
     ],
 )
-def test_a_value_that_cannot_be_is_an_error_of_the_request(code: int, head: object) -> None:
+def test_a_value_that_cannot_be_is_an_error_of_the_request(code: int, head: bytes) -> None:
     with pytest.raises(InvalidParameter):
-        request_of(code, head, ())
+        read(code, head, memoryview(b""))
 
 
-def test_a_hello_is_no_request() -> None:
+@pytest.mark.parametrize("code", [Code.HELLO, 0, 0x101, 0xFFFF])
+def test_what_is_no_request_is_malformed(code: int) -> None:
     with pytest.raises(MalformedPacket):
-        request_of(Code.HELLO, frames.Hello(1), ())
+        read(code, b"\x90", memoryview(b""))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"\xc1",
+        raw(1, 2, 3, 4),
+        raw("text"),
+        msgspec.msgpack.encode({"transaction": 1}),
+        raw(1 << 63) + b"x",
+        b"\x91" * 100_000,
+        b"\x91\xa2\xff\xfe",
+    ],
+)
+def test_heads_that_make_no_sense_are_refused(head: bytes) -> None:
+    with pytest.raises(MalformedPacket):
+        read(Code.BEGIN, head, memoryview(b""))
+
+
+def test_broken_text_and_deep_nesting_are_refused_too() -> None:
+    for head in (b"\x92\xa2\xff\xfe\xa0", b"\x91\x81\xa1k" + b"\x91" * 100_000):
+        for code in (Code.LOOK, Code.CREATE):
+            with pytest.raises(MalformedPacket):
+                read(code, head, memoryview(b""))
+
+
+def test_batches_are_split_by_their_counts() -> None:
+    data = memoryview(b"".join(frames.pack_runs([Run.of([b"a", b"bb", b"", b"c"])])))
+    found = read(Code.SEND, raw(0, [["q", {}, 0, n] for n in (2, 0, 2)]), data)
+    assert isinstance(found, requests.Send)
+    bodies = [[bytes(body) for body in item.bodies] for item in found.items]
+    assert bodies == [[b"a", b"bb"], [], [b"", b"c"]]
+
+
+def test_batches_with_headers_of_their_own_are_split_and_put_together() -> None:
+    own = own_headers(2, {"label": ["one", "two"]})
+    runs = [Run.of([b"a"]), own, Run.of([b"b", b"cc"]), Run.of([])]
+    rows = [["q", {}, 0, n, kind] for n, kind in ((1, False), (2, True), (0, False))]
+    data = memoryview(b"".join(frames.pack_runs(runs)))
+    found = read(Code.SEND, raw(0, rows), data)
+    assert isinstance(found, requests.Send)
+    items = found.items
+    assert [[bytes(b) for b in item.bodies] for item in items] == [[b"a"], [b"b", b"cc"], []]
+    assert [item.own is None for item in items] == [True, False, True]
+    assert items[1].own is not None
+    assert [bytes(h) for h in items[1].own] == [bytes(h) for h in own]
+
+
+def test_batches_of_less_than_nothing_are_refused() -> None:
+    with pytest.raises(MalformedPacket):
+        read(Code.SEND, raw(0, [["q", {}, 0, -1], ["q", {}, 0, 1]]), memoryview(b""))
