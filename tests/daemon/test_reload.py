@@ -65,7 +65,7 @@ def test_a_mistake_in_the_file_changes_nothing_and_is_told(alpha: Process) -> No
         with pytest.raises(ConfigurationError, match=r"onceq\.toml:4: settings\.conect_retry_s"):
             qm.reload()
         (alpha.path / FILE).write_text(FILE_TEXT)
-        assert qm.reload() == {"changed": [], "restart": []}
+        assert qm.reload() == onceq.Reloaded()
 
 
 def test_a_new_address_book_is_used_at_the_next_attempt(alpha: Process, tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_a_new_address_book_is_used_at_the_next_attempt(alpha: Process, tmp_path
         with onceq.connect(str(alpha.path)) as qm, onceq.connect(str(beta.path)) as there:
             there.create_queue(Q, transactional=True)
             (alpha.path / FILE).write_text(text + '[peers]\nBETA = "127.0.0.1:1"\n')
-            assert len(qm.reload()["changed"]) == 2
+            assert len(qm.reload().changed) == 2
             qm.send(rf"DIRECT=OS:BETA\{Q}", "found", transactional=True)
             told(alpha, lambda said: "peer not reached" in said)
             (alpha.path / FILE).write_text(text + f'[peers]\nBETA = "{beta.peers_at}"\n')
-            assert qm.reload() == {"changed": ["peers"], "restart": []}
+            assert qm.reload() == onceq.Reloaded(("peers",))
             assert there.receive(Q, timeout=WAIT_S).text == "found"
     finally:
         assert beta.end() == 0
@@ -106,9 +106,9 @@ def test_embedded_managers_reload_what_no_argument_takes_the_place_of(tmp_path: 
     (path / FILE).write_text('listen = ""\n[peers]\nB = "127.0.0.1:1"\n')
     settings = Settings(connect_retry_s=7.0)
     with onceq.open(str(path), name="A", settings=settings, peers={"C": "x"}, create=True) as qm:
-        assert qm.reload() == {"changed": [], "restart": []}
+        assert qm.reload() == onceq.Reloaded()
         (path / FILE).write_text('listen = ""\n[settings]\nconnect_retry_s = 1.0\n')
-        assert qm.reload() == {"changed": ["peers"], "restart": []}
+        assert qm.reload() == onceq.Reloaded(("peers",))
         (path / FILE).write_text("nonsense")
         with pytest.raises(ConfigurationError, match="not TOML"):
             qm.reload()
