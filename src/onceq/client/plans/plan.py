@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TypeAlias, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 from onceq.client.link import Request
 from onceq.model import requests
@@ -14,6 +14,19 @@ T = TypeVar("T")
 
 Plan: TypeAlias = Generator[Request, object, T]
 """Yields requests, is sent their results, and returns what the caller gets."""
+
+
+def _nothing() -> Plan[None]:
+    return
+    yield
+
+
+DONE: Final = _nothing()
+"""A plan that is over: what an operation returns that had nothing to ask. It can be gone through as
+often as one likes, and whoever knows it need not (``run`` of a transaction): most sends only add to
+what goes with the commit, and to make and run a plan for each cost a third of them."""
+for _ in DONE:
+    raise AssertionError("a plan that asks nothing has asked")
 
 
 def ask(

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from onceq.client.bodies import Body, parts, run_of
 from onceq.client.plans import outcome
 from onceq.client.plans.handles import know_destination
-from onceq.client.plans.plan import Plan, ask, do, tell
+from onceq.client.plans.plan import DONE, Plan, ask, do, tell
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some
 from onceq.client.plans.send_buffer import Gathered, weight
 from onceq.client.plans.sender_transaction import SenderTransaction, receive_transaction
@@ -143,16 +143,13 @@ class Unit:
 
     def send(self, destination: str, bodies: Iterable[Body], values: dict[str, Any]) -> Plan[None]:
         """Add messages. If this raises none was added, and if not because of the call itself
-        (a wrong name or property) the transaction is doomed: its commit says so (S0)."""
-        more = self.offer(destination, bodies, values)
-        if more is not None:
-            yield from more
+        (a wrong name or property) the transaction is doomed: its commit says so (S0).
 
-    def offer(
-        self, destination: str, bodies: Iterable[Body], values: dict[str, Any]
-    ) -> Plan[None] | None:
-        """The same, done at once if that asks nothing of the manager; else what is still to do."""
-        self.check_sound()
+        Returns:
+            What is still to do; DONE if nothing had to be asked of the manager.
+        """
+        if self.over or self.doomed is not None:
+            self.check_sound()
         if not isinstance(destination, str):
             raise InvalidParameter(f"a destination is a name, not {destination!r}")
         run = run_of(bodies)
@@ -168,7 +165,7 @@ class Unit:
         ):
             return self.add(destination, run, values, own)
         self._gather(destination, values, run, own, size)
-        return None
+        return DONE
 
     def add(
         self, destination: str, run: Run, values: dict[str, Any], own: Run | None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from onceq.client.binding import tasks
 from onceq.client.current import Chain, entered, left
 from onceq.client.enlisting import Partners, carry_out_async, settled
 from onceq.client.plans import transaction
-from onceq.client.plans.plan import Plan
+from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import Deciding
 from onceq.client.results import MessageIds
@@ -84,11 +84,14 @@ class AsyncTransaction:
         """Carry a plan out, always on the connection that the transaction was begun on (for the
         classes of this package). Until it is begun a plan that asks nothing needs none."""
         unit, on = self._state, self._on
-        if not unit.begun:
+        if unit.begun:
+            if not await on.look():
+                unit.check_open()
+                raise unit.lost()
+        elif plan is not DONE:
             on.link = None
-        elif not await on.look():
-            unit.check_open()
-            raise unit.lost()
+        if plan is DONE:
+            return cast(T, None)
         return await self._manager.run(plan, on)
 
     send = tasks(transaction.send)
