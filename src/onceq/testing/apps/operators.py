@@ -331,7 +331,7 @@ class Operators:
                     answer = yield Ask(_peek(view.destination, after))
                     if isinstance(answer, OnceqError):
                         break
-                    after = answer.lookups[-1]
+                    after = answer.lookup_ids[-1]
                     for packet in answer.run:
                         self.verdict.waiting(app.node, place, packet)
 

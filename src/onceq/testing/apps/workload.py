@@ -191,9 +191,9 @@ class Workload:
                 return
             if not self.work.take(place, answer, None, peek=True):
                 return
-            if min(answer.lookups) <= after:
-                self.kernel.wrong(f"I18: a cursor in {place} went back to {min(answer.lookups)}")
-            after = answer.lookups[-1]
+            if min(answer.lookup_ids) <= after:
+                self.kernel.wrong(f"I18: a cursor in {place} went back to {min(answer.lookup_ids)}")
+            after = answer.lookup_ids[-1]
 
     # ---- outside transactions -----------------------------------------------------------
 
