@@ -215,7 +215,7 @@ def test_a_disk_that_fails_ends_it_at_once_and_nothing_is_said_to_be_done(start:
 MISTAKE = """
 import sys
 from onceq.core.manager import Manager
-from onceq.core.inputs.inputs import PurgeQueue
+from onceq.model.requests import PurgeQueue
 from onceq.service.main import main
 real = Manager.step
 def step(self, now, item):
