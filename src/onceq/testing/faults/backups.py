@@ -17,6 +17,7 @@ from onceq.errors import OnceqError
 from onceq.model.identity import guid_text
 from onceq.model.requests import Grip, HoldLog
 from onceq.model.run import Buffer
+from onceq.model.views.managers import BackupHold
 from onceq.service.engine import Engine
 from onceq.service.restoring import record
 from onceq.store.backup import Backup, read_manifest, verify_store
@@ -157,11 +158,12 @@ class Hot:
 
         self._owner = engine.owner(answered)
         held = self._ask(engine, Grip.BEGIN)
-        if not isinstance(held, dict):
+        if held is None or isinstance(held, OnceqError):
             return
-        self._number = held["number"]
+        assert isinstance(held, BackupHold)
+        self._number = held.number
         self._away.make_directory(AWAY)
-        self._making = Backup(TwoDisks(self.node.disk, self._away), held["cut"], AWAY)
+        self._making = Backup(TwoDisks(self.node.disk, self._away), held.cut, AWAY)
         self._plan()
 
     def _plan(self) -> None:
