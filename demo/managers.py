@@ -50,16 +50,26 @@ SETTINGS = {
 STOP_S_MAX = 20.0
 
 
+PORTS = range(20_000, 32_000)
+"""Below those that a system gives to connections by itself (from 32,768 on), so that nobody is
+given one of them between its choice and the start of its queue manager."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports that nobody listens at now; two demos at once begin to look at different places."""
+    begin = os.getpid() * 64
+    found: list[int] = []
+    for offset in range(len(PORTS)):
+        port = PORTS[(begin + offset) % len(PORTS)]
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise RuntimeError(f"fewer than {count} ports from {PORTS[0]} to {PORTS[-1]} are free")
 
 
 @contextlib.contextmanager
