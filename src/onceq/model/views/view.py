@@ -22,11 +22,19 @@ class View:
     """
 
     def __getitem__(self, name: str) -> object:
-        """The value of a field; raises KeyError if there is no such field."""
+        """The value of a field; raises KeyError, which names the fields, if there is no such."""
         if name not in self.__dataclass_fields__:
-            raise KeyError(name)
+            fields = ", ".join(self.__dataclass_fields__)
+            raise KeyError(f"a {type(self).__name__} has no field {name!r}; it has {fields}")
         value: object = getattr(self, name)
         return value
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a field of this name."""
+        return name in self.__dataclass_fields__
+
+    # Python would go through items 0, 1, 2 ... of what can be read by name.
+    __iter__ = None
 
     def as_dict(self) -> dict[str, object]:
         """All fields by name, views in them as maps too and tuples as lists: fit for JSON."""

@@ -30,6 +30,11 @@ def test_a_field_is_an_attribute_and_an_item() -> None:
     for name in ("nothing", "as_dict", "__class__"):
         with pytest.raises(KeyError, match=name):
             view[name]
+    assert "messages" in view
+    assert "nothing" not in view
+    assert 0 not in view
+    with pytest.raises(TypeError, match="not iterable"):
+        list(view)  # type: ignore[call-overload]
 
 
 def test_as_dict_is_fit_for_json() -> None:
