@@ -7,6 +7,7 @@ import ast
 import inspect
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from onceq.model import limits, resultcodes
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
+COLUMNS = 100
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"
 
 
@@ -122,9 +124,25 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
+def wrapped(page: str) -> str:
+    """A page with its prose wrapped, so that a change of it can be read; tables, headings and code
+    stay as they are."""
+    lines, code = [], False
+    for line in page.split("\n"):
+        code ^= line.startswith("```")
+        if not code and len(line) > COLUMNS and not line.startswith(("|", "#", "<")):
+            indent = "  " if line.startswith("- ") else ""
+            line = textwrap.fill(
+                line, COLUMNS, subsequent_indent=indent, break_long_words=False,
+                break_on_hyphens=False,
+            )  # fmt: skip
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def texts() -> dict[Path, str]:
     """Everything that is written from the code, by file."""
-    found = {REFERENCE / name: make() for name, make in PAGES.items()}
+    found = {REFERENCE / name: wrapped(make()) for name, make in PAGES.items()}
     return found | {pictures.PICTURES / name: dot for name, dot in docs_states.pictures().items()}
 
 

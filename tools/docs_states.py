@@ -12,7 +12,6 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from textwrap import fill
 from typing import Final
 
 import docs_rules
@@ -103,11 +102,10 @@ class Machine:
     def section(self) -> str:
         """Its section of the page."""
         return (
-            f"## {self.title}\n\n{prose(self.says)}\n\n"
+            f"## {self.title}\n\n{self.says}\n\n"
             f"![{self.picture}](../pictures/states-{self.name}.svg)\n\n"
             f"{self.table}\n{self.more}\n"
-            + prose(f"The table and its theory: [`{self.module}`](../../src/onceq/{self.module}).")
-            + "\n"
+            f"The table and its theory: [`{self.module}`](../../src/onceq/{self.module}).\n"
         )
 
 
@@ -123,11 +121,6 @@ def _lines(events: Iterable[str]) -> str:
             lines.append("")
         lines[-1] += f", {event}" if lines[-1] else event
     return ",\\n".join(lines)
-
-
-def prose(text: str) -> str:
-    """A paragraph, wrapped."""
-    return fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -279,16 +272,11 @@ def link() -> Machine:
         tuple(edges),
         table(("event", "what has happened", "leads from"), rows),
         "\n"
-        + prose(
-            "Operators see one word for the queue, as MSMQ has it ([Q-40](rules.md#q-40)). "
-            "`LOCKED` and `ONHOLD` come first; without a session `NEED VALIDATION` comes next, and "
-            "`DISCONNECTED` if an operator has disconnected this queue manager "
-            "([the management view](management.md)). In all other cases the word follows from "
-            "the link:"
-        )
-        + "\n\n"
-        + table(("link", "state", "meaning"), words)
-        + "\n",
+        "Operators see one word for the queue, as MSMQ has it ([Q-40](rules.md#q-40)). "
+        "`LOCKED` and `ONHOLD` come first; without a session `NEED VALIDATION` comes next, and "
+        "`DISCONNECTED` if an operator has disconnected this queue manager "
+        "([the management view](management.md)). In all other cases the word follows from "
+        "the link:\n\n" + table(("link", "state", "meaning"), words) + "\n",
     )
 
 
@@ -336,13 +324,10 @@ def page(note: str) -> str:
     return (
         "# States\n\n"
         + note
-        + prose(
-            "A message in a queue, a branch of a transaction, the link of an outgoing queue, an "
-            "incoming stream and a session are each in one of a few states. A table of the code "
-            "says what leads from which to which, and the code decides by that table; the "
-            "pictures are drawn from it. A dashed box is an end."
-        )
-        + "\n\n"
+        + "A message in a queue, a branch of a transaction, the link of an outgoing queue, an "
+        "incoming stream and a session are each in one of a few states. A table of the code "
+        "says what leads from which to which, and the code decides by that table; the "
+        "pictures are drawn from it. A dashed box is an end.\n\n"
         + "\n".join(one.section() for one in machines())
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -66,7 +67,7 @@ class Host(Protocol):
         """Do something in the loop's thread: now if this is it."""
 
 
-class Wire(asyncio.Protocol):
+class Wire(ABC, asyncio.Protocol):
     """What both kinds have in common: collected writing, and an end that comes."""
 
     def __init__(self, network: Host, kind: Kind) -> None:
@@ -160,9 +161,9 @@ class Wire(asyncio.Protocol):
                 plain.setsockopt(level, option, value)
         self.begin(str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else LOCAL)
 
+    @abstractmethod
     def begin(self, address: str) -> None:
         """The connection is there."""
-        raise NotImplementedError
 
     # ---- until it is known who this is ----------------------------------------------------
 
@@ -194,9 +195,9 @@ class Wire(asyncio.Protocol):
             lost = f"connection lost: {exc}" if exc else "the other side closed the connection"
             self.end(self._refused or lost)
 
+    @abstractmethod
     def end(self, reason: str) -> None:
         """The connection is gone."""
-        raise NotImplementedError
 
 
 class PeerWire(Wire):
