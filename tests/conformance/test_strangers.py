@@ -62,7 +62,7 @@ def test_transactional_messages_to_a_plain_queue_fill_a_share_only(world: World)
             sent_s=now_s(world),
         )  # fmt: skip
         peer.say(said, recoverable=1)
-    graves = manager(world).state.holders[1]
+    graves = manager(world).state.all_queues[1]
     assert 60_000 < graves.bytes <= 100 * KB
     (stream,) = manager(world).state.progress.values()
     assert stream.last == len(graves), "what has no room is not refused for good"
@@ -74,7 +74,7 @@ def test_transactional_messages_to_a_plain_queue_fill_a_share_only(world: World)
 def test_dead_letters_of_plain_messages_fill_a_share_only(world: World) -> None:
     for number in range(1, 20):
         comes(world, number, TO_NONE, b"x" * 30_000, stream=0, dead_letter=True)
-    assert 60_000 < manager(world).state.holders[2].bytes <= 100 * KB
+    assert 60_000 < manager(world).state.all_queues[2].bytes <= 100 * KB
 
 
 def test_strangers_fill_half_of_the_quota(world: World) -> None:
@@ -162,7 +162,7 @@ def test_administration_queues_of_a_strangers_choice(
         node.ask(lambda o, r: requests.SteerOutgoing("", requests.Steer.TIDY, owner=o, request=r))
         == 0
     )
-    waiting = sum(len(state.holders[number]) for number in state.answering)
+    waiting = sum(len(state.all_queues[number]) for number in state.answering)
     assert waiting >= 19
     forget = requests.Steer.FORGET_UNANSWERED
     assert node.ask(lambda o, r: requests.SteerOutgoing("", forget, owner=o, request=r)) == waiting

@@ -148,10 +148,10 @@ def acks_by_number(patch: pytest.MonkeyPatch) -> None:
     known: dict[tuple[bytes, int], int] = {}
 
     def order_acked(step: Step, ack: OrderAck) -> None:
-        for stream, holder in step.state.streams.items():
-            known[step.identity.guid, stream] = holder.number
-        holder = step.state.holders.get(known.get((step.identity.guid, ack.stream), 0))
-        current = getattr(holder, "stream", ack.stream)
+        for stream, queue in step.state.streams.items():
+            known[step.identity.guid, stream] = queue.number
+        queue = step.state.all_queues.get(known.get((step.identity.guid, ack.stream), 0))
+        current = getattr(queue, "stream", ack.stream)
         original(step, replace(ack, stream=current))
 
     original = outgoing_queue.order_acked

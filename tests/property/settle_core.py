@@ -152,11 +152,11 @@ class World(Core):
             data = self.bytes_of(found.extents)
             self.step(inputs.Compose(found.counters, Run(data, found.lengths)))
 
-    def in_holder(self, number: int) -> list[int]:
+    def in_queue(self, number: int) -> list[int]:
         """The numbers of the sender's messages that lie in a queue."""
         return [
             headers(self.bytes_of(lane.extents(at, 1))).user.message
-            for lane in self.manager.state.holders[number].lanes.values()
+            for lane in self.manager.state.all_queues[number].lanes.values()
             for first, count in lane.ranges(AVAILABLE, 0)
             for at in range(first, first + count)
         ]
@@ -172,11 +172,11 @@ class World(Core):
                 continue
             for put in record[0].puts:
                 for packet in put.packets:
-                    if put.holder == adm:
+                    if put.queue == adm:
                         made = headers(packet).properties
                         original = int.from_bytes(made.correlation[16:], "little")
                         ours.append((original, made.message_class))
-                    elif state.holders[put.holder] in state.outgoing.values():
+                    elif state.all_queues[put.queue] in state.outgoing.values():
                         ack = parse_final_ack(packet)
                         finals.append((ack.message, int(ack.message_class)))
         return ours, finals
@@ -212,7 +212,7 @@ def happen(world: World, cases: list[Case], receives: list[tuple[int, str]], end
     places["journal here"] = [queue.journal.number for queue in queues if queue.journal]
     for what, numbers in places.items():
         for number in numbers:
-            for message in world.in_holder(number):
+            for message in world.in_queue(number):
                 cases[message - 1].where.add(what)
 
 
@@ -237,4 +237,4 @@ def _at_source(queue: str, journal: int, reason: int, quiet: bool) -> frozenset[
     ack = FinalAck(b"B" * 16, reason, far.stream, 1, 0, IDENTITY.guid, 1)
     outgoing_queue.final_acked(core.manager._step, ack)
     held = {"dead at source": DEAD_XACT, "journal at source": JOURNAL}
-    return frozenset(what for what, number in held.items() if len(state.holders[number]))
+    return frozenset(what for what, number in held.items() if len(state.all_queues[number]))

@@ -192,7 +192,7 @@ def test_recovery_is_as_it_was(seed: int) -> None:
     for _ in range(150):
         apps.step()
         state = apps.core.manager.state
-        assert {h.number: len(h) for h in state.holders.values()} == state.recount()
+        assert {h.number: len(h) for h in state.all_queues.values()} == state.recount()
         used = {handle.queue for handle in apps.core.manager._step.readers.handles.values()}
         moving: set[int] = set()
         for tx in apps.core.manager._step.units.transactions.values():

@@ -89,8 +89,8 @@ def by_core(text: str, snapshot: Snapshot | None) -> tuple[list[str], str]:
         record = decode(payload, 0)
         if isinstance(record, tuple) and isinstance(record[0], Change):
             for put in record[0].puts:
-                holder = core.manager.state.holders[put.holder]
-                found.append(str(getattr(holder, "name", r"DIRECT=OS:A\private$\own")))
+                queue = core.manager.state.all_queues[put.queue]
+                found.append(str(getattr(queue, "name", r"DIRECT=OS:A\private$\own")))
     return found, ""
 
 

@@ -19,7 +19,7 @@ def test_each_table_is_written_by_its_rooms() -> None:
     "text",
     [
         "step.state.number_ceiling = 0",
-        "step.state.holders[3].paused_s = 0",
+        "step.state.all_queues[3].paused_s = 0",
         "build.step.state.groups.pending.clear()",
         "step.state.next_message += 1",
         "del step.state.queues[key]",
@@ -41,7 +41,7 @@ def test_a_write_by_another_room_is_found(text: str) -> None:
         "step.record(change)",
         "step.touched[number] = None",
         "step.units.promise(sends, 1)",
-        "queue = step.state.holders[3]",
+        "queue = step.state.all_queues[3]",
         "known = step.names.targets.get(text)",
     ],
 )

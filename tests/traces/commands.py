@@ -331,9 +331,9 @@ def _copy(world: World, name: str, other: str) -> None:
 def _spoil(world: World, at: str, message: str, queue: str) -> None:
     """The stored bytes of a message are no longer what was written."""
     node = world.nodes[at]
-    for (holder, lane, counter), known in node.known.items():
-        if known == message and world.names.short(node.title(holder)) == queue:
-            (extent,) = node.manager.state.holders[holder].lane(lane).extents(counter, 1)
+    for (number, lane, counter), known in node.known.items():
+        if known == message and world.names.short(node.title(number)) == queue:
+            (extent,) = node.manager.state.all_queues[number].lane(lane).extents(counter, 1)
             piece = DamagedPiece(extent.address, extent.size, "log", 0)
             world.happen(at, Spoiled((piece,)))
             return

@@ -97,9 +97,9 @@ class Node(Core):
 
     def look(self) -> None:
         """Learn which message stands where."""
-        for number, holder in self.manager.state.holders.items():
-            self.titles[number] = title_of(holder)
-            for index, lane in holder.lanes.items():
+        for number, queue in self.manager.state.all_queues.items():
+            self.titles[number] = title_of(queue)
+            for index, lane in queue.lanes.items():
                 for state in STATES:
                     for first, count in lane.ranges(state, 0):
                         for counter in range(first, first + count):
@@ -108,14 +108,14 @@ class Node(Core):
 
     def title(self, number: int) -> str:
         """What a queue is called, also one that is gone."""
-        holder = self.manager.state.holders.get(number)
-        if holder is not None:
-            self.titles[number] = title_of(holder)
+        queue = self.manager.state.all_queues.get(number)
+        if queue is not None:
+            self.titles[number] = title_of(queue)
         return self.titles.get(number, f"queue {number}")
 
-    def called(self, holder: int, lane: int, first: int, count: int) -> str:
+    def called(self, queue: int, lane: int, first: int, count: int) -> str:
         """The names of a range of messages."""
-        places = ((holder, lane, counter) for counter in range(first, first + count))
+        places = ((queue, lane, counter) for counter in range(first, first + count))
         return ", ".join(self.known.get(place, "?") for place in places)
 
     def peer(self, session: int) -> str:
@@ -137,17 +137,17 @@ class Node(Core):
 
     def lookup(self, name: str, title: str) -> int:
         """Lookup identifier of a message in a queue."""
-        for (holder, lane, counter), known in reversed(self.known.items()):
-            if known == name and self.names.short(self.title(holder)) == title:
+        for (queue, lane, counter), known in reversed(self.known.items()):
+            if known == name and self.names.short(self.title(queue)) == title:
                 return lookup_id(lane, counter)
         raise LookupError(f"{name} was never in {title}")
 
     def contents(self) -> Iterator[tuple[str, list[str]]]:
         """Each queue that is of an application, or has messages, and what stands in it."""
-        for number, holder in self.manager.state.holders.items():
+        for number, queue in self.manager.state.all_queues.items():
             found = []
-            for index in sorted(holder.lanes, reverse=True):
-                lane = holder.lanes[index]
+            for index in sorted(queue.lanes, reverse=True):
+                lane = queue.lanes[index]
                 places = sorted((at, state) for state in STATES
                                 for first, count in lane.ranges(state, 0)
                                 for at in range(first, first + count))  # fmt: skip
@@ -156,7 +156,7 @@ class Node(Core):
                     kind = lane.classes.get(at, 0)
                     notes = [n for n in (class_name(kind) if kind else "", STATES[state]) if n]
                     found.append(text + (f" ({', '.join(notes)})" if notes else ""))
-            if found or not getattr(holder, "system", False):
+            if found or not getattr(queue, "system", False):
                 yield self.title(number), found
 
     def owed(self) -> inputs.Compose | None:

@@ -91,8 +91,8 @@ def _setup(node: Node, record: Setup) -> str:
 def _promised(node: Node, names: Names, branch: Branch) -> Iterator[str]:
     for send in branch.sends:
         yield f"will send to {send['to']}"
-    for _, holder, lane, first, count, *_ in branch.receives:
-        yield f"holds {node.called(holder, lane, first, count)} of {node.title(holder)}"
+    for _, queue, lane, first, count, *_ in branch.receives:
+        yield f"holds {node.called(queue, lane, first, count)} of {node.title(queue)}"
 
 
 def _change(node: Node, names: Names, change: Change) -> Iterator[str]:
@@ -120,28 +120,28 @@ def _change(node: Node, names: Names, change: Change) -> Iterator[str]:
     for put in change.puts:
         yield from _put(node, names, put)
     for moved in change.moved:
-        yield f"rewritten: {len(moved.counters)} of {node.title(moved.holder)}"
+        yield f"rewritten: {len(moved.counters)} of {node.title(moved.queue)}"
     if not (change.moves or change.puts or change.advances or change.seen or change.moved
             or marks or change.outcome):  # fmt: skip
         yield "counters"
 
 
 def _move(node: Node, move: RangeChange) -> str:
-    what = node.called(move.holder, move.lane, move.first, move.count)
-    text = f"{OPS[Op(move.op)]}: {what} of {node.title(move.holder)}"
+    what = node.called(move.queue, move.lane, move.first, move.count)
+    text = f"{OPS[Op(move.op)]}: {what} of {node.title(move.queue)}"
     if move.op == Op.SETTLE and move.reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
         text += ", it had arrived, its end is not known"
     elif move.reason:
         text += f", {class_name(move.reason)}"
     if move.to:
         text += f", to {node.title(move.to)}"
-    for holder, _, kind in move.copies_to:
-        text += f", copy to {node.title(holder)}" + (f" ({class_name(kind)})" if kind else "")
+    for queue, _, kind in move.copies_to:
+        text += f", copy to {node.title(queue)}" + (f" ({class_name(kind)})" if kind else "")
     return text
 
 
 def _put(node: Node, names: Names, put: Put) -> Iterator[str]:
-    where = node.title(put.holder) if put.holder else "nowhere"
+    where = node.title(put.queue) if put.queue else "nowhere"
     if put.address:
         at = put.address
         for size in put.packets.lengths:

@@ -332,23 +332,23 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
 
 def _remove(step: Step, item: Remove) -> None:
     """Single messages are received without their bytes, or taken out of what waits to leave."""
-    holder = find_source(step, item.queue)
-    if isinstance(holder, OutgoingQueue):
-        remove_outgoing.take_out(step, item, holder)
+    queue = find_source(step, item.queue)
+    if isinstance(queue, OutgoingQueue):
+        remove_outgoing.take_out(step, item, queue)
     else:
-        assert isinstance(holder, Queue)
-        receive.remove(step, item, holder)
+        assert isinstance(queue, Queue)
+        receive.remove(step, item, queue)
 
 
 def _tell_news(step: Step) -> None:
     """What came in or became available goes on: to waiting readers, or out."""
     while step.touched:
         number, _ = step.touched.popitem()
-        holder = step.state.holders.get(number)
-        if isinstance(holder, OutgoingQueue):
-            outgoing_queue.start_if_possible(step, holder)
-        elif isinstance(holder, Queue):
-            receive.serve_waiting(step, holder)
+        queue = step.state.all_queues.get(number)
+        if isinstance(queue, OutgoingQueue):
+            outgoing_queue.start_if_possible(step, queue)
+        elif isinstance(queue, Queue):
+            receive.serve_waiting(step, queue)
 
 
 def _tick(step: Step, item: Tick) -> None:
@@ -365,15 +365,15 @@ def _tick(step: Step, item: Tick) -> None:
 
 def _expire(step: Step) -> None:
     """End every message whose time is over."""
-    for holder in list(step.state.holders.values()):
-        if any(lane.next_expiry <= step.now.wall_s for lane in holder.lanes.values()):
-            if isinstance(holder, OutgoingQueue):
-                outgoing_queue.expire(step, holder)
-                in_doubt.inquire(step, holder)
-            elif holder.number == DOUBTS_KEPT:
+    for queue in list(step.state.all_queues.values()):
+        if any(lane.next_expiry <= step.now.wall_s for lane in queue.lanes.values()):
+            if isinstance(queue, OutgoingQueue):
+                outgoing_queue.expire(step, queue)
+                in_doubt.inquire(step, queue)
+            elif queue.number == DOUBTS_KEPT:
                 in_doubt.give_up(step)
-            elif isinstance(holder, Queue):
-                receive.expire(step, holder)
+            elif isinstance(queue, Queue):
+                receive.expire(step, queue)
     step.state.find_next_expiry()
 
 
@@ -396,8 +396,8 @@ def _space(step: Step, item: Space) -> None:
 
 def _relocate(step: Step, item: Relocate) -> None:
     """Write messages again at the log's end, so that their old segment can go."""
-    if item.holder not in step.state.holders:
+    if item.queue not in step.state.all_queues:
         return
     change = Change(step.now.wall_s)
-    change.moved.append(Relocated(item.holder, item.lane, array("Q", item.counters), item.packets))
+    change.moved.append(Relocated(item.queue, item.lane, array("Q", item.counters), item.packets))
     step.record(change, forced=True)

@@ -35,24 +35,24 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
     lives.begin(step, entropy, made_ns)
     build = ChangeBuilder(step)
     gone: set[tuple[int, int, int]] = set()
-    for holder, index, lane in step.state.all_lanes():
+    for queue, index, lane in step.state.all_lanes():
         for first, count in lane.express_ranges():
-            gone.update((holder.number, index, at) for at in range(first, first + count))
-            build.move(RangeChange(Op.RELEASE, holder.number, index, first, count))
+            gone.update((queue.number, index, at) for at in range(first, first + count))
+            build.move(RangeChange(Op.RELEASE, queue.number, index, first, count))
     xa_branch.restore(step)
     gone |= {
-        (held.holder, held.lane, at)
+        (held.queue, held.lane, at)
         for tx in step.units.branches.values()
         for held in tx.receives
         for at in range(held.first, held.first + held.count)
     }
     locked = [
-        (state, holder.number, index, at)
-        for holder, index, lane in step.state.all_lanes()
+        (state, queue.number, index, at)
+        for queue, index, lane in step.state.all_lanes()
         for state in (LOCKED, PURGING)
         for first, count in lane.ranges(state, 0)
         for at in range(first, first + count)
-        if (holder.number, index, at) not in gone
+        if (queue.number, index, at) not in gone
     ]
     for state, number, index, at in locked:
         if state == LOCKED:
@@ -83,9 +83,9 @@ def _skip_unrecorded(step: Step) -> None:
     again (I18)."""
     state = step.state
     lanes = [
-        [holder.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
-        for holder, index, lane in state.all_lanes()
-        if isinstance(holder, Queue) and not holder.properties.transactional and lane.next > 1
+        [queue.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
+        for queue, index, lane in state.all_lanes()
+        if isinstance(queue, Queue) and not queue.properties.transactional and lane.next > 1
     ]
     if lanes:
         step.setup(PlacesSkipped(lanes=lanes))

@@ -137,21 +137,21 @@ class Projector:
             except (AssertionError, KeyError, IndexError) as error:
                 raise DamagedRecord(f"the record at {position} does not fit: {error!r}") from error
 
-    def heads(self, holder: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
+    def heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
         """Of messages that stand in a lane now; their packets are read from the log.
 
         Of a message whose bytes are damaged only its size is known.
         """
         try:
-            return self._heads(holder, lane, first, count)
+            return self._heads(queue, lane, first, count)
         except DamagedRecord:
             if count > 1:
                 rest = range(first, first + count)
-                return together([self.heads(holder, lane, at, 1) for at in rest])
-            return unread(holder.lane(lane).size(first, 1))
+                return together([self.heads(queue, lane, at, 1) for at in rest])
+            return unread(queue.lane(lane).size(first, 1))
 
-    def _heads(self, holder: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
-        lane_of = holder.lane(lane)
+    def _heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
+        lane_of = queue.lane(lane)
         sizes = lane_of.lengths(first, count)
         if sum(sizes) > LARGE_BYTES * count:
             return self._large(lane_of, first, sizes)
@@ -187,24 +187,24 @@ class Projector:
         return found
 
 
-def kind_of(holder: AnyQueue) -> str:
+def kind_of(queue: AnyQueue) -> str:
     """What a row calls it; "" for what nobody needs to know of."""
-    if isinstance(holder, OutgoingQueue):
+    if isinstance(queue, OutgoingQueue):
         return "outgoing"
-    if holder.number in (DEAD_XACT, DEAD_LETTER):
+    if queue.number in (DEAD_XACT, DEAD_LETTER):
         return "dead-letter"
-    if holder.number == JOURNAL or holder.number & JOURNAL_BIT:
+    if queue.number == JOURNAL or queue.number & JOURNAL_BIT:
         return "journal"
-    return "" if holder.number in (ACKS_OWED, DOUBTS_KEPT, DAMAGED) else "queue"
+    return "" if queue.number in (ACKS_OWED, DOUBTS_KEPT, DAMAGED) else "queue"
 
 
-def name_of(holder: AnyQueue) -> str:
+def name_of(queue: AnyQueue) -> str:
     """Its path name, or the format name of an outgoing queue."""
-    if isinstance(holder, OutgoingQueue):
-        return str(holder.name)
-    assert isinstance(holder, Queue)
-    name = f"private$\\{holder.title}" if holder.properties.private else holder.title
-    return f"{name};journal" if holder.number & JOURNAL_BIT else name
+    if isinstance(queue, OutgoingQueue):
+        return str(queue.name)
+    assert isinstance(queue, Queue)
+    name = f"private$\\{queue.title}" if queue.properties.private else queue.title
+    return f"{name};journal" if queue.number & JOURNAL_BIT else name
 
 
 class _Told:
@@ -250,23 +250,23 @@ class _Told:
         self._rows.add(event)
         self._ordinal += size
 
-    def _place(self, holder: AnyQueue, lane: int, first: int) -> Place:
-        return Place(holder.number, lane, first, kind_of(holder), name_of(holder))
+    def _place(self, queue: AnyQueue, lane: int, first: int) -> Place:
+        return Place(queue.number, lane, first, kind_of(queue), name_of(queue))
 
     # ---- what comes in ------------------------------------------------------------------
 
     def _put(self, put: Put, packets: Brought) -> None:
-        holder = self._state.holders[put.holder]
+        queue = self._state.all_queues[put.queue]
         count = len(put.packets)
-        self._next[put.holder, put.lane] = put.first + count
-        if not kind_of(holder):
+        self._next[put.queue, put.lane] = put.first + count
+        if not kind_of(queue):
             return
         heads = heads_in(packets, put.packets.lengths)
-        at = self._place(holder, put.lane, put.first)
+        at = self._place(queue, put.lane, put.first)
         # The packets of one put differ in numbers and bodies only.
         data = first_of(packets)
         if data is None:
-            self._unseen(put, holder, at, heads)
+            self._unseen(put, queue, at, heads)
             return
         seen = glance(data)
         said = _CLASS.unpack_from(data, properties_offset(data) + PROP_CLASS)[0]
@@ -276,7 +276,7 @@ class _Told:
         elif at.kind == "journal":
             self._add("journaled", at, heads)
         elif seen.source != self._projector.guid:
-            arrived = isinstance(holder, Queue)
+            arrived = isinstance(queue, Queue)
             self._add("accepted" if arrived else "forwarded", at, heads, kind=said or None)
         elif said:
             self._tell_of(packets, at)
@@ -284,7 +284,7 @@ class _Told:
             wants = (bool(put.flags & PUT_DEADLETTER), bool(put.flags & PUT_JOURNAL))
             self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
 
-    def _unseen(self, put: Put, holder: AnyQueue, at: Place, heads: Heads | Cut) -> None:
+    def _unseen(self, put: Put, queue: AnyQueue, at: Place, heads: Heads | Cut) -> None:
         """Of a put all of whose packets are damaged: the record knows where they came from."""
         if put.reason:
             at.kind = "dead-letter"
@@ -294,7 +294,7 @@ class _Told:
         elif put.source != NO_GUID:
             self._add("accepted", at, heads)
         else:
-            local = isinstance(holder, Queue) and holder.properties.transactional
+            local = isinstance(queue, Queue) and queue.properties.transactional
             ordered = local or put.lane == TRANSACTIONAL_LANE
             self._add("committed" if ordered else "sent", at, heads)
 
@@ -317,29 +317,29 @@ class _Told:
     # ---- what goes ------------------------------------------------------------------------
 
     def _move(self, move: RangeChange) -> None:
-        holder = self._state.holders[move.holder]
-        if move.op in (Op.LOCK, Op.RETURN) or not kind_of(holder):
+        queue = self._state.all_queues[move.queue]
+        if move.op in (Op.LOCK, Op.RETURN) or not kind_of(queue):
             self._copies(move, None)
             return
-        for first, count in self._parts(holder, move):
-            heads = self._projector.heads(holder, move.lane, first, count)
-            at = self._place(holder, move.lane, first)
-            what, kind = _what(holder, move)
+        for first, count in self._parts(queue, move):
+            heads = self._projector.heads(queue, move.lane, first, count)
+            at = self._place(queue, move.lane, first)
+            what, kind = _what(queue, move)
             self._add(what, at, heads, kind=kind)
             if move.op == Op.SHIFT:
-                target = self._state.holders[move.to]
+                target = self._state.all_queues[move.to]
                 place = self._place(target, move.lane, self._takes(target, move.lane, count))
                 self._add("moved", place, heads, origin=at)
         if move.op != Op.SHIFT:
-            self._copies(move, holder)
+            self._copies(move, queue)
 
-    def _parts(self, holder: AnyQueue, move: RangeChange) -> Iterator[tuple[int, int]]:
+    def _parts(self, queue: AnyQueue, move: RangeChange) -> Iterator[tuple[int, int]]:
         """The ranges that it concerns: a purge takes out only what nobody holds."""
         if move.op == Op.SHIFT:
             return iter(())
         if move.op != Op.PURGE:
             return iter(((move.first, move.count),))
-        lane = holder.lane(move.lane)
+        lane = queue.lane(move.lane)
         end = move.first + move.count
         return iter(
             sorted(
@@ -349,16 +349,16 @@ class _Told:
             )
         )
 
-    def _copies(self, move: RangeChange, holder: AnyQueue | None) -> None:
+    def _copies(self, move: RangeChange, queue: AnyQueue | None) -> None:
         """Who takes the packets over: dead-letter queues and journals."""
         targets = [(move.to, move.to_lane, move.reason)] if move.to else []
         for number, lane, reason in (*targets, *move.copies_to):
-            target = self._state.holders[number]
+            target = self._state.all_queues[number]
             place = self._place(target, lane, self._takes(target, lane, move.count))
-            if holder is None or not place.kind:
+            if queue is None or not place.kind:
                 continue
-            heads = self._projector.heads(holder, move.lane, move.first, move.count)
-            origin = self._place(holder, move.lane, move.first)
+            heads = self._projector.heads(queue, move.lane, move.first, move.count)
+            origin = self._place(queue, move.lane, move.first)
             if place.kind == "journal":
                 self._add("journaled", place, heads, origin=origin)
             else:
@@ -404,7 +404,7 @@ class _Told:
         for put in self._change.puts:
             if put.reason:
                 classes[:] = put.reason
-            if not isinstance(self._state.holders[put.holder], OutgoingQueue):
+            if not isinstance(self._state.all_queues[put.queue], OutgoingQueue):
                 continue
             if put.lane == TRANSACTIONAL_LANE:
                 continue
@@ -420,10 +420,10 @@ class _Told:
         )  # fmt: skip
 
 
-def _what(holder: AnyQueue, move: RangeChange) -> tuple[str, int | None]:
+def _what(queue: AnyQueue, move: RangeChange) -> tuple[str, int | None]:
     """The event that a move is, and its class."""
     reason = move.reason
-    if isinstance(holder, OutgoingQueue):
+    if isinstance(queue, OutgoingQueue):
         if move.op in (Op.RELEASE, Op.AWAIT):
             return ("acknowledged" if move.lane == TRANSACTIONAL_LANE else "released"), None
         if not reason & 0x8000:

@@ -403,7 +403,7 @@ class Upkeep:
                     decisions.append(committer.manager.step(now, Spoiled(damaged)))
                     break  # what else was to be moved may be among what was set aside
                 moved += len(run.data)
-                move = Relocate(part.holder, part.lane, part.counters, run)
+                move = Relocate(part.queue, part.lane, part.counters, run)
                 decisions.append(committer.manager.step(now, move))
             if found.cursor is not None:
                 self._cursors = {sparse.base: found.cursor}

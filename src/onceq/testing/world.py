@@ -342,10 +342,10 @@ class World:
     def _recount(self, manager: Manager) -> None:
         """Counters equal a recount (I19)."""
         for number, count in manager.state.recount().items():
-            holder = manager.state.holders[number]
-            if len(holder) != count:
+            queue = manager.state.all_queues[number]
+            if len(queue) != count:
                 self.kernel.wrong(
-                    f"I19: queue {number} counts {len(holder)} messages, there are {count}"
+                    f"I19: queue {number} counts {len(queue)} messages, there are {count}"
                 )
 
 

@@ -99,7 +99,7 @@ def _hearsay(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def strange(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> bool:
         for number in sorted(peer.outgoing):
-            served = step.state.holders.get(number)
+            served = step.state.all_queues.get(number)
             if isinstance(served, OutgoingQueue) and not gave(step, ack.stream):
                 own = OrderAck(ack.acker, served.head.stream, ack.number)
                 outgoing_queue.order_acked(step, own)

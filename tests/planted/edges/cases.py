@@ -120,7 +120,7 @@ def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
     before = handles.close_handle
 
     def close_handle(step: Any, number: int) -> None:
-        queue = step.state.holders.get(step.readers.handles[number].queue)
+        queue = step.state.all_queues.get(step.readers.handles[number].queue)
         before(step, number)
         if isinstance(queue, Queue) and queue.parent is not None:
             queue.handles.clear()

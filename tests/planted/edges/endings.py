@@ -52,10 +52,10 @@ def laid_packets_weigh_nothing(patch: pytest.MonkeyPatch) -> None:
     before = ChangeBuilder.put
 
     def put(self: ChangeBuilder, put: Put) -> None:
-        counted = self._coming.get(put.holder, 0)
+        counted = self._coming.get(put.queue, 0)
         before(self, put)
         if put.address:
-            self._coming[put.holder] = counted
+            self._coming[put.queue] = counted
 
     patch.setattr(ChangeBuilder, "put", put)
 

@@ -88,9 +88,9 @@ def _nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
     look = untold._look
 
-    def queues_only(holder: Queue, source: bytes, parts: dict[int, list[untold.Part]]) -> None:
-        if holder.parent is None:
-            look(holder, source, parts)
+    def queues_only(queue: Queue, source: bytes, parts: dict[int, list[untold.Part]]) -> None:
+        if queue.parent is None:
+            look(queue, source, parts)
 
     monkeypatch.setattr(untold, "_look", queues_only)
 

@@ -87,10 +87,10 @@ class Core:
     def present(self) -> Counter[str]:
         """How many messages are where."""
         found: Counter[str] = Counter()
-        for holder in self.manager.state.holders.values():
-            for lane in holder.lanes.values():
+        for queue in self.manager.state.all_queues.values():
+            for lane in queue.lanes.values():
                 for state in (AVAILABLE, LOCKED):
                     for _, count in lane.ranges(state, 0):
-                        title = getattr(holder, "title", "?")
+                        title = getattr(queue, "title", "?")
                         found[f"{title} {'held' if state == LOCKED else ''}".strip()] += count
         return found

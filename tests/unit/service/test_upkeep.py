@@ -307,7 +307,7 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     house.pass_s(2)
     house.pump(Tick())
     (move,) = [item for item in house.core.seen if isinstance(item, Relocate)]
-    assert (move.holder, move.lane, move.counters) == (4, 8, (9,))
+    assert (move.queue, move.lane, move.counters) == (4, 8, (9,))
     assert bytes(move.packets.data) == b"xxx"
     assert house.notes[:2] == ["append moved", "sync"]
     assert house.engine.next_timer() == house.clock.now_us + 1_000_000, "there may be more"

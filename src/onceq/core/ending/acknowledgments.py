@@ -68,31 +68,31 @@ class _AcknowledgmentBuilder:
 
     def add(self, target: Target, lane: int, flags: int, packet: Buffer) -> None:
         """Put one packet behind the others; dropped, with a notice, where there is no room."""
-        holder, build = target.holder, self.build
-        bytes_there = self._bytes.get(holder.number, 0) + len(packet)
+        queue, build = target.queue, self.build
+        bytes_there = self._bytes.get(queue.number, 0) + len(packet)
         if (
-            isinstance(holder, Queue)
-            and build.holding(holder) + bytes_there > holder.properties.quota_bytes
+            isinstance(queue, Queue)
+            and build.holding(queue) + bytes_there > queue.properties.quota_bytes
         ):
             build.step.notice("administration queue full: acknowledgments dropped",
                               target.text, queue=target.text)  # fmt: skip
             return
         if (
-            isinstance(holder, OutgoingQueue) and doubtful(build.step, holder)
-            and holder.bytes + bytes_there > ANSWERS_EACH_BYTES
+            isinstance(queue, OutgoingQueue) and doubtful(build.step, queue)
+            and queue.bytes + bytes_there > ANSWERS_EACH_BYTES
         ):  # fmt: skip
             build.step.notice("acknowledgments for strangers dropped: too many wait",
                               target.text, queue=target.text)  # fmt: skip
             return
-        self._bytes[holder.number] = bytes_there
-        self._packets.setdefault((holder.number, lane, flags), []).append(packet)
+        self._bytes[queue.number] = bytes_there
+        self._packets.setdefault((queue.number, lane, flags), []).append(packet)
 
     def post(self) -> None:
         """Bring everything into the change."""
         step = self.build.step
         last_s = step.reach_by_s()
         for (number, lane, flags), packets in self._packets.items():
-            expires = NEVER_S if isinstance(step.state.holders[number], Queue) else last_s
+            expires = NEVER_S if isinstance(step.state.all_queues[number], Queue) else last_s
             self.build.put_copy(number, Run.of(packets), lane=lane, expires=expires, flags=flags)
 
 
@@ -121,8 +121,8 @@ def on_arrival(
 
 def owed(step: Step, bytes_max: int) -> Live | None:
     """The next messages whose acknowledgments are owed, a bounded number; None if none are."""
-    holder = step.state.holders[ACKS_OWED]
-    lane = holder.lanes.get(0)
+    queue = step.state.all_queues[ACKS_OWED]
+    lane = queue.lanes.get(0)
     if lane is None or not lane.available:
         return None
     counters: list[int] = []
@@ -137,7 +137,7 @@ def owed(step: Step, bytes_max: int) -> Live | None:
 
 def pay(step: Step, item: Compose) -> None:
     """Make the acknowledgments of messages that the engine has read."""
-    lane = step.state.holders[ACKS_OWED].lane(0)
+    lane = step.state.all_queues[ACKS_OWED].lane(0)
     build = ChangeBuilder(step)
     mail = _AcknowledgmentBuilder(build)
     for counter, packet in zip(item.counters, item.packets, strict=True):
@@ -196,8 +196,8 @@ def _targets(step: Step, text: str, *, stranger: bool) -> Iterator[Target]:
             step.notice("no administration queue: acknowledgment dropped", name,
                         queue=name, reason=error.text)  # fmt: skip
             continue
-        holder = target.holder
-        if not isinstance(holder, Queue) or not holder.properties.transactional:
+        queue = target.queue
+        if not isinstance(queue, Queue) or not queue.properties.transactional:
             yield target
             continue
         step.notice("an administration queue is transactional: acknowledgment dropped", name,

@@ -33,7 +33,7 @@ def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int 
     if not number:
         return DEAD_XACT
     step = build.step
-    queue = step.state.holders.get(number)
+    queue = step.state.all_queues.get(number)
     if not isinstance(queue, Queue) or number == without:
         about, problem = str(number), "it was deleted"
     elif build.holding(queue) + size > queue.properties.quota_bytes:
@@ -51,7 +51,7 @@ def queue_being_deleted(step: Step, part: RangeChange, reason: int) -> int:
     """The queue whose deletion ends a range, which may be the one that should take it; else 0."""
     if reason != MessageClass.NACK_QUEUE_DELETED:
         return 0
-    here = step.state.holders[part.holder]
+    here = step.state.all_queues[part.queue]
     return here.parent.number if isinstance(here, Queue) and here.parent else here.number
 
 
@@ -112,7 +112,7 @@ def journal_room(build: ChangeBuilder, size: int) -> bool:
     quota_kb = step.settings.computer_journal_quota_kb
     if quota_kb >= QUOTA_UNLIMITED_KB:
         return True
-    journal = step.state.holders[JOURNAL]
+    journal = step.state.all_queues[JOURNAL]
     if journal.bytes + build.coming(JOURNAL) + size <= quota_kb << 10:
         return True
     step.notice("journal full: copies dropped", "the journal of this computer",

@@ -84,18 +84,18 @@ def end_range(build: ChangeBuilder, move: RangeChange, ending: Ending, reason: i
     Args:
         reason: The class that says how it ends; other managers may tell of classes of their own.
     """
-    holder = build.step.state.holders[move.holder]
-    transactional = _transactional(holder, move.lane)
-    if ending is Ending.RECEIVED and isinstance(holder, Queue):
-        move.copies_to = journal_copy(build, holder, move)
-    for w, first, count in holder.wants(move.lane).parts(move.first, move.count):
+    queue = build.step.state.all_queues[move.queue]
+    transactional = _transactional(queue, move.lane)
+    if ending is Ending.RECEIVED and isinstance(queue, Queue):
+        move.copies_to = journal_copy(build, queue, move)
+    for w, first, count in queue.wants(move.lane).parts(move.first, move.count):
         part = move
         if count != move.count:
             part = RangeChange(
-                move.op, move.holder, move.lane, first, count, move.reason, 0, 0,
+                move.op, move.queue, move.lane, first, count, move.reason, 0, 0,
                 move.copies_to, move.note,
             )  # fmt: skip
-        fate = FATES[_side(holder, w), transactional, ending]
+        fate = FATES[_side(queue, w), transactional, ending]
         if fate.awaits and w is not None and w.flags & PUT_FINAL:
             part.op = Op.AWAIT
         elif w is not None or fate.unasked:
@@ -103,16 +103,16 @@ def end_range(build: ChangeBuilder, move: RangeChange, ending: Ending, reason: i
         build.move(part)
 
 
-def _side(holder: AnyQueue, w: ReportRequest | None) -> Side:
+def _side(queue: AnyQueue, w: ReportRequest | None) -> Side:
     """Who this manager is for a range; where nobody asked, source and target keep the same."""
-    if isinstance(holder, OutgoingQueue):
+    if isinstance(queue, OutgoingQueue):
         return Side.SOURCE
     return Side.BOTH if w is None or w.source == NO_GUID else Side.TARGET
 
 
-def _transactional(holder: AnyQueue, lane: int) -> bool:
-    if isinstance(holder, Queue):
-        return holder.properties.transactional
+def _transactional(queue: AnyQueue, lane: int) -> bool:
+    if isinstance(queue, Queue):
+        return queue.properties.transactional
     return lane == TRANSACTIONAL_LANE
 
 
@@ -187,10 +187,10 @@ def gave_up(
 
 def purged_meanwhile(build: ChangeBuilder, lock: RangeChange) -> None:
     """A transaction aborts: what was purged while it was locked ends now (X-19)."""
-    lane = build.step.state.holders[lock.holder].lane(lock.lane)
+    lane = build.step.state.all_queues[lock.queue].lane(lock.lane)
     purged: list[Range] = list(lane.ranges(PURGING, lock.first, end=lock.first + lock.count))
     for first, count in purged:
-        move = RangeChange(Op.END, lock.holder, lock.lane, first, count)
+        move = RangeChange(Op.END, lock.queue, lock.lane, first, count)
         end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
 
 

@@ -56,7 +56,7 @@ def flags_of(
 ) -> int:
     """The flags of a put of a batch for one of its targets."""
     flags = 0
-    local = isinstance(target.holder, Queue)
+    local = isinstance(target.queue, Queue)
     if properties.acknowledge and properties.admin_queue:
         flags |= ack_flags(properties.acknowledge, arrived=local)
         if not local:
@@ -72,7 +72,7 @@ def flags_of(
         flags |= PUT_WANTS | PUT_JOURNAL
     # Over HTTP dead-lettering alone asks how a message ends (HTTP-4); a journal copy is made when
     # the stream receipt comes (HTTP-13).
-    over_http = isinstance(target.holder, OutgoingQueue) and target.holder.over_http
+    over_http = isinstance(target.queue, OutgoingQueue) and target.queue.over_http
     if transactional and properties.journal & (Journal.DEADLETTER if over_http else Journal(3)):
         flags |= PUT_FINAL
     return flags
@@ -84,7 +84,7 @@ def refused(step: Step, queue: Queue, *, transactional: bool) -> MessageClass | 
     The queue may have been deleted since the send. A message of the wrong kind is refused here
     as it would be on arrival elsewhere (Q-4).
     """
-    if queue.number not in step.state.holders:
+    if queue.number not in step.state.all_queues:
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
     if queue.properties.transactional == transactional:
         return None

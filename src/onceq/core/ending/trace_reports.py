@@ -39,7 +39,7 @@ def trace_queue(step: Step) -> bytes:
     if not name.startswith("PUBLIC="):
         return b""
     (target,) = destinations(step, step.settings.report_queue, transactional=False)
-    return target.holder.properties.instance if isinstance(target.holder, Queue) else b""
+    return target.queue.properties.instance if isinstance(target.queue, Queue) else b""
 
 
 def trace_arrival(
@@ -70,7 +70,7 @@ def trace_sent(build: ChangeBuilder, sends: Sequence[CheckedBatch], first: int) 
         if p.item.properties.trace:
             ids = [MessageId(build.step.identity.guid, first + k) for k in range(count)]
             for target in p.targets:
-                event = ARRIVED if isinstance(target.holder, Queue) else SENT
+                event = ARRIVED if isinstance(target.queue, Queue) else SENT
                 report(build, event, ids, [0] * count, [f"queue: {target.text}"])
         first += count
 
@@ -103,13 +103,13 @@ def report(
         packet = _packet(step, target, event, ids[at], hops[at], lines, first + at)
         data += packet.data
         lengths.extend(packet.lengths)
-    holder = target.holder
-    if isinstance(holder, Queue) and (
-        build.holding(holder) + len(data) > holder.properties.quota_bytes
+    queue = target.queue
+    if isinstance(queue, Queue) and (
+        build.holding(queue) + len(data) > queue.properties.quota_bytes
     ):
-        step.notice("report queue full: reports dropped", queue=holder.properties.name)
+        step.notice("report queue full: reports dropped", queue=queue.properties.name)
         return
-    build.put_copy(holder.number, Run(bytes(data), lengths), lane=PRIORITY_DEFAULT)
+    build.put_copy(queue.number, Run(bytes(data), lengths), lane=PRIORITY_DEFAULT)
 
 
 def _target(step: Step, asked: str) -> Target | None:
@@ -122,8 +122,8 @@ def _target(step: Step, asked: str) -> Target | None:
         except (OnceqError, ValueError) as error:
             step.notice("no report queue: reports dropped", name, queue=name, reason=str(error))
             continue
-        holder = target.holder
-        if not isinstance(holder, Queue) or not holder.properties.transactional:
+        queue = target.queue
+        if not isinstance(queue, Queue) or not queue.properties.transactional:
             return target
         step.notice("the report queue is transactional: reports dropped", name, queue=name)
     return None

@@ -122,10 +122,10 @@ class Space:
 class Relocate:
     """Messages of an old segment, read by the engine, to be written again at the log's end.
 
-    ``holder`` and ``counters`` are those of ``core.space.Live``.
+    ``queue`` and ``counters`` are those of ``core.space.Live``.
     """
 
-    holder: int
+    queue: int
     lane: int
     counters: tuple[int, ...]
     packets: Run

@@ -20,8 +20,8 @@ def branches(step: Step) -> list[BranchView]:
 
 def _view(step: Step, tx: Transaction) -> BranchView:
     branch = step.state.branches.get(tx.xid) if tx.xid is not None else None
-    holders = [step.state.holders.get(held.holder) for held in tx.receives]
-    titles = dict.fromkeys(getattr(holder, "title", "") for holder in holders if holder)
+    found = [step.state.all_queues.get(held.queue) for held in tx.receives]
+    titles = dict.fromkeys(getattr(queue, "title", "") for queue in found if queue)
     return BranchView(
         xid=str(tx.xid),
         phase=tx.phase.value,

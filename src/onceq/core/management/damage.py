@@ -46,23 +46,23 @@ Span = tuple[int, int]
 def spoiled(step: Step, item: Spoiled) -> None:
     """Set aside every message that lies in damaged bytes."""
     for number, index, before in item.unsent:
-        leaving = step.state.holders.get(number)
+        leaving = step.state.all_queues.get(number)
         if isinstance(leaving, OutgoingQueue):
             leaving.transmitted[index] = min(leaving.transmitted.get(index, 0), before)
     spans = _spans(item.pieces)
     build = ChangeBuilder(step)
     told: list[tuple[str, int, int]] = []
-    for holder, index, lane in list(step.state.all_lanes()):
-        if holder.number == DAMAGED:
+    for queue, index, lane in list(step.state.all_lanes()):
+        if queue.number == DAMAGED:
             continue
         for state, first, count in _runs(lane, list(_inside(lane, spans))):
-            for start, size in _ours(step, item, holder, index, state, first, count):
-                _aside(build, holder, index, state, start, size)
-                told.append((title_of(holder), lookup_id(index, start), size))
+            for start, size in _ours(step, item, queue, index, state, first, count):
+                _aside(build, queue, index, state, start, size)
+                told.append((title_of(queue), lookup_id(index, start), size))
     build.record()
-    for queue, lookup, size, address in item.gone:
-        was_in = step.state.holders.get(queue)
-        title = title_of(was_in) if was_in is not None else str(queue)
+    for number, lookup, size, address in item.gone:
+        was_in = step.state.all_queues.get(number)
+        title = title_of(was_in) if was_in is not None else str(number)
         step.setup(
             FoundDamaged(
                 queue=title, lookup=lookup, bytes=size, address=address, at_s=step.now.wall_s
@@ -128,7 +128,7 @@ def _runs(lane: Positions, counters: Sequence[int]) -> Iterator[tuple[int, int, 
 
 
 def _ours(
-    step: Step, item: Spoiled, holder: AnyQueue, index: int, state: int, first: int, count: int
+    step: Step, item: Spoiled, queue: AnyQueue, index: int, state: int, first: int, count: int
 ) -> list[tuple[int, int]]:
     """Those of a range that can be taken out now.
 
@@ -137,14 +137,14 @@ def _ours(
     """
     if state in (AVAILABLE, AWAITING):
         return [(first, count)]
-    if state != LOCKED or not item.reader or not isinstance(holder, Queue):
+    if state != LOCKED or not item.reader or not isinstance(queue, Queue):
         return []
     freed: list[tuple[int, int]] = []
     for counter in range(first, first + count):
         for tx in step.units.all():
             if tx.owner != item.reader or tx.phase is not Phase.ACTIVE:
                 continue
-            held = held_by(tx, holder, lookup_id(index, counter))
+            held = held_by(tx, queue, lookup_id(index, counter))
             if held is not None:
                 tx.receives.remove(held)
                 tx.messages -= 1
@@ -154,15 +154,15 @@ def _ours(
 
 
 def _aside(
-    build: ChangeBuilder, holder: AnyQueue, index: int, state: int, first: int, count: int
+    build: ChangeBuilder, queue: AnyQueue, index: int, state: int, first: int, count: int
 ) -> None:
     """A range ends where it is, because its bytes are gone."""
-    if holder.number == ACKS_OWED:
+    if queue.number == ACKS_OWED:
         # What was to be told is in those bytes; the message itself is found where it is.
-        build.move(RangeChange(Op.END, holder.number, index, first, count))
+        build.move(RangeChange(Op.END, queue.number, index, first, count))
         return
-    if isinstance(holder, OutgoingQueue):
-        left = holder.may_have_left(index) + 1 - first
+    if isinstance(queue, OutgoingQueue):
+        left = queue.may_have_left(index) + 1 - first
         left = count if state == AWAITING else min(max(left, 0), count)
         removed = MessageClass.NACK_DELETED
         for start, size, reason in (
@@ -171,15 +171,15 @@ def _aside(
         ):
             if size:
                 move = RangeChange(
-                    Op.END, holder.number, index, start, size, int(reason), to=DAMAGED
+                    Op.END, queue.number, index, start, size, int(reason), to=DAMAGED
                 )
                 move.note = int(removed) if reason == IN_DOUBT else 0
                 build.move(move)
         return
-    for w, start, size in holder.wants(index).parts(first, count):
+    for w, start, size in queue.wants(index).parts(first, count):
         if w is not None:
             tell_end(build, w, start, size, MessageClass.NACK_QUEUE_PURGED)
-        build.move(RangeChange(Op.END, holder.number, index, start, size, to=DAMAGED))
+        build.move(RangeChange(Op.END, queue.number, index, start, size, to=DAMAGED))
 
 
 def _tell(step: Step, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, int, int]]) -> None:

@@ -155,8 +155,8 @@ def properties(step: Step, name: str) -> Management:
     """
     if not name:
         return _machine(step)
-    holder = find_source(step, name)
-    return _outgoing(step, holder) if isinstance(holder, OutgoingQueue) else _queue(step, holder)
+    queue = find_source(step, name)
+    return _outgoing(step, queue) if isinstance(queue, OutgoingQueue) else _queue(step, queue)
 
 
 def _machine(step: Step) -> Management:

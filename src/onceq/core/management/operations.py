@@ -119,8 +119,8 @@ def delete(step: Step, item: DeleteQueue) -> None:
         )
     subs = list(queue.subs.values())
     count = sum(map(len, (queue, *subs)))
-    for holder in (queue, *subs):
-        _end_all(step, holder, MessageClass.NACK_QUEUE_DELETED)
+    for each in (queue, *subs):
+        _end_all(step, each, MessageClass.NACK_QUEUE_DELETED)
     step.setup(QueueDropped(key=queue_key_of(queue.properties)))
     for gone in (queue, *subs):
         end_waits(step, gone)
@@ -129,36 +129,36 @@ def delete(step: Step, item: DeleteQueue) -> None:
     step.answer(item.owner, item.request, count)
 
 
-def _end_all(step: Step, holder: AnyQueue, reason: MessageClass) -> None:
+def _end_all(step: Step, queue: AnyQueue, reason: MessageClass) -> None:
     build = ChangeBuilder(step)
-    for index, lane in holder.lanes.items():
+    for index, lane in queue.lanes.items():
         for state in (AVAILABLE, LOCKED, PURGING):
             for first, count in lane.ranges(state, 0):
-                move = RangeChange(Op.END, holder.number, index, first, count)
+                move = RangeChange(Op.END, queue.number, index, first, count)
                 end_range(build, move, Ending.NOT_RECEIVED, reason)
     build.record()
 
 
 def purge(step: Step, item: PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends."""
-    holder = find_source(step, item.name)
-    if isinstance(holder, Queue):
-        check_sharing(holder, item.owner)
+    queue = find_source(step, item.name)
+    if isinstance(queue, Queue):
+        check_sharing(queue, item.owner)
     build = ChangeBuilder(step)
-    count = len(holder)
-    if isinstance(holder, OutgoingQueue):
-        _purge_outgoing(build, holder)
+    count = len(queue)
+    if isinstance(queue, OutgoingQueue):
+        _purge_outgoing(build, queue)
     else:
-        for index, lane in holder.lanes.items():
+        for index, lane in queue.lanes.items():
             for first, size in lane.ranges(AVAILABLE, 0):
-                move = RangeChange(Op.END, holder.number, index, first, size)
+                move = RangeChange(Op.END, queue.number, index, first, size)
                 end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
             for first, size in lane.ranges(LOCKED, 0):
-                build.move(RangeChange(Op.PURGE, holder.number, index, first, size))
+                build.move(RangeChange(Op.PURGE, queue.number, index, first, size))
     build.record()
-    if isinstance(holder, OutgoingQueue):
-        holder.pace.due_us = holder.pace.timeouts = 0
-        inquire(step, holder)
+    if isinstance(queue, OutgoingQueue):
+        queue.pace.due_us = queue.pace.timeouts = 0
+        inquire(step, queue)
     step.answer(item.owner, item.request, count)
 
 
@@ -216,7 +216,7 @@ def _disconnect(step: Step) -> None:
         step.setup(Offline(since_s=step.now.wall_s))
     for peer in step.sessions.peers.values():
         for number in peer.outgoing:
-            outgoing = step.state.holders.get(number)
+            outgoing = step.state.all_queues.get(number)
             if isinstance(outgoing, OutgoingQueue):
                 outgoing.happens(LinkEvent.DISCONNECT)
         step.act(CloseSession(peer.session, "this queue manager was disconnected by an operator"))
@@ -253,7 +253,7 @@ def _forget_unanswered(step: Step) -> int:
     change = Change(step.now.wall_s)
     given_up: dict[str, int] = {}
     for number in step.state.answering:
-        outgoing = step.state.holders[number]
+        outgoing = step.state.all_queues[number]
         assert isinstance(outgoing, OutgoingQueue)
         if outgoing.name.kind is Kind.PRIVATE or not unanswered(step, outgoing):
             continue

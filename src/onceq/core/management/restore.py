@@ -85,7 +85,7 @@ def _set_aside(step: Step) -> int:
                     aside += count
     # What is still to be told is told by the manager that the backup is of.
     for number in (ACKS_OWED, DOUBTS_KEPT):
-        for index, lane in step.state.holders[number].lanes.items():
+        for index, lane in step.state.all_queues[number].lanes.items():
             for first, count in lane.ranges(AVAILABLE, 0):
                 build.move(RangeChange(Op.RELEASE, number, index, first, count))
     build.record()

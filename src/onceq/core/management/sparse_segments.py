@@ -75,10 +75,10 @@ def search(
 def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, PositionBlock]]:
     """Every chunk of every lane, always in the same order."""
     start = after or (0, 0, 0)
-    for number in sorted(state.holders):
+    for number in sorted(state.all_queues):
         if number < start[0] or number == DAMAGED:  # those bytes cannot be written anew
             continue
-        for index, lane in sorted(state.holders[number].lanes.items()):
+        for index, lane in sorted(state.all_queues[number].lanes.items()):
             if (number, index) < start[:2]:
                 continue
             for block in lane.blocks():

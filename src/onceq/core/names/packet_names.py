@@ -32,11 +32,11 @@ def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
         return Address(7, direct=name.direct), NO_GUID
     if name.kind is Kind.PRIVATE:
         return Address(3, number=name.number), name.guid
-    if name.kind is Kind.PUBLIC and isinstance(target.holder, OutgoingQueue):
+    if name.kind is Kind.PUBLIC and isinstance(target.queue, OutgoingQueue):
         computer = computer_of(step, name)
         return Address(5, guid=name.guid), NO_GUID if computer is None else computer.guid
-    assert isinstance(target.holder, Queue)
-    path = queue_key_of(target.holder.properties)
+    assert isinstance(target.queue, Queue)
+    path = queue_key_of(target.queue.properties)
     return Address(7, direct=f"OS:{step.identity.name}\\{path}"), NO_GUID
 
 
@@ -75,7 +75,7 @@ def check_answers(step: Step, targets: Sequence[Target], admin: str) -> None:
     Raises:
         UnsupportedFormatName: An administration queue has another kind of name.
     """
-    over_http = [t for t in targets if isinstance(t.holder, OutgoingQueue) and t.holder.over_http]
+    over_http = [t for t in targets if isinstance(t.queue, OutgoingQueue) and t.queue.over_http]
     if not over_http:
         return
     for name in answer_names(step, admin):
@@ -160,9 +160,9 @@ def arrival_key(step: Step, address: Address) -> tuple[str, Queue | None]:
         queue = state.queues.get(key.partition("\\")[2])
         return key, queue if queue is not None and not queue.system else None
     if address.kind == 3 and address.number != ORDER_QUEUE_NUMBER:
-        holder = state.holders.get(address.number)
+        target = state.all_queues.get(address.number)
         key = stream_key_of_number(address.number)
-        return key, holder if isinstance(holder, Queue) and not holder.system else None
+        return key, target if isinstance(target, Queue) and not target.system else None
     if address.kind == 5:
         return public_key(address.guid), public_queue(step, address.guid)
     return f"#{address.kind}:{address.guid.hex()}", None

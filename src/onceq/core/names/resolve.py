@@ -100,27 +100,27 @@ def local_queue(step: Step, name: FormatName) -> Queue:
     state = step.state
     of_computer = name.kind is Kind.DIRECT and not name.queue
     if name.kind is Kind.MACHINE or (of_computer and name.suffix in _SYSTEM):
-        holder = state.holders.get(_SYSTEM.get(name.suffix, 0))
+        queue = state.all_queues.get(_SYSTEM.get(name.suffix, 0))
     elif name.kind is Kind.PUBLIC and name.suffix is Suffix.NONE:
-        holder = public_queue(step, name.guid)
+        queue = public_queue(step, name.guid)
     elif name.suffix is Suffix.JOURNAL:
-        holder = local_queue(step, replace(name, suffix=Suffix.NONE)).journal
+        queue = local_queue(step, replace(name, suffix=Suffix.NONE)).journal
     elif name.suffix is not Suffix.NONE:
         raise QueueNotFound(f"{name}: this queue manager keeps no such queue")
     elif name.subqueue:
-        holder = local_queue(step, replace(name, subqueue="")).subs.get(name.subqueue.casefold())
+        queue = local_queue(step, replace(name, subqueue="")).subs.get(name.subqueue.casefold())
     elif name.kind is Kind.PRIVATE:
-        holder = state.holders.get(name.number)
-        if isinstance(holder, Queue) and holder.system:
-            holder = None
+        queue = state.all_queues.get(name.number)
+        if isinstance(queue, Queue) and queue.system:
+            queue = None
     else:
-        holder = state.queues.get(queue_key(name.private, name.queue))
-    if not isinstance(holder, Queue):
+        queue = state.queues.get(queue_key(name.private, name.queue))
+    if not isinstance(queue, Queue):
         raise QueueNotFound(
             f"there is no queue {name.direct or name.text} on {step.identity.name}; "
             "'queue list' shows what there is, 'queue create' makes one"
         )
-    return holder
+    return queue
 
 
 def destinations(
@@ -141,13 +141,13 @@ def destinations(
     found: dict[int, Target] = {}
     for element in in_order(members(step, elements)):
         check_send(element, transactional=transactional)
-        holder: Queue | OutgoingQueue
+        queue: Queue | OutgoingQueue
         if is_local(step, element):
-            holder = local_queue(step, element)
+            queue = local_queue(step, element)
         else:
-            holder = outgoing_for(step, element, stranger=stranger)
-            element = holder.name
-        found.setdefault(holder.number, Target(holder, str(element)))
+            queue = outgoing_for(step, element, stranger=stranger)
+            element = queue.name
+        found.setdefault(queue.number, Target(queue, str(element)))
     targets = tuple(found.values())
     if len(step.names.targets) >= TARGETS_MAX:
         step.names.targets.clear()
@@ -156,7 +156,7 @@ def destinations(
 
 
 def _for_strangers(target: Target) -> bool:
-    return isinstance(target.holder, OutgoingQueue) and target.holder.for_strangers
+    return isinstance(target.queue, OutgoingQueue) and target.queue.for_strangers
 
 
 def members(step: Step, elements: tuple[FormatName, ...]) -> Sequence[FormatName]:
@@ -281,7 +281,7 @@ def find_outgoing(step: Step, text: str) -> OutgoingQueue:
 def find_source(step: Step, text: str) -> Queue | OutgoingQueue:
     """What to receive or peek from: a local queue, or an outgoing queue to look into."""
     known = step.names.sources.get(text)
-    if known is not None and step.state.holders.get(known.number) is known:
+    if known is not None and step.state.all_queues.get(known.number) is known:
         return known
     (element,) = one_name(text)
     may_receive(element)
@@ -310,7 +310,7 @@ def one_name(text: str) -> tuple[FormatName]:
 
 def find_queue(step: Step, text: str) -> Queue:
     """The local queue that a name means; raises QueueNotFound."""
-    holder = find_source(step, text)
-    if not isinstance(holder, Queue):
+    queue = find_source(step, text)
+    if not isinstance(queue, Queue):
         raise QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")
-    return holder
+    return queue

@@ -260,6 +260,5 @@ def rise(step: Step, stream: int) -> None:
 
 
 def _waits(step: Step, peer: Peer) -> bool:
-    holders = step.state.holders
-    served = (holders.get(number) for number in peer.outgoing)
+    served = (step.state.all_queues.get(number) for number in peer.outgoing)
     return any(isinstance(o, OutgoingQueue) and o.unacknowledged for o in served)

@@ -54,7 +54,7 @@ def quota_for(step: Step, guid: bytes) -> int:
 def unasked_room(step: Step, dead_letter_queue: int, size: int) -> bool:
     """Whether a dead-letter queue here takes a message that came from elsewhere: nobody here has
     asked for it."""
-    queue = step.state.holders[dead_letter_queue]
+    queue = step.state.all_queues[dead_letter_queue]
     if queue.bytes + size <= step.settings.computer_quota_bytes // UNASKED_SHARE:
         return True
     assert isinstance(queue, Queue)
@@ -99,7 +99,7 @@ def may_connect(step: Step, outgoing: OutgoingQueue) -> bool:
         return True
     under_way = 0
     for number in step.state.answering:
-        other = step.state.holders[number]
+        other = step.state.all_queues[number]
         assert isinstance(other, OutgoingQueue)
         under_way += other.link is Link.CONNECTING
     return under_way < ANSWER_CONNECTS_MAX
@@ -127,7 +127,7 @@ def sweep(step: Step) -> None:
 def idle(step: Step) -> list[OutgoingQueue]:
     """Outgoing queues that nothing is in and nobody uses."""
     used = {
-        target.holder.number
+        target.queue.number
         for tx in step.units.all()
         for prepared in tx.sends
         for target in prepared.targets

@@ -105,10 +105,10 @@ def believes_final_ack(step: Step, peer: Peer, ack: FinalAck) -> bool:
     state = step.state
     doubt = state.doubts.find(ack.stream, ack.number)
     if doubt is not None:
-        holder = state.holders.get(doubt.outgoing)
-        if not isinstance(holder, OutgoingQueue) or serves(step, peer, holder, ack.acker):
+        queue = state.all_queues.get(doubt.outgoing)
+        if not isinstance(queue, OutgoingQueue) or serves(step, peer, queue, ack.acker):
             return True
-        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(holder.name))
+        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(queue.name))
         return False
     outgoing = state.streams.get(ack.stream)
     if outgoing is None:

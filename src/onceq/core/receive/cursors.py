@@ -57,10 +57,10 @@ def find_cursor(step: Step, owner: int, number: int) -> Cursor:
     return cursor
 
 
-def check(step: Step, item: Receive, holder: AnyQueue) -> None:
+def check(step: Step, item: Receive, queue: AnyQueue) -> None:
     """Refuse what a cursor cannot do now, or ever."""
     cursor = find_cursor(step, item.owner, item.cursor)
-    if cursor.queue != holder.number or (item.handle and item.handle != cursor.handle):
+    if cursor.queue != queue.number or (item.handle and item.handle != cursor.handle):
         raise InvalidHandle("the cursor belongs to another queue")
     if not item.peek and item.seek is not Seek.CURRENT:
         raise InvalidParameter("a cursor receives its current message only")
@@ -68,22 +68,22 @@ def check(step: Step, item: Receive, holder: AnyQueue) -> None:
         raise IllegalCursorAction("peek at the current message of this cursor before the next one")
 
 
-def place(step: Step, item: Receive, holder: AnyQueue) -> Place | None:
+def place(step: Step, item: Receive, queue: AnyQueue) -> Place | None:
     """The message that a receive through a cursor means; None if none is there yet."""
     cursor = find_cursor(step, item.owner, item.cursor)
     stands = cursor.at or cursor.behind
     if item.seek is Seek.CURRENT:
         if not cursor.at:
-            return lookup.behind(holder, stands or -1, peek=item.peek)
+            return lookup.behind(queue, stands or -1, peek=item.peek)
         index, counter = place_of(cursor.at)
-        lane = holder.lanes.get(index)
-        seen = (index, counter) in lookup.visible(holder, peek=item.peek)
+        lane = queue.lanes.get(index)
+        seen = (index, counter) in lookup.visible(queue, peek=item.peek)
         if not seen and (lane is None or lane.state(counter) != AVAILABLE):
             raise MessageAlreadyReceived(
                 "the current message of this cursor is gone; go on with the next"
             )
         return index, counter, 1
-    found = lookup.find(holder, item.seek, stands, peek=item.peek)
+    found = lookup.find(queue, item.seek, stands, peek=item.peek)
     if found is None and item.seek is not Seek.NEXT:
         raise MessageNotFound("there is no message before this one" if stands else "it is empty")
     return found

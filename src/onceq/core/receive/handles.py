@@ -42,13 +42,13 @@ def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     for element in elements:
         check_send(element, transactional=False)
     targets = destinations(step, item.name, transactional=False)
-    number = targets[0].holder.number if len(targets) == 1 else 0
+    number = targets[0].queue.number if len(targets) == 1 else 0
     handle = Handle(item.owner, number, item.access, item.share)
-    local = all(isinstance(target.holder, Queue) for target in targets)
+    local = all(isinstance(target.queue, Queue) for target in targets)
     kinds = {
-        t.holder.properties.transactional if isinstance(t.holder, Queue) else None for t in targets
+        t.queue.properties.transactional if isinstance(t.queue, Queue) else None for t in targets
     }
-    places = tuple(target.holder.number for target in targets)
+    places = tuple(target.queue.number for target in targets)
     kind = kinds.pop() if len(kinds) == 1 else None
     return handle, Opened(step.readers.next_handle, local, kind, places=places)
 
@@ -59,21 +59,21 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     if item.access is Access.MOVE and item.share is not Share.DENY_NONE:
         raise UnsupportedAccessMode("a queue opened for move cannot deny others to receive")
     sub = ensure(step, item.name)
-    holder = find_source(step, item.name) if sub is None else sub
-    if isinstance(holder, OutgoingQueue):
+    queue = find_source(step, item.name) if sub is None else sub
+    if isinstance(queue, OutgoingQueue):
         if item.access is not Access.PEEK:
             raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
-        handle = Handle(item.owner, holder.number, item.access, item.share)
+        handle = Handle(item.owner, queue.number, item.access, item.share)
         return handle, Opened(step.readers.next_handle, False, None)
-    _check_sharing(holder, item.access, item.share)
+    _check_sharing(queue, item.access, item.share)
     handle = Handle(
-        item.owner, holder.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
+        item.owner, queue.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
     )
-    holder.handles[step.readers.next_handle] = handle
+    queue.handles[step.readers.next_handle] = handle
     turn = 0
     if item.share is Share.DENY_RECEIVE:
-        turn = holder.turns = holder.turns + 1
-    return handle, Opened(step.readers.next_handle, True, holder.properties.transactional, turn)
+        turn = queue.turns = queue.turns + 1
+    return handle, Opened(step.readers.next_handle, True, queue.properties.transactional, turn)
 
 
 def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
@@ -151,11 +151,11 @@ def check_sharing(queue: Queue, owner: int) -> None:
 def close_handle(step: Step, number: int) -> None:
     """Give up a handle; receives that wait through it end (RCV-4)."""
     handle = step.readers.handles.pop(number)
-    holder = step.state.holders.get(handle.queue)
-    if isinstance(holder, Queue):
-        holder.handles.pop(number, None)
-        if holder.parent is not None:
-            step.emptied[holder.number] = None
+    queue = step.state.all_queues.get(handle.queue)
+    if isinstance(queue, Queue):
+        queue.handles.pop(number, None)
+        if queue.parent is not None:
+            step.emptied[queue.number] = None
     for cursor in [n for n, cursor in step.readers.cursors.items() if cursor.handle == number]:
         del step.readers.cursors[cursor]
     for key in [k for k, receive in step.readers.waiting.items() if receive.handle == number]:

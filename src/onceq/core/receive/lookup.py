@@ -15,36 +15,36 @@ Place = tuple[int, int, int]
 """Lane, first counter, count."""
 
 
-def ordered(holder: AnyQueue) -> list[tuple[int, Positions]]:
+def ordered(queue: AnyQueue) -> list[tuple[int, Positions]]:
     """Lanes in the order of their lookup identifiers."""
-    if len(holder.lanes) == 1:
-        return list(holder.lanes.items())
-    return sorted(holder.lanes.items(), key=lambda pair: lookup_id(pair[0], 0))
+    if len(queue.lanes) == 1:
+        return list(queue.lanes.items())
+    return sorted(queue.lanes.items(), key=lambda pair: lookup_id(pair[0], 0))
 
 
-def visible(holder: AnyQueue, *, peek: bool) -> set[tuple[int, int]]:
+def visible(queue: AnyQueue, *, peek: bool) -> set[tuple[int, int]]:
     """Lane and counter of what is locked, and can be peeked at all the same."""
-    return holder.shown if peek and isinstance(holder, Queue) else set()
+    return queue.shown if peek and isinstance(queue, Queue) else set()
 
 
-def find(holder: AnyQueue, seek: Seek, lookup: int, *, peek: bool) -> Place | None:
+def find(queue: AnyQueue, seek: Seek, lookup: int, *, peek: bool) -> Place | None:
     """The message that is meant from a lookup identifier on, which need not be there any more."""
     if seek is Seek.FIRST:
-        return behind(holder, -1, peek=peek)
+        return behind(queue, -1, peek=peek)
     if seek is Seek.LAST:
-        return before(holder, 1 << 64, peek=peek)
-    return behind(holder, lookup, peek=peek) if seek is Seek.NEXT else before(
-        holder, lookup, peek=peek)  # fmt: skip
+        return before(queue, 1 << 64, peek=peek)
+    return behind(queue, lookup, peek=peek) if seek is Seek.NEXT else before(
+        queue, lookup, peek=peek)  # fmt: skip
 
 
-def behind(holder: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
+def behind(queue: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
     """The first message with a larger lookup identifier."""
     found: list[int] = [
         at
-        for lane, counter in visible(holder, peek=peek)
+        for lane, counter in visible(queue, peek=peek)
         if (at := lookup_id(lane, counter)) > lookup
     ]
-    for index, lane in ordered(holder):
+    for index, lane in ordered(queue):
         base = lookup_id(index, 0)
         start = max(lookup + 1 - base, 0)
         if start >= lane.next:
@@ -56,14 +56,14 @@ def behind(holder: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
     return (*place_of(min(found)), 1) if found else None
 
 
-def before(holder: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
+def before(queue: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
     """The last message with a smaller lookup identifier."""
     found: list[int] = [
         at
-        for lane, counter in visible(holder, peek=peek)
+        for lane, counter in visible(queue, peek=peek)
         if (at := lookup_id(lane, counter)) < lookup
     ]
-    for index, lane in reversed(ordered(holder)):
+    for index, lane in reversed(ordered(queue)):
         base = lookup_id(index, 0)
         stop = min(lookup - base, lane.next)
         counter = lane.last_before(stop) if stop > 0 else 0
@@ -73,12 +73,12 @@ def before(holder: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
     return (*place_of(max(found)), 1) if found else None
 
 
-def with_shown(holder: Queue, places: list[Place], *, after: int, count_max: int) -> list[Place]:
+def with_shown(queue: Queue, places: list[Place], *, after: int, count_max: int) -> list[Place]:
     """Places of a peek, and among them what is locked and may be peeked at."""
     last = lookup_id(places[-1][0], sum(places[-1][1:]) - 1) if places else 1 << 64
     full = sum(count for _, _, count in places) >= count_max
     merged = list(places)
-    for lane, counter in holder.shown:
+    for lane, counter in queue.shown:
         at = lookup_id(lane, counter)
         if at > after and (at < last or not full):
             merged.append((lane, counter, 1))

@@ -95,9 +95,9 @@ def _target(step: Step, item: MoveMessage) -> Queue:
             raise InvalidHandle("the target is not open for move")
         if handle.deleted:
             raise QueueDeleted("the target was deleted meanwhile; close it")
-        holder = step.state.holders[handle.queue]
-        assert isinstance(holder, Queue)
-        return holder
+        queue = step.state.all_queues[handle.queue]
+        assert isinstance(queue, Queue)
+        return queue
     try:
         found = ensure(step, item.to)
         return find_queue(step, item.to) if found is None else found

@@ -37,11 +37,11 @@ def given_back(step: Step, back: Sequence[RangeChange]) -> None:
     """A transaction was aborted, and these messages are in their places again."""
     found: dict[int, list[Place]] = {}
     for held in back:
-        queue = step.state.holders.get(held.holder)
+        queue = step.state.all_queues.get(held.queue)
         if isinstance(queue, Queue) and queue.properties.poison_attempts and not queue.sub:
             found.setdefault(queue.number, []).append((held.lane, held.first, held.count))
     for number, places in found.items():
-        queue = step.state.holders[number]
+        queue = step.state.all_queues[number]
         assert isinstance(queue, Queue)
         _sift(step, queue, places)
 
@@ -157,7 +157,7 @@ def on_timer(step: Step, whom: object) -> None:
     if step.readers.retries.get(whom, 0) > step.now.mono_us:
         return
     step.readers.retries.pop(whom, None)
-    queue = step.state.holders.get(whom)
+    queue = step.state.all_queues.get(whom)
     if isinstance(queue, Queue) and waits(queue):
         bring_back(step, queue, before_s=step.now.wall_s)
         _set_timer(step, queue)

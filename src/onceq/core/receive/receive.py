@@ -56,37 +56,37 @@ from onceq.model.run import LENGTH_TYPE, Extent
 
 def receive(step: Step, item: Receive) -> None:
     """Answer a receive or peek now, or let it wait."""
-    holder = _checked(step, item)
+    queue = _checked(step, item)
     if not item.cursor and (item.lookup or item.seek):
-        _by_lookup(step, item, holder)
+        _by_lookup(step, item, queue)
         return
-    if isinstance(holder, Queue):
-        expire(step, holder)
-    if _serve(step, item, holder):
+    if isinstance(queue, Queue):
+        expire(step, queue)
+    if _serve(step, item, queue):
         return
     if (
         not item.wait_until_us
         or item.wait_until_us <= step.now.mono_us
-        or isinstance(holder, OutgoingQueue)
+        or isinstance(queue, OutgoingQueue)
     ):
         raise ReceiveTimeout(f"no message in {item.queue}")
     if len(step.readers.waiting) >= WAITING_READERS_MAX:
         raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
-    assert isinstance(holder, Queue)
-    if holder.number not in step.state.holders:
+    assert isinstance(queue, Queue)
+    if queue.number not in step.state.all_queues:
         made = subqueues.ensure(step, item.queue)
         assert made is not None, "only a subqueue can be missing"
-        holder = made
+        queue = made
     step.readers.waiting[item.owner, item.request] = item
-    holder.waiting.append(item)
+    queue.waiting.append(item)
     step.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
 
 
 def _checked(step: Step, item: Receive) -> AnyQueue:
     if item.handle:
         check_alive(step, item)
-    holder = _source(step, item)
-    if isinstance(holder, OutgoingQueue) and not item.peek:
+    queue = _source(step, item)
+    if isinstance(queue, OutgoingQueue) and not item.peek:
         raise UnsupportedFormatName(
             f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
             "message out of it, which then never arrives"
@@ -95,19 +95,19 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
         if item.peek:
             raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
         tx = step.units.find(item.owner, item.transaction, step.now)
-        assert isinstance(holder, Queue)
+        assert isinstance(queue, Queue)
         # A branch may be prepared, and a promise about express messages could not be kept.
-        if not holder.properties.transactional and not (item.hold and tx.xid is None):
+        if not queue.properties.transactional and not (item.hold and tx.xid is None):
             raise TransactionUsage(
                 f"{item.queue} is not transactional: it cannot be received from in a transaction"
             )
-    if isinstance(holder, Queue):
-        check_receive(step, holder, item)
+    if isinstance(queue, Queue):
+        check_receive(step, queue, item)
     if item.cursor:
-        cursors.check(step, item, holder)
+        cursors.check(step, item, queue)
     if item.allow_peek and (item.peek or not item.transaction):
         raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
-    return holder
+    return queue
 
 
 def _source(step: Step, item: Receive) -> AnyQueue:
@@ -133,47 +133,47 @@ def _source(step: Step, item: Receive) -> AnyQueue:
 def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
     """Where the messages lie that a receive would get now; nothing happens to them."""
     try:
-        holder = _checked(step, item)
+        queue = _checked(step, item)
     except OnceqError:
         return ()
     places: list[Place] = []
     if item.lookup and not item.cursor and item.seek is Seek.CURRENT:
         index, counter = place_of(item.lookup)
-        lane = holder.lanes.get(index)
+        lane = queue.lanes.get(index)
         if lane is not None and lane.state(counter) == AVAILABLE:
             places = [(index, counter, 1)]
     elif not (item.lookup or item.cursor or item.seek):
-        places = _choose(item, holder)
+        places = _choose(item, queue)
     return tuple(
         extent
         for index, first, count in places
-        for extent in holder.lanes[index].extents(first, count)
+        for extent in queue.lanes[index].extents(first, count)
     )
 
 
-def _serve(step: Step, item: Receive, holder: AnyQueue) -> bool:
+def _serve(step: Step, item: Receive, queue: AnyQueue) -> bool:
     """Hand out what is there, if anything is."""
     if item.cursor:
-        found = cursors.place(step, item, holder)
+        found = cursors.place(step, item, queue)
         if found is not None:
-            _hand_out(step, item, holder, [found])
+            _hand_out(step, item, queue, [found])
             cursors.stand(step, item, found)
         return found is not None
-    places = _choose(item, holder)
+    places = _choose(item, queue)
     if not places:
         return False
-    _hand_out(step, item, holder, places)
+    _hand_out(step, item, queue, places)
     return True
 
 
-def _choose(item: Receive, holder: AnyQueue) -> list[Place]:
+def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
     """What a receive or peek without a cursor gets, in order."""
     count_max = asked = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
     bytes_max = min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
     places: list[Place] = []
     after_lane, after = place_of(item.after) if item.after else (-1, 0)
     passed = bool(item.after)
-    for index, lane in ordered(holder):
+    for index, lane in ordered(queue):
         start = 0
         if passed:
             if index != after_lane:
@@ -195,35 +195,35 @@ def _choose(item: Receive, holder: AnyQueue) -> list[Place]:
         # a reader that goes on behind the last would pass it over.
         if taken and any(lane.ranges(AVAILABLE, sum(taken[-1]), count_max=1)):
             break
-    if isinstance(holder, Queue):
-        if item.peek and holder.shown:
-            places = with_shown(holder, places, after=item.after, count_max=asked)
-        elif item.transaction and asked > 1 and holder.properties.poison_attempts:
-            places = alone(holder, places)
+    if isinstance(queue, Queue):
+        if item.peek and queue.shown:
+            places = with_shown(queue, places, after=item.after, count_max=asked)
+        elif item.transaction and asked > 1 and queue.properties.poison_attempts:
+            places = alone(queue, places)
     return places
 
 
-def _hand_out(step: Step, item: Receive, holder: AnyQueue, places: list[Place]) -> None:
-    answer = handed(holder, places)
-    answer.queue, answer.asked = holder.number, item
+def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -> None:
+    answer = handed(queue, places)
+    answer.queue, answer.asked = queue.number, item
     if item.pick and item.peek:
         answer.pick = Pick(item.pick, item.value)
     if not item.peek:
         if item.transaction:
             change = Change(step.now.wall_s)
-            lock(step, item.owner, item.transaction, holder, places, change)
-            if item.allow_peek and isinstance(holder, Queue):
-                holder.shown.update((index, first) for index, first, _ in places)
+            lock(step, item.owner, item.transaction, queue, places, change)
+            if item.allow_peek and isinstance(queue, Queue):
+                queue.shown.update((index, first) for index, first, _ in places)
             step.record(change, forced=False)
         else:
-            _take_out(step, holder, places)
+            _take_out(step, queue, places)
     step.answer(item.owner, item.request, answer)
 
 
-def handed(holder: AnyQueue, places: list[Place]) -> Handed:
+def handed(queue: AnyQueue, places: list[Place]) -> Handed:
     """Where the packets of some places lie, and what is known beside them."""
     if len(places) == 1 and places[0][2] == 1:
-        return _handed_one(holder, places[0])
+        return _handed_one(queue, places[0])
     pieces: list[Piece] = []
     lengths, lookups = array(LENGTH_TYPE), array("Q")
     arrived, aborts = array("I"), array("I")
@@ -231,7 +231,7 @@ def handed(holder: AnyQueue, places: list[Place]) -> Handed:
     moves: list[tuple[int, int, int]] = []
     notes: list[tuple[int, int]] = []
     for index, first, count in places:
-        lane = holder.lanes[index]
+        lane = queue.lanes[index]
         pieces += lane.extents(first, count)
         lengths += lane.lengths(first, count)
         arrived += lane.arrived(first, count)
@@ -258,10 +258,10 @@ def handed(holder: AnyQueue, places: list[Place]) -> Handed:
     )  # fmt: skip
 
 
-def _handed_one(holder: AnyQueue, place: Place) -> Handed:
+def _handed_one(queue: AnyQueue, place: Place) -> Handed:
     """The same for one message."""
     index, counter, _ = place
-    lane = holder.lanes[index]
+    lane = queue.lanes[index]
     address, size, arrived = lane.place_in_log(counter)
     reason = lane.classes.get(counter) if lane.classes else None
     return Handed(
@@ -277,7 +277,7 @@ def _handed_one(holder: AnyQueue, place: Place) -> Handed:
 
 
 def lock(
-    step: Step, owner: int, number: int, holder: AnyQueue, places: list[Place], change: Change
+    step: Step, owner: int, number: int, queue: AnyQueue, places: list[Place], change: Change
 ) -> None:
     """Let a transaction hold what is at some places."""
     tx = step.units.find(owner, number, step.now)
@@ -288,65 +288,65 @@ def lock(
         )
     tx.messages += count
     for index, first, size in places:
-        move = HeldRange(Op.LOCK, holder.number, index, first, size)
+        move = HeldRange(Op.LOCK, queue.number, index, first, size)
         change.moves.append(move)
         tx.receives.append(move)
 
 
-def _take_out(step: Step, holder: AnyQueue, places: list[Place]) -> None:
+def _take_out(step: Step, queue: AnyQueue, places: list[Place]) -> None:
     build = ChangeBuilder(step)
     for index, first, count in places:
-        move = RangeChange(Op.REMOVE, holder.number, index, first, count)
+        move = RangeChange(Op.REMOVE, queue.number, index, first, count)
         end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
     build.record()
 
 
-def _by_lookup(step: Step, item: Receive, holder: AnyQueue) -> None:
+def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
     """The message that a lookup identifier leads to; never waits (RCV-8)."""
-    if isinstance(holder, Queue):
-        expire(step, holder)
+    if isinstance(queue, Queue):
+        expire(step, queue)
     if item.seek is not Seek.CURRENT:
         if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
             raise InvalidParameter("0 is no lookup identifier")
-        found = find_place(holder, item.seek, item.lookup, peek=item.peek)
+        found = find_place(queue, item.seek, item.lookup, peek=item.peek)
         if found is None:
             raise MessageNotFound(f"there is no such message in {item.queue}")
-        _hand_out(step, item, holder, [found])
+        _hand_out(step, item, queue, [found])
         return
     index, counter = place_of(item.lookup)
-    lane = holder.lanes.get(index)
+    lane = queue.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
     if state == REMOVED:
-        if step.readers.cursors and cursors.referenced(step, holder, item.lookup):
+        if step.readers.cursors and cursors.referenced(step, queue, item.lookup):
             raise MessageAlreadyReceived("somebody else has received that message")
         raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
-    if state != AVAILABLE and (index, counter) not in visible(holder, peek=item.peek):
+    if state != AVAILABLE and (index, counter) not in visible(queue, peek=item.peek):
         if item.peek:
             raise TransactionUsage("that message is locked by a transaction")
         raise MessageNotFound("that message is locked by a transaction")
-    _hand_out(step, item, holder, [(index, counter, 1)])
+    _hand_out(step, item, queue, [(index, counter, 1)])
 
 
-def remove(step: Step, item: Remove, holder: Queue) -> None:
+def remove(step: Step, item: Remove, queue: Queue) -> None:
     """Receive a range that was peeked before, without its bytes."""
-    check_sharing(holder, item.owner)
+    check_sharing(queue, item.owner)
     if item.transaction:
         step.units.find(item.owner, item.transaction, step.now)
-        if not holder.properties.transactional:
+        if not queue.properties.transactional:
             raise TransactionUsage(f"{item.queue} is not transactional")
     places: list[Place] = []
-    for index, lane in ordered(holder):
+    for index, lane in ordered(queue):
         base = lookup_id(index, 0)
         low, high = max(item.first - base, 0), item.last - base + 1
         if high > 0:
             places += [(index, a, b) for a, b in lane.ranges(AVAILABLE, low, end=high)]
     if item.transaction:
         change = Change(step.now.wall_s)
-        lock(step, item.owner, item.transaction, holder, places, change)
+        lock(step, item.owner, item.transaction, queue, places, change)
         if change.moves:
             step.record(change, forced=False)
     else:
-        _take_out(step, holder, places)
+        _take_out(step, queue, places)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 

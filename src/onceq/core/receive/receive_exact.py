@@ -32,7 +32,7 @@ def held_by(tx: Transaction, queue: Queue, lookup: int) -> HeldRange | None:
     index, counter = place_of(lookup)
     for at in range(len(tx.receives) - 1, -1, -1):
         held = tx.receives[at]
-        if held.holder != queue.number or held.lane != index:
+        if held.queue != queue.number or held.lane != index:
             continue
         if held.first <= counter < held.first + held.count:
             tx.receives[at : at + 1] = cut = _cut(held, [counter])
@@ -67,7 +67,7 @@ def reject(step: Step, item: Reject) -> None:
     after: list[HeldRange] = []
     marked: list[HeldRange] = []
     for held in tx.receives:
-        counters = wanted.get(held.lane, []) if held.holder == queue.number else []
+        counters = wanted.get(held.lane, []) if held.queue == queue.number else []
         low = bisect_left(counters, held.first)
         inside = counters[low : bisect_left(counters, held.first + held.count)]
         cut = _cut(held, inside) if inside else [held]
@@ -119,7 +119,7 @@ def fetch(step: Step, item: Fetch) -> None:
     """The bytes of what a transaction holds, as many as fit into one answer."""
     queue = find_queue(step, item.queue)
     tx = step.units.find(item.owner, item.transaction, step.now)
-    held = [m for m in tx.receives if m.holder == queue.number]
+    held = [m for m in tx.receives if m.queue == queue.number]
     count_max, bytes_max = RECEIVE_MESSAGES_MAX, min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
     places: list[Place] = []
     for index, lane in ordered(queue):

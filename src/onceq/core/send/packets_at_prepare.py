@@ -60,5 +60,5 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
 def _independent(p: CheckedBatch) -> bool:
     """Whether nothing of its packets has to wait for the commit, or is read by it."""
     properties = p.item.properties
-    here = all(isinstance(target.holder, Queue) for target in p.targets)
+    here = all(isinstance(target.queue, Queue) for target in p.targets)
     return here and not (properties.acknowledge or properties.trace)

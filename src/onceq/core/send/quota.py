@@ -16,14 +16,14 @@ from onceq.model.limits import STREAM_NUMBERS_MAX
 def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -> None:
     """Refuse a send to a queue of this manager that has no room for it, or in a stream that has no
     numbers for it: one that is always under way never begins anew (EOD-12)."""
-    holder = target.holder
-    if isinstance(holder, Queue):
-        if step.holding(holder) + size > holder.properties.quota_bytes:
-            queue_full(step, holder)
+    queue = target.queue
+    if isinstance(queue, Queue):
+        if step.holding(queue) + size > queue.properties.quota_bytes:
+            queue_full(step, queue)
             raise InsufficientResources(
-                f"queue {holder.properties.name} is at its quota of {holder.properties.quota_kb} KB"
+                f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB"
             )
-    elif transactional and holder.given(step.state.stamp) > STREAM_NUMBERS_MAX:
+    elif transactional and queue.given(step.state.stamp) > STREAM_NUMBERS_MAX:
         raise InsufficientResources(
             f"the stream to {target.text} has used its {STREAM_NUMBERS_MAX:,} numbers; sends go on "
             "in a new one as soon as everything that is under way there is acknowledged"

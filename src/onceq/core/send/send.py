@@ -226,7 +226,7 @@ def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBat
     Args:
         message: Number of the first message of all.
     """
-    order = [(p, index, target.holder.number) for p in sends for index, target in
+    order = [(p, index, target.queue.number) for p in sends for index, target in
              enumerate(p.targets)]  # fmt: skip
     firsts: dict[int, int] = {}
     lasts: dict[int, int] = {}
@@ -273,14 +273,14 @@ class _PutBuilder:
 def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -> None:
     p, message = part.prepared, part.message
     target, properties = p.targets[part.index], p.item.properties
-    build, holder, transactional = numbering.build, target.holder, bool(transaction)
+    build, queue, transactional = numbering.build, target.queue, bool(transaction)
     stream, number, expires = 0, 0, p.receive_by
     lane, flags = lane_of(properties, transactional=transactional), 0
     if properties is not PLAIN or p.once:
         properties = without_quiet_queues(build.step, target, properties)
         flags = flags_of(properties, target, transactional=transactional, once=p.once)
-    if isinstance(holder, Queue):
-        reason = refused(build.step, holder, transactional=transactional)
+    if isinstance(queue, Queue):
+        reason = refused(build.step, queue, transactional=transactional)
         if reason:
             packets, address = _packets(part, transaction)
             _end_here(numbering, part, properties, packets, transaction, address, reason)
@@ -289,17 +289,17 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
         expires = p.expires
         if transactional:
             lane = TRANSACTIONAL_LANE
-    counter = build.next_counter(holder, lane)
-    if isinstance(holder, OutgoingQueue) and transactional:
-        stream, number = numbering.stream(holder, counter)
+    counter = build.next_counter(queue, lane)
+    if isinstance(queue, OutgoingQueue) and transactional:
+        stream, number = numbering.stream(queue, counter)
     packets, address = _packets(part, transaction, stream, number)
     build.put(
         Put(
-            holder.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
+            queue.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
             0, message, NO_GUID, p.dead_letter_queue, address,
         )
     )  # fmt: skip
-    if isinstance(holder, Queue) and (
+    if isinstance(queue, Queue) and (
         properties.acknowledge
         or (properties.journal and FATES[Side.BOTH, transactional, Ending.ARRIVED].journal)
     ):

@@ -68,7 +68,7 @@ class Branch:
         number: Of this manager; changes that end it name it.
         prepared_s: Second since 1970.
         sends: For each batch what ``core/transaction/prepared_codec.py`` has noted of it.
-        receives: Ranges that it holds: holder, lane, first, count, to, reason, keep.
+        receives: Ranges that it holds: queue, lane, first, count, to, reason, keep.
         bodies: For each batch its messages, as ``core/transaction/prepared_codec.py`` keeps them;
             empty if they are laid.
         laid: For each batch and each of its targets the packets, if they are laid.

@@ -26,14 +26,14 @@ class Doubt:
 
     Attributes:
         outgoing: Number of the outgoing queue that it came from.
-        holder, lane, counter: Where it is.
+        queue, lane, counter: Where it is.
         arrived: Whether the receiver has said that it accepted it; only how it ended there is
             not known then.
         flags: What its sender asked to be told (the bits ``PUT_...``).
     """
 
     outgoing: int
-    holder: int
+    queue: int
     lane: int
     counter: int
     arrived: bool
@@ -57,7 +57,7 @@ class Doubts:
         if len(self) < DOUBTS_MAX:
             self._streams.setdefault(stream, {})[number] = doubt
             self._of.setdefault(doubt.outgoing, {})[stream] = None
-            self._places[doubt.holder, doubt.lane, doubt.counter] = (stream, number)
+            self._places[doubt.queue, doubt.lane, doubt.counter] = (stream, number)
 
     def find(self, stream: int, number: int) -> Doubt | None:
         """The doubt about a message."""
@@ -94,13 +94,13 @@ class Doubts:
         key = self._places.get(place)
         return self.find(*key) if key is not None else None
 
-    def forget(self, holder: int, lane: int, first: int, count: int) -> None:
+    def forget(self, queue: int, lane: int, first: int, count: int) -> None:
         """These dead letters are gone, or certain."""
         if count > len(self._places):
-            gone = [p for p in self._places if p[:2] == (holder, lane)]
+            gone = [p for p in self._places if p[:2] == (queue, lane)]
             places = [p for p in gone if first <= p[2] < first + count]
         else:
-            places = [(holder, lane, counter) for counter in range(first, first + count)]
+            places = [(queue, lane, counter) for counter in range(first, first + count)]
         for place in places:
             key = self._places.pop(place, None)
             if key is not None:
@@ -115,15 +115,15 @@ class Doubts:
     def dump(self) -> list[list[int]]:
         """As JSON."""
         return [
-            [stream, number, d.outgoing, d.holder, d.lane, d.counter, int(d.arrived), d.flags]
+            [stream, number, d.outgoing, d.queue, d.lane, d.counter, int(d.arrived), d.flags]
             for stream, numbers in self._streams.items()
             for number, d in numbers.items()
         ]
 
     def load(self, values: list[list[int]]) -> None:
         """From JSON."""
-        for stream, number, outgoing, holder, lane, counter, arrived, *flags in values:
-            doubt = Doubt(outgoing, holder, lane, counter, bool(arrived), *flags)
+        for stream, number, outgoing, queue, lane, counter, arrived, *flags in values:
+            doubt = Doubt(outgoing, queue, lane, counter, bool(arrived), *flags)
             self.add(stream, number, doubt)
 
 

@@ -21,7 +21,7 @@ REGION_BYTES = 1 << 20
 class Live:
     """Messages whose packets lie in one part of the log (for moving them elsewhere)."""
 
-    holder: int
+    queue: int
     lane: int
     counters: tuple[int, ...]
     extents: tuple[Extent, ...]

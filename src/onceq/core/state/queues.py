@@ -1,4 +1,4 @@
-"""What holds messages: a queue of this manager, or an outgoing queue for another.
+"""Queues with messages in them: those of this manager, and the outgoing queues for others.
 
 Both are lanes of positions with a number that records refer to. What stands in the first part of
 each class is durable and changed by ``State.apply`` only; the rest belongs to the running process

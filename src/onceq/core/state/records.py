@@ -73,14 +73,14 @@ class RangeChange:
     """Something that happens to a range; ``to`` takes the packets over if it is not 0.
 
     Attributes:
-        copies_to: Further queues that take them over, each as (holder, lane, class): one message
+        copies_to: Further queues that take them over, each as (queue, lane, class): one message
             may leave a dead letter, a journal copy and an acknowledgment that is owed, all in the
             record that ends it.
         note: What ``to`` shall know beside the class (``Message.note``).
     """
 
     op: int
-    holder: int
+    queue: int
     lane: int
     first: int
     count: int
@@ -96,7 +96,7 @@ class Put:
     """Messages that come into a queue or an outgoing queue.
 
     Attributes:
-        holder: Number of the queue; 0: the packets are kept by nobody (never used with bytes).
+        queue: Number of the queue; 0: the packets are kept by nobody (never used with bytes).
         first: Counter of the first: recovery checks that it comes out the same.
         stream, number: Of the first message, in outgoing queues and for arrivals; 0 if none.
         expires: Second in which they expire; NEVER_S if never.
@@ -109,7 +109,7 @@ class Put:
             their lengths only then; 0: they come with the record.
     """
 
-    holder: int
+    queue: int
     lane: int
     first: int
     packets: Run
@@ -188,7 +188,7 @@ class Seen:
 class Relocated:
     """New copies of old messages' packets, so that their segment can go."""
 
-    holder: int
+    queue: int
     lane: int
     counters: array[int]
     packets: Run
@@ -265,7 +265,7 @@ class Change:
             note = m.reason | m.note << 16
             add(
                 _MOVE.pack(
-                    m.op, m.lane, m.to_lane, len(copies_to), note, m.holder, m.first, m.count, m.to
+                    m.op, m.lane, m.to_lane, len(copies_to), note, m.queue, m.first, m.count, m.to
                 )
             )
             for copy in copies_to:
@@ -283,7 +283,7 @@ class Change:
                     p.lane,
                     p.flags | _PUT_LAID if p.address else p.flags,
                     p.reason,
-                    p.holder,
+                    p.queue,
                     p.first,
                     p.stream,
                     p.number,
@@ -299,7 +299,7 @@ class Change:
             if p.address:
                 add(_ADDRESS.pack(p.address))
         for v in self.moved:
-            add(_MOVED.pack(v.holder, v.lane, len(v.counters)))
+            add(_MOVED.pack(v.queue, v.lane, len(v.counters)))
             add(v.counters.tobytes())
             add(v.packets.lengths.tobytes())
 
@@ -335,11 +335,11 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     if number:
         change.outcome = TransactionId(session, number)
     for _ in range(moves):
-        op, lane, to_lane, more, both, holder, first, count, to = reader.unpack(_MOVE)
+        op, lane, to_lane, more, both, queue, first, count, to = reader.unpack(_MOVE)
         reason, note = both & 0xFFFF, both >> 16
         copies_to = tuple(reader.unpack(_COPY) for _ in range(more))
         change.moves.append(
-            RangeChange(op, holder, lane, first, count, reason, to, to_lane, copies_to, note)
+            RangeChange(op, queue, lane, first, count, reason, to, to_lane, copies_to, note)
         )
     for _ in range(advances):
         source, stream, last, first, size = reader.unpack(_ADVANCE)
@@ -351,7 +351,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         change.seen.append(Seen(source, key, reader.table("I", count), more))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
-        (lane, flags, reason, holder, first, stream, number, expires, confirm_by, message, own,
+        (lane, flags, reason, queue, first, stream, number, expires, confirm_by, message, own,
          count, source) = reader.unpack(_PUT)  # fmt: skip
         lengths = reader.table(LENGTH_TYPE, count)
         address = 0
@@ -360,15 +360,15 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
             (address,) = reader.unpack(_ADDRESS)
         change.puts.append(
             Put(
-                holder, lane, first, Run(none.data, lengths), stream, number, expires, confirm_by,
+                queue, lane, first, Run(none.data, lengths), stream, number, expires, confirm_by,
                 flags, reason, message, source, own, address,
             )
         )  # fmt: skip
     for _ in range(moved):
-        holder, lane, count = reader.unpack(_MOVED)
+        queue, lane, count = reader.unpack(_MOVED)
         counters = reader.table("Q", count)
         lengths = reader.table(LENGTH_TYPE, count)
-        change.moved.append(Relocated(holder, lane, counters, Run(none.data, lengths)))
+        change.moved.append(Relocated(queue, lane, counters, Run(none.data, lengths)))
     return change, _take_packets(reader, change)
 
 

@@ -29,8 +29,8 @@ def _queue(state: State, setup: setups.QueueMade) -> None:
 
 def _queue_set(state: State, setup: setups.QueueSet) -> None:
     queue = state.queues[queue_key_of(setup.properties)]
-    for holder in (queue, *queue.subs.values()):
-        holder.properties = setup.properties
+    for each in (queue, *queue.subs.values()):
+        each.properties = setup.properties
     assert queue.journal is not None
     queue.journal.properties = journal_of(setup.properties)
 
@@ -158,7 +158,7 @@ def _streams(state: State, setup: setups.StreamsGoOn) -> None:
 
 def _skip(state: State, setup: setups.PlacesSkipped) -> None:
     for number, index, counter in setup.lanes:
-        state.holders[number].lane(index).skip_to(counter)
+        state.all_queues[number].lane(index).skip_to(counter)
 
 
 def _restored(state: State, setup: setups.StorePutBack) -> None:

@@ -28,11 +28,11 @@ def snapshot(state: State) -> list[Buffer]:
     """The whole state as bytes that later changes do not touch."""
     lanes: list[dict[str, Any]] = []
     tables: list[Buffer] = []
-    for holder, index, lane in state.all_lanes():
+    for queue, index, lane in state.all_lanes():
         blocks = lane.blocks()
         lanes.append(
             {
-                "holder": holder.number,
+                "holder": queue.number,
                 "lane": index,
                 "next": lane.next,
                 "aborts": list(lane.aborts.items()),
@@ -40,7 +40,7 @@ def snapshot(state: State) -> list[Buffer]:
                 "notes": list(lane.notes.items()),
                 "moved": [[counter, *moves] for counter, moves in lane.moved.items()],
                 "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in blocks],
-                "wanting": [_dump_wanting(w) for w in holder.wants(index)],
+                "wanting": [_dump_wanting(w) for w in queue.wants(index)],
             }
         )
         for c in blocks:
@@ -159,23 +159,23 @@ def restore(state: State, checkpoint: bytes) -> None:
     state.bindings.load(head.get("bound", ()))
     state.clocks_ahead.load(head.get("ahead", ()))
     for number in head.get("answering", ()):
-        answering = state.holders[number]
+        answering = state.all_queues[number]
         assert isinstance(answering, OutgoingQueue)
         state.answers_only(answering)
     # Older stores do not tell: whoever has a stream there is no stranger.
     heard = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
     state.first_heard = {bytes.fromhex(source): at_s for source, at_s in heard}
     for number, first, before in head.get("served", ()):
-        served = state.holders[number]
+        served = state.all_queues[number]
         assert isinstance(served, OutgoingQueue)
         served.served_from = first
         served.served_before = tuple((bytes.fromhex(g), a, b) for g, a, b in before)
     for number, lanes in head.get("marks", ()):
-        marked = state.holders[number]
+        marked = state.all_queues[number]
         assert isinstance(marked, OutgoingQueue)
         marked.left, marked.left_known = dict(map(tuple, lanes)), True
     for number, lanes in head.get("elsewhere", ()):
-        shared = state.holders[number]
+        shared = state.all_queues[number]
         assert isinstance(shared, OutgoingQueue)
         shared.elsewhere = dict(map(tuple, lanes))
     for number, name in head.get("aliases", ()):
@@ -230,16 +230,16 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         return values
 
     for values in lanes:
-        holder = state.holders[values["holder"]]
+        queue = state.all_queues[values["holder"]]
         index = values["lane"]
-        lane = holder.lane(index)
+        lane = queue.lane(index)
         lane.next = values["next"]
         lane.aborts = dict(map(tuple, values["aborts"]))
         lane.classes = dict(map(tuple, values["classes"]))
         lane.notes = dict(map(tuple, values.get("notes", ())))
         lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
         if values["wanting"]:
-            holder.wanting[index] = ReportRequests(map(_load_wanting, values["wanting"]))
+            queue.wanting[index] = ReportRequests(map(_load_wanting, values["wanting"]))
         for base, count, express in values["chunks"]:
             block = PositionBlock(base)
             block.addresses = table("Q", count)

@@ -84,7 +84,7 @@ class State:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.space = Space()
-        self.holders: dict[int, AnyQueue] = {}
+        self.all_queues: dict[int, AnyQueue] = {}
         self.queues: dict[str, Queue] = {}
         self.subqueues: dict[int, Queue] = {}
         self.outgoing: dict[str, OutgoingQueue] = {}
@@ -128,13 +128,13 @@ class State:
                 name=key, private=False, number=number, transactional=transactional
             )
             queue = Queue(number, self.space, properties, system=True)
-            self.holders[number] = self.queues[key] = queue
+            self.all_queues[number] = self.queues[key] = queue
         owed = QueueProperties(name="system$;owed", private=False, number=ACKS_OWED)
-        self.holders[ACKS_OWED] = Queue(ACKS_OWED, self.space, owed, system=True)
+        self.all_queues[ACKS_OWED] = Queue(ACKS_OWED, self.space, owed, system=True)
         kept = QueueProperties(name="system$;doubts", private=False, number=DOUBTS_KEPT)
-        self.holders[DOUBTS_KEPT] = Queue(DOUBTS_KEPT, self.space, kept, system=True)
+        self.all_queues[DOUBTS_KEPT] = Queue(DOUBTS_KEPT, self.space, kept, system=True)
         damaged = QueueProperties(name="system$;damaged", private=False, number=DAMAGED)
-        self.holders[DAMAGED] = Queue(DAMAGED, self.space, damaged, system=True)
+        self.all_queues[DAMAGED] = Queue(DAMAGED, self.space, damaged, system=True)
         self.damages = Damages()
 
     # ---- records ------------------------------------------------------------------------
@@ -180,8 +180,8 @@ class State:
             self.groups.carried_out(change.marks.branch)
 
     def _put(self, put: Put, address: int, wall_s: int) -> None:
-        holder = self.holders[put.holder]
-        lane = holder.lane(put.lane)
+        queue = self.all_queues[put.queue]
+        lane = queue.lane(put.lane)
         first = lane.append(
             address,
             put.packets.lengths,
@@ -190,7 +190,7 @@ class State:
             express=bool(put.flags & PUT_EXPRESS),
         )
         if first != put.first:
-            raise DamagedRecord(f"queue {put.holder} is at {first}, its record at {put.first}")
+            raise DamagedRecord(f"queue {put.queue} is at {first}, its record at {put.first}")
         if put.expires < self.next_expiry:
             self.next_expiry = put.expires
         count = len(put.packets.lengths)
@@ -201,9 +201,9 @@ class State:
                 first, count, put.source, put.stream, put.number, put.message, put.flags,
                 put.confirm_by, put.dead_letter_queue,
             )  # fmt: skip
-            holder.wanting.setdefault(put.lane, ReportRequests()).add(wanting)
-        if isinstance(holder, OutgoingQueue) and put.lane == TRANSACTIONAL_LANE:
-            self._number(holder, put, first)
+            queue.wanting.setdefault(put.lane, ReportRequests()).add(wanting)
+        if isinstance(queue, OutgoingQueue) and put.lane == TRANSACTIONAL_LANE:
+            self._number(queue, put, first)
 
     def _number(self, outgoing: OutgoingQueue, put: Put, first: int) -> None:
         """Keep the relation of counters and numbers (EOD-4, EOD-12)."""
@@ -245,35 +245,35 @@ class State:
         outgoing.stream, outgoing.base = stream, first - 1
 
     def _move(self, move: RangeChange, wall_s: int) -> None:
-        holder, op = self.holders[move.holder], move.op
-        lane, transition = holder.lane(move.lane), TRANSITIONS.get(op)
+        queue, op = self.all_queues[move.queue], move.op
+        lane, transition = queue.lane(move.lane), TRANSITIONS.get(op)
         if transition is None:
             raise DamagedRecord(f"a record of an unknown operation {op}")
         if transition.ends:
             if move.to == DAMAGED:
-                self._damaged(holder, lane, move, wall_s)
+                self._damaged(queue, lane, move, wall_s)
             if move.to:
-                self._doubt(holder, lane, move)
+                self._doubt(queue, lane, move)
                 # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
                 reason = move.reason if move.reason & NEGATIVE else 0
                 self._adopt(lane, move, (move.to, move.to_lane, reason), wall_s, move.note)
             for copy in move.copies_to:
                 self._adopt(lane, move, copy, wall_s)
-            self.take_out(holder, move.lane, move.first, move.count)
+            self.take_out(queue, move.lane, move.first, move.count)
         elif op == Op.SETTLE:
             self._settle(lane, move, wall_s)
         elif transition.strict:
             ((old, new),) = transition.moves
             lane.set_state(move.first, move.count, old, new)
             if new == AWAITING:
-                for w, start, size in holder.wants(move.lane).parts(move.first, move.count):
+                for w, start, size in queue.wants(move.lane).parts(move.first, move.count):
                     if w is not None:
                         lane.set_expiry(start, size, w.confirm_by)
                         self.next_expiry = min(self.next_expiry, w.confirm_by)
         else:
             for first, count, old, new in concerned(lane, transition, move.first, move.count):
                 if new == REMOVED:
-                    self.take_out(holder, move.lane, first, count)
+                    self.take_out(queue, move.lane, first, count)
                 else:
                     lane.set_state(first, count, old, new)
                 if new == AVAILABLE:
@@ -286,48 +286,48 @@ class State:
             for counter in range(first, first + count):
                 lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
 
-    def take_out(self, holder: AnyQueue, index: int, first: int, count: int) -> None:
-        holder.lanes[index].remove(first, count)
+    def take_out(self, queue: AnyQueue, index: int, first: int, count: int) -> None:
+        queue.lanes[index].remove(first, count)
         if self.doubts:
-            self.doubts.forget(holder.number, index, first, count)
-        wanting = holder.wanting.get(index)
+            self.doubts.forget(queue.number, index, first, count)
+        wanting = queue.wanting.get(index)
         if wanting is None:
             return
-        wanting.forget_before(holder.lanes[index].head)
+        wanting.forget_before(queue.lanes[index].head)
         if not wanting:
-            del holder.wanting[index]
+            del queue.wanting[index]
 
-    def _doubt(self, holder: AnyQueue, lane: Positions, move: RangeChange) -> None:
+    def _doubt(self, queue: AnyQueue, lane: Positions, move: RangeChange) -> None:
         """Dead letters in doubt are remembered by stream and number."""
         if move.reason != IN_DOUBT or move.lane != TRANSACTIONAL_LANE:
             return
-        assert isinstance(holder, OutgoingQueue)
-        place = self.holders[move.to].lane(move.to_lane).next
+        assert isinstance(queue, OutgoingQueue)
+        place = self.all_queues[move.to].lane(move.to_lane).next
         for at in range(move.count):
             counter = move.first + at
             arrived = lane.state(counter) == AWAITING
-            w = holder.wants(move.lane).at(counter)
+            w = queue.wants(move.lane).at(counter)
             flags = w.flags if w is not None else 0
-            doubt = Doubt(holder.number, move.to, move.to_lane, place + at, arrived, flags)
-            self.doubts.add(*holder.place_of(counter), doubt)
+            doubt = Doubt(queue.number, move.to, move.to_lane, place + at, arrived, flags)
+            self.doubts.add(*queue.place_of(counter), doubt)
 
-    def _damaged(self, holder: AnyQueue, lane: Positions, move: RangeChange, wall_s: int) -> None:
+    def _damaged(self, queue: AnyQueue, lane: Positions, move: RangeChange, wall_s: int) -> None:
         """Remember where messages were that are set aside now."""
         self.damages.add(
-            title_of(holder), lookup_id(move.lane, move.first), move.count,
-            first=self.holders[DAMAGED].lane(0).next, bytes=lane.size(move.first, move.count),
+            title_of(queue), lookup_id(move.lane, move.first), move.count,
+            first=self.all_queues[DAMAGED].lane(0).next, bytes=lane.size(move.first, move.count),
             address=lane.place_in_log(move.first)[0], at_s=wall_s, reason=move.reason,
         )  # fmt: skip
 
     def _settle(self, lane: Positions, move: RangeChange, wall_s: int) -> None:
         for counter in range(move.first, move.first + move.count):
-            doubt = self.doubts.at((move.holder, move.lane, counter))
+            doubt = self.doubts.at((move.queue, move.lane, counter))
             if doubt is not None and move.reason == IN_DOUBT:
                 doubt.arrived = True
             elif doubt is not None:
                 lane.classes[counter] = move.reason
                 lane.notes.pop(counter, None)
-                self.doubts.forget(move.holder, move.lane, counter, 1)
+                self.doubts.forget(move.queue, move.lane, counter, 1)
                 one = replace(move, first=counter, count=1)
                 for copy in move.copies_to:
                     self._adopt(lane, one, copy, wall_s)
@@ -352,7 +352,7 @@ class State:
         It arrives there now, so that a dead letter says when its message ended.
         """
         number, index, reason = copy
-        target, expires = self.holders[number].lane(index), NEVER_S
+        target, expires = self.all_queues[number].lane(index), NEVER_S
         if number == DOUBTS_KEPT:
             expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
             self.next_expiry = min(self.next_expiry, expires)
@@ -381,7 +381,7 @@ class State:
             known.popitem(last=False)
 
     def _moved(self, moved: Relocated, address: int) -> None:
-        lane = self.holders[moved.holder].lane(moved.lane)
+        lane = self.all_queues[moved.queue].lane(moved.lane)
         lane.relocate(list(moved.counters), address, moved.packets.lengths)
 
     def apply_branch(self, branch: Branch, position: int) -> None:
@@ -397,30 +397,30 @@ class State:
         """Forget damaged messages; their part of the log is not needed any more."""
         entry = self.damages.get(number)
         if entry is not None and entry.first:
-            holder = self.holders[DAMAGED]
+            queue = self.all_queues[DAMAGED]
             end = entry.first + entry.count
-            for first, count in list(holder.lane(0).ranges(AVAILABLE, entry.first, end=end)):
-                self.take_out(holder, 0, first, count)
+            for first, count in list(queue.lane(0).ranges(AVAILABLE, entry.first, end=end)):
+                self.take_out(queue, 0, first, count)
         if entry is not None:
             self.damages.drop(number)
 
     def make_queue(self, properties: QueueProperties) -> Queue:
         """A queue as a record or a checkpoint describes it."""
         queue = Queue(properties.number, self.space, properties)
-        self.holders[queue.number] = queue
+        self.all_queues[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
         self.next_number = max(self.next_number, queue.number + 1)
         number = queue.number | JOURNAL_BIT
         queue.journal = Queue(number, self.space, journal_of(properties), system=True)
-        self.holders[number] = queue.journal
+        self.all_queues[number] = queue.journal
         return queue
 
     def make_subqueue(self, number: int, parent: int, name: str) -> Queue:
         """A subqueue as a record or a checkpoint describes it."""
-        above = self.holders[parent]
+        above = self.all_queues[parent]
         assert isinstance(above, Queue)
         queue = Queue(number, self.space, above.properties, parent=above, sub=name)
-        self.holders[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
+        self.all_queues[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
         self.next_number = max(self.next_number, number + 1)
         return queue
 
@@ -435,13 +435,13 @@ class State:
         """An outgoing queue as a record or a checkpoint describes it."""
         (element,) = parse_format_name(name)
         outgoing = OutgoingQueue(number, self.space, element)
-        self.holders[number] = self.outgoing[outgoing.key] = outgoing
+        self.all_queues[number] = self.outgoing[outgoing.key] = outgoing
         self.next_number = max(self.next_number, number + 1)
         return outgoing
 
     def outgoing_numbered(self, number: int) -> OutgoingQueue:
         """An outgoing queue that a record names."""
-        outgoing = self.holders[number]
+        outgoing = self.all_queues[number]
         assert isinstance(outgoing, OutgoingQueue)
         return outgoing
 
@@ -477,13 +477,13 @@ class State:
             del self.aliases[key]
         self.drop(outgoing)
 
-    def drop(self, holder: AnyQueue) -> None:
+    def drop(self, queue: AnyQueue) -> None:
         """Forget a queue and what is in it."""
-        for lane in holder.lanes.values():
+        for lane in queue.lanes.values():
             for state in KEPT:
                 for first, count in list(lane.ranges(state, 0)):
                     lane.remove(first, count)
-        del self.holders[holder.number]
+        del self.all_queues[queue.number]
 
     def find_next_expiry(self) -> None:
         """Forget what was due; it follows from the messages, so no record says it."""
@@ -491,33 +491,33 @@ class State:
         self.next_expiry = min((lane.next_expiry for lane in lanes), default=NEVER_S)
 
     def all_lanes(self) -> Iterator[tuple[AnyQueue, int, Positions]]:
-        """Every lane of every holder."""
-        for holder in self.holders.values():
-            for index, lane in holder.lanes.items():
-                yield holder, index, lane
+        """Every lane of every queue."""
+        for queue in self.all_queues.values():
+            for index, lane in queue.lanes.items():
+                yield queue, index, lane
 
     def recount(self) -> dict[int, int]:
-        """Messages of each holder counted anew from the tables (I19)."""
+        """Messages of each queue counted anew from the tables (I19)."""
         return {
-            holder.number: sum(
+            queue.number: sum(
                 count
-                for lane in holder.lanes.values()
+                for lane in queue.lanes.values()
                 for state in KEPT
                 for _, count in lane.ranges(state, 0)
             )
-            for holder in self.holders.values()
+            for queue in self.all_queues.values()
         }
 
 
-def title_of(holder: AnyQueue) -> str:
+def title_of(queue: AnyQueue) -> str:
     """What people call a queue or an outgoing queue."""
-    if isinstance(holder, OutgoingQueue):
-        return str(holder.name)
-    assert isinstance(holder, Queue)
-    if holder.number & JOURNAL_BIT:
-        return f"private$\\{holder.properties.name.removesuffix(';journal')};journal"
-    private = holder.properties.private and not holder.system
-    return f"private$\\{holder.title}" if private else holder.title
+    if isinstance(queue, OutgoingQueue):
+        return str(queue.name)
+    assert isinstance(queue, Queue)
+    if queue.number & JOURNAL_BIT:
+        return f"private$\\{queue.properties.name.removesuffix(';journal')};journal"
+    private = queue.properties.private and not queue.system
+    return f"private$\\{queue.title}" if private else queue.title
 
 
 def stream_key_of_number(number: int) -> str:

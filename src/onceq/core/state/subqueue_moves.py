@@ -24,17 +24,17 @@ class QueueTables(Protocol):
     """The part of the durable state that a move concerns."""
 
     @property
-    def holders(self) -> Mapping[int, AnyQueue]:
+    def all_queues(self) -> Mapping[int, AnyQueue]:
         """Everything that holds messages, by number."""
 
-    def take_out(self, holder: AnyQueue, index: int, first: int, count: int) -> None:
+    def take_out(self, queue: AnyQueue, index: int, first: int, count: int) -> None:
         """Remove a range."""
 
 
 def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
     """Take a range out of one queue and put it behind what is in another."""
-    holder, target = state.holders[move.holder], state.holders[move.to]
-    lane, into = holder.lane(move.lane), target.lane(move.lane)
+    queue, target = state.all_queues[move.queue], state.all_queues[move.to]
+    lane, into = queue.lane(move.lane), target.lane(move.lane)
     begin = into.next
     for counter in range(move.first, move.first + move.count):
         address, length, arrived = lane.place_in_log(counter)
@@ -48,7 +48,7 @@ def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
             into.classes[place] = reason
         if counter in lane.notes:
             into.notes[place] = lane.notes[counter]
-    for w, start, size in holder.wants(move.lane).parts(move.first, move.count):
+    for w, start, size in queue.wants(move.lane).parts(move.first, move.count):
         if w is not None:
             at = start - w.first
             told = replace(
@@ -56,4 +56,4 @@ def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
                 message=w.message + at,
             )  # fmt: skip
             target.wanting.setdefault(move.lane, ReportRequests()).add(told)
-    state.take_out(holder, move.lane, move.first, move.count)
+    state.take_out(queue, move.lane, move.first, move.count)

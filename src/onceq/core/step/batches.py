@@ -14,7 +14,7 @@ from onceq.packet.templates import Template
 class Target:
     """One destination of a send: a queue here, or an outgoing queue."""
 
-    holder: Queue | OutgoingQueue
+    queue: Queue | OutgoingQueue
     text: str
 
 

@@ -41,13 +41,13 @@ class ChangeBuilder:
 
     # ---- what comes in ------------------------------------------------------------------------
 
-    def next_counter(self, holder: AnyQueue, lane: int) -> int:
+    def next_counter(self, queue: AnyQueue, lane: int) -> int:
         """The counter that the next message gets in a lane."""
-        return self._next.get((holder.number, lane)) or holder.lane(lane).next
+        return self._next.get((queue.number, lane)) or queue.lane(lane).next
 
     def put(self, put: Put) -> None:
         """Messages come into a queue; ``put.first`` is what ``next_counter`` said."""
-        packets, number = put.packets, put.holder
+        packets, number = put.packets, put.queue
         self.change.puts.append(put)
         self._next[number, put.lane] = put.first + len(packets.lengths)
         # Of packets that a prepare has written already only the lengths are here.
@@ -61,7 +61,7 @@ class ChangeBuilder:
     ) -> None:  # fmt: skip
         """Packets that are at hand come into a queue that nobody names: a dead-letter queue, a
         journal, or the outgoing queue for an acknowledgment."""
-        first = self.next_counter(self.step.state.holders[number], lane)
+        first = self.next_counter(self.step.state.all_queues[number], lane)
         self.put(
             Put(
                 number, lane, first, packets, stream, first_number, expires, NEVER_S, flags,
@@ -86,7 +86,7 @@ class ChangeBuilder:
         last = moves[-1] if moves else None
         if (
             last is not None and last.first + last.count == move.first and last.op == move.op
-            and last.holder == move.holder and last.lane == move.lane
+            and last.queue == move.queue and last.lane == move.lane
             and last.reason == move.reason and last.to == move.to
             and last.to_lane == move.to_lane and last.copies_to == move.copies_to
             and last.note == move.note
@@ -97,7 +97,7 @@ class ChangeBuilder:
 
     def size(self, move: RangeChange) -> int:
         """Bytes of the packets of a range."""
-        lane = self.step.state.holders[move.holder].lanes[move.lane]
+        lane = self.step.state.all_queues[move.queue].lanes[move.lane]
         return lane.size(move.first, move.count)
 
     # ---- room ---------------------------------------------------------------------------------

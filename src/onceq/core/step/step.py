@@ -96,16 +96,16 @@ class Step:
         position = self._append(parts, head, forced=forced)
         self.state.apply(change, position, offsets)
         for put in change.puts:
-            self.touched[put.holder] = None
+            self.touched[put.queue] = None
         if self.state.subqueues:
             for move in change.moves:
-                if move.holder in self.state.subqueues:
-                    self.emptied[move.holder] = None
+                if move.queue in self.state.subqueues:
+                    self.emptied[move.queue] = None
         for move in change.moves:
             if move.to:
                 self.touched[move.to] = None
             if move.op in GIVES_BACK:
-                self.touched[move.holder] = None
+                self.touched[move.queue] = None
 
     def prepared(self, branch: Branch) -> None:
         """Put a promise on record."""

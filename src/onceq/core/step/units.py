@@ -130,8 +130,8 @@ class Units:
         """Count sends to local queues as promised (1), or not any more (-1)."""
         for batch in sends:
             for index, target in enumerate(batch.targets):
-                if isinstance(target.holder, Queue):
-                    number = target.holder.number
+                if isinstance(target.queue, Queue):
+                    number = target.queue.number
                     left = self.promised.get(number, 0) + sign * batch.size_at(index)
                     if left:
                         self.promised[number] = left

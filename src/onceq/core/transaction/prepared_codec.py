@@ -43,7 +43,7 @@ def note_of(p: CheckedBatch) -> dict[str, Any]:
     note = {
         "to": p.item.destination,
         "properties": _dump_properties(p.item.properties),
-        "targets": [[t.holder.number, t.text] for t in p.targets],
+        "targets": [[t.queue.number, t.text] for t in p.targets],
         "templates": [
             [m.head.hex(), m.transaction, m.properties, m.flags, m.tail.hex()] for m in p.templates
         ],
@@ -91,13 +91,13 @@ def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
 
 
 def _holder(step: Step, number: int) -> Queue | OutgoingQueue:
-    holder = step.state.holders.get(number)
-    if holder is None:
+    queue = step.state.all_queues.get(number)
+    if queue is None:
         # Numbers never come again: nobody takes this one for another queue.
         gone = QueueProperties(name="deleted", number=number, transactional=True)
         return Queue(number, step.state.space, gone)
-    assert isinstance(holder, (Queue, OutgoingQueue))
-    return holder
+    assert isinstance(queue, (Queue, OutgoingQueue))
+    return queue
 
 
 def _dump_properties(properties: Properties) -> dict[str, Any]:

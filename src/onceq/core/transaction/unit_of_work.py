@@ -158,29 +158,29 @@ def take_effect(build: ChangeBuilder, sends: list[CheckedBatch], receives: list[
         trace_sent(build, sends, first)
         result = Sent(first, sum([len(p.item.bodies.lengths) for p in sends]), number)
     for held in receives:
-        if held.holder in state.holders:
+        if held.queue in state.all_queues:
             _done(build, held)
     return result
 
 
 def _done(build: ChangeBuilder, held: HeldRange) -> None:
     """What a transaction held is received, or moved, or refused (RCV-15)."""
-    holder, index, first, count = held.holder, held.lane, held.first, held.count
-    queue = build.step.state.holders[holder]
+    number, index, first, count = held.queue, held.lane, held.first, held.count
+    queue = build.step.state.all_queues[number]
     if held.to:
-        move = RangeChange(Op.SHIFT, holder, index, first, count, to=held.to)
+        move = RangeChange(Op.SHIFT, number, index, first, count, to=held.to)
         if queue.lane(index).state(first) == PURGING:
-            move = RangeChange(Op.END, holder, index, first, count)
+            move = RangeChange(Op.END, number, index, first, count)
             end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
         else:
             build.move(move)
     elif held.reason:
         reason = MessageClass(held.reason)
-        move = RangeChange(Op.END, holder, index, first, count, reason)
+        move = RangeChange(Op.END, number, index, first, count, reason)
         ending = Ending.REJECTED_AND_KEPT if held.keep else Ending.NOT_RECEIVED
         end_range(build, move, ending, reason)
     else:
-        move = RangeChange(Op.REMOVE, holder, index, first, count)
+        move = RangeChange(Op.REMOVE, number, index, first, count)
         end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
     if isinstance(queue, Queue) and queue.shown:
         queue.shown.difference_update((index, at) for at in range(first, first + count))
@@ -220,10 +220,10 @@ def put_back(build: ChangeBuilder, receives: list[HeldRange]) -> list[HeldRange]
     """Unlock in a change what was received; returns what is in its place again."""
     back: list[HeldRange] = []
     for held in receives:
-        queue = build.step.state.holders.get(held.holder)
+        queue = build.step.state.all_queues.get(held.queue)
         if isinstance(queue, Queue):
             purged_meanwhile(build, held)
-            build.move(RangeChange(Op.UNLOCK, held.holder, held.lane, held.first, held.count))
+            build.move(RangeChange(Op.UNLOCK, held.queue, held.lane, held.first, held.count))
             back.append(held)
             if queue.shown:
                 places = range(held.first, held.first + held.count)

@@ -220,9 +220,9 @@ def restore(step: Step) -> None:
 
 def _held(values: list[Any]) -> HeldRange:
     # Between the copies and the last, what later versions have added to a move.
-    op, holder, lane, first, count, reason, to, to_lane, copies_to = values[:9]
+    op, queue, lane, first, count, reason, to, to_lane, copies_to = values[:9]
     return HeldRange(
-        op, holder, lane, first, count, reason, to, to_lane, tuple(copies_to), keep=values[-1]
+        op, queue, lane, first, count, reason, to, to_lane, tuple(copies_to), keep=values[-1]
     )  # fmt: skip
 
 

@@ -116,7 +116,7 @@ def _askable(step: Step, outgoing: OutgoingQueue) -> dict[int, int]:
 
 def on_timer(step: Step, number: int) -> None:
     """Nothing was answered in time: ask again, over a new session if need be."""
-    outgoing = step.state.holders.get(number)
+    outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
         return
     if not outgoing.inquiry_us or outgoing.inquiry_us > step.now.mono_us:
@@ -145,9 +145,9 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
     concerned: set[int] = set()
     for memory in memories:
         for number, doubt in doubts.of_stream(memory.stream):
-            holder = step.state.holders.get(doubt.outgoing)
-            if isinstance(holder, OutgoingQueue) and not serves(step, peer, holder, peer.peer):
-                disbelieve(step, peer, FORGED, queue=str(holder.name))
+            queue = step.state.all_queues.get(doubt.outgoing)
+            if isinstance(queue, OutgoingQueue) and not serves(step, peer, queue, peer.peer):
+                disbelieve(step, peer, FORGED, queue=str(queue.name))
                 continue
             concerned.add(doubt.outgoing)
             arrived = memory.arrived(number)
@@ -159,7 +159,7 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
                 _certain(build, doubt, arrived=arrived)
     build.record()
     for number in concerned:
-        outgoing = step.state.holders.get(number)
+        outgoing = step.state.all_queues.get(number)
         if isinstance(outgoing, OutgoingQueue) and not doubts.streams_of(number):
             outgoing.inquiry_us = outgoing.inquiries = 0
 
@@ -169,12 +169,12 @@ def _fate(ending: Ending) -> Fate:
 
 
 def _move(doubt: Doubt, op: Op, reason: int) -> RangeChange:
-    return RangeChange(op, doubt.holder, doubt.lane, doubt.counter, 1, reason)
+    return RangeChange(op, doubt.queue, doubt.lane, doubt.counter, 1, reason)
 
 
 def _settled(build: ChangeBuilder, doubt: Doubt, ending: Ending, reason: int) -> None:
     """It was not received. Its dead letter gets the true class; what was kept out of sight goes."""
-    move = _move(doubt, Op.END if doubt.holder == DOUBTS_KEPT else Op.SETTLE, reason)
+    move = _move(doubt, Op.END if doubt.queue == DOUBTS_KEPT else Op.SETTLE, reason)
     if _fate(ending).told is When.ALWAYS:
         move.copies_to = ((ACKS_OWED, 0, reason),)
     build.move(move)
@@ -196,7 +196,7 @@ def settled_by(step: Step, ack: FinalAck) -> bool:
 
 def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
     """The receiver has said whether it accepted a message; only its end may be open then."""
-    lane, kept = build.step.state.holders[doubt.holder].lanes[doubt.lane], doubt.holder
+    lane, kept = build.step.state.all_queues[doubt.queue].lanes[doubt.lane], doubt.queue
     if not arrived:
         # It ends for what ended the wait for it, and whoever asked can be told so now.
         reason = lane.notes.get(doubt.counter) or MessageClass.NACK_REACH_QUEUE_TIMEOUT
@@ -211,7 +211,7 @@ def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
 def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
     """Its receiver runs twice: what one of the two has not accepted, the other one may have. It
     stays in doubt, and nobody is asked any more."""
-    if doubt.holder == DOUBTS_KEPT:
+    if doubt.queue == DOUBTS_KEPT:
         _stays(build, doubt, doubt.lane, doubt.counter)
     else:
         build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
@@ -225,7 +225,7 @@ def _received(build: ChangeBuilder, doubt: Doubt) -> None:
         _fate(Ending.SETTLED_RECEIVED).journal and doubt.flags & PUT_JOURNAL
         and journal_room(build, build.size(move))
     )  # fmt: skip
-    state = build.step.state.holders[doubt.holder].lane(doubt.lane).state(doubt.counter)
+    state = build.step.state.all_queues[doubt.queue].lane(doubt.lane).state(doubt.counter)
     if state == AVAILABLE:
         move.to = JOURNAL if copied else 0
         build.move(move)
@@ -242,7 +242,7 @@ def give_up(step: Step) -> None:
     """Messages have been in doubt for so long that nothing more will be heard of them: whoever
     asked for bad news is told that."""
     build = ChangeBuilder(step)
-    for index, lane in step.state.holders[DOUBTS_KEPT].lanes.items():
+    for index, lane in step.state.all_queues[DOUBTS_KEPT].lanes.items():
         for first, count in lane.expired(step.now.wall_s, (AVAILABLE,)):
             for counter in range(first, first + count):
                 _stays(build, step.state.doubts.at((DOUBTS_KEPT, index, counter)), index, counter)
@@ -254,7 +254,7 @@ def _never_told(step: Step, outgoing: OutgoingQueue) -> None:
     whoever asked for bad news is told now that they are in doubt."""
     build = ChangeBuilder(step)
     for doubt in step.state.doubts.of_outgoing(outgoing.number):
-        if doubt.holder == DOUBTS_KEPT and not doubt.flags & PUT_FINAL:
+        if doubt.queue == DOUBTS_KEPT and not doubt.flags & PUT_FINAL:
             _stays(build, doubt, doubt.lane, doubt.counter)
     build.record()
 

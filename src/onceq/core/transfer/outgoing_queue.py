@@ -152,7 +152,7 @@ def lost(
 
 def retry(step: Step, number: int) -> None:
     """The connect timer of an outgoing queue rings."""
-    outgoing = step.state.holders.get(number)
+    outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.retry_us <= step.now.mono_us:
         return
     outgoing.happens(LinkEvent.WAKE)
@@ -168,7 +168,7 @@ def resend(step: Step, number: int) -> None:
     How much of it the receiver has is not known; maybe all, and only acknowledgments were lost. So
     the first few go alone, and what they are answered with says where to go on.
     """
-    outgoing = step.state.holders.get(number)
+    outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
         return
     pace = outgoing.pace

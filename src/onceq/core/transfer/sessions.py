@@ -32,7 +32,7 @@ from onceq.model.classes import MessageClass
 
 def opened(step: Step, item: SessionOpened) -> None:
     """A session is ready."""
-    outgoing = step.state.holders.get(item.outgoing)
+    outgoing = step.state.all_queues.get(item.outgoing)
     reason = _turned_away(step, item)
     if not reason and isinstance(outgoing, OutgoingQueue):
         reason = pinned_to_another(step, outgoing, item.peer)
@@ -55,7 +55,7 @@ def opened(step: Step, item: SessionOpened) -> None:
         if not waiting.session and waiting is not outgoing:
             attach(step, waiting, peer)
     for number in sorted(peer.outgoing):
-        served = step.state.holders[number]
+        served = step.state.all_queues[number]
         assert isinstance(served, OutgoingQueue)
         inquire(step, served)
         ask(step, served)
@@ -86,7 +86,7 @@ def closed(step: Step, item: SessionClosed) -> None:
     if not sessions:
         del step.sessions.of[peer.peer]
     for number in sorted(peer.outgoing):
-        outgoing = step.state.holders.get(number)
+        outgoing = step.state.all_queues.get(number)
         if isinstance(outgoing, OutgoingQueue) and outgoing.session == item.session:
             lost(step, outgoing, item.reason, idle=item.idle)
             _ask_later(step, outgoing)
@@ -94,7 +94,7 @@ def closed(step: Step, item: SessionClosed) -> None:
 
 def connect_failed(step: Step, item: ConnectFailed) -> None:
     """The destination cannot be reached now."""
-    outgoing = step.state.holders.get(item.outgoing)
+    outgoing = step.state.all_queues.get(item.outgoing)
     if isinstance(outgoing, OutgoingQueue) and outgoing.link is Link.CONNECTING:
         lost(step, outgoing, item.reason, status=item.status)
         _ask_later(step, outgoing)
@@ -127,10 +127,10 @@ def acked(step: Step, item: SessionAcked) -> None:
         if not done:
             kept.append(entry)
             continue
-        holder = step.state.holders.get(number)
-        if not isinstance(holder, OutgoingQueue):
+        queue = step.state.all_queues.get(number)
+        if not isinstance(queue, OutgoingQueue):
             continue
-        lane = holder.lane(index)
+        lane = queue.lane(index)
         gone = released.setdefault((number, index), set())
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
             # What was transmitted twice on this session stands here twice (after a resume).
@@ -140,8 +140,8 @@ def acked(step: Step, item: SessionAcked) -> None:
                 end_range(build, move, Ending.REFUSED_THERE, reason)
                 if index == FORWARD_LANE:
                     # Its sender hears nothing, and has it in doubt when its time is over.
-                    step.notice("a message that was passed on was refused", holder.key,
-                                to=str(holder.name))  # fmt: skip
+                    step.notice("a message that was passed on was refused", queue.key,
+                                to=str(queue.name))  # fmt: skip
             elif gone.isdisjoint(range(at, at + size)):
                 handed_over(build, number, index, at, size)
             else:

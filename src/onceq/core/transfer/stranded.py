@@ -88,7 +88,7 @@ def question(step: Step, outgoing: OutgoingQueue) -> None:
 
 def on_timer(step: Step, number: int) -> None:
     """The resend timer rings. Perhaps no acknowledgment will ever come: ask."""
-    outgoing = step.state.holders.get(number)
+    outgoing = step.state.all_queues.get(number)
     if isinstance(outgoing, OutgoingQueue):
         before = outgoing.pace.timeouts
         resend(step, number)
@@ -100,7 +100,7 @@ def acked_strangely(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> Non
     """A stream is acknowledged that nobody here has begun: perhaps it took the place of ours."""
     if strange(step, peer, source, ack):
         for number in sorted(peer.outgoing):
-            outgoing = step.state.holders.get(number)
+            outgoing = step.state.all_queues.get(number)
             if isinstance(outgoing, OutgoingQueue):
                 question(step, outgoing)
 

@@ -74,7 +74,7 @@ def room(step: Step, item: Room) -> None:
     _load_acks(step, peer, load)
     more = bool(peer.acks or peer.notes or peer.warning)
     for number in sorted(peer.outgoing):
-        outgoing = step.state.holders.get(number)
+        outgoing = step.state.all_queues.get(number)
         if not isinstance(outgoing, OutgoingQueue) or held(step, outgoing):
             continue
         for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):

@@ -104,7 +104,7 @@ def ask(step: Step, outgoing: OutgoingQueue) -> None:
 
 def on_timer(step: Step, number: int) -> None:
     """It is time to ask, over a new session if need be."""
-    outgoing = step.state.holders.get(number)
+    outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.ends.due_us <= step.now.mono_us:
         return
     outgoing.ends.due_us = 0
@@ -199,9 +199,9 @@ def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
         return
     peer.ends_told_us = step.now.mono_us + ANSWERED_EVERY_US
     parts: dict[int, list[NumberRange]] = {stream: [] for stream, _, _ in asked.streams}
-    for holder in step.state.holders.values():
-        if isinstance(holder, Queue) and holder.wanting:
-            _look(holder, peer.peer, parts)
+    for queue in step.state.all_queues.values():
+        if isinstance(queue, Queue) and queue.wanting:
+            _look(queue, peer.peer, parts)
     told = tuple(
         _answer(step, peer, stream, _Asked(first, last), sorted(parts[stream]))
         for stream, first, last in asked.streams
@@ -219,10 +219,10 @@ def _under_way(step: Step, guid: bytes) -> bool:
     return lane is not None and lane.available > 0
 
 
-def _look(holder: AnyQueue, source: bytes, parts: dict[int, list[NumberRange]]) -> None:
+def _look(queue: AnyQueue, source: bytes, parts: dict[int, list[NumberRange]]) -> None:
     """Add what a queue holds of these streams of a manager."""
-    for index, wants in holder.wanting.items():
-        lane = holder.lanes[index]
+    for index, wants in queue.wanting.items():
+        lane = queue.lanes[index]
         for w in wants:
             if w.source == source and w.stream in parts and w.flags & PUT_FINAL:
                 for state in _HERE:

@@ -58,7 +58,7 @@ class Rot:
         places = sorted(
             {
                 (address, length)
-                for holder, _, lane in state.all_lanes()
+                for queue, _, lane in state.all_lanes()
                 for chunk in lane.blocks()
                 for address, length, known in zip(
                     chunk.addresses, chunk.lengths, chunk.states, strict=True

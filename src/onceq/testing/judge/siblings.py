@@ -66,12 +66,12 @@ class Siblings:
         books.listening[twin.index] = books.listening[of]
         self.kernel.marks[marks.SHARED_WAITS] += bool(self.shared)
 
-    def _messages(self, node: Node, holder: AnyQueue, *, ends: bool) -> Iterator[Key]:
+    def _messages(self, node: Node, queue: AnyQueue, *, ends: bool) -> Iterator[Key]:
         """Messages of the books that a queue has; what says that one has ended only with
         ``ends``."""
         assert node.engine is not None
         store, messages = node.engine.store, self.books.messages
-        for lane in holder.lanes.values():
+        for lane in queue.lanes.values():
             for chunk in lane.blocks():
                 for address, length, state in zip(
                     chunk.addresses, chunk.lengths, chunk.states, strict=True

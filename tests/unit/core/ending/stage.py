@@ -168,8 +168,8 @@ class Stage(Core):
     def left(self) -> list[str]:
         """Where there is something now, and of which class."""
         found = []
-        for holder, _, lane in self.manager.state.all_lanes():
-            where = "to B" if isinstance(holder, OutgoingQueue) else title_of(holder).lower()
+        for queue, _, lane in self.manager.state.all_lanes():
+            where = "to B" if isinstance(queue, OutgoingQueue) else title_of(queue).lower()
             where = where.removeprefix("private$\\").removeprefix("system$;")
             for first, count in lane.ranges(AVAILABLE, 0):
                 for counter in range(first, first + count):

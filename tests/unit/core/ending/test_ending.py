@@ -146,7 +146,7 @@ def test_records_and_checkpoints_say_the_same_of_endings(
     other = State(IDENTITY)
     restore(other, whole)
     assert b"".join(map(bytes, snapshot(other))) == whole
-    counted = {holder.number: len(holder) for holder in state.holders.values() if len(holder)}
+    counted = {queue.number: len(queue) for queue in state.all_queues.values() if len(queue)}
     assert counted == {number: count for number, count in state.recount().items() if count}
 
 
@@ -167,7 +167,7 @@ def test_what_is_owed_is_paid_once_whenever_it_crashes(
                 again = restarted(again)
             pay(again)
         state = again.manager.state
-        assert not len(state.holders[ACKS_OWED])
+        assert not len(state.all_queues[ACKS_OWED])
         told.append(len(state.queues["private$\\adm"]))
     assert told[0] == told[1]
 
@@ -188,9 +188,9 @@ def test_final_acknowledgments_of_any_class(journal: int, message_class: int) ->
     negative = bool(message_class & 0x8000)
     own = state.queues["private$\\own"]
     assert len(own) == int(negative and bool(journal & 1))
-    assert len(state.holders[JOURNAL]) == int(not negative and bool(journal & 2))
-    assert not len(state.holders[DEAD_XACT])
+    assert len(state.all_queues[JOURNAL]) == int(not negative and bool(journal & 2))
+    assert not len(state.all_queues[DEAD_XACT])
     assert list(own.lane(0).classes.values()) == [message_class] * len(own)
-    assert not state.holders[JOURNAL].lane(0).classes, "a copy is what it was"
+    assert not state.all_queues[JOURNAL].lane(0).classes, "a copy is what it was"
     outgoing_queue.final_acked(core.manager._step, ack)
     assert len(own) <= 1, "told again, it means nothing"

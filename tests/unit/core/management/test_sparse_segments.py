@@ -25,7 +25,7 @@ def state_of(count: int, *, shuffled: bool, seed: int = 1) -> State:
         places = list(range(count))
         if shuffled:
             draw.shuffle(places)
-        lane = state.holders[number].lane(0)
+        lane = state.all_queues[number].lane(0)
         start = 0 if number == DEAD_LETTER else count * SIZE
         for place in places:
             lane.append(start + place * SIZE, array("I", (SIZE,)), arrived=1)
@@ -37,8 +37,8 @@ def state_of(count: int, *, shuffled: bool, seed: int = 1) -> State:
 def everything(state: State, base: int, end: int) -> set[tuple[int, int]]:
     """Queue and counter of what lies there, found by looking at every position."""
     return {
-        (holder.number, chunk.base + i)
-        for holder, _, lane in state.all_lanes()
+        (queue.number, chunk.base + i)
+        for queue, _, lane in state.all_lanes()
         for chunk in lane.blocks()
         for i, address in enumerate(chunk.addresses)
         if base <= address < end and chunk.states[i] != REMOVED
@@ -56,8 +56,8 @@ def found_in_pieces(
         part = search(state, base, end, bytes_max, after=after, positions_max=positions_max)
         longest = max(longest, part.looked)
         for live in part.parts:
-            lane = state.holders[live.holder].lanes[live.lane]
-            found += [(live.holder, counter) for counter in live.counters]
+            lane = state.all_queues[live.queue].lanes[live.lane]
+            found += [(live.queue, counter) for counter in live.counters]
             # They are written again elsewhere, as the engine does.
             lane.relocate(list(live.counters), end + 1_000, live.lengths)
         if part.cursor is None:
@@ -102,7 +102,7 @@ def test_chunks_out_of_order_are_looked_through_once() -> None:
     elsewhere = (SIZE * CHUNK * 100, SIZE * CHUNK * 101)
     first = lines(lambda: search(state, *elsewhere, 1 << 40))
     assert lines(lambda: search(state, *elsewhere, 1 << 40)) < first / 100
-    lane = state.holders[JOURNAL].lanes[0]
+    lane = state.all_queues[JOURNAL].lanes[0]
     lane.append(elsewhere[0], array("I", (SIZE,)), arrived=1)
     (live,) = search(state, *elsewhere, 1 << 40).parts
     assert live.counters == (lane.next - 1,)

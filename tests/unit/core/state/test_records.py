@@ -203,7 +203,7 @@ def test_the_worked_bytes_of_the_documentation() -> None:
     assert change.outcome == TransactionId(bytes(range(16)), 7)
     assert change.moves == [RangeChange(Op.REMOVE, 16, 0, 5, 2)]
     (put,) = change.puts
-    assert (put.holder, put.lane, put.number, list(put.packets.lengths)) == (17, 8, 1, [10, 10])
+    assert (put.queue, put.lane, put.number, list(put.packets.lengths)) == (17, 8, 1, [10, 10])
     assert raw[place:] == b"<packet 1><packet 2>"
     assert b"".join(map(bytes, change.encode()[0])) == raw
 

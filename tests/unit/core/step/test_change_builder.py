@@ -47,7 +47,7 @@ def bytes_in(core: Core, name: str) -> int:
 
 
 def system_dead(core: Core) -> Queue:
-    found = core.manager.state.holders[DEAD_XACT]
+    found = core.manager.state.all_queues[DEAD_XACT]
     assert isinstance(found, Queue)
     return found
 
