@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import bench
+import bench_against
 import onceq
 from bench_cases import QUEUE, check_senders
 from bench_client import SENDER_SHIFT
@@ -90,3 +91,37 @@ def test_too_many_messages_are_noticed(tmp_path: Path) -> None:
             qm.send(QUEUE, n.to_bytes(8, "little"), transactional=True)
         with pytest.raises(WrongMessages, match="more messages"):
             check_senders(qm, 2, 8)
+
+
+def test_two_trees_are_compared_round_by_round() -> None:
+    send, p50 = "daemon, one client, send, 1 a tx", "commit of one message, idle daemon, p50"
+    pairs = [
+        ({send: 0.5, p50: 2.0, "only here": 1.0}, {send: 0.25, p50: 1.0}),
+        ({send: 0.3, p50: 3.0, "only here": 1.0}, {send: 0.3, p50: 1.5}),
+        ({send: 0.4, p50: 1.0, "only here": 1.0}, {send: 0.8, p50: 1.0}),
+    ]
+    rate, time = bench_against.compared(pairs)
+    assert (rate.title, rate.unit, rate.ratios) == (send, "y", (2.0, 1.0, 0.5))
+    assert (rate.ratio, rate.here, rate.there) == (1.0, 0.4, 0.3)
+    assert (time.title, time.ratios, time.ratio) == (p50, (0.5, 0.5, 1.0), 0.5), "less is better"
+    assert bench_against.unknown(pairs) == ["only here"]
+    said = bench_against.table([rate, time], 3)
+    assert "1 of 2 lines at 0.97 or above" in said
+    assert said.endswith(f"BELOW {p50}: 0.500")
+
+
+def test_a_tree_whose_bench_fails_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "bench.py").write_text("import sys\nsys.exit('it lost a message')\n")
+    with pytest.raises(bench_against.FailedBench, match=f"{tmp_path}: it lost a message"):
+        bench_against.measured(tmp_path, 10, quick=True)
+
+
+def test_a_tree_says_its_rates_in_y() -> None:
+    said = {
+        "lines": [
+            {"title": "a", "unit": "/s", "value": 900.0, "in_y": 0.3},
+            {"title": "b", "unit": "ms", "value": 1.5, "in_y": 0.1},
+        ]
+    }
+    assert bench_against.figures(said) == {"a": 0.3, "b": 1.5}  # type: ignore[arg-type]
