@@ -17,7 +17,7 @@ from onceq.model.limits import Settings
 from onceq.service.engine import Engine
 from onceq.service.history import History
 from onceq.store.log import LogStore
-from onceq.testing.apps.apps import App, Program
+from onceq.testing.apps.apps import App, Program, once
 from onceq.testing.apps.coordinators import Coordinators
 from onceq.testing.apps.operators import Operators
 from onceq.testing.apps.places import make_lists, make_places
@@ -52,7 +52,7 @@ from onceq.testing.sim.hostile import Ghosts, HostileEngine
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.network import SimNetwork
 from onceq.testing.sim.node import Node, Surroundings
-from onceq.testing.sim.options import HOUR, MINUTE, Options, alone, draw, draw_size, sized
+from onceq.testing.sim.options import HOUR, MINUTE, SECOND, Options, alone, draw, draw_size, sized
 from onceq.testing.sim.pair import Pair
 
 QUIET_US = 48 * HOUR
@@ -216,13 +216,7 @@ class World:
         self, program: Callable[[App], Program], nodes: Sequence[Node] | None = None
     ) -> list[App]:
         """Every manager (of some) has somebody who runs one program once."""
-        apps = []
-        for node in self.nodes if nodes is None else nodes:
-            todo = [program]
-            app = App(node, MINUTE // 60, lambda app, todo=todo: todo.pop()(app) if todo else None)  # type: ignore[misc]
-            app.start(0)
-            apps.append(app)
-        return apps
+        return [once(node, SECOND, program) for node in (self.nodes if nodes is None else nodes)]
 
     def _populate(self) -> list[App]:
         """Applications and operators go to work."""

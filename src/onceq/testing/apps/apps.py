@@ -8,11 +8,11 @@ When its manager crashes, or its connection is lost, ``Lost`` is raised where it
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from onceq.core.inputs.inputs import Input
 from onceq.model.fixed import fixed
+from onceq.model.requests import Request
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import MS
 
@@ -22,14 +22,20 @@ class Ask:
     """Ask the manager; gets the answer, an OnceqError included.
 
     Attributes:
-        make: Makes the input of owner and request number.
+        request: What to ask; called when it goes into the inbox, if it follows from the time then.
         asked: Called when it goes into the inbox.
         safe: Never lose the connection over it on purpose.
     """
 
-    make: Callable[[int, int], Input]
+    request: Request | Callable[[], Request]
     asked: Callable[[], None] | None = None
     safe: bool = False
+
+    def made(self, owner: int, number: int) -> Request:
+        """The request of an owner, with its number. A copy: it may be asked again, while the first
+        still stands in an inbox."""
+        request = self.request if isinstance(self.request, Request) else self.request()
+        return replace(request, owner=owner, request=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +56,49 @@ class Lost(Exception):
 Program = Generator[Ask | Sleep, Any, None]
 
 
-class App:
-    """One application: runs one program after another."""
+class Runner:
+    """Runs one program after another, each a step at a time."""
 
-    def __init__(self, node: Node, think_us: int, next_program: Callable[[App], Program | None]):
+    def __init__(self, node: Node) -> None:
+        """Nothing runs yet."""
         self.node = node
         self.kernel = node.kernel
+        self._transactions = 0
+        self._turn = 0
+
+    def number(self) -> int:
+        """A number for the next transaction."""
+        self._transactions += 1
+        return self._transactions
+
+    def _later(self, after_us: int, work: Callable[[], None]) -> None:
+        """Do that next; what was planned before is off."""
+        self._turn += 1
+        turn = self._turn
+
+        def due() -> None:
+            if self._turn == turn:
+                work()
+
+        self.kernel.at(self.kernel.now + after_us, due)
+
+
+class App(Runner):
+    """One application of one manager."""
+
+    def __init__(self, node: Node, think_us: int, next_program: Callable[[App], Program | None]):
+        super().__init__(node)
         self.rng = node.kernel.stream(f"application {node.index} {len(node.on_up)}")
         self.think_us = think_us
         self.session_from_us = -(1 << 62)
         self.session = b""
         self.commits = 0
-        self.transactions = 0
         self._next_program = next_program
         self._program: Program | None = None
         self._wanted: Ask | None = None
         self._owner = 0
         self._request = 0
         self._waiting = 0
-        self._turn = 0
         self.begun = False
         """Whether it has had its first chance of a program."""
         node.on_up.append(self._up)
@@ -85,16 +115,6 @@ class App:
 
     # ---- the program --------------------------------------------------------------------
 
-    def _later(self, after_us: int, work: Callable[[], None]) -> None:
-        self._turn += 1
-        turn = self._turn
-
-        def due() -> None:
-            if self._turn == turn:
-                work()
-
-        self.kernel.at(self.kernel.now + after_us, due)
-
     def _think(self) -> int:
         return int(self.rng.expovariate(1 / self.think_us)) + MS
 
@@ -102,7 +122,7 @@ class App:
         self.begun = True
         self._program = self._next_program(self)
         if self._program is not None:
-            self._advance(lambda program: next(program))
+            self._advance(next)
 
     def _advance(self, step: Callable[[Program], Ask | Sleep]) -> None:
         """Let the program go on until it wants something."""
@@ -131,7 +151,7 @@ class App:
         self._request += 1
         self._waiting = self._request
         self._wanted = None
-        item = wanted.make(self._owner, self._request)
+        item = wanted.made(self._owner, self._request)
         if wanted.asked is not None:
             wanted.asked()
         self.kernel.note(self.node.name, type(item).__name__, self._owner, self._request)
@@ -167,3 +187,11 @@ class App:
     def _up(self) -> None:
         if self._wanted is not None:
             self._later(self._think() // 8, self._submit)
+
+
+def once(node: Node, think_us: int, program: Callable[[App], Program], after_us: int = 0) -> App:
+    """An application that runs one program and no other."""
+    todo = [program]
+    app = App(node, think_us, lambda app: todo.pop()(app) if todo else None)
+    app.start(after_us)
+    return app

@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from onceq.core.inputs.inputs import Input
-from onceq.errors import OnceqError, RolledBack, UnknownBranch
-from onceq.model.branch import Leave, Vote
+from onceq.errors import OnceqError, UnknownBranch
+from onceq.model.branch import Leave
 from onceq.model.requests import (
     CommitBranch,
     EndBranch,
     PrepareBranch,
+    Request,
     RollbackBranch,
-    Send,
     StartBranch,
 )
 from onceq.model.results import Outcome, Sent
@@ -31,8 +30,6 @@ from onceq.testing.judge.books import Status, Unit
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.options import MINUTE, SECOND
-
-Make = Callable[[int, int], Input]
 
 
 class Branching:
@@ -52,8 +49,7 @@ class Branching:
         self._count += 1
         xid = Xid(7, b"world", b"%d" % self._count)
         unit = self.ledger.unit(app.node.index)
-        app.transactions += 1
-        number = app.transactions
+        number = app.number()
         asked = [False]
         try:
             promised = yield from self._promise(app, unit, number, xid, asked)
@@ -63,28 +59,22 @@ class Branching:
                 return
             # The answer to prepare was lost: the coordinator counts that as a vote against.
             self.ledger.doubt(unit)
-            yield from self._told(
-                app, xid, lambda o, r: RollbackBranch(xid, owner=o, request=r), first=False
-            )
+            yield from self._told(xid, RollbackBranch(xid), first=False)
             self.ledger.resolved(unit, Outcome.ABORTED)
             return
         if not promised:
             return
         life = app.node.life
-        yield from self._wait()
+        wait_us = self.rng.choice([0, SECOND, MINUTE, 30 * MINUTE])
+        yield from self.work.pass_time(wait_us)
         commit = self.rng.random() < 0.7
         if commit:
-            yield from self._told(
-                app,
-                xid,
-                lambda o, r: CommitBranch(xid, owner=o, request=r),
-                lambda: self._ask(unit),
-            )
+            yield from self._told(xid, CommitBranch(xid), lambda: self._ask(unit))
             self.ledger.committed(unit)
         else:
             # From when it is asked for until it is heard, what it held may be anybody's.
             yield from self._told(
-                app, xid, lambda o, r: RollbackBranch(xid, owner=o, request=r),
+                xid, RollbackBranch(xid),
                 lost=lambda: self.ledger.doubt(unit) if unit.status is Status.OPEN else None,
             )  # fmt: skip
             if unit.status is Status.DOUBT:
@@ -104,57 +94,34 @@ class Branching:
     ) -> Generator[Ask | Sleep, Any, bool]:
         """Do the work and prepare; returns whether anything is to be decided."""
         rng, work = self.rng, self.work
-        yield Ask(lambda o, r: StartBranch(number, xid, owner=o, request=r))
+        yield Ask(StartBranch(number, xid))
         for _ in range(rng.choice([0, 1, 1, 2])):
             yield from work.receive(app.node, unit, number)
         for _ in range(rng.choice([0, 1, 1, 3])):
-            item, messages = work.sends.item(app.node.index, unit)
-            answer = yield Ask(_send(number, item))
-            if isinstance(answer, OnceqError):
-                work.sends.refused(answer, messages)
+            yield from work.send(app.node, unit, number)
         if rng.random() < 0.2:
-            yield Ask(lambda o, r: EndBranch(number, xid, Leave.FAIL, owner=o, request=r))
-            yield Ask(lambda o, r: RollbackBranch(xid, owner=o, request=r))
+            yield Ask(EndBranch(number, xid, Leave.FAIL))
+            yield Ask(RollbackBranch(xid))
             self.ledger.aborted(unit)
             return False
         if rng.random() < 0.5:
-            yield Ask(lambda o, r: EndBranch(number, xid, owner=o, request=r))
+            yield Ask(EndBranch(number, xid))
             number = 0
 
         def going() -> None:
             asked[0] = True
 
-        at = number
-        answer = yield Ask(lambda o, r: PrepareBranch(xid, at, owner=o, request=r), going)
-        if answer is Vote.PREPARED and not unit.doomed:
-            return True
-        if unit.doomed and isinstance(answer, RolledBack):
-            self.kernel.marks[marks.DOOMED] += 1
-            self.ledger.aborted(unit)
-            return False
-        if answer is not Vote.READ_ONLY or unit.sends or unit.takes or unit.doomed:
-            self.kernel.wrong(f"I20: a branch with work was not prepared: {answer!r}")
-        unit.status = Status.ABORTED
-        return False
-
-    def _wait(self) -> Program:
-        """In doubt for a while; its manager may come and go."""
-        until = self.kernel.now + self.rng.choice([0, SECOND, MINUTE, 30 * MINUTE])
-        while self.kernel.now < until:
-            try:
-                yield Sleep(until - self.kernel.now)
-            except Lost:
-                continue
+        return work.promised(unit, (yield Ask(PrepareBranch(xid, number), going)))
 
     def _told(
-        self, app: App, xid: Xid, make: Make, asked: Callable[[], None] | None = None, *,
+        self, xid: Xid, request: Request, asked: Callable[[], None] | None = None, *,
         first: bool = True, lost: Callable[[], None] | None = None,
     ) -> Program:  # fmt: skip
         """Tell the outcome until it is heard. That there is no such branch means that it was
         heard before: so it may not be said to whoever tells it for the first time."""
         while True:
             try:
-                answer = yield Ask(make, asked)
+                answer = yield Ask(request, asked)
             except Lost as broken:
                 first = first and not broken.asked
                 if broken.asked and lost is not None:
@@ -171,7 +138,3 @@ class Branching:
             if isinstance(answer, OnceqError) or not (answer is None or isinstance(answer, Sent)):
                 self.kernel.wrong(f"I20: prepared branch {xid} was told its outcome: {answer!r}")
             return
-
-
-def _send(number: int, item: object) -> Callable[[int, int], Send]:
-    return lambda owner, request: Send(number, (item,), owner=owner, request=request)  # type: ignore[arg-type]

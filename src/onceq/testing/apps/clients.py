@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from onceq.core.inputs.inputs import Input
-from onceq.testing.apps.apps import Ask, Lost, Sleep
+from onceq.model.requests import Request
+from onceq.testing.apps.apps import Ask, Lost, Runner, Sleep
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import HOUR, MINUTE, MS, SECOND
 
@@ -51,7 +51,7 @@ Talk = Generator[Over | Sleep, Any, Any]
 """Part of a program."""
 
 
-class Client:
+class Client(Runner):
     """One application.
 
     Attributes:
@@ -62,12 +62,10 @@ class Client:
         self, node: Node, nodes: list[Node], rng: Random, deaths: float,
         next_program: Callable[[Client], Talk | None],
     ) -> None:  # fmt: skip
-        self.node = node
-        self.kernel = node.kernel
+        super().__init__(node)
         self.rng = rng
         self.deaths = deaths
         self.pace_us = SECOND
-        self.transactions = 0
         self._next_program = next_program
         self._links: dict[int, Link] = {}
         self._ghosts: list[Link] = []
@@ -75,7 +73,6 @@ class Client:
         self._program: Talk | None = None
         self._wanted: Over | None = None
         self._waiting: tuple[Link, int] | None = None
-        self._turn = 0
         for other in nodes:
             other.on_down.append(lambda other=other: self._down(other))  # type: ignore[misc]
 
@@ -108,11 +105,10 @@ class Client:
         return link
 
     def ask(
-        self, link: Link, make: Callable[[int, int], Input],
-        asked: Callable[[], None] | None = None,
-    ) -> Generator[Over, Any, Any]:  # fmt: skip
+        self, link: Link, request: Request, asked: Callable[[], None] | None = None
+    ) -> Generator[Over, Any, Any]:
         """Ask, and get the answer; raises Lost."""
-        return (yield Over(link, Ask(make, asked)))
+        return (yield Over(link, Ask(request, asked)))
 
     def over(self, link: Link, talk: Generator[Ask | Sleep, Any, Any]) -> Talk:
         """Part of a program that knows of one connection only."""
@@ -133,16 +129,6 @@ class Client:
             return stop.value
 
     # ---- its program --------------------------------------------------------------------
-
-    def _later(self, after_us: int, work: Callable[[], None]) -> None:
-        self._turn += 1
-        turn = self._turn
-
-        def due() -> None:
-            if self._turn == turn:
-                work()
-
-        self.kernel.at(self.kernel.now + after_us, due)
 
     def _begin(self) -> None:
         self._program = self._next_program(self)
@@ -182,7 +168,7 @@ class Client:
             return
         link.requests += 1
         self._wanted, self._waiting = None, (link, link.requests)
-        item = wanted.ask.make(link.owner, link.requests)
+        item = wanted.ask.made(link.owner, link.requests)
         if wanted.ask.asked is not None:
             wanted.ask.asked()
         self.kernel.note(node.name, type(item).__name__, link.owner, link.requests)

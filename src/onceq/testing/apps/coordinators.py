@@ -192,9 +192,7 @@ class Coordinators:
             try:
                 yield Sleep(self.rng.choice([SECOND, MINUTE]))
                 link = client.link(client.node)
-                answer = yield from client.ask(
-                    link, lambda o, r: AskOutcome(key, owner=o, request=r)
-                )
+                answer = yield from client.ask(link, AskOutcome(key))
             except Lost:
                 continue
             except Died:

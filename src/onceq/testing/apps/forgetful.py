@@ -9,8 +9,8 @@ Watches: I2, I3a, I16.
 
 from __future__ import annotations
 
-from onceq.errors import OnceqError, TransactionOver
-from onceq.model.requests import Begin, Commit, Send
+from onceq.errors import TransactionOver
+from onceq.model.requests import Begin, Commit
 from onceq.model.results import Outcome
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Work
@@ -34,18 +34,14 @@ def forgetful(kernel: Kernel, work: Work, app: App) -> Program:
     """Begin, take and send something, and come back when it is too late."""
     ledger = work.ledger
     unit = ledger.unit(app.node.index)
-    app.transactions += 1
-    number = app.transactions
+    number = app.number()
     try:
-        yield Ask(lambda o, r: Begin(number, owner=o, request=r))
+        yield Ask(Begin(number))
         yield from work.receive(app.node, unit, number)
-        item, messages = work.sends.item(app.node.index, unit)
-        answer = yield Ask(lambda o, r: Send(number, (item,), owner=o, request=r))
-        if isinstance(answer, OnceqError):
-            work.sends.refused(answer, messages)
+        yield from work.send(app.node, unit, number)
         ledger.doubt(unit)
         yield Sleep(ASLEEP_US)
-        answer = yield Ask(lambda o, r: Commit(number, (), owner=o, request=r))
+        answer = yield Ask(Commit(number, ()))
     except Lost:
         if unit.status is not Status.DOUBT:
             ledger.doubt(unit)

@@ -14,11 +14,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from onceq.core.inputs.inputs import Input
-from onceq.errors import GroupIncomplete, OnceqError, RolledBack
-from onceq.model.branch import Vote
+from onceq.errors import GroupIncomplete
 from onceq.model.limits import Settings
-from onceq.model.requests import CommitGroup, PrepareBranch, RollbackGroup, Send, StartBranch
+from onceq.model.requests import CommitGroup, PrepareBranch, Request, RollbackGroup, StartBranch
 from onceq.model.results import Outcome
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, group_prefix, group_xid
@@ -33,8 +31,6 @@ SHARE = 0.04
 """Share of units of work that are groups."""
 SOON_US = Settings().undecided_s * SECOND // 2
 """Within this time no promise may be gone, whatever the manager's clock does."""
-
-Make = Callable[[int, int], Input]
 
 
 @dataclass(slots=True)
@@ -70,12 +66,13 @@ class Grouping:
             while not done:
                 made = yield from self._attempt(app, number, version)
                 if made is not None:
-                    yield from self._wait()
+                    wait_us = self.rng.choice([0, SECOND, MINUTE, 10 * MINUTE])
+                    yield from self.work.pass_time(wait_us)
                     done = yield from self._commit(app, number, version, made)
             if self.rng.random() < 0.4:
                 made = yield from self._attempt(app, number, version)
                 if made is not None:
-                    yield from self._repeat(app, number, version, made)
+                    yield from self._repeat(number, version, made)
 
     # ---- an attempt -----------------------------------------------------------------------
 
@@ -97,36 +94,22 @@ class Grouping:
                 else:
                     made.units.pop()
         except Lost:
-            yield from self._give_up(app, made)
+            yield from self._give_up(made)
             return None
         return made
 
     def _branch(self, app: App, unit: Unit, xid: Xid) -> Generator[Ask | Sleep, Any, bool]:
-        app.transactions += 1
-        number = app.transactions
-        yield Ask(lambda o, r: StartBranch(number, xid, owner=o, request=r))
+        number = app.number()
+        yield Ask(StartBranch(number, xid))
         for _ in range(self.rng.choice([1, 1, 3])):
-            item, messages = self.work.sends.item(app.node.index, unit)
-            answer = yield Ask(_send(number, item))
-            if isinstance(answer, OnceqError):
-                self.work.sends.refused(answer, messages)
-        answer = yield Ask(lambda o, r: PrepareBranch(xid, number, owner=o, request=r))
-        if answer is Vote.PREPARED and not unit.doomed:
-            return True
-        if unit.doomed and isinstance(answer, RolledBack):
-            self.kernel.marks[marks.DOOMED] += 1
-            self.ledger.aborted(unit)
-            return False
-        if answer is not Vote.READ_ONLY or unit.sends or unit.doomed:
-            self.kernel.wrong(f"I20: a branch with work was not prepared: {answer!r}")
-        unit.status = Status.ABORTED
-        return False
+            yield from self.work.send(app.node, unit, number)
+        return self.work.promised(unit, (yield Ask(PrepareBranch(xid, number))))
 
-    def _give_up(self, app: App, made: Attempt) -> Program:
+    def _give_up(self, made: Attempt) -> Program:
         """What of it is prepared is rolled back, also where the answer to prepare was lost."""
         for unit in made.units:
             self.ledger.doubt(unit)
-        yield from self._told(app, lambda o, r: RollbackGroup(made.prefix, owner=o, request=r), int)
+        yield from self._told(RollbackGroup(made.prefix), int)
         for unit in made.units:
             self.ledger.resolved(unit, Outcome.ABORTED)
 
@@ -146,12 +129,12 @@ class Grouping:
 
         life = app.node.life
         answer = yield from self._told(
-            app, _commit(number, version, made), (GroupResult, GroupIncomplete), going
+            _commit(number, version, made), (GroupResult, GroupIncomplete), going
         )
         if isinstance(answer, GroupIncomplete):
             if self.kernel.now - made.began_us < SOON_US:
                 self.kernel.wrong(f"I20: a promise was forgotten: {answer.text}")
-            yield from self._give_up(app, made)
+            yield from self._give_up(made)
             return False
         if answer.already and asked[0] == 1:
             self.kernel.wrong(f"I4: version {version} was committed before, by nobody")
@@ -163,9 +146,9 @@ class Grouping:
             self.ledger.committed(unit)
         return True
 
-    def _repeat(self, app: App, number: int, version: int, made: Attempt) -> Program:
+    def _repeat(self, number: int, version: int, made: Attempt) -> Program:
         """It was committed: whatever is asked now, nothing of this attempt is ever seen."""
-        answer = yield from self._told(app, _commit(number, version, made), GroupResult)
+        answer = yield from self._told(_commit(number, version, made), GroupResult)
         if not answer.already:
             self.kernel.wrong(f"I4: version {version} was committed a second time")
         self.kernel.marks[marks.GROUP_TWICE] += 1
@@ -173,36 +156,19 @@ class Grouping:
             self.ledger.aborted(unit)
 
     def _told(
-        self, app: App, make: Make, kinds: Any, asked: Callable[[], None] | None = None
+        self, request: Request, kinds: Any, asked: Callable[[], None] | None = None
     ) -> Generator[Ask | Sleep, Any, Any]:
         """Ask until there is an answer, of one of these kinds."""
         while True:
             try:
-                answer = yield Ask(make, asked)
+                answer = yield Ask(request, asked)
             except Lost:
-                yield from self._sleep(self.rng.choice([SECOND, MINUTE]))
+                yield from self.work.pass_time(self.rng.choice([SECOND, MINUTE]))
                 continue
             if not isinstance(answer, kinds):
                 self.kernel.wrong(f"I20: a group was told its outcome: {answer!r}")
             return answer
 
-    def _wait(self) -> Program:
-        yield from self._sleep(self.rng.choice([0, SECOND, MINUTE, 10 * MINUTE]))
 
-    def _sleep(self, us: int) -> Program:
-        until = self.kernel.now + us
-        while self.kernel.now < until:
-            try:
-                yield Sleep(until - self.kernel.now)
-            except Lost:
-                continue
-
-
-def _commit(number: int, version: int, made: Attempt) -> Make:
-    return lambda owner, request: CommitGroup(
-        f"job {number}", "", version, made.prefix, tuple(made.xids), owner=owner, request=request
-    )
-
-
-def _send(number: int, item: object) -> Callable[[int, int], Send]:
-    return lambda owner, request: Send(number, (item,), owner=owner, request=request)  # type: ignore[arg-type]
+def _commit(number: int, version: int, made: Attempt) -> CommitGroup:
+    return CommitGroup(f"job {number}", "", version, made.prefix, tuple(made.xids))

@@ -5,7 +5,6 @@ Also the last phase of a world: everything is resumed and received, until nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from onceq.directory import MemoryDirectory
@@ -26,7 +25,7 @@ from onceq.model.requests import (
 )
 from onceq.model.views.queues import OutgoingView, QueueView
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
-from onceq.testing.apps.work import Work
+from onceq.testing.apps.work import Talk, Work
 from onceq.testing.judge.books import ADMIN, OWN, OWN_DEAD, Books, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.told import Told
@@ -35,6 +34,9 @@ from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.options import MINUTE, SECOND
 from onceq.testing.sim.pair import Pair
+
+TAKEN, PEEKED = 100, 10_000
+"""Messages of one receive, and of one peek."""
 
 
 @dataclass(slots=True)
@@ -60,18 +62,14 @@ class Operators:
             while place.node == app.node.index and place.created_us < 0 and not place.late:
                 yield from self.create(app, place)
         properties = QueueProperties(ADMIN.rpartition("\\")[2])
-        instance = self.kernel.stream("workload").randbytes(16)
-        yield Ask(
-            lambda o, r: CreateQueue(properties=properties, instance=instance, owner=o, request=r),
-            safe=True,
-        )
+        yield Ask(self._creating(properties), safe=True)
         self.books.listening[app.node.index] = self.kernel.now
         own = QueueProperties(OWN_DEAD.rpartition("\\")[2], transactional=True)
+        yield Ask(self._creating(own), safe=True)
+
+    def _creating(self, properties: QueueProperties) -> CreateQueue:
         instance = self.kernel.stream("workload").randbytes(16)
-        yield Ask(
-            lambda o, r: CreateQueue(properties=own, instance=instance, owner=o, request=r),
-            safe=True,
-        )
+        return CreateQueue(properties=properties, instance=instance)
 
     def create(self, app: App, place: Place) -> Program:
         """Make one queue."""
@@ -80,17 +78,12 @@ class Operators:
             quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB, journal=place.journal,
             poison_attempts=1 if place.poison else 0, poison_retry_after=place.retry_s,
         )  # fmt: skip
-        instance = self.kernel.stream("workload").randbytes(16)
 
         def asked() -> None:
             if place.created_us < 0:
                 place.created_us = self.kernel.now
 
-        answer = yield Ask(
-            lambda o, r: CreateQueue(properties=properties, instance=instance, owner=o, request=r),
-            asked,
-            safe=True,
-        )
+        answer = yield Ask(self._creating(properties), asked, safe=True)
         if isinstance(answer, QueueProperties) and not place.number:
             place.number = answer.number
             private = f"PRIVATE={guid_text(app.node.guid)}\\{answer.number:08x}"
@@ -110,9 +103,7 @@ class Operators:
         rng = app.rng
         places = [p for p in self.books.places.values() if p.node == app.node.index]
         late = [p for p in places if p.late and p.created_us < 0]
-        if self.queues.frozen and self.pair.identity(
-            app.node.index
-        ) == self.pair.of:  # fmt: skip
+        if self.queues.frozen and self.pair.identity(app.node.index) == self.pair.of:
             late = []
         there = [p for p in places if p.created_us >= 0]
         draw = rng.randrange(18)
@@ -145,7 +136,7 @@ class Operators:
         def asked() -> None:
             place.deleted_us = place.purged_us = self.kernel.now
 
-        yield Ask(lambda o, r: DeleteQueue(place.name, owner=o, request=r), asked)
+        yield Ask(DeleteQueue(place.name), asked)
 
     def delete_dead_letters(self, app: App) -> Program:
         """Delete the dead-letter queue that messages may name: the system's takes its place."""
@@ -153,7 +144,7 @@ class Operators:
         def asked() -> None:
             self.books.letter_queues_gone.add(app.node.index)
 
-        yield Ask(lambda o, r: DeleteQueue(OWN_DEAD, owner=o, request=r), asked)
+        yield Ask(DeleteQueue(OWN_DEAD), asked)
 
     def take_directory(self, app: App, directory: MemoryDirectory) -> Program:
         """Put the directory out of reach for a while."""
@@ -169,11 +160,11 @@ class Operators:
         def asked() -> None:
             place.purged_us = self.kernel.now
 
-        yield Ask(lambda o, r: PurgeQueue(place.name, owner=o, request=r), asked)
+        yield Ask(PurgeQueue(place.name), asked)
 
     def steer(self, app: App, draw: int) -> Program:
         """Pause, resume, resend or purge an outgoing queue."""
-        views = yield Ask(lambda o, r: Look("outgoing", owner=o, request=r))
+        views = yield Ask(Look("outgoing"))
         targets = [v for v in views if self.place_of(v.destination) is not None]
         if not targets:
             return
@@ -184,10 +175,10 @@ class Operators:
             yield from self.purge_outgoing(app, name, place)
             return
         action = (Steer.PAUSE, Steer.RESUME, Steer.RESEND)[draw % 3]
-        yield Ask(lambda o, r: SteerOutgoing(name, action, owner=o, request=r))
+        yield Ask(SteerOutgoing(name, action))
         if action is Steer.PAUSE:
             yield Sleep(app.rng.choice([SECOND, MINUTE, 30 * MINUTE]))
-            yield Ask(lambda o, r: SteerOutgoing(name, Steer.RESUME, owner=o, request=r))
+            yield Ask(SteerOutgoing(name, Steer.RESUME))
 
     def purge_outgoing(self, app: App, name: str, place: Place) -> Program:
         """Purge an outgoing queue."""
@@ -195,25 +186,20 @@ class Operators:
         def asked() -> None:
             self.books.purged[app.node.index, place.key] = self.kernel.now
 
-        yield Ask(lambda o, r: PurgeQueue(name, owner=o, request=r), asked)
+        yield Ask(PurgeQueue(name), asked)
 
     def network(self, app: App) -> Program:
         """Tidy up, take the manager off the network for a while, rename the label of a queue."""
-        yield Ask(lambda o, r: SteerOutgoing("", Steer.TIDY, owner=o, request=r))
+        yield Ask(SteerOutgoing("", Steer.TIDY))
         if self.kernel.stream("unanswered").random() < 0.3:
             yield from self.give_up_answers(app)
-        yield Ask(lambda o, r: SteerOutgoing("", Steer.DISCONNECT, owner=o, request=r))
+        yield Ask(SteerOutgoing("", Steer.DISCONNECT))
         yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
-        yield Ask(_connect)
-        views: tuple[QueueView, ...] = yield Ask(lambda o, r: Look("queues", owner=o, request=r))
+        yield Ask(SteerOutgoing("", Steer.CONNECT))
+        views: tuple[QueueView, ...] = yield Ask(Look("queues"))
         for view in views:
             if not view.system:
-                name, label = view.path, f"seen at {self.kernel.now}"
-                yield Ask(
-                    lambda o, r, n=name, t=label: SetQueue(  # type: ignore[misc]
-                        n, {"label": t}, owner=o, request=r
-                    )
-                )
+                yield Ask(SetQueue(view.path, {"label": f"seen at {self.kernel.now}"}))
 
     def give_up_answers(self, app: App) -> Program:
         """Give up the acknowledgment messages for strangers that nobody has answered at."""
@@ -223,9 +209,7 @@ class Operators:
         def asked() -> None:
             given_up[node] = self.kernel.now
 
-        count = yield Ask(
-            lambda o, r: SteerOutgoing("", Steer.FORGET_UNANSWERED, owner=o, request=r), asked
-        )
+        count = yield Ask(SteerOutgoing("", Steer.FORGET_UNANSWERED), asked)
         if count == 0:
             given_up[node] = before
         else:
@@ -241,7 +225,7 @@ class Operators:
     def look(self, app: App) -> Program:
         """Every view answers, and its counts add up (I19)."""
         for what in ("status", "queues", "outgoing", "streams", "transactions"):
-            answer = yield Ask(lambda o, r, what=what: Look(what, owner=o, request=r))  # type: ignore[misc]
+            answer = yield Ask(Look(what))
             if isinstance(answer, OnceqError):
                 self.kernel.wrong(f"looking at {what}: {answer!r}")
             if what == "queues":
@@ -264,23 +248,19 @@ class Operators:
 
     def reconnect(self, app: App) -> Program:
         """Put a manager back on the network that somebody has left off it."""
-        yield Ask(_connect)
+        yield Ask(SteerOutgoing("", Steer.CONNECT))
 
     def drain(self, app: App) -> Program:
         """Resume everything, then receive everything, again and again."""
-        yield Ask(_connect)
-        views: tuple[OutgoingView, ...] = yield Ask(
-            lambda o, r: Look("outgoing", owner=o, request=r)
-        )
+        yield Ask(SteerOutgoing("", Steer.CONNECT))
+        views: tuple[OutgoingView, ...] = yield Ask(Look("outgoing"))
         for view in views:
             if view.state == "ONHOLD":
-                yield Ask(_resume(view.destination))
+                yield Ask(SteerOutgoing(view.destination, Steer.RESUME))
         while not self.drained:
             # Most queues are empty; to ask each of them in a transaction of its own was half of
             # the events of a small world.
-            queues: tuple[QueueView, ...] = yield Ask(
-                lambda o, r: Look("queues", owner=o, request=r)
-            )
+            queues: tuple[QueueView, ...] = yield Ask(Look("queues"))
             holding = {view.path for view in queues if view.available}
             for place in self.books.everywhere():
                 if place.node == app.node.index and place.name in holding:
@@ -291,14 +271,13 @@ class Operators:
         ledger, work = self.work.ledger, self.work
         while True:
             unit = ledger.unit(app.node.index) if place.transactional else None
-            app.transactions += 1
-            number = app.transactions if unit else 0
+            number = app.number() if unit else 0
             if unit:
-                yield Ask(_begin(number))
-            answer = yield Ask(_take(place.name, number))
+                yield Ask(Begin(number))
+            answer = yield Ask(Receive(place.name, number, TAKEN))
             took = work.take(place, answer, unit)
             if unit:
-                yield Ask(_commit(number), lambda unit=unit: ledger.ask(unit))  # type: ignore[misc]
+                yield Ask(Commit(number), lambda unit=unit: ledger.ask(unit))  # type: ignore[misc]
                 ledger.answered(unit)
             if not took:
                 return
@@ -307,65 +286,34 @@ class Operators:
         """Receive what stands in the system queues, and in the senders' own dead-letter queue."""
         system = [(f"SYSTEM$;{name}", name) for name in ("DEADXACT", "DEADLETTER", "JOURNAL")]
         for queue, name in (*system, (OWN_DEAD, OWN)):
-            while True:
-                answer = yield Ask(_take(queue, 0))
-                if isinstance(answer, OnceqError):
-                    break
-                for packet in answer.run:
-                    self.verdict.dead_letter(app.node, name, bytes(packet))
-        yield from self._journals(app)
-        while True:
-            answer = yield Ask(_take(ADMIN, 0))
-            if isinstance(answer, OnceqError):
-                break
-            for packet in answer.run:
-                self.told.acknowledgment(app.node.index, bytes(packet))
-        views: tuple[OutgoingView, ...] = yield Ask(
-            lambda o, r: Look("outgoing", owner=o, request=r)
-        )
+            for packet in (yield from self._taken(queue)):
+                self.verdict.dead_letter(app.node, name, packet)
+        for place in self.books.places.values():
+            if place.node == app.node.index and place.journal:
+                for packet in (yield from self._taken(f"{place.name};JOURNAL")):
+                    self.verdict.journaled(place, packet)
+        for packet in (yield from self._taken(ADMIN)):
+            self.told.acknowledgment(app.node.index, packet)
+        views: tuple[OutgoingView, ...] = yield Ask(Look("outgoing"))
         for view in views:
-            place = self.place_of(view.destination)
-            if place is not None and view.messages:
+            there = self.place_of(view.destination)
+            if there is not None and view.messages:
                 after = 0
                 while True:
-                    answer = yield Ask(_peek(view.destination, after))
+                    answer = yield Ask(
+                        Receive(view.destination, count_max=PEEKED, peek=True, after=after)
+                    )
                     if isinstance(answer, OnceqError):
                         break
                     after = answer.lookup_ids[-1]
                     for packet in answer.run:
-                        self.verdict.waiting(app.node, place, packet)
+                        self.verdict.waiting(app.node, there, packet)
 
-    def _journals(self, app: App) -> Program:
-        for place in self.books.places.values():
-            while place.node == app.node.index and place.journal:
-                answer = yield Ask(_take(f"{place.name};JOURNAL", 0))
-                if isinstance(answer, OnceqError):
-                    break
-                for packet in answer.run:
-                    self.verdict.journaled(place, bytes(packet))
-
-
-def _connect(owner: int, request: int) -> SteerOutgoing:
-    return SteerOutgoing("", Steer.CONNECT, owner=owner, request=request)
-
-
-def _take(name: str, number: int) -> Callable[[int, int], Receive]:
-    return lambda owner, request: Receive(name, number, 100, owner=owner, request=request)
-
-
-def _peek(name: str, after: int) -> Callable[[int, int], Receive]:
-    return lambda owner, request: Receive(
-        name, count_max=10_000, peek=True, after=after, owner=owner, request=request
-    )
-
-
-def _begin(number: int) -> Callable[[int, int], Begin]:
-    return lambda owner, request: Begin(number, owner=owner, request=request)
-
-
-def _commit(number: int) -> Callable[[int, int], Commit]:
-    return lambda owner, request: Commit(number, owner=owner, request=request)
-
-
-def _resume(name: str) -> Callable[[int, int], SteerOutgoing]:
-    return lambda owner, request: SteerOutgoing(name, Steer.RESUME, owner=owner, request=request)
+    def _taken(self, queue: str) -> Talk:
+        """All packets of a queue, received."""
+        packets: list[bytes] = []
+        while True:
+            answer = yield Ask(Receive(queue, count_max=TAKEN))
+            if isinstance(answer, OnceqError):
+                return packets
+            packets += map(bytes, answer.run)

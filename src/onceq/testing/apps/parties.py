@@ -7,10 +7,8 @@ that takes virtual time. All of them keep the books (``shared.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from onceq.core.inputs.inputs import Input
 from onceq.errors import LinkLost, OnceqError, PartnerLost, RolledBack, UnknownBranch
 from onceq.model.branch import Decision, Leave, Vote
 from onceq.model.identity import guid_text
@@ -21,8 +19,8 @@ from onceq.model.requests import (
     EndBranch,
     Look,
     PrepareBranch,
+    Request,
     RollbackBranch,
-    Send,
     StartBranch,
 )
 from onceq.model.xid import Xid
@@ -33,7 +31,12 @@ from onceq.testing.apps.shared import Share, Shared
 from onceq.testing.apps.work import Work
 from onceq.testing.sim.node import Node
 
-Make = Callable[[int, int], Input]
+
+class Answered(Protocol):
+    """What the books do when a branch has answered."""
+
+    def __call__(self, share: Share, *, known: bool, recovered: bool) -> None:
+        """Whether the partner knew the branch, and whether recovery has asked."""
 
 
 def name_of(node: Node) -> str:
@@ -51,41 +54,37 @@ class ManagerResource:
         self.name = name_of(node)
         self._recovered = recovered
 
-    def _ask(self, make: Make, asked: Callable[[], None] | None = None) -> Talk:
+    def _ask(self, request: Request, asked: Callable[[], None] | None = None) -> Talk:
         try:
-            return (yield from self.client.ask(self.client.link(self.node), make, asked))
+            return (yield from self.client.ask(self.client.link(self.node), request, asked))
         except Lost as lost:
             raise PartnerLost(f"{self.node.name} gives no answer") from lost
 
     def recover(self, prefix: bytes = b"") -> Talk:
         """See Resource."""
-        views = yield from self._ask(lambda o, r: Look("branches", owner=o, request=r))
+        views = yield from self._ask(Look("branches"))
         found = [Xid.parse(view.xid) for view in views if view.phase == "prepared"]
         return [xid for xid in found if xid.gtrid.startswith(prefix)]
 
     def commit(self, xid: Xid) -> Talk:
         """See Resource."""
-        share = self.books.shares[self.name, xid]
-        answer = yield from self._ask(
-            lambda o, r: CommitBranch(xid, owner=o, request=r), lambda: self.books.commit(share)
-        )
-        known = not isinstance(answer, UnknownBranch)
-        if known and isinstance(answer, OnceqError):
-            self.books.kernel.wrong(f"I20: {xid} is told to commit at {self.name}: {answer!r}")
-        self.books.committed(share, known=known, recovered=self._recovered)
-        if not known:
-            raise answer
+        yield from self._tell(CommitBranch(xid), self.books.commit, self.books.committed)
 
     def rollback(self, xid: Xid) -> Talk:
         """See Resource."""
-        share = self.books.shares[self.name, xid]
-        answer = yield from self._ask(
-            lambda o, r: RollbackBranch(xid, owner=o, request=r), lambda: self.books.rollback(share)
-        )
+        yield from self._tell(RollbackBranch(xid), self.books.rollback, self.books.rolled_back)
+
+    def _tell(
+        self, request: CommitBranch | RollbackBranch, asked: Callable[[Share], None],
+        answered: Answered,
+    ) -> Talk:  # fmt: skip
+        """Tell a branch its outcome; the books hear of the question and of the answer."""
+        share = self.books.shares[self.name, request.xid]
+        answer = yield from self._ask(request, lambda: asked(share))
         known = not isinstance(answer, UnknownBranch)
         if known and isinstance(answer, OnceqError):
-            self.books.kernel.wrong(f"I20: {xid} is told to roll back at {self.name}: {answer!r}")
-        self.books.rolled_back(share, known=known, recovered=self._recovered)
+            self.books.kernel.wrong(f"I20: {request} is refused at {self.name}: {answer!r}")
+        answered(share, known=known, recovered=self._recovered)
         if not known:
             raise answer
 
@@ -98,8 +97,7 @@ class ManagerPartner(ManagerResource):
         self.share = share
         self._work = work
         self._link: Link | None = None
-        client.transactions += 1
-        self._number = client.transactions
+        self._number = client.number()
 
     def begin(self) -> Talk:
         """See Partner."""
@@ -108,15 +106,13 @@ class ManagerPartner(ManagerResource):
         except Lost as lost:
             raise PartnerLost(f"{self.node.name} cannot be reached") from lost
         link.on_lost.append(lambda: self.books.lost(self.share))
-        yield from self._here(
-            lambda o, r: StartBranch(self._number, self.share.xid, owner=o, request=r)
-        )
+        yield from self._here(StartBranch(self._number, self.share.xid))
 
-    def _here(self, make: Make, asked: Callable[[], None] | None = None) -> Talk:
+    def _here(self, request: Request, asked: Callable[[], None] | None = None) -> Talk:
         """Ask over the connection to which the work belongs."""
         assert self._link is not None
         try:
-            answer = yield from self.client.ask(self._link, make, asked)
+            answer = yield from self.client.ask(self._link, request, asked)
         except Lost as lost:
             raise PartnerLost(f"{self.node.name} gives no answer") from lost
         if isinstance(answer, OnceqError):
@@ -128,20 +124,11 @@ class ManagerPartner(ManagerResource):
         unit, number = self.share.unit, self._number
         assert unit is not None
         assert self._link is not None
-        if self.client.rng.random() < 0.4:
-            talk = self._work.receive(self.node, unit, number)
-            try:
-                yield from self.client.over(self._link, talk)
-            except Lost as lost:
-                raise PartnerLost(f"{self.node.name} gives no answer") from lost
-            return
-        item, messages = self._work.sends.item(self.node.index, unit)
+        talk = self._work.receive if self.client.rng.random() < 0.4 else self._work.send
         try:
-            yield from self._here(lambda o, r: Send(number, (item,), owner=o, request=r))
-        except PartnerLost:
-            raise
-        except OnceqError as error:
-            self._work.sends.refused(error, messages)
+            yield from self.client.over(self._link, talk(self.node, unit, number))
+        except Lost as lost:
+            raise PartnerLost(f"{self.node.name} gives no answer") from lost
 
     def prepare(self) -> Talk:
         """See Partner."""
@@ -152,11 +139,8 @@ class ManagerPartner(ManagerResource):
         def going() -> None:
             self.share.asked = True
 
-        at = self._number
         try:
-            vote = yield from self._here(
-                lambda o, r: PrepareBranch(xid, at, owner=o, request=r), going
-            )
+            vote = yield from self._here(PrepareBranch(xid, self._number), going)
         except RolledBack:
             self.books.refused(self.share)
             raise
@@ -165,7 +149,7 @@ class ManagerPartner(ManagerResource):
 
     def _end(self, how: Leave) -> Talk:
         at, self._number = self._number, 0
-        yield from self._here(lambda o, r: EndBranch(at, self.share.xid, how, owner=o, request=r))
+        yield from self._here(EndBranch(at, self.share.xid, how))
 
     def undo(self) -> Talk:
         """Roll back, prepared or not."""
@@ -201,33 +185,31 @@ class DatabaseResource:
 
     def commit(self, xid: Xid) -> Talk:
         """See Resource."""
-        share = self.books.shares[self.name, xid]
-        work = partial(self._commit, share)
-        try:
-            yield from self.database.call(work, self._connection)
-        except UnknownBranch:
-            self.books.committed(share, known=False, recovered=self._recovered)
-            raise
-        self.books.committed(share, known=True, recovered=self._recovered)
-
-    def _commit(self, share: Share) -> None:
-        self.books.commit(share)
-        self.database.commit(share.xid, self._connection)
+        yield from self._tell(xid, self.database.commit, self.books.commit, self.books.committed)
 
     def rollback(self, xid: Xid) -> Talk:
         """See Resource."""
+        yield from self._tell(
+            xid, self.database.rollback, self.books.rollback, self.books.rolled_back
+        )
+
+    def _tell(
+        self, xid: Xid, verb: Callable[[Xid, Connection | None], None],
+        asked: Callable[[Share], None], answered: Answered,
+    ) -> Talk:  # fmt: skip
+        """Tell a branch its outcome; the books hear of the question and of the answer."""
         share = self.books.shares[self.name, xid]
-        work = partial(self._rollback, share)
+
+        def work() -> None:
+            asked(share)
+            verb(xid, self._connection)
+
         try:
             yield from self.database.call(work, self._connection)
         except UnknownBranch:
-            self.books.rolled_back(share, known=False, recovered=self._recovered)
+            answered(share, known=False, recovered=self._recovered)
             raise
-        self.books.rolled_back(share, known=True, recovered=self._recovered)
-
-    def _rollback(self, share: Share) -> None:
-        self.books.rollback(share)
-        self.database.rollback(share.xid, self._connection)
+        answered(share, known=True, recovered=self._recovered)
 
 
 class DatabasePartner(DatabaseResource):
@@ -303,9 +285,9 @@ class Decider:
         self.client = client
         self.guid = client.node.guid
 
-    def _ask(self, make: Make) -> Talk:
+    def _ask(self, request: Request) -> Talk:
         try:
-            answer = yield from self.client.ask(self.client.link(self.client.node), make)
+            answer = yield from self.client.ask(self.client.link(self.client.node), request)
         except Lost as lost:
             raise LinkLost(f"{self.client.node.name} gives no answer") from lost
         if isinstance(answer, OnceqError):
@@ -314,18 +296,16 @@ class Decider:
 
     def decision(self, gtrid: bytes) -> Generator[Any, Any, Decision]:
         """See Decider."""
-        decision: Decision = yield from self._ask(
-            lambda o, r: AskDecision(gtrid, owner=o, request=r)
-        )
+        decision: Decision = yield from self._ask(AskDecision(gtrid))
         if decision is Decision.COMMITTED:
             self.books.decided(self.books.wholes[gtrid])
         return decision
 
     def open_decisions(self) -> Generator[Any, Any, Mapping[bytes, tuple[str, ...]]]:
         """See Decider."""
-        views = yield from self._ask(lambda o, r: Look("decisions", owner=o, request=r))
+        views = yield from self._ask(Look("decisions"))
         return {view.gtrid.encode(): view.partners for view in views}
 
     def done(self, gtrid: bytes) -> Talk:
         """See Decider."""
-        yield from self._ask(lambda o, r: DecisionDone(gtrid, owner=o, request=r))
+        yield from self._ask(DecisionDone(gtrid))

@@ -8,11 +8,12 @@ Watches, by ``shared.py``: I20, I21.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from onceq.errors import InDoubt, OnceqError, RolledBack, SendFailed, TransactionOver
 from onceq.model.identity import TransactionId
-from onceq.model.requests import Abort, Begin, Commit, DecisionDone, Enlist, LeaveDecision, Send
+from onceq.model.requests import Abort, Begin, Commit, DecisionDone, Enlist, LeaveDecision, Request
 from onceq.partners import deciding
 from onceq.partners.deciding import Step, What
 from onceq.testing.apps.apps import Lost
@@ -56,8 +57,7 @@ class SharedTransaction:
         self.link = link
         self.whole = whole
         self.partners = partners
-        client.transactions += 1
-        self.number = client.transactions
+        self.number = client.number()
 
     def run(self) -> Talk:
         """From its begin to what its application is told."""
@@ -96,18 +96,17 @@ class SharedTransaction:
             if made.pending:
                 self.owner.soon(self.client.node)
 
-    def _home(self, make: Any, asked: Any = None) -> Talk:
-        answer = yield from self.client.ask(self.link, make, asked)
+    def _home(self, request: Request, asked: Callable[[], None] | None = None) -> Talk:
+        answer = yield from self.client.ask(self.link, request, asked)
         if isinstance(answer, OnceqError):
             raise answer
         return answer
 
     def _work(self, *, idle: bool) -> Talk:
         number, gtrid, rng = self.number, self.whole.gtrid, self.rng
-        yield from self._home(lambda o, r: Begin(number, owner=o, request=r))
+        yield from self._home(Begin(number))
         for partner in self.owner.partners(self.client, self.whole):
-            name = partner.name
-            yield from self._home(lambda o, r, n=name: Enlist(number, gtrid, n, owner=o, request=r))
+            yield from self._home(Enlist(number, gtrid, partner.name))
             self.partners.append(partner)
             yield from partner.begin()
             for _ in range(rng.choice([0, 1, 1, 2, 3])):
@@ -117,14 +116,8 @@ class SharedTransaction:
 
     def _work_at_home(self) -> Talk:
         node, unit, number = self.client.node, self.whole.unit, self.number
-        if self.rng.random() < 0.4:
-            yield from self.client.over(self.link, self.work.receive(node, unit, number))
-            return
-        item, messages = self.work.sends.item(node.index, unit)
-        try:
-            yield from self._home(lambda o, r: Send(number, (item,), owner=o, request=r))
-        except OnceqError as error:
-            self.work.sends.refused(error, messages)
+        talk = self.work.receive if self.rng.random() < 0.4 else self.work.send
+        yield from self.client.over(self.link, talk(node, unit, number))
 
     def _carry_out(self, steps: Any) -> Talk:
         """Do all steps; every error of a step is thrown in."""
@@ -164,8 +157,7 @@ class SharedTransaction:
         tail, number = tuple(item for item, _ in items), self.number
         try:
             sent = yield from self._home(
-                lambda o, r: Commit(number, tail, key, owner=o, request=r),
-                lambda: self.books.decide(whole),
+                Commit(number, tail, key), lambda: self.books.decide(whole)
             )
         except Lost as lost:
             if not lost.asked:
@@ -187,7 +179,7 @@ class SharedTransaction:
         """All partners have carried the decision out, or not all could be told."""
         gtrid, make = self.whole.gtrid, DecisionDone if what is What.DONE else LeaveDecision
         try:
-            yield from self._home(lambda o, r: make(gtrid, owner=o, request=r))
+            yield from self._home(make(gtrid))
         except (Lost, OnceqError):
             return
 
@@ -200,7 +192,7 @@ class SharedTransaction:
         number = self.number
         try:
             yield from self._home(
-                lambda o, r: Abort(number, owner=o, request=r),
+                Abort(number),
                 lambda: self.books.aborting(self.whole),
             )
         except (Lost, OnceqError):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from onceq.errors import OnceqError, SendFailed
+from onceq.errors import OnceqError, RolledBack, SendFailed
+from onceq.model.branch import Vote
 from onceq.model.identity import TransactionId
-from onceq.model.requests import Abort, AskOutcome, Commit, Receive, SendItem
+from onceq.model.requests import Abort, AskOutcome, Commit, Receive, Send, SendItem
 from onceq.model.results import Outcome
 from onceq.packet.batch import Batch
 from onceq.testing.apps.apps import App, Ask, Lost, Sleep
@@ -58,7 +59,7 @@ class Work:
         unit.id = key = self.identifier(app)
         tail = tuple(item for item, _ in items)
         answer = yield Ask(
-            lambda owner, request: Commit(number, tail, key, owner=owner, request=request),
+            Commit(number, tail, key),
             asked=lambda: self.ledger.ask(unit),
         )
         if isinstance(answer, OnceqError):
@@ -66,7 +67,7 @@ class Work:
             unit.status = Status.OPEN
             self.kernel.marks[marks.DOOMED] += isinstance(answer, SendFailed)
             if number and not isinstance(answer, SendFailed):
-                yield Ask(lambda owner, request: Abort(number, owner=owner, request=request))
+                yield Ask(Abort(number))
             self.ledger.aborted(unit)
         else:
             self.ledger.answered(unit)
@@ -84,9 +85,7 @@ class Work:
         while True:
             try:
                 yield Sleep(self.rng.choice([SECOND, MINUTE, 10 * MINUTE]))
-                answer = yield Ask(
-                    lambda owner, request: AskOutcome(key, owner=owner, request=request)
-                )
+                answer = yield Ask(AskOutcome(key))
             except Lost:
                 continue
             break
@@ -95,7 +94,44 @@ class Work:
         self.ledger.resolved(unit, answer)
         self._remember(app, unit)
 
-    # ---- receiving ----------------------------------------------------------------------
+    def lost(self, app: App, unit: Unit) -> Talk:
+        """The manager was lost: a commit that it was asked for may have happened."""
+        if unit.status is Status.ASKED:
+            self.ledger.doubt(unit)
+            yield from self.find_out(app, unit)
+        elif unit.status is Status.OPEN:
+            self.ledger.aborted(unit)
+
+    def promised(self, unit: Unit, answer: object) -> bool:
+        """A branch has answered to prepare; whether anything of it is to be decided."""
+        if answer is Vote.PREPARED and not unit.doomed:
+            return True
+        if unit.doomed and isinstance(answer, RolledBack):
+            self.kernel.marks[marks.DOOMED] += 1
+            self.ledger.aborted(unit)
+            return False
+        if answer is not Vote.READ_ONLY or unit.sends or unit.takes or unit.doomed:
+            self.kernel.wrong(f"I20: a branch with work was not prepared: {answer!r}")
+        unit.status = Status.ABORTED
+        return False
+
+    def pass_time(self, us: int) -> Talk:
+        """Do nothing for a while; the manager may come and go."""
+        until = self.kernel.now + us
+        while self.kernel.now < until:
+            try:
+                yield Sleep(until - self.kernel.now)
+            except Lost:
+                continue
+
+    # ---- sending and receiving ----------------------------------------------------------
+
+    def send(self, node: Node, unit: Unit, number: int) -> Talk:
+        """Send something in a transaction."""
+        item, messages = self.sends.item(node.index, unit)
+        answer = yield Ask(Send(number, (item,)))
+        if isinstance(answer, OnceqError):
+            self.sends.refused(answer, messages)
 
     def _here(self, node: int) -> Place | None:
         places = [p for p in self.books.places.values() if p.node == node and p.created_us >= 0]
@@ -116,21 +152,12 @@ class Work:
 
         hold = bool(number) and self.kernel.stream("hold").random() < 0.5
 
-        def make(owner: int, request: int) -> Receive:
+        def request() -> Receive:
             until = node.clock.mono_us() + wait_us if wait_us else 0
-            return Receive(
-                place.name,
-                number,
-                count,
-                1 << 22,
-                wait_until_us=until,
-                hold=hold,
-                owner=owner,
-                request=request,
-            )
+            return Receive(place.name, number, count, 1 << 22, wait_until_us=until, hold=hold)
 
         try:
-            answer = yield Ask(make)
+            answer = yield Ask(request)
         except Lost as lost:
             if lost.asked and unit is not None:
                 place.home.slack += 1

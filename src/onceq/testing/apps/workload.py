@@ -7,11 +7,19 @@ Which program comes next is chosen here, and the common ones stand here; what th
 from __future__ import annotations
 
 from onceq.errors import OnceqError, TransactionOver
-from onceq.model.requests import Abort, AskOutcome, Begin, Commit
+from onceq.model.requests import (
+    Abort,
+    AskOutcome,
+    Begin,
+    Commit,
+    MoveMessage,
+    Receive,
+    Reject,
+    Send,
+)
 from onceq.model.results import Outcome
 from onceq.testing.apps import forgetful
 from onceq.testing.apps.apps import App, Ask, Lost, Program
-from onceq.testing.apps.asking import move, peek, reject, send
 from onceq.testing.apps.branches import Branching
 from onceq.testing.apps.grouping import Grouping
 from onceq.testing.apps.work import Talk, Work
@@ -69,21 +77,17 @@ class Workload:
         unit = self.ledger.unit(app.node.index)
         receives = self.rng.choice([0, 0, 0, 1, 1, 2])
         sends = self.rng.choice([1, 1, 2, 3, 5]) if self.rng.random() < 0.85 or not receives else 0
-        app.transactions += 1
-        number = app.transactions if receives or self.rng.random() < 0.5 else 0
+        number = app.number()
+        number = number if receives or self.rng.random() < 0.5 else 0
         try:
             yield from self._work(app, unit, number, receives=receives, sends=sends)
         except Lost:
-            if unit.status is Status.ASKED:
-                self.ledger.doubt(unit)
-                yield from self.work.find_out(app, unit)
-            elif unit.status is Status.OPEN:
-                self.ledger.aborted(unit)
+            yield from self.work.lost(app, unit)
 
     def _work(self, app: App, unit: Unit, number: int, *, receives: int, sends: int) -> Talk:
         rng, node = self.rng, app.node.index
         if number:
-            yield Ask(lambda owner, request: Begin(number, owner=owner, request=request))
+            yield Ask(Begin(number))
             for _ in range(receives):
                 yield from self.work.receive(app.node, unit, number)
             if unit.takes:
@@ -91,14 +95,9 @@ class Workload:
                 yield from self._move(unit, number)
             for _ in range(sends if rng.random() < 0.5 else 0):
                 sends -= 1
-                item, messages = self.sends.item(node, unit)
-                answer = yield Ask(send(number, (item,)))
-                if isinstance(answer, OnceqError):
-                    self.sends.refused(answer, messages)
+                yield from self.work.send(app.node, unit, number)
             if rng.random() < self.kernel.options.aborts:
-                answer = yield Ask(
-                    lambda owner, request: Abort(number, owner=owner, request=request)
-                )
+                yield Ask(Abort(number))
                 self.ledger.aborted(unit)
                 return
         items = [self.sends.item(node, unit) for _ in range(sends)]
@@ -110,7 +109,7 @@ class Workload:
         for place, lookup, _ in unit.takes:
             if not place.home.transactional or rng.random() >= self.kernel.options.rejects:
                 continue
-            answer = yield Ask(reject(place.name, number, lookup))
+            answer = yield Ask(Reject(place.name, number, (lookup,)))
             if isinstance(answer, OnceqError):
                 if place.home.deleted_us >= 0:
                     return  # with all that was held of it (Q-43)
@@ -132,7 +131,7 @@ class Workload:
             target = rng.choice(parts)
             copy = self.work.books.messages[uid].copies[place.home.key]
             copy.moved = True
-            answer = yield Ask(move(place.name, target.name, lookup, number))
+            answer = yield Ask(MoveMessage(place.name, target.name, lookup, number))
             if isinstance(answer, OnceqError):
                 if place.home.deleted_us >= 0:
                     return
@@ -149,7 +148,7 @@ class Workload:
         key = unit.id
         assert key is not None
         try:
-            answer = yield Ask(lambda owner, request: AskOutcome(key, owner=owner, request=request))
+            answer = yield Ask(AskOutcome(key))
         except Lost:
             return
         self.ledger.told_again(unit, answer, self.work.newest[key.session] - key.number)
@@ -161,10 +160,10 @@ class Workload:
         item, _ = self.sends.item(app.node.index, unit)
         unit.status = Status.ABORTED
         try:
-            answer = yield Ask(lambda o, r: AskOutcome(key, owner=o, request=r), safe=True)
+            answer = yield Ask(AskOutcome(key), safe=True)
             if answer is not Outcome.ABORTED:
                 self.kernel.wrong(f"I3a: a commit that never came is {answer!r}")
-            answer = yield Ask(lambda o, r: Commit(0, (item,), key, owner=o, request=r), safe=True)
+            answer = yield Ask(Commit(0, (item,), key), safe=True)
         except Lost:
             return
         if isinstance(answer, TransactionOver):
@@ -186,7 +185,7 @@ class Workload:
         for _ in range(3 if place is not None else 0):
             assert place is not None
             try:
-                answer = yield Ask(peek(place.name, after))
+                answer = yield Ask(Receive(place.name, count_max=5, peek=True, after=after))
             except Lost:
                 return
             if not self.work.take(place, answer, None, peek=True):
@@ -201,7 +200,7 @@ class Workload:
         """Send without a transaction."""
         item, messages = self.sends.item(app.node.index, None, plain=True)
         try:
-            answer = yield Ask(send(0, (item,)))
+            answer = yield Ask(Send(0, (item,)))
         except Lost as lost:
             if not lost.asked:
                 self.ledger.refuse(OnceqError("it was lost before it was sent"), messages)

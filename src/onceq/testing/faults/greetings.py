@@ -14,14 +14,14 @@ from onceq.core.manager import Manager
 from onceq.model.message import Properties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
-from onceq.testing.apps.apps import App, Lost, Program
-from onceq.testing.apps.work import Work
-from onceq.testing.judge.books import Books, Place, Status
+from onceq.testing.apps.apps import App, Lost, Program, once
+from onceq.testing.apps.work import Talk, Work
+from onceq.testing.judge.books import Books, Place, Unit
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
-from onceq.testing.sim.options import MINUTE
+from onceq.testing.sim.options import MINUTE, SECOND
 from onceq.testing.sim.pair import Pair
 
 GREETINGS = 3
@@ -54,24 +54,22 @@ class Greetings:
         place = Place(-1, name, [f"DIRECT=TCP:{other.ip}\\{name}"])
         self.queues.hails.append(place)
         self._hailing = node
-        once = [self._hail]
-        app = App(node, MINUTE // 60, lambda app: once.pop()(app) if once else None)
-        app.start(int(rng.uniform(0, 0.3) * self.kernel.options.safety_us))
-        return [app]
+        after_us = int(rng.uniform(0, 0.3) * self.kernel.options.safety_us)
+        return [once(node, SECOND, self._hail, after_us)]
 
     def _hail(self, app: App) -> Program:
-        place, unit = self.queues.hails[0], self.ledger.unit(app.node.index)
-        names = [(place, place.spellings[0])]
-        message = self.ledger.message(app.node.index, unit, names, Properties(), 4)
-        item = SendItem(names[0][1], Properties(), Run.of([message.body]))
+        unit = self.ledger.unit(app.node.index)
         try:
-            yield from self.work.commit(app, unit, 0, [(item, [message])])
+            yield from self._say(app, unit, self.queues.hails[0])
         except Lost:
-            if unit.status is Status.ASKED:
-                self.ledger.doubt(unit)
-                yield from self.work.find_out(app, unit)
-            elif unit.status is Status.OPEN:
-                self.ledger.aborted(unit)
+            yield from self.work.lost(app, unit)
+
+    def _say(self, app: App, unit: Unit, place: Place) -> Talk:
+        """Send one message."""
+        name = place.spellings[0]
+        message = self.ledger.message(app.node.index, unit, [(place, name)], Properties(), 4)
+        item = SendItem(name, Properties(), Run.of([message.body]))
+        yield from self.work.commit(app, unit, 0, [(item, [message])])
 
     def noticed(self, node: Node, manager: Manager) -> None:
         """In the end: who has something for its own identity elsewhere, has noticed it (I25)."""
@@ -94,20 +92,13 @@ class Greetings:
             return False
         todo = [node for _ in range(GREETINGS) for node in pair]
         for count, node in enumerate(todo):
-            once = [self._greeting]
-            app = App(node, MINUTE // 60, lambda app, todo=once: todo.pop()(app) if todo else None)  # type: ignore[misc]
-            app.start(count * 2 * MINUTE)
+            once(node, SECOND, self._greeting, count * 2 * MINUTE)
         kernel.run_until(kernel.now + 2 * MINUTE * (len(todo) + 1), lambda: False)
         return True
 
     def _greeting(self, app: App) -> Program:
-        node = app.node
         for place in self._reachable():
-            unit = self.ledger.unit(node.index)
-            names = [(place, place.spellings[0])]
-            message = self.ledger.message(node.index, unit, names, Properties(), 4)
-            item = SendItem(names[0][1], Properties(), Run.of([message.body]))
-            yield from self.work.commit(app, unit, 0, [(item, [message])])
+            yield from self._say(app, self.ledger.unit(app.node.index), place)
 
     def _reachable(self) -> list[Place]:
         """One queue of each other manager, if it has one that takes whatever comes."""

@@ -9,12 +9,11 @@ Watches: I11 over copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from onceq.errors import OnceqError
 from onceq.model.requests import Look, Steer, SteerOutgoing
-from onceq.testing.apps.apps import App, Ask, Program, Sleep
+from onceq.testing.apps.apps import App, Ask, Program, Sleep, once
 from onceq.testing.apps.operators import Operators
 from onceq.testing.judge.books import Place
 from onceq.testing.judge.siblings import Siblings
@@ -41,28 +40,20 @@ class OnHold:
         """The copy has just started; the operator, if there is one."""
         if self.rng.random() >= SHARE:
             return []
-        todo = [self._hold]
-        node = self.rng.choice(self.pair.both)
-        app = App(node, MS, lambda app: todo.pop()(app) if todo else None)
-        app.start(0)
-        return [app]
+        return [once(self.rng.choice(self.pair.both), MS, self._hold)]
 
     def _hold(self, app: App) -> Program:
-        views = yield Ask(lambda o, r: Look("outgoing", owner=o, request=r), safe=True)
+        views = yield Ask(Look("outgoing"), safe=True)
         held: list[tuple[str, Place]] = []
         for view in () if isinstance(views, OnceqError) else views:
             place = self.operators.place_of(view.destination)
             if view.unacknowledged and place is not None:
                 held.append((view.destination, place))
-                yield Ask(_steer(view.destination, Steer.PAUSE), safe=True)
+                yield Ask(SteerOutgoing(view.destination, Steer.PAUSE), safe=True)
         for _ in range(LOOKS):
             if self.siblings.knows(app.node):
                 break
             yield Sleep(MINUTE)
         for name, place in held:
             yield from self.operators.purge_outgoing(app, name, place)
-            yield Ask(_steer(name, Steer.RESUME), safe=True)
-
-
-def _steer(name: str, action: Steer) -> Callable[[int, int], SteerOutgoing]:
-    return lambda owner, request: SteerOutgoing(name, action, owner=owner, request=request)
+            yield Ask(SteerOutgoing(name, Steer.RESUME), safe=True)
