@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, as_json, where
+from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, dumped, where
 from onceq.client import offline
 from onceq.client.opening import connect
 from onceq.client.reports import BackupReport, RestoreReport
@@ -69,8 +69,7 @@ def backup_command(directory: Target, qm: Where = None, json: Json = False) -> N
     It is whole when this ends with 0. What was committed before it began is in it.
     """
     made = _made(directory, where(qm))
-    if as_json(json):
-        out.dump(asdict(made))
+    if dumped(asdict(made), json):
         return
     out.line(
         f"backup of {made.queue_manager} in {made.path}: {out.plural(made.files, 'file')}, "
@@ -102,8 +101,7 @@ def restore_command(
         backup, to, replace=replace, new_identity=new_identity, name=name, dry_run=dry_run,
         progress=_Told("read" if dry_run else "copied"),
     )  # fmt: skip
-    if as_json(json):
-        out.dump(asdict(done))
+    if dumped(asdict(done), json):
         return
     for text in _said(done):
         out.line(text)

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import TOP, Json, as_json, manager
+from onceq.cli.common import TOP, Json, dumped, manager
 from onceq.cli.measure import Bodies, latency, receive, send, sync_rate
 from onceq.client.opening import open as open_embedded
 from onceq.client.threads.manager import QueueManager
@@ -79,8 +79,7 @@ def bench(
         "commit_p50_ms": round(times.commit_p50, 3), "commit_p99_ms": round(times.commit_p99, 3),
         "whole_p50_ms": round(times.whole_p50, 3), "whole_p99_ms": round(times.whole_p99, 3),
     }  # fmt: skip
-    if as_json(json):
-        out.dump({"body_bytes": size, "rates": rows, "latency": single})
+    if dumped({"body_bytes": size, "rates": rows, "latency": single}, json):
         return
     out.table(
         ("messages a transaction", "disk syncs/s", "sent/s", "commits/disk", "received/s"),

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from onceq.cli import out
 from onceq.client.offline import is_data_directory
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
@@ -51,6 +52,13 @@ TOP = Chosen()
 def as_json(option: bool) -> bool:
     """Whether JSON was asked for, before or behind the command."""
     return option or TOP.json
+
+
+def dumped(value: object, option: bool) -> bool:
+    """Print a value as JSON if that was asked for; whether it was."""
+    if as_json(option):
+        out.dump(value)
+    return as_json(option)
 
 
 def where(option: str | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.client.pause import pause
 from onceq.errors import DamagedRecord, InvalidParameter
 from onceq.model.classes import class_name
@@ -40,8 +40,7 @@ def list_(qm: Where = None, json: Json = False) -> None:
     """
     with manager(qm) as connection:
         found = connection.damages()
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     out.table(
         ("number", "queue", "lookup", "messages", "bytes", "set aside", "ended as"),
@@ -77,8 +76,7 @@ def drop(
             agreed(f"forget {out.plural(count, 'damaged message')} for good?", yes=yes)
         if not dry_run:
             count = connection.drop_damaged(number)
-    if as_json(json):
-        out.dump({"dropped": count, "dry_run": dry_run})
+    if dumped({"dropped": count, "dry_run": dry_run}, json):
         return
     would = "would be forgotten" if dry_run else "forgotten"
     out.line(f"{out.plural(count, 'damaged message')} {would}")
@@ -104,9 +102,7 @@ def scrub_command(
             pause(POLL_S)
             view = connection.scrub_status()
         found = connection.damages()
-    if as_json(json):
-        out.dump({**view.as_dict(), "damages": found})
-    else:
+    if not dumped({**view.as_dict(), "damages": found}, json):
         out.line(_said(view))
     if view.damaged:
         raise DamagedRecord(

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, as_json, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, dumped, manager
 from onceq.client.why import duration
 from onceq.errors import UsageError
 
@@ -25,8 +25,7 @@ def list_groups(qm: Where = None, json: Json = False) -> None:
     """List applications that commit groups of branches (Spark), and their last versions."""
     with manager(qm) as connection:
         found = connection.groups.list()
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     if not found:
         out.line("nobody has committed a group of branches here")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.cli.receiving import as_map
 from onceq.client.letters import (
     ALL,
@@ -174,9 +174,8 @@ def return_dead(
             progress=lambda count: out.note(f"{count} returned") if count >= 1000 else None,
         )  # fmt: skip
     kept = Counter(reason for _, reason in found.kept)
-    if as_json(json):
-        out.dump({"returned": found.sent, "kept": dict(kept), "more": found.more,
-                  "dry_run": dry_run})  # fmt: skip
+    said = {"returned": found.sent, "kept": dict(kept), "more": found.more, "dry_run": dry_run}
+    if dumped(said, json):
         return
     done = "would be returned" if dry_run else "returned"
     out.line(f"{out.plural(found.sent, 'dead letter')} {done}")
@@ -247,9 +246,12 @@ def _list(
                 more = True
                 break
             found.append(letter)
-    if as_json(json):
-        out.dump([{**as_map(one.message), "queue": one.queue, "reason": one.reason,
-                   "why": one.why, "second": one.second} for one in found])  # fmt: skip
+    said = [
+        {**as_map(one.message), "queue": one.queue, "reason": one.reason, "why": one.why,
+         "second": one.second}
+        for one in found
+    ]  # fmt: skip
+    if dumped(said, json):
         return
     rows = [
         {
@@ -277,11 +279,11 @@ def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
         found = list(letters(connection, queues, filter_of(id=id), int(time.time())))
     if not found:
         raise QueueNotFound(f"there is no message {id} in {' or '.join(queues)}")
-    if as_json(json):
-        out.dump([
-            {**as_map(one.message), "queue": one.queue, "why": one.why, "second": one.second}
-            for one in found
-        ])  # fmt: skip
+    said = [
+        {**as_map(one.message), "queue": one.queue, "why": one.why, "second": one.second}
+        for one in found
+    ]
+    if dumped(said, json):
         return
     for at, one in enumerate(found):
         if at:
@@ -307,8 +309,7 @@ def _purge(
                 agreed(f"remove {out.plural(count, noun)} for good?", yes=yes)
         if not dry_run:
             count = discard(connection, queues, which, now_s)
-    if as_json(json):
-        out.dump({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run})
+    if dumped({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run}, json):
         return
     out.line(
         f"{out.plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " ")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, manager
+from onceq.cli.common import Json, Where, dumped, manager
 from onceq.directory import FileDirectory, create
 from onceq.errors import DirectoryError
 from onceq.model.identity import guid_text
@@ -83,15 +83,11 @@ def show(
     with manager(qm) as connection:
         if name:
             members = connection.list_members(name)
-            if as_json(json):
-                out.dump(members)
-            else:
-                for member in members:
-                    out.line(member)
+            for member in () if dumped(members, json) else members:
+                out.line(member)
             return
         found = connection.lists()
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     out.table(
         ("list", "format name", "members"),
@@ -113,8 +109,7 @@ def resolve(
     """Show which queues a message to this name goes to."""
     with manager(qm) as connection:
         steps = connection.resolve(name)
-    if as_json(json):
-        out.dump(steps)
+    if dumped(steps, json):
         return
     refused = [step for step in steps if step.becomes.endswith("refused")]
     for step in steps:
@@ -128,8 +123,7 @@ def resolve(
 
 
 def _said(made: ListView, json: bool) -> None:
-    if as_json(json):
-        out.dump(made)
+    if dumped(made, json):
         return
     out.line(f"{made.name}  {made.format_name}  {len(made.members)} members")
 
@@ -160,7 +154,6 @@ def show_directory(file: Path, json: Json = False) -> None:
             for one in snapshot.lists.values()
         ),
     ]
-    if as_json(json):
-        out.dump([dict(zip(("kind", "name", "id", "about"), row, strict=True)) for row in rows])
+    if dumped([dict(zip(("kind", "name", "id", "about"), row, strict=True)) for row in rows], json):
         return
     out.table(("kind", "name", "id", "about"), rows)

@@ -31,7 +31,7 @@ from onceq.cli import (
     streams,
     transactions,
 )
-from onceq.cli.common import QM_VARIABLE, TOP
+from onceq.cli.common import TOP, Json, Where
 from onceq.cli.out import failure, line
 from onceq.errors import InDoubt, OnceqError
 
@@ -80,19 +80,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def top(
-    qm: Annotated[
-        str | None,
-        typer.Option(
-            "--qm", "-q", metavar="WHERE", show_default=False,
-            help="Queue manager: its data directory, its socket, or onceq://host:port "
-            f"[else {QM_VARIABLE}, else this directory].",
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    qm: Where = None,
+    json: Json = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Transactional message queuing: a committed message arrives once, in order, or its sender
     is told why not."""
     TOP.qm = qm

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import backups, damage, out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, dumped, manager
 from onceq.client import offline
 from onceq.client.why import why
 from onceq.errors import DamagedRecord, UsageError
@@ -75,8 +75,7 @@ def init(
         client_listen=client_listen,
         peers=offline.parse_peers(peer or []),
     )
-    if as_json(json):
-        out.dump(made)
+    if dumped(made, json):
         return
     out.line(f"made queue manager {made['name']} in {made['path']} (id {made['id']})")
     out.line(f"configure it in {made['configuration']}, start it with: onceq qm run {directory}")
@@ -112,8 +111,7 @@ def status(qm: Where = None, json: Json = False) -> None:
         view, outgoing = connection.status(), connection.outgoing()
         queues = connection.queues()
     attention = troubles(view, outgoing)
-    if as_json(json):
-        out.dump({**view.as_dict(), "attention": attention})
+    if dumped({**view.as_dict(), "attention": attention}, json):
         return
     out.facts(
         [
@@ -204,8 +202,7 @@ def reload(qm: Where = None, json: Json = False) -> None:
     """
     with manager(qm) as connection:
         found = connection.reload()
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     for text in found.changed:
         out.line(f"changed: {text}")
@@ -263,8 +260,7 @@ def tidy(
             if count:
                 agreed(f"give up {out.plural(count, 'acknowledgment message')} for good?", yes=yes)
             count = connection.forget_unanswered()
-    if as_json(json):
-        out.dump({"messages_given_up": count, "dry_run": dry_run})
+    if dumped({"messages_given_up": count, "dry_run": dry_run}, json):
         return
     would = "would be given up" if dry_run else "given up"
     out.line(f"{out.plural(count, 'acknowledgment message')} {would}")
@@ -274,9 +270,9 @@ def _action(action: str, qm: str | None, json: bool) -> None:
     with manager(qm) as connection:
         count = connection.action(action)
         name = connection.name
-    if as_json(json):
-        out.dump({"queue_manager": name, "action": action, "outgoing_forgotten": count})
-    elif action == "tidy":
+    if dumped({"queue_manager": name, "action": action, "outgoing_forgotten": count}, json):
+        return
+    if action == "tidy":
         out.line(f"{name}: {out.plural(count or 0, 'outgoing queue')} forgotten")
     else:
         out.line(f"{name}: {action}ed {'to' if action == 'connect' else 'from'} the network")
@@ -290,9 +286,7 @@ def check(directory: Directory = ".", json: Json = False) -> None:
     torn.
     """
     report = offline.check(directory)
-    if as_json(json):
-        out.dump(report)
-    else:
+    if not dumped(report, json):
         out.facts(
             [
                 ("store", report["path"]),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Json, as_json
+from onceq.cli.common import Json, dumped
 from onceq.client import mapping
 from onceq.errors import ConfigurationError
 
@@ -33,9 +33,7 @@ def check(directory: Directory = ".", json: Json = False) -> None:
     it has read before.
     """
     report = mapping.check(directory)
-    if as_json(json):
-        out.dump({**asdict(report), "problems": report.problems})
-    else:
+    if not dumped({**asdict(report), "problems": report.problems}, json):
         out.line(f"folder {report.folder}")
         out.table(
             ("file", "what it is", "entries", "problem"),
@@ -58,8 +56,7 @@ def explain(
 ) -> None:
     """Say what the queue manager does with a URL, and which entry of which file says so."""
     found = mapping.explain(directory, url)
-    if as_json(json):
-        out.dump(asdict(found))
+    if dumped(asdict(found), json):
         return
     said = {
         "a message that comes for it": (found.arriving, "arriving"),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, as_json, manager
+from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.client.why import duration, why
 from onceq.errors import MessageNotFound
 from onceq.model.views.queues import OutgoingView
@@ -21,8 +21,7 @@ def list_(qm: Where = None, json: Json = False) -> None:
     with manager(qm) as connection:
         found = connection.outgoing()
     found.sort(key=lambda o: o.destination.casefold())
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     out.table(
         ("destination", "state", "messages", "unacknowledged", "bytes", "trouble"),
@@ -43,8 +42,7 @@ def show(destination: Destination, qm: Where = None, json: Json = False) -> None
         view = connection.outgoing_queue(destination)
         sentence = why(view)
         info = connection.eod_send_info(destination)
-    if as_json(json):
-        out.dump({**view.as_dict(), "why": sentence, "eod": info})
+    if dumped({**view.as_dict(), "why": sentence, "eod": info}, json):
         return
     out.facts(_facts(view))
     out.line(sentence)
@@ -108,8 +106,7 @@ def why_(destination: Destination, qm: Where = None, json: Json = False) -> None
     """Say in one sentence why messages for a destination do or do not move."""
     with manager(qm, name=destination) as connection:
         view = connection.outgoing_queue(destination)
-    if as_json(json):
-        out.dump({"destination": view.destination, "state": view.state, "why": why(view)})
+    if dumped({"destination": view.destination, "state": view.state, "why": why(view)}, json):
         return
     out.line(why(view))
 
@@ -120,8 +117,7 @@ def _steer(action: str, destination: str, qm: str | None, json: bool) -> None:
             action
         ](destination)
         view = connection.outgoing_queue(destination)
-    if as_json(json):
-        out.dump({"destination": view.destination, "action": action, "why": why(view)})
+    if dumped({"destination": view.destination, "action": action, "why": why(view)}, json):
         return
     out.line(why(view))
 
@@ -170,9 +166,9 @@ def remove(
             agreed(f"take message {lookup} out of {name} for good?", yes=yes)
             if not connection.remove(name, lookup, lookup):
                 raise MessageNotFound(f"message {lookup} has left {name} meanwhile")
-    if as_json(json):
-        out.dump({"destination": name, "lookup_id": lookup, "dry_run": dry_run})
-    elif dry_run:
+    if dumped({"destination": name, "lookup_id": lookup, "dry_run": dry_run}, json):
+        return
+    if dry_run:
         out.line(f"would take message {lookup} out of {name}; nothing was changed")
     else:
         out.line(f"took message {lookup} out of {name}")

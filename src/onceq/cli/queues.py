@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, as_json, manager
+from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, dumped, manager
 from onceq.client.threads.manager import QueueManager
 from onceq.client.why import why
 from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
@@ -112,8 +112,7 @@ def create(
             exist_ok=exist_ok, journal=journal, journal_quota_kb=journal_quota_kb, type=type_,
             base_priority=base_priority, authenticate=authenticate, priv_level=priv_level,
         )  # fmt: skip
-    if as_json(json):
-        out.dump(made)
+    if dumped(made, json):
         return
     kind = "transactional queue" if made.transactional else "queue"
     public_name = f"  {made.format_name}" if public else ""
@@ -133,8 +132,7 @@ def list_(
         found = connection.queues()
     found = [q for q in found if system or not q.system or q.messages]
     found.sort(key=lambda q: (q.system, q.path.casefold()))
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     out.table(
         ("queue", "transactional", "messages", "locked", "bytes", "readers waiting", "label"),
@@ -175,8 +173,7 @@ def set_(
         raise UsageError("nothing to set; 'onceq queue set --help' lists what can be")
     with manager(qm, name=name) as connection:
         view = connection.set_queue(name, **values)
-    if as_json(json):
-        out.dump(view)
+    if dumped(view, json):
         return
     out.facts(_properties(view))
 
@@ -220,8 +217,7 @@ def poison(
             name, attempts=0 if off else attempts, retry_after=retry_after, retries=retries,
             then=then,
         )  # fmt: skip
-    if as_json(json):
-        out.dump(view)
+    if dumped(view, json):
         return
     out.facts([("queue", view.path), ("poison messages", _poison(view))])
 
@@ -264,8 +260,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Show everything about one queue."""
     with manager(qm, name=name) as connection:
         view = connection.queue(name)
-    if as_json(json):
-        out.dump({**view.as_dict(), "why": why(view)})
+    if dumped({**view.as_dict(), "why": why(view)}, json):
         return
     out.facts(
         [
@@ -300,10 +295,10 @@ def _there(connection: QueueManager, name: str) -> dict[str, Any]:
 
 
 def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool) -> None:
-    if as_json(json):
-        told = {"queue": there["name"], "messages": count, "bytes": there["bytes"]}
-        out.dump({**told, "dry_run": dry})
-    elif dry:
+    told = {"queue": there["name"], "messages": count, "bytes": there["bytes"], "dry_run": dry}
+    if dumped(told, json):
+        return
+    if dry:
         out.line(f"would {verb} {_what(there)}; nothing was changed")
     else:
         out.line(f"{verb}d {there['name']} with {out.plural(count, 'message')}")

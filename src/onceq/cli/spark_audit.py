@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Json, as_json
+from onceq.cli.common import Json, dumped
 from onceq.cli.interrupt import Interruptible
 from onceq.cli.spark_loading import INTERRUPTED, loaded, said
 
@@ -76,9 +76,7 @@ def audit(
         teller.clear()
         raise said(error) from error
     teller.clear()
-    if as_json(json):
-        out.dump(found)
-    else:
+    if not dumped(found, json):
         _print(found)
     return VIOLATED if found["violations"] else 0
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, where
+from onceq.cli.common import Json, Where, dumped, where
 from onceq.cli.spark_loading import INTERRUPTED, loaded, said
 
 BATCH_MESSAGES_MAX = 2_000_000
@@ -96,9 +96,7 @@ def drain(
         done = work.run(master, plan, say)
     except Exception as error:
         raise said(error) from error
-    if as_json(json):
-        out.dump({**done, "to": str(to)})
-    else:
+    if not dumped({**done, "to": str(to)}, json):
         _tell(done, to)
     if done["stopped"] and not follow:
         raise typer.Exit(INTERRUPTED)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, where
+from onceq.cli.common import Json, Where, dumped, where
 from onceq.cli.spark_loading import loaded, said
 from onceq.errors import UsageError
 
@@ -127,9 +127,7 @@ def replay(
         done = work.run(master, where(qm), wish, checkpoint, pace, say)
     except Exception as error:
         raise said(error) from error
-    if as_json(json):
-        out.dump({**done, "checkpoint": str(checkpoint)})
-    else:
+    if not dumped({**done, "checkpoint": str(checkpoint)}, json):
         out.facts(
             (("sent now", done["sent"]), ("rows", done["rows"]), ("checkpoint", str(checkpoint)))
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, core_of, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, core_of, dumped, manager
 from onceq.client.plans.tracking import Ending
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
@@ -30,8 +30,7 @@ def list_peers(qm: Where = None, json: Json = False) -> None:
     """List the names that were connected to, and who answers there."""
     with manager(qm) as connection:
         found = connection.peers()
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     out.table(
         ("name", "queue manager", "since", "connected"),
@@ -54,8 +53,7 @@ def forget_peer(
         if not dry_run:
             agreed(f"let whoever answers next be {found.name}?", yes=yes)
             found = connection.forget_peer(name)
-    if as_json(json):
-        out.dump({**found.as_dict(), "dry_run": dry_run})
+    if dumped({**found.as_dict(), "dry_run": dry_run}, json):
         return
     out.line(f"would be done: {text}" if dry_run else text)
 
@@ -82,8 +80,7 @@ def accept_clock(
         if not dry_run:
             agreed(f"{_clock_text(said)}; do it?", yes=yes)
             said = connection.accept_clock(source, reason=reason)
-    if as_json(json):
-        out.dump(said)
+    if dumped(said, json):
         return
     out.line(("would be done: " if dry_run else "done: ") + _clock_text(said))
 
@@ -106,8 +103,7 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
     with manager(qm) as connection:
         found = connection.streams()
     found.sort(key=lambda s: (s.queue, s.source))
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     out.table(
         ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
@@ -225,8 +221,7 @@ def reset_stream(
         if not dry_run:
             agreed(f"{_reset_text(said)}; do it?", yes=yes)
             said = connection.reset_stream(queue, source, reason=reason, whole=forget)
-    if as_json(json):
-        out.dump(said)
+    if dumped(said, json):
         return
     out.line(("would be done: " if dry_run else "done: ") + _reset_text(said))
 
@@ -276,9 +271,7 @@ def outcome(
     if message is not None:
         _endings(what, found, json)
         return
-    if as_json(json):
-        out.dump({"transaction": what, "outcome": result})
-    else:
+    if not dumped({"transaction": what, "outcome": result}, json):
         out.line(result)
     if result == "unknown":
         raise typer.Exit(UNKNOWN)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, as_json, manager
+from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, dumped, manager
 from onceq.client.address import parse
 from onceq.client.opening import connect
 from onceq.client.pause import pause
@@ -75,8 +75,7 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
     """List transactions at work, branches, decisions, and what is prepared in databases."""
     with manager(qm) as connection:
         found = _gathered(connection, _resources(database))
-    if as_json(json):
-        out.dump(found)
+    if dumped(found, json):
         return
     now = int(time.time())
     shown = False
@@ -185,8 +184,7 @@ def show_transaction(
     known = any(d.gtrid.encode() == xid.gtrid for d in found["decisions"])
     if not same and not known:
         raise UnknownBranch(f"nothing is known of {branch} here, nor in the databases asked")
-    if as_json(json):
-        out.dump({"xid": str(xid), "decision": decision, "branches": same})
+    if dumped({"xid": str(xid), "decision": decision, "branches": same}, json):
         return
     out.facts([("transaction", xid.gtrid.decode("ascii", "backslashreplace")),
                ("decision", decision)])  # fmt: skip
@@ -296,9 +294,7 @@ def recover(
         recovery = connection.recovery([*resources, *_resources(database)])
         report = recovery.step(time.monotonic(), dry_run=dry_run)
         recovery.close()
-    if as_json(json):
-        out.dump(_as_map(report))
-    else:
+    if not dumped(_as_map(report), json):
         _print(report, dry_run)
     if not report.clean:
         raise typer.Exit(1)
