@@ -21,8 +21,9 @@ from typing import Any
 import onceq
 from nodes import Node, free_port
 from onceq.spark.ranges import PARTITION_MESSAGES
-from onceq.spark.rows import COLUMNS, SCHEMA, arrow_schema, record_batch
+from onceq.spark.rows import arrow_schema, record_batch
 from onceq.spark.runtime import quiet_session
+from onceq.spark.source_columns import COLUMNS, SCHEMA
 
 BODY_BYTES = 200
 PAGE = 10_000

@@ -17,14 +17,13 @@ from onceq.history.columns import COLUMNS
 from onceq.history.heads import Array, Cut, Heads, nothing, together
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
+from onceq.model.time import SECOND_US
 
 _ARROW: Final = {
     "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }  # fmt: skip
 SCHEMA: Final = pa.schema([pa.field(name, _ARROW[kind]) for name, (kind, _) in COLUMNS.items()])
-
-SECOND_US: Final = 1_000_000
 
 
 @dataclass(slots=True)

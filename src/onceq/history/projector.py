@@ -45,13 +45,14 @@ from onceq.core.state.state import (
     State,
 )
 from onceq.errors import DamagedRecord, MalformedPacket
-from onceq.history.events import SECOND_US, Event, Place, Rows
+from onceq.history.events import Event, Place, Rows
 from onceq.history.heads import FEW, HEAD_BYTES, Array, Cut, Heads, cut, together
 from onceq.history.unread import Brought, Places, Read, brought, first_of, heads_in, parsed, unread
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer
+from onceq.model.time import SECOND_US
 from onceq.packet.acks import ack_class, parse_final_ack
 from onceq.packet.decode import glance, properties_offset
 from onceq.packet.headers import headers

@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+import numpy as np
+
 from onceq.client.opening import connect_for_job
 from onceq.client.pause import pause
 from onceq.client.threads.manager import QueueManager
@@ -33,6 +35,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.spark.options import Patience
+from onceq.spark.packets import sizes_of
 from onceq.spark.ranges import Range, Sight
 from onceq.spark.told import coded
 
@@ -236,8 +239,6 @@ class Access:
 
     def unbroken(self, queue: str, part: Range) -> int:
         """How far a range goes before the first message that cannot be seen."""
-        import numpy as np
-
         end = part.after
         for batch in self.pages(queue, part, 0):
             lookups = np.frombuffer(batch.lookup_ids, np.uint64).astype(np.int64)
@@ -249,10 +250,6 @@ class Access:
 
     def fitting(self, queue: str, part: Range, bytes_max: int) -> int:
         """How far a range goes with so many bytes of packets; with one message at least."""
-        import numpy as np
-
-        from onceq.spark.packets import sizes_of
-
         end, left = part.after, bytes_max
         for batch in self.pages(queue, part, SIZE_BYTES):
             sizes = np.cumsum(sizes_of(batch.run))

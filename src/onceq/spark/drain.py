@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.spark import durable
 from onceq.spark.options import parse
-from onceq.spark.rows import COLUMNS
 from onceq.spark.runtime import stop_asked
+from onceq.spark.source_columns import COLUMNS
 from onceq.spark.targets import wrong
 
 if TYPE_CHECKING:

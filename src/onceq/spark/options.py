@@ -11,7 +11,7 @@ Upholds: I24 (every limit has one of its own).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -156,7 +156,7 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     Raises:
         ConfigurationError: One is unknown, missing or has a value that makes no sense.
     """
-    values = _known(given)
+    values = named(given, (option.name for option in OPTIONS))
     targets = targets_of(
         values.get("queueManager", ""), values.get("executorQueueManager", ""),
         values.get("queue", ""),
@@ -174,35 +174,18 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         targets=targets,
         starting=offsets_of(starting, "startingOffsets", targets, ending=False),
         ending=offsets_of(ending, "endingOffsets", targets, ending=True),
-        messages_max=_number(values, "maxMessagesPerTrigger", 0, LOOKUP_MAX),
-        bytes_max=_number(values, "maxBytesPerTrigger", 0, LOOKUP_MAX),
-        partitions_min=_number(values, "minPartitions", 1, PARTITIONS_MAX),
-        fail_on_data_loss=_yes_no(values, "failOnDataLoss", default=True),
+        messages_max=number(values, "maxMessagesPerTrigger", 0, LOOKUP_MAX, least=1),
+        bytes_max=number(values, "maxBytesPerTrigger", 0, LOOKUP_MAX, least=1),
+        partitions_min=number(values, "minPartitions", 1, PARTITIONS_MAX, least=1),
+        fail_on_data_loss=yes_no(values, "failOnDataLoss", default=True),
         receive=mode == "receive",
         subscription=values.get("subscription", ""),
         patience=Patience(
-            _number(values, "numRetries", 3, RETRIES_MAX, least=0),
-            _number(values, "retryIntervalMs", 1_000, MILLISECONDS_MAX, least=0) / 1000,
-            _number(values, "timeoutMs", 10_000, MILLISECONDS_MAX) / 1000,
+            number(values, "numRetries", 3, RETRIES_MAX),
+            number(values, "retryIntervalMs", 1_000, MILLISECONDS_MAX) / 1000,
+            number(values, "timeoutMs", 10_000, MILLISECONDS_MAX, least=1) / 1000,
         ),
     )
-
-
-def _known(given: Mapping[str, str]) -> dict[str, str]:
-    """Values under the names of the table; "path" is what ``load`` was given."""
-    names = {option.name.lower(): option.name for option in OPTIONS}
-    values: dict[str, str] = {}
-    for key, value in given.items():
-        lower = key.lower()
-        if lower == "path":
-            values.setdefault("queue", value)
-            continue
-        if lower not in names:
-            near = difflib.get_close_matches(lower, sorted(names), 1)
-            hint = f"; did you mean {names[near[0]]}?" if near else ""
-            raise wrong(f"there is no option {key!r}{hint}")
-        values[names[lower]] = value
-    return values
 
 
 def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
@@ -216,9 +199,38 @@ def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
             raise wrong(f"{name} is for streams; a batch read takes what is there")
 
 
-def _number(
-    values: Mapping[str, str], name: str, default: int, most: int, *, least: int = 1
-) -> int:
+# ---- values, for sources and sinks -----------------------------------------------------------
+
+
+def named(
+    given: Mapping[str, str], names: Iterable[str], *, passed_over: str = "", what: str = ""
+) -> dict[str, str]:
+    """Values under the names that options have; "path" is what ``load`` or ``save`` was given.
+
+    Args:
+        passed_over: Lower-case name of an option that is for Spark.
+        what: Behind the name of an option that there is not.
+
+    Raises:
+        ConfigurationError: There is no option of a name.
+    """
+    known = {name.lower(): name for name in names}
+    values: dict[str, str] = {}
+    for key, value in given.items():
+        lower = key.lower()
+        if lower == "path":
+            values.setdefault("queue", value)
+        elif lower in known:
+            values[known[lower]] = value
+        elif lower != passed_over:
+            near = difflib.get_close_matches(lower, sorted(known), 1)
+            hint = f"; did you mean {known[near[0]]}?" if near else ""
+            raise wrong(f"there is no option {key!r}{what}{hint}")
+    return values
+
+
+def number(values: Mapping[str, str], name: str, default: int, most: int, *, least: int = 0) -> int:
+    """A whole number; raises ConfigurationError."""
     if name not in values:
         return default
     text = values[name].strip()
@@ -227,7 +239,8 @@ def _number(
     return int(text)
 
 
-def _yes_no(values: Mapping[str, str], name: str, *, default: bool) -> bool:
+def yes_no(values: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """``true`` or ``false``; raises ConfigurationError."""
     text = values.get(name, str(default)).strip().lower()
     if text not in ("true", "false"):
         raise wrong(f"{name} is true or false, not {values[name]!r}")

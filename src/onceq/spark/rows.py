@@ -13,57 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.returned import MARK, unmarked
+from onceq.model.time import SECOND_US
 from onceq.packet import layout as at
 from onceq.packet.address import name_of, response_name
+from onceq.packet.batch import Batch
 from onceq.packet.decode import headers, message_of
 from onceq.packet.headers import user_header
-from onceq.spark.options import wrong
+from onceq.spark.packets import CutShort, Packets
+from onceq.spark.source_columns import COLUMNS
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from onceq.packet.batch import Batch
-    from onceq.spark.packets import Packets
-
-COLUMNS: Final = {
-    "body": "binary",
-    "label": "string",
-    "queueManager": "string",
-    "queue": "string",
-    "lookupId": "bigint",
-    "messageId": "binary",
-    "correlationId": "binary",
-    "sentTime": "timestamp",
-    "arrivedTime": "timestamp",
-    "class": "int",
-    "className": "string",
-    "priority": "int",
-    "bodyType": "int",
-    "appSpecific": "bigint",
-    "extension": "binary",
-    "streamId": "string",
-    "seqNumber": "bigint",
-    "prevNumber": "bigint",
-    "xactId": "binary",
-    "firstInXact": "boolean",
-    "lastInXact": "boolean",
-    "sourceMachine": "string",
-    "destination": "string",
-    "responseQueue": "string",
-    "adminQueue": "string",
-    "abortCount": "int",
-    "moveCount": "int",
-}
-"""Every column and its SQL type, in the order of ``SELECT *``."""
-
-SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-
-SECOND_US: Final = 1_000_000
 PREFIX_BYTES: Final = 512
 """Bytes of each packet that hold its headers, but for long names and labels."""
 
@@ -71,24 +38,6 @@ _BESIDE: Final = frozenset(
     ("queueManager", "queue", "lookupId", "arrivedTime", "abortCount", "moveCount")
 )
 """Columns that need nothing of a packet."""
-
-
-def wanted(schema: Any) -> tuple[str, ...]:
-    """The names of the columns that a reader is asked for; users prune with ``.schema(...)``.
-
-    Raises:
-        ConfigurationError: There is no such column, or it has another type.
-    """
-    names = []
-    for item in schema.fields:
-        kind = COLUMNS.get(item.name)
-        if kind is None:
-            raise wrong(f"there is no column {item.name!r}; there are {', '.join(COLUMNS)}")
-        if item.dataType.simpleString() != kind:
-            given = item.dataType.simpleString()
-            raise wrong(f"column {item.name} is {kind}, not {given}; cast it after reading")
-        names.append(item.name)
-    return tuple(names)
 
 
 def prefix(names: Sequence[str]) -> int | None:
@@ -100,8 +49,6 @@ def prefix(names: Sequence[str]) -> int | None:
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
     """What Spark expects of the record batches."""
-    import pyarrow as pa
-
     kinds = {
         "binary": pa.binary(), "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(),
         "boolean": pa.bool_(), "timestamp": pa.timestamp("us", tz="UTC"),
@@ -120,8 +67,6 @@ def record_batch(
     Raises:
         CutShort: The packets were cut before something that a column needs.
     """
-    import pyarrow as pa
-
     table = _Table(batch, manager, queue)
     return pa.RecordBatch.from_arrays([_MAKE[name](table) for name in names], schema=schema)
 
@@ -137,8 +82,6 @@ class _Table:
 
     @cached_property
     def packets(self) -> Packets:
-        from onceq.spark.packets import Packets
-
         return Packets(self.batch.run.data, self.batch.run.lengths)
 
     @property
@@ -157,9 +100,6 @@ class _Table:
 
 def _names(packets: Packets) -> tuple[Any, list[tuple[str, str, str]]]:
     """Destination, administration and response queue of each packet, each text made once."""
-    import numpy as np
-    import pyarrow as pa
-
     starts = packets.starts
     texts = packets.cut(starts + at.OFF_NAMES, starts + packets.names_end).dictionary_encode()
     peers = packets.peers
@@ -183,8 +123,6 @@ def _names_of(packets: Packets, index: int, *, lists: bool = False) -> tuple[str
     packet = packets.bytes[start:end].tobytes()
     if lists:
         if len(packet) < at.packet_size(packet):
-            from onceq.spark.packets import CutShort
-
             raise CutShort
         message = message_of(headers(packet))
         return message.destination, message.admin_queue, message.response_queue
@@ -205,27 +143,19 @@ def _numbers(values: Any, kind: str, nulls: Any = None) -> pa.Array:
     Args:
         nulls: Where there is no value; None: nowhere.
     """
-    import pyarrow as pa
-
     return pa.array(values.astype(kind, copy=False), mask=nulls)
 
 
 def _times(seconds: Any) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array(seconds.astype("int64") * SECOND_US).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _same(text: str, count: int) -> pa.Array:
-    import pyarrow as pa
-
     return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
 def _chosen(codes: Any, texts: Sequence[str | None]) -> pa.Array:
     """One of a few texts for each message."""
-    import pyarrow as pa
-
     if len(texts) == 1 and texts[0] is not None:
         return _same(texts[0], len(codes))
     return pa.array(texts, pa.string()).take(pa.array(codes))
@@ -237,9 +167,6 @@ def _rows_of_bytes(rows: Any, nulls: Any = None) -> pa.Array:
     Args:
         nulls: Where there is no value; None: nowhere.
     """
-    import numpy as np
-    import pyarrow as pa
-
     count, size = rows.shape
     edges = np.arange(0, (count + 1) * size, size, dtype=np.int32)
     data = np.ascontiguousarray(rows)
@@ -248,8 +175,6 @@ def _rows_of_bytes(rows: Any, nulls: Any = None) -> pa.Array:
     )
     if nulls is None or not nulls.any():
         return made
-    import pyarrow.compute as pc
-
     return pc.if_else(pa.array(~nulls), made, pa.scalar(None, pa.binary()))
 
 
@@ -258,9 +183,6 @@ def _rows_of_bytes(rows: Any, nulls: Any = None) -> pa.Array:
 
 def _label(table: _Table) -> pa.Array:
     """Labels are UTF-16; plain ones, the normal case, lose every second byte."""
-    import numpy as np
-    import pyarrow as pa
-
     packets = table.packets
     first, last = packets.label
     if not bool((last > first).any()):
@@ -285,8 +207,6 @@ def _clean(raw: bytes) -> str:
 
 def _extension(table: _Table) -> pa.Array:
     """What the sender added, without our own mark of returned messages."""
-    import pyarrow as pa
-
     packets = table.packets
     found = packets.cut(*packets.extension)
     data = found.buffers()[2]
@@ -297,8 +217,6 @@ def _extension(table: _Table) -> pa.Array:
 
 def _with_source(packets: Packets, numbers: Any, nulls: Any = None) -> pa.Array:
     """Identifiers of 20 bytes: the source, and a number of 32 bits."""
-    import numpy as np
-
     four = np.ascontiguousarray(numbers, "<u4").view(np.uint8).reshape(-1, 4)
     return _rows_of_bytes(np.hstack((packets.sources, four)), nulls)
 
@@ -329,8 +247,6 @@ def _stream(table: _Table) -> Any:
 
 
 def _stream_id(table: _Table) -> pa.Array:
-    import pyarrow as pa
-
     few = pa.array(_stream(table)).dictionary_encode()
     texts = [str(value) if value else None for value in few.dictionary.to_pylist()]
     return _chosen(few.indices.to_numpy(), texts)
@@ -347,8 +263,6 @@ def _class(table: _Table) -> Any:
 
 
 def _class_name(table: _Table) -> pa.Array:
-    import pyarrow as pa
-
     few = pa.array(_class(table)).dictionary_encode()
     return _chosen(few.indices.to_numpy(), [class_name(v) for v in few.dictionary.to_pylist()])
 
@@ -368,20 +282,14 @@ def _name(which: int, *, none: str | None) -> Callable[[_Table], pa.Array]:
 
 
 def _beside(values: Any, kind: str) -> pa.Array:
-    import numpy as np
-
     return _numbers(np.frombuffer(values, np.uint32 if values.itemsize == 4 else np.uint64), kind)
 
 
 def _arrived(table: _Table) -> pa.Array:
-    import numpy as np
-
     return _times(np.frombuffer(table.batch.arrived_times, np.uint32))
 
 
 def _moves(table: _Table) -> pa.Array:
-    import numpy as np
-
     found = np.zeros(table.count, np.int32)
     for index, count, _ in table.batch.moves:
         found[index] = count

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.model.limits import GROUP_APP_CHARS_MAX
-from onceq.spark.options import Option, wrong
+from onceq.spark.options import Option, named, number, wrong, yes_no
 
 VERSION_MAX: Final = (1 << 63) - 1
 LIFETIME_S_MAX: Final = 0xFFFF_FFFE
 """Seconds; one more would be "for ever", which is said by saying nothing."""
-SET_BY_SPARK: Final = frozenset(("path", "checkpointlocation", "queryname"))
-"""Options that Spark hands to every sink; what they say is for Spark."""
+CHECKPOINT: Final = "checkpointLocation"
+"""Spark hands it to every sink."""
 
 SINK_OPTIONS: Final = (
     Option(
@@ -144,7 +144,8 @@ def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
     Raises:
         ConfigurationError: One is unknown, missing or has a value that makes no sense.
     """
-    values = _known(given)
+    names = (*(option.name for option in SINK_OPTIONS), CHECKPOINT)
+    values = named(given, names, passed_over="queryname", what=" for writing")
     manager = values.get("queueManager", "").strip()
     if not manager:
         raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
@@ -162,54 +163,24 @@ def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
         manager=manager,
         queue=values.get("queue", "").strip(),
         app=app,
-        version=_number(values, "txnVersion", VERSION_MAX, default=-1),
+        version=number(values, "txnVersion", -1, VERSION_MAX),
         errors=values.get("errorQueue", "").strip(),
         values=_properties(values),
-        checkpoint=values.get("checkpointLocation", ""),
+        checkpoint=values.get(CHECKPOINT, ""),
     )
-
-
-def _known(given: Mapping[str, str]) -> dict[str, str]:
-    names = {option.name.lower(): option.name for option in SINK_OPTIONS}
-    values: dict[str, str] = {}
-    for key, value in given.items():
-        lower = key.lower()
-        if lower in names:
-            values[names[lower]] = value
-        elif lower == "path":
-            values.setdefault("queue", value)
-        elif lower == "checkpointlocation":
-            values["checkpointLocation"] = value
-        elif lower not in SET_BY_SPARK:
-            near = difflib.get_close_matches(lower, sorted(names), 1)
-            hint = f"; did you mean {names[near[0]]}?" if near else ""
-            raise wrong(f"there is no option {key!r} for writing{hint}")
-    return values
 
 
 def _properties(values: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
     found: dict[str, Any] = {}
-    letter = values.get("deadLetter", "false").strip().lower()
-    if letter not in ("true", "false"):
-        raise wrong(f"deadLetter is true or false, not {values['deadLetter']!r}")
-    if letter == "true":
+    if yes_no(values, "deadLetter", default=False):
         found["journal"] = 1
     for name, into in (
         ("timeToReachQueue", "time_to_reach_queue"),
         ("timeToBeReceived", "time_to_be_received"),
     ):
         if name in values:
-            found[into] = _number(values, name, LIFETIME_S_MAX, default=0)
+            found[into] = number(values, name, 0, LIFETIME_S_MAX)
     return tuple(found.items())
-
-
-def _number(values: Mapping[str, str], name: str, most: int, *, default: int) -> int:
-    if name not in values:
-        return default
-    text = values[name].strip()
-    if not text.isascii() or not text.isdigit() or int(text) > most:
-        raise wrong(f"{name} is a whole number from 0 to {most}, not {values[name]!r}")
-    return int(text)
 
 
 def columns_of(schema: Any, options: SinkOptions) -> tuple[str, ...]:

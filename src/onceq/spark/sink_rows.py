@@ -16,7 +16,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onceq.errors import BodyTooLarge, IllegalPropertyValue, OnceqError
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX, PACKET_BYTES_MAX
@@ -24,10 +28,6 @@ from onceq.model.message import CORRELATION_BYTES, OWN
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.time import NEVER_S
 from onceq.spark.sink_options import COLUMNS
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 BODY_BYTES_MAX: Final = PACKET_BYTES_MAX - 4_096
 """A packet less room for its headers."""
@@ -101,7 +101,7 @@ class Pieces:
             return
         order = self._by_place(batch)
         if order is not None:
-            batch = batch.take(_indices(order))
+            batch = batch.take(pa.array(order))
         body = batch.column(self._body)
         offsets, data = _bytes_of(body)
         troubles = _troubles(body, offsets)
@@ -128,9 +128,6 @@ class Pieces:
 
     def _by_place(self, batch: pa.RecordBatch) -> np.ndarray[Any, Any] | None:
         """Rows in an order that has those of one destination together; None: as they are."""
-        import numpy as np
-        import pyarrow as pa
-
         if self._queue < 0 or self._apart is None:
             return None
         changes = _changes(batch.column(self._queue))
@@ -147,8 +144,6 @@ class Pieces:
 
     def _starts(self, batch: pa.RecordBatch, troubles: np.ndarray[Any, Any] | None) -> list[int]:
         """Indices at which a piece begins."""
-        import numpy as np
-
         differs = np.zeros(batch.num_rows, dtype=bool)
         differs[0] = True
         for index in self._cut:
@@ -172,8 +167,6 @@ class Pieces:
     def _seldom(self, batch: pa.RecordBatch) -> np.ndarray[Any, Any] | None:
         """Where label and the like change, if that is seldom: then what is alike is sent as alike,
         which costs nothing for each row."""
-        import numpy as np
-
         found = np.zeros(batch.num_rows - 1, dtype=bool)
         for index, _ in self._own:
             changes = _changes(batch.column(index))
@@ -186,12 +179,6 @@ def _neighbours(rows: list[int]) -> Sequence[int]:
     """Rising indices, as a range if they are one."""
     span = range(rows[0], rows[-1] + 1)
     return span if len(span) == len(rows) else rows
-
-
-def _indices(order: np.ndarray[Any, Any]) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(order)
 
 
 def _add(
@@ -216,8 +203,6 @@ def _unsigned(value: int) -> int:
 
 def _ends(column: pa.Array) -> np.ndarray[Any, Any] | None:
     """How often the values of a column have changed up to each row; None: they never do."""
-    import numpy as np
-
     changes = _changes(column)
     if changes is None or not changes.any():
         return None
@@ -226,8 +211,6 @@ def _ends(column: pa.Array) -> np.ndarray[Any, Any] | None:
 
 def _doubtful(name: str, column: pa.Array) -> np.ndarray[Any, Any] | None:
     """Rows whose value may be refused; None: none has one."""
-    import pyarrow.compute as pc
-
     if column.null_count == len(column):
         return None
     if name == "label":
@@ -258,8 +241,6 @@ _TROUBLES: Final = (
 
 def _troubles(body: pa.Array, offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """Which trouble each body has, as an index; None: none has any."""
-    import numpy as np
-
     large = np.diff(offsets) > BODY_BYTES_MAX
     if not body.null_count and not large.any():
         return None
@@ -269,8 +250,6 @@ def _troubles(body: pa.Array, offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, 
 
 def _changes(column: pa.Array) -> np.ndarray[Any, Any] | None:
     """Whether each value but the first differs from the one before it; None: all are alike."""
-    import pyarrow.compute as pc
-
     if column.null_count == len(column):
         return None
     now, before = column.slice(1), column.slice(0, len(column) - 1)
@@ -283,8 +262,6 @@ def _changes(column: pa.Array) -> np.ndarray[Any, Any] | None:
 
 def _bytes_of(body: pa.Array) -> tuple[np.ndarray[Any, Any], memoryview]:
     """Where each body begins and ends, and the bytes in which they stand."""
-    import numpy as np
-
     wide = str(body.type).startswith("large_")
     _, offsets, data = body.buffers()
     table = np.frombuffer(offsets, dtype=np.int64 if wide else np.int32)
@@ -293,8 +270,6 @@ def _bytes_of(body: pa.Array) -> tuple[np.ndarray[Any, Any], memoryview]:
 
 
 def _run(offsets: np.ndarray[Any, Any], data: memoryview, first: int, end: int) -> Run:
-    import numpy as np
-
     lengths = array(LENGTH_TYPE)
     lengths.frombytes(np.diff(offsets[first : end + 1]).astype(np.uint32).tobytes())
     return Run(data[int(offsets[first]) : int(offsets[end])], lengths)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 
 from onceq.spark.options import parse, wrong
-from onceq.spark.rows import SCHEMA, wanted
 from onceq.spark.sink_options import columns_of, parse_sink
+from onceq.spark.source_columns import SCHEMA, wanted
 
 if TYPE_CHECKING:
     from onceq.spark.reader import OnceqReader

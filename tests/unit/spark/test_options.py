@@ -8,7 +8,7 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.spark.options import OPTIONS, Patience, parse
-from onceq.spark.rows import COLUMNS
+from onceq.spark.source_columns import COLUMNS
 from onceq.spark.targets import EARLIEST, LATEST, Target
 
 ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}

@@ -16,7 +16,8 @@ from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
 from onceq.spark.packets import CutShort
 from onceq.spark.reader import longer
-from onceq.spark.rows import COLUMNS, arrow_schema, prefix, record_batch
+from onceq.spark.rows import arrow_schema, prefix, record_batch
+from onceq.spark.source_columns import COLUMNS
 
 PLAIN = r"private$\plain"
 ORDERS = r"private$\orders"

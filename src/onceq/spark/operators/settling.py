@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass
 from onceq.model.limits import ANSWER_QUEUES_MAX
-from onceq.model.time import NEVER_S
+from onceq.model.time import NEVER_S, SECOND_US
 from onceq.spark.operators import endings
 from onceq.spark.operators.buckets import BUCKETS, bucketed
 from onceq.spark.operators.columns import (
@@ -87,7 +87,6 @@ ADDED: Final = {
 RESULTS: Final = ("waiting", "received", "refused", "expired")
 WAITING, RECEIVED, REFUSED, EXPIRED = range(4)
 DEAD_LETTER, DEAD_XACT = "DEADLETTER", "DEADXACT"
-SECOND_US: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
