@@ -32,7 +32,7 @@ from onceq.core.state.records import (
     RangeChange,
     decode,
 )
-from onceq.core.state.setup_effects import apply_setup
+from onceq.core.state.replay import apply
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import (
     ACKS_OWED,
@@ -126,17 +126,9 @@ class Projector:
         self._apply(position, record)
 
     def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:
-        if isinstance(record, Setup):
-            apply_setup(self.state, record)
-        elif isinstance(record, Branch):
-            self.state.apply_branch(record, position)
-        else:
-            change, offsets = record
-            self._wall_s = change.wall_s
-            try:
-                self.state.apply(change, position, offsets)
-            except (AssertionError, KeyError, IndexError) as error:
-                raise DamagedRecord(f"the record at {position} does not fit: {error!r}") from error
+        if isinstance(record, tuple):
+            self._wall_s = record[0].wall_s
+        apply(self.state, record, position)
 
     def heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
         """Of messages that stand in a lane now; their packets are read from the log.

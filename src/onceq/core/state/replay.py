@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
-from onceq.core.state.records import decode
+from onceq.core.state.records import Change, decode
 from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
@@ -32,14 +32,18 @@ def replay(
     if checkpoint is not None:
         snapshot.restore(state, checkpoint)
     for at, payload in records:
-        record = decode(payload, at + FRAME_HEADER)
-        if isinstance(record, Setup):
-            apply_setup(state, record)
-        elif isinstance(record, Branch):
-            state.apply_branch(record, at)
-        else:
-            change, offsets = record
-            try:
-                state.apply(change, at, offsets)
-            except (AssertionError, KeyError, IndexError) as error:
-                raise DamagedRecord(f"the record at {at} does not fit: {error!r}") from error
+        apply(state, decode(payload, at + FRAME_HEADER), at)
+
+
+def apply(state: State, record: tuple[Change, list[int]] | Setup | Branch, at: int) -> None:
+    """Change a State as a record says; raises DamagedRecord where it does not fit."""
+    if isinstance(record, Setup):
+        apply_setup(state, record)
+    elif isinstance(record, Branch):
+        state.apply_branch(record, at)
+    else:
+        change, offsets = record
+        try:
+            state.apply(change, at, offsets)
+        except (AssertionError, KeyError, IndexError) as error:
+            raise DamagedRecord(f"the record at {at} does not fit: {error!r}") from error
