@@ -59,6 +59,13 @@ properties, which clients look up as a view."""
 _ERRORS: Final = every()
 _SIMPLE: Final = (NoneType, int, Sent, Opened)
 """What is encoded as it is."""
+_FIELDS: Final[Mapping[object, int]] = {
+    Sent: len(Sent._fields),
+    Sent | None: len(Sent._fields),
+    Opened: len(Opened._fields),
+}
+"""Answers that cross as lists, with how many fields are known of them here. The decoder refuses a
+tuple that is longer, and a queue manager of a later version may say more."""
 
 
 def kind_of(request: Request) -> object:
@@ -132,7 +139,12 @@ def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:
         return failure(head)
     if kind is Batch:
         return _batch(head, data)
-    result: object = frames.decode_head(head, kind)
+    try:
+        result: object = frames.decode_head(head, kind)
+    except MalformedPacket:
+        if kind not in _FIELDS:
+            raise
+        result = frames.decode_head(frames.known_fields(head, _FIELDS[kind]), kind)
     return result
 
 

@@ -74,10 +74,6 @@ ANSWER: Final = 0x100
 FAILED: Final = 0x200
 
 
-class _Head(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
 class Hello(msgspec.Struct, array_like=True):
     """First frame of a client: which version it speaks.
 
@@ -100,8 +96,11 @@ class Welcome(msgspec.Struct, array_like=True):
     outcome_age_s: int = OUTCOME_AGE_S
 
 
-class HandedHead(_Head):
+class HandedHead(msgspec.Struct, array_like=True):
     """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32.
+
+    A queue manager of a later version may say more, here and in a Failure: a client passes over
+    what stands behind the fields that it knows.
 
     ``moves``: (index, how often, second of the last) of those moved between subqueues.
     ``scanned``: how far a search has come. ``notes``: (index, note) of dead letters.
@@ -116,7 +115,7 @@ class HandedHead(_Head):
     notes: list[tuple[int, int]] = []
 
 
-class Failure(_Head):
+class Failure(msgspec.Struct, array_like=True):
     """Answer of a request that was refused."""
 
     code: str
@@ -232,6 +231,13 @@ def decode_head(head: Buffer, kind: Any) -> Any:
         return decoder.decode(head)
     except SENSELESS as error:
         raise MalformedPacket(f"an answer makes no sense: {error}") from None
+
+
+def known_fields(head: Buffer, count: int) -> bytes:
+    """The head of an answer without what a later version has put behind its fields; raises
+    MalformedPacket if it is no list."""
+    fields: list[msgspec.Raw] = decode_head(head, list[msgspec.Raw])
+    return _encoder.encode(fields[:count])
 
 
 def tables(lookups: bytes, arrived: bytes, aborts: bytes) -> tuple[array[int], ...]:

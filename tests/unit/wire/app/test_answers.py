@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 
+import msgspec
 import pytest
 
 from onceq.errors import MalformedPacket, OnceqError, QueueNotFound
@@ -126,6 +127,51 @@ def test_an_answer_of_another_type_is_malformed() -> None:
 def test_a_view_of_another_version_is_understood() -> None:
     said = {"name": "A", "a field of a later version": [1]}
     assert crossed(look("status"), said) == StatusView("A")
+
+
+LATER = {"a field of": "a later version"}
+
+
+def head_of(request: requests.Request, result: object) -> tuple[int, list[object], memoryview]:
+    code = CODES[type(request)]
+    ((_, said, raw, data),) = frames.Parser().feed(b"".join(answers.encode(3, code, result)))
+    return said, msgspec.msgpack.decode(raw), data
+
+
+@pytest.mark.parametrize(
+    ("asked", "result"),
+    [
+        (requests.Send(0, ()), Sent(7, 2, 0)),
+        (requests.Commit(1), Sent(7, 2, 9)),
+        (OPEN, Opened(4, True, None, places=(7, 9))),
+        (PURGE, QueueNotFound("no such queue")),
+        (requests.Receive("q"), Batch(Run.of([b"a"]), array("Q", [1]), array("I", [2]),
+                                      array("I", [3]), [(0, 1, 2)], 9, [(0, 5)])),
+    ],
+)  # fmt: skip
+def test_what_a_later_version_adds_to_an_answer_is_passed_over(
+    asked: requests.Request, result: object
+) -> None:
+    said, fields, data = head_of(asked, result)
+    longer = msgspec.msgpack.encode([*fields, LATER, 3])
+    kind = answers.kind_of(asked)
+    exact = answers.decode(kind, said, msgspec.msgpack.encode(fields), data)
+    found = answers.decode(kind, said, longer, data)
+    assert type(found) is type(exact) is type(result)
+    assert vars_of(found) == vars_of(exact)
+
+
+def vars_of(result: object) -> object:
+    if isinstance(result, Batch):
+        return bytes(result.run.data), result.lookup_ids, result.moves, result.notes
+    return str(result)
+
+
+def test_a_list_that_is_too_short_or_no_list_is_malformed() -> None:
+    said, fields, data = head_of(OPEN, Opened(4, True, None))
+    for wrong in (fields[:1], {"handle": 4}, [LATER, *fields]):
+        with pytest.raises(MalformedPacket):
+            answers.decode(Opened, said, msgspec.msgpack.encode(wrong), data)
 
 
 def test_every_look_is_in_the_table() -> None:
