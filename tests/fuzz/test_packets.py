@@ -22,7 +22,7 @@ from onceq.model.message import Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.acks import final_ack, order_ack, parse_final_ack, parse_order_ack
 from onceq.packet.address import Address, Element, MultiNames
-from onceq.packet.arrived import cut
+from onceq.packet.arrived import LastShape, cut
 from onceq.packet.decode import (
     decode,
     encode_headers,
@@ -161,6 +161,22 @@ def test_cut(items: list[bytes]) -> None:
                 before = run.first_previous if not offset else tx.number - 1
                 assert tx.previous == before
             at += 1
+
+
+@FUZZ
+@given(st.lists(hostile(USERS) | st.sampled_from(USERS), min_size=1, max_size=6))
+def test_what_came_before_changes_nothing(items: list[bytes]) -> None:
+    """A packet that is held against the one before it is judged as it is by itself."""
+    last = LastShape()
+    for item in items:
+        lengths = array("I", (len(item),))
+        try:
+            by_itself = cut(item, lengths)
+        except MalformedPacket:
+            with pytest.raises(MalformedPacket):
+                cut(item, lengths, last)
+        else:
+            assert cut(item, lengths, last) == by_itself
 
 
 @FUZZ

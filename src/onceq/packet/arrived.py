@@ -4,7 +4,8 @@ Consecutive packets of one sender to one queue, in one stream and in order, beco
 ``ArrivedRun``, which the core judges and stores as a whole. Packets of one batch have the same
 headers but for a few fields. So the first one is taken apart with every check, and the bytes of
 its headers become a ``_Shape``; a packet whose bytes equal them, but for numbers and sizes that
-fit, is as well-formed as the first, and costs one ``struct`` call.
+fit, is as well-formed as the first, and costs one ``struct`` call. A session keeps the shape of
+what came last: most senders go on with what they have begun.
 
 Upholds: I24 (nothing is believed that is not there).
 """
@@ -90,7 +91,17 @@ class ArrivedRun:
         return self.message_numbers[0]
 
 
-def cut(data: Buffer, lengths: array[int]) -> list[ArrivedRun]:
+class LastShape:
+    """The shape of what came last, for who reads packets one piece after another: what comes next
+    most often has the same."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self) -> None:
+        self.shape: _Shape | None = None
+
+
+def cut(data: Buffer, lengths: array[int], last: LastShape | None = None) -> list[ArrivedRun]:
     """Check packets and put them together into runs.
 
     The runs are views of ``data``, which must not change as long as they live.
@@ -98,6 +109,7 @@ def cut(data: Buffer, lengths: array[int]) -> list[ArrivedRun]:
     Args:
         data: User packets one after another.
         lengths: Their sizes, which must be those that their headers declare.
+        last: What came before from the same sender, if anything has.
 
     Raises:
         MalformedPacket: One of them is not a message; none counts then.
@@ -106,84 +118,112 @@ def cut(data: Buffer, lengths: array[int]) -> list[ArrivedRun]:
         raise MalformedPacket(f"packets of {total_of(lengths)} bytes in {len(data)} bytes")
     runs: list[ArrivedRun] = []
     view = memoryview(data)
-    shape: _Shape | None = None
+    shape = last.shape if last is not None else None
     start, index, count = 0, 0, len(lengths)
     while index < count:
-        if shape is None or not shape.fits(view, start, lengths[index]):
-            shape = _Shape(headers(view[start : start + lengths[index]]), view, start)
-        end, numbers, place = shape.follow(view, start, lengths, index)
-        taken = len(numbers)
-        runs.append(shape.run(Run(view[start:end], lengths[index : index + taken]), numbers, place))
-        start, index = end, index + taken
+        first = shape.read(view, start, lengths[index]) if shape is not None else None
+        if shape is None or first is None:
+            parts = headers(view[start : start + lengths[index]])
+            shape, first = _Shape(parts, view, start), _fields(parts)
+        run = shape.run(first, view, start, lengths[index:])
+        runs.append(run)
+        start += len(run.packets.data)
+        index += len(run.message_numbers)
+    if last is not None and shape is not None and shape.lasts:
+        last.shape = shape
     return runs
+
+
+_Fields = tuple[int, int, int, int, int]
+"""In what packets of one shape differ: sent time, message number, stream, number and previous."""
+
+
+def _fields(parts: PacketHeaders) -> _Fields:
+    user, tx = parts.user, parts.transaction
+    if tx is None:
+        return user.sent_time, user.message, 0, 0, 0
+    if not tx.number:
+        raise MalformedPacket(
+            f"TxSequenceNumber 0, at byte {parts.offsets[0] + at.TX_NUMBER} of message "
+            f"{user.message}"
+        )
+    return user.sent_time, user.message, tx.stream, tx.number, tx.previous
 
 
 class _Shape:
     """The headers of a checked packet, to hold others against.
 
-    Equal bytes are: BaseHeader and UserHeader without packet size and message number, names,
-    ConnectorQMGuid and SecurityHeader, flags, class and correlation of the properties, label. Of
-    the TransactionHeader stream, number, previous and the flags FM, LM and ID may differ, of the
-    properties body type, application tag, algorithms and sizes.
+    Equal bytes are: BaseHeader and UserHeader without packet size, sent time and message number,
+    names, ConnectorQMGuid and SecurityHeader, flags, class and correlation of the properties,
+    label. Of the TransactionHeader stream, number, previous and the flags FM, LM and ID may differ,
+    of the properties body type, application tag, algorithms and sizes.
     """
 
-    __slots__ = ("alone", "asks", "body", "form", "label_end", "parts", "same", "tx")
+    __slots__ = ("alone", "asks", "body", "form", "label_end", "same", "terms", "tx", "who")
 
     def __init__(self, parts: PacketHeaders, view: memoryview, start: int) -> None:
-        self.parts = parts
-        self.tx = parts.transaction is not None
+        base, user, props = parts.base, parts.user, parts.properties
         tx, properties = parts.offsets
-        if parts.transaction is not None and not parts.transaction.number:
-            raise MalformedPacket(
-                f"TxSequenceNumber 0, at byte {tx + at.TX_NUMBER} of message {parts.user.message}"
-            )
-        self.label_end = properties + at.PROPERTIES_HEADER + 2 * parts.properties.label_chars
+        self.tx = parts.transaction is not None
+        self.label_end = properties + at.PROPERTIES_HEADER + 2 * props.label_chars
         names_end = tx or properties
         after_tx = tx + at.TX_HEADER if tx else properties
         self.form = struct.Struct(
-            f"<8sI44sI{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}"
-            f"{properties - after_tx}s24s8xII12xI{2 * parts.properties.label_chars}s"
+            f"<8sI40sII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}"
+            f"{properties - after_tx}s24s8xII12xI{2 * props.label_chars}s"
         )
         # Headers behind the body and bytes behind the headers are rare: such a packet is a run of
         # its own.
-        body = parts.properties.body
         self.alone = bool(
             parts.debug or parts.soap or parts.multi or parts.trailing or parts.encrypted
-            or parts.properties.body_allocated != len(body)
+            or props.body_allocated != len(props.body)
         )  # fmt: skip
         # What an acknowledgment between managers is depends on the size of its body.
-        self.body = len(body) if is_order_queue(parts.user.destination) else -1
+        self.body = len(props.body) if is_order_queue(user.destination) else -1
         self.asks = 0
-        if self.alone:
-            self.same: tuple[bytes, ...] = ()
-            return
-        lead, _, upper, _, lower, *rest = self.form.unpack_from(view, start)
-        if tx:
-            self.asks = rest[0] & _TX_ASKS
-            rest = rest[4:]
-        middle, fixed, _, _, _, label = rest
-        self.same = (lead, upper, lower, middle, fixed, label)
+        self.same: tuple[bytes, ...] = ()
+        if not self.alone:
+            lead, _, upper, _, _, lower, *rest = self.form.unpack_from(view, start)
+            if tx:
+                self.asks = rest[0] & _TX_ASKS
+                rest = rest[4:]
+            middle, fixed, _, _, _, label = rest
+            self.same = (lead, upper, lower, middle, fixed, label)
+        self.who = (
+            user.source, user.destination_manager, user.destination, self.tx,
+            bool(user.flags & at.USER_RECOVERABLE), base.flags & at.BASE_PRIORITY_MASK,
+        )  # fmt: skip
+        tx_flags = parts.transaction.flags if parts.transaction is not None else 0
+        wants = 1 if user.flags & _USER_ASKS or tx_flags & at.TX_FINAL_ACK else 0
+        self.terms = (
+            wants, base.time_to_reach_queue, user.time_to_be_received, _kind(parts),
+            props.flags & 0x0F if user.admin.kind else 0, parts.encrypted, _trace(parts),
+            bool(user.flags & at.USER_DEADLETTER),
+        )  # fmt: skip
 
-    def fits(self, view: memoryview, start: int, size: int) -> bool:
-        """Whether the packet at ``start`` is well-formed because the first one was."""
-        return not self.alone and self._read(view, start, size) is not None
+    @property
+    def lasts(self) -> bool:
+        """Whether what comes with the next read may be held against it, too: of what managers say
+        to each other the body counts as well."""
+        return not self.alone and self.body < 0
 
-    def _read(self, view: memoryview, start: int, size: int) -> tuple[int, int, int, int] | None:
-        """Message number, stream, number and previous of a packet of this shape, or None."""
-        if size < self.form.size:
+    def read(self, view: memoryview, start: int, size: int) -> _Fields | None:
+        """The fields of the packet at ``start`` if it is well-formed because the one was that this
+        shape was taken from; else None."""
+        if self.alone or size < self.form.size:
             return None
         stream = number = previous = 0
         if self.tx:
             (
-                lead, declared, upper, message, lower, flags, stream, number, previous, middle,
-                fixed, body, allocated, extension, label,
+                lead, declared, upper, sent, message, lower, flags, stream, number, previous,
+                middle, fixed, body, allocated, extension, label,
             ) = self.form.unpack_from(view, start)  # fmt: skip
             if flags & _TX_ASKS != self.asks or not number:
                 return None
         else:
             (
-                lead, declared, upper, message, lower, middle, fixed, body, allocated, extension,
-                label,
+                lead, declared, upper, sent, message, lower, middle, fixed, body, allocated,
+                extension, label,
             ) = self.form.unpack_from(view, start)  # fmt: skip
         if (
             declared != size
@@ -193,61 +233,47 @@ class _Shape:
             or (lead, upper, lower, middle, fixed, label) != self.same
         ):
             return None
-        return message, stream, number, previous
+        return sent, message, stream, number, previous
 
-    def follow(
-        self, view: memoryview, start: int, lengths: array[int], index: int
-    ) -> tuple[int, array[int], tuple[int, int, int]]:
-        """Go on from a packet of this shape as long as the next one continues its run.
+    def run(
+        self, first: _Fields, view: memoryview, start: int, lengths: array[int]
+    ) -> ArrivedRun:
+        """The run that begins with a packet of this shape, as far as the next ones continue it.
 
-        Returns:
-            Where the run ends, its message numbers, and the place of its first packet: stream,
-            number and previous.
+        Args:
+            first: The fields of that packet.
+            lengths: Of it, and of those behind it.
         """
-        tx, user = self.parts.transaction, self.parts.user
-        end = start + lengths[index]
-        if self.alone:
-            place = (tx.stream, tx.number, tx.previous) if tx is not None else (0, 0, 0)
-            return end, array("I", (user.message,)), place
-        read = self._read
-        first = read(view, start, lengths[index])
-        assert first is not None, "a packet does not have its own shape"
-        message, stream, number, previous = first
-        place = (stream, number, previous)
+        sent, message, stream, number, first_previous = first
+        first_number = number
         numbers = array("I", (message,))
-        add = numbers.append
-        ordered = self.tx
-        for size in lengths[index + 1 :]:
-            found = read(view, end, size)
+        end = start + lengths[0]
+        for size in lengths[1:]:
+            found = self.read(view, end, size)
             if found is None:
                 break
-            message, this, own, previous = found
-            if ordered:
+            then, message, this, own, previous = found
+            if then != sent:
+                break
+            if self.tx:
                 if this != stream or previous != number or own != number + 1:
                     break
                 number = own
-            add(message)
+            numbers.append(message)
             end += size
-        return end, numbers, place
-
-    def run(self, packets: Run, numbers: array[int], place: tuple[int, int, int]) -> ArrivedRun:
-        """The run of these packets."""
-        parts = self.parts
-        base, user, tx, props = parts.base, parts.user, parts.transaction, parts.properties
-        acked = ack_class(parts)
-        kind = USER
-        if acked:
-            kind = ORDER_ACK if acked == MessageClass.ORDER_ACK else FINAL_ACK
-        elif is_settling(parts):
-            kind = SETTLING
-        asks = user.flags & _USER_ASKS or (tx is not None and tx.flags & at.TX_FINAL_ACK)
+        wants, reach, receive, kind, acknowledge, encrypted, trace, dead_letter = self.terms
         return ArrivedRun(
-            packets, user.source, user.destination_manager, user.destination, self.tx,
-            bool(user.flags & at.USER_RECOVERABLE), base.flags & at.BASE_PRIORITY_MASK, *place,
-            numbers, 1 if asks else 0, base.time_to_reach_queue, user.time_to_be_received,
-            user.sent_time, kind, props.flags & 0x0F if user.admin.kind else 0, parts.encrypted,
-            _trace(parts), bool(user.flags & at.USER_DEADLETTER),
+            Run(view[start:end], lengths[: len(numbers)]), *self.who, stream, first_number,
+            first_previous, numbers, wants, reach, receive, sent, kind, acknowledge, encrypted,
+            trace, dead_letter,
         )  # fmt: skip
+
+
+def _kind(parts: PacketHeaders) -> int:
+    acked = ack_class(parts)
+    if acked:
+        return ORDER_ACK if acked == MessageClass.ORDER_ACK else FINAL_ACK
+    return SETTLING if is_settling(parts) else USER
 
 
 def _trace(parts: PacketHeaders) -> bytes | None:

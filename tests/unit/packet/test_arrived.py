@@ -14,7 +14,7 @@ from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Propertie
 from onceq.model.run import Run
 from onceq.packet.acks import final_ack, order_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address
-from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER, ArrivedRun, cut
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER, ArrivedRun, LastShape, cut
 from onceq.packet.decode import decode, headers, properties_offset, set_previous, tx_offset
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import template
@@ -84,6 +84,27 @@ def test_nothing_is_no_run() -> None:
 
 def test_two_commits_in_one_stream_are_one_run() -> None:
     assert counts(*packets(3), *packets(2, number=4, message=99)) == [5]
+
+
+def test_what_came_last_is_known_when_the_next_comes() -> None:
+    last = LastShape()
+    (one,), (two,) = packets(1), packets(1, number=2, sent_time=101, message=51, sizes=(20,))
+    cut(one, array("I", (len(one),)), last)
+    shape = last.shape
+    assert shape is not None
+    (run,) = cut(two, array("I", (len(two),)), last)
+    assert last.shape is shape, "not taken apart"
+    assert (run.sent_time, run.first_number, run.first_message) == (101, 2, 51)
+    ack = order_ack(
+        own=SOURCE, own_message=1, sent_time=1, address="10.0.0.5",
+        destination_manager=bytes(16), stream=9, number=1,
+    )  # fmt: skip
+    cut(ack, array("I", (len(ack),)), last)
+    assert last.shape is shape, "the body counts as well"
+
+
+def test_other_sent_times_are_other_runs() -> None:
+    assert counts(*packets(3), *packets(2, number=4, message=99, sent_time=101)) == [3, 2]
 
 
 def test_bodies_are_not_copied() -> None:

@@ -20,7 +20,7 @@ from onceq.errors import IdentityClash, PeerError, ProtocolState
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
-from onceq.packet.arrived import cut
+from onceq.packet.arrived import LastShape, cut
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
 from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, mark, parse
@@ -68,6 +68,7 @@ class Session:
         self._settings = settings
         self._state = BEGIN[initiator]
         self._cutter = Cutter()
+        self._shape = LastShape()
         self._output: list[Buffer] = []
         self._now = now_us
         self._window = min(max(settings.session_window_messages, 1), WINDOW_MAX)
@@ -248,7 +249,7 @@ class Session:
         if UserPackets not in TAKES[self._state]:
             raise ProtocolState(f"a message came while {self._state.value}")
         count = len(piece.lengths)
-        runs = cut(piece.data, piece.lengths)
+        runs = cut(piece.data, piece.lengths, self._shape)
         recoverable = sum(len(run.packets) for run in runs if run.recoverable)
         self._received += count
         self._received_recoverable += recoverable
