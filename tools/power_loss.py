@@ -87,7 +87,7 @@ def write(path: str, seed: int, *, careless: bool, stop_after: int = 0) -> None:
     say("synced")
     while True:
         for _ in range(random.randint(1, 20)):
-            store.append([payload(number)])
+            store.append(payload(number))
             number += 1
         if random.random() < 0.3:
             store.flush()

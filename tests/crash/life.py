@@ -66,8 +66,7 @@ class Life:
 
     def append(self, data: bytes) -> None:
         self.appended.append((self.open_store.position, data))
-        pieces = [data[: len(data) // 2], data[len(data) // 2 :]]
-        self.open_store.append(pieces, head_for(data))
+        self.open_store.append(data, head_for(data))
 
     def sync(self) -> None:
         self.open_store.sync()

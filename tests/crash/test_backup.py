@@ -23,7 +23,7 @@ def lived() -> tuple[SimFiles, LogStore]:
     files = SimFiles()
     store = LogStore.create(STORE, files, store_id=b"S" * 16, identity=b"me", segment_bytes=SEGMENT)
     for number in range(20):
-        store.append([b"%d " % number * 150])
+        store.append(b"%d " % number * 150)
         store.sync()
         if number == 5:
             store.checkpoint([b"the state"], store.position)
@@ -34,7 +34,7 @@ def lived() -> tuple[SimFiles, LogStore]:
 def make_backup(files: SimFiles, store: LogStore) -> None:
     making = Backup(files, store.hold(), BACKUP)
     while making.step():
-        store.append([b"meanwhile"])
+        store.append(b"meanwhile")
         store.sync()
     making.finish(manager="ALPHA", id="some-guid", taken_s=77, made_by="0.1.0")
     store.release()
@@ -90,7 +90,7 @@ def put_back(files: SimFiles, *, replace: bool) -> None:
         for _ in target.stage(BACKUP, manifest):
             pass
         store = LogStore.open(target.staging, files, segment_bytes=SEGMENT)
-        store.append([b"restored"])
+        store.append(b"restored")
         store.close()
         target.install("replaced-1")
     finally:
@@ -104,10 +104,10 @@ def with_backup(*, old: bool) -> SimFiles:
     if old:
         store = LogStore.create(NEW, files, store_id=b"O" * 16, segment_bytes=SEGMENT)
         for number in range(4):
-            store.append([b"old %d " % number * 200])
+            store.append(b"old %d " % number * 200)
             store.sync()
         store.checkpoint([b"old state"], store.position)
-        store.append([b"old and last"])
+        store.append(b"old and last")
         store.close()
     # Whatever was done so far is durable: an image of it, with nothing under way.
     return next(iter(files.images(1)))

@@ -104,7 +104,7 @@ def test_what_was_noted_meanwhile_is_not_cut() -> None:
     store = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=SEGMENT)
     places = []
     for n in range(3):
-        places.append(store.append([b"%d" % n * 300]))
+        places.append(store.append(b"%d" % n * 300))
         store.sync()
     store.note()
     store.abandon()

@@ -68,11 +68,11 @@ def _store(*, closed: bool) -> SimFiles:
     store = LogStore.create(PATH, disk, store_id=b"S" * 16, identity=b"who", segment_bytes=SEGMENT)
     store.prepare()
     for n in range(4):
-        store.append([b"before %d " % n * 45])
+        store.append(b"before %d " % n * 45)
         store.sync()
     store.checkpoint([b"state" * 30], store.position)
     for n in range(4):
-        store.append([b"behind %d " % n * 45, b"+" * n], HEADS[n])
+        store.append(b"behind %d " % n * 45 + b"+" * n, HEADS[n])
         store.sync()
     if closed:
         store.close()
@@ -221,13 +221,13 @@ def test_a_frame_inside_a_message_is_no_frame() -> None:
     other = SimFiles()
     store = LogStore.create(PATH, other, store_id=b"T" * 16, segment_bytes=SEGMENT)
     for _ in range(3):
-        store.append([b"x" * 40])
+        store.append(b"x" * 40)
         store.sync()
     body = other.contents(f"{PATH}/log-{0:016x}.seg")[SEGMENT_HEADER:400]
     disk = SimFiles()
     mine = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=SEGMENT)
     for shift in range(0, 80, 8):
-        mine.append([bytes(shift) + body])
+        mine.append(bytes(shift) + body)
     mine.flush()
     image = disk.kill()
     image.flip(f"{PATH}/log-{0:016x}.seg", SEGMENT_HEADER)

@@ -69,7 +69,7 @@ def _dead_or_only_full(life: Life, what: str) -> None:
         return
     before = life.files.operations
     calls: list[Callable[[], object]] = [
-        lambda: store.append([b"x"]), store.flush, store.sync, store.sync,
+        lambda: store.append(b"x"), store.flush, store.sync, store.sync,
         lambda: store.reclaim(lambda base, end: False), store.prepare,
     ]  # fmt: skip
     if what == "ENOSPC" and store._dead is None and store._lock >= 0:
@@ -154,11 +154,11 @@ def test_the_reserve_takes_records_on_a_full_disk() -> None:
     assert not store.prepare(), "there is no room for another"
     assert store.free_bytes() == 2 * SEGMENT
     for _ in range(2):
-        store.append([b"removals and acknowledgments" * 100])
+        store.append(b"removals and acknowledgments" * 100)
         store.sync()
     assert store.free_bytes() < SEGMENT
     with pytest.raises(NoSpace):
-        store.append([b"one too many" * 300])
+        store.append(b"one too many" * 300)
     with pytest.raises(NoSpace):
         store.sync()
 
@@ -170,7 +170,7 @@ def test_a_checkpoint_is_worth_the_reserve() -> None:
     while store.prepare():
         pass
     for _ in range(3):
-        store.append([b"old" * 1000])
+        store.append(b"old" * 1000)
         store.sync()
         store.prepare()
         store.prepare()
@@ -180,7 +180,7 @@ def test_a_checkpoint_is_worth_the_reserve() -> None:
     assert store.free_bytes() >= 2 * SEGMENT, "nothing was sacrificed in vain"
     store.checkpoint([b"state" * 700], store.position)
     assert store.reclaim(lambda base, end: False) == 2 * SEGMENT
-    store.append([b"on we go" * 400])
+    store.append(b"on we go" * 400)
     store.sync()
     store.close()
     again = LogStore.open(PATH, disk.kill(), segment_bytes=SEGMENT)

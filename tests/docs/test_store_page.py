@@ -42,10 +42,10 @@ def test_the_store_writes_the_printed_bytes() -> None:
         PATH, disk, store_id=ID, identity=b"ALPHA", created_s=1_700_000_000, segment_bytes=256
     )
     for record in (b"hello", b"a second record"):
-        store.append([record])
+        store.append(record)
         store.sync()
     store.checkpoint([b"the state"], store.position)
-    store.append([b"third"])
+    store.append(b"third")
     store.sync()
     store.close()
     written = {name: disk.contents(f"{PATH}/{name}") for name in disk.names(PATH)}
@@ -131,7 +131,7 @@ def test_the_printed_blocks_are_right() -> None:
     assert bytes.fromhex(printed[2]) == table
     disk = SimFiles()
     store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=8_192)
-    store.append([payload])
+    store.append(payload)
     store.sync()
     frame = disk.contents(f"{PATH}/log-{0:016x}.seg")[64 : 64 + 5_040]
     assert frame == head + payload + table
@@ -152,7 +152,7 @@ def test_the_printed_record_with_packets_is_right() -> None:
     assert bytes.fromhex(printed[1].replace("\n", " ")) == whole
     disk = SimFiles()
     store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=8_192)
-    store.append([payload[:head], payload[head:]], head)
+    store.append(payload, head)
     store.sync()
     assert disk.contents(f"{PATH}/log-{0:016x}.seg")[64 : 64 + len(whole)] == whole
 
@@ -176,7 +176,7 @@ def test_the_printed_large_record_with_packets_is_right() -> None:
     assert bytes.fromhex(printed[2].replace("\n", " ")) == table
     disk = SimFiles()
     store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=8_192)
-    store.append([payload[:head], payload[head:]], head)
+    store.append(payload, head)
     store.sync()
     frame = disk.contents(f"{PATH}/log-{0:016x}.seg")[64:]
     assert frame[: 32 + len(payload) + len(table)] == header + payload + table

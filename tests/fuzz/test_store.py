@@ -49,7 +49,7 @@ def test_frames_among_noise_are_found(
     for payload in sizes:
         position = len(data)
         wanted.append(position)
-        frame = FRAMING.encode([b"p" * payload], position=position, synced=0, epoch=1)
+        frame = FRAMING.encode(b"p" * payload, position=position, synced=0, epoch=1)
         data += b"".join(frame)
         data += noise + bytes(-len(noise) % 8)
         lie = (position ^ FRAMING._mask).to_bytes(8, "little")
@@ -132,7 +132,7 @@ def _read_or_refused(sizes: list[int], at: int, mask: int, data: st.DataObject) 
     disk = SimFiles()
     store = LogStore.create(PATH, disk, store_id=ID, segment_bytes=65_536)
     records = [Random(n).randbytes(size) for n, size in enumerate(sizes)]
-    places = [store.append([record], head_for(record)) + FRAME_HEADER for record in records]
+    places = [store.append(record, head_for(record)) + FRAME_HEADER for record in records]
     store.sync()
     store.checkpoint([b"state"], store.position)
     store.abandon()

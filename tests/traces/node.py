@@ -81,7 +81,7 @@ class Node(Core):
         """Records are durable before anything else is done."""
         self.kept(decision)
         for record in decision.records:
-            size = frame_size(sum(map(len, record.payload)), record.head)
+            size = frame_size(len(record.payload), record.head)
             self.ends.append(record.position + size)
         if any(record.forced for record in decision.records):
             self.forced = len(self.records)

@@ -117,9 +117,7 @@ class World:
     def tell(self, node: Node, decision: Decision) -> None:
         """Write down a decision, and perform its actions."""
         for record in decision.records:
-            head, *parts = telling.records(
-                node, self.names, b"".join(record.payload), record.position
-            )
+            head, *parts = telling.records(node, self.names, record.payload, record.position)
             self.say(f"{node.name} records {head}" + ("" if record.forced else ", not forced"))
             for part in parts:
                 self.say(f"    {part}")

@@ -21,7 +21,7 @@ from enum import Enum
 
 from onceq.model.directory import Computer, DistributionList, PublicQueue
 from onceq.model.requests import Pick
-from onceq.model.run import Buffer, Extent
+from onceq.model.run import Extent
 
 Piece = Extent | bytes
 """Bytes to send or hand out: still in the log, or made by the core itself."""
@@ -29,13 +29,13 @@ Piece = Extent | bytes
 
 @dataclass(slots=True)
 class Record:
-    """One record for the log: pieces of its payload, and where its frame must come to lie.
+    """One record for the log, and where its frame must come to lie.
 
     Attributes:
         head: Bytes of the payload before its packets; 0: it brings none.
     """
 
-    payload: tuple[Buffer, ...]
+    payload: bytes
     position: int
     forced: bool = True
     head: int = 0

@@ -235,9 +235,7 @@ class _Shape:
             return None
         return sent, message, stream, number, previous
 
-    def run(
-        self, first: _Fields, view: memoryview, start: int, lengths: array[int]
-    ) -> ArrivedRun:
+    def run(self, first: _Fields, view: memoryview, start: int, lengths: array[int]) -> ArrivedRun:
         """The run that begins with a packet of this shape, as far as the next ones continue it.
 
         Args:

@@ -13,7 +13,8 @@ from typing import overload
 from onceq.model.message import Message
 from onceq.model.run import Run
 from onceq.packet.bodies import bodies
-from onceq.packet.decode import decode
+from onceq.packet.decode import message_of
+from onceq.packet.headers import headers
 
 
 class Batch(Sequence[Message]):
@@ -70,8 +71,8 @@ class Batch(Sequence[Message]):
                 at += length
         start = self._starts[index]
         packet = memoryview(self.run.data)[start : start + self.run.lengths[index]]
-        return decode(
-            packet,
+        return message_of(
+            headers(packet),
             arrived_time=self._arrived[index],
             lookup_id=self.lookup_ids[index],
             abort_count=self._aborts[index],

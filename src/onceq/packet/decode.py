@@ -44,31 +44,13 @@ _U16 = struct.Struct("<H")
 # ---- complete ----------------------------------------------------------------------------
 
 
-def decode(
-    packet: Buffer,
-    *,
-    arrived_time: int = 0,
-    lookup_id: int = 0,
-    abort_count: int = 0,
-    message_class: int | None = None,
-    moves: tuple[int, int] = (0, 0),
-    note: int = 0,
-) -> Message:
-    """The message of a packet, as an application sees it.
-
-    Args:
-        arrived_time: Seconds since 1970 UTC, when it entered its queue; 0: it has not.
-        message_class: What it became, if the packet does not say (dead letters).
-        moves: How often it was moved between subqueues, and the second of the last time.
-        note: What is known beside the class (``Message.note``).
+def decode(packet: Buffer) -> Message:
+    """The message of a packet by itself, as an application sees it.
 
     Raises:
         MalformedPacket: It is not a packet; the text names field and offset.
     """
-    return message_of(
-        headers(packet), arrived_time=arrived_time, lookup_id=lookup_id,
-        abort_count=abort_count, message_class=message_class, moves=moves, note=note,
-    )  # fmt: skip
+    return message_of(headers(packet))
 
 
 def message_of(
@@ -77,25 +59,30 @@ def message_of(
     arrived_time: int = 0,
     lookup_id: int = 0,
     abort_count: int = 0,
-    message_class: int | None = None,
     moves: tuple[int, int] = (0, 0),
     note: int = 0,
 ) -> Message:
-    """As ``decode``, for a packet already taken apart."""
+    """The message of a packet that was taken apart, and what its queue knows of it.
+
+    Args:
+        arrived_time: Seconds since 1970 UTC, when it entered its queue; 0: it has not.
+        moves: How often it was moved between subqueues, and the second of the last time.
+        note: What is known beside the class (``Message.note``).
+    """
     user, props, tx = parts.user, parts.properties, parts.transaction
     names = {"source": user.source, "manager": user.destination_manager}
-    lists = _lists(parts)
+    lists = _lists(parts.multi) if parts.multi else _NO_LISTS
     extension, returned = unmarked(props.extension) if props.extension else (b"", 0)
     return Message(
         body=props.body,
         id=MessageId(user.source, user.message),
         destination=name_of(user.destination, **names),
-        label=_clean(props.label),
+        label=_clean(props.label) if props.label else "",
         priority=parts.base.flags & at.BASE_PRIORITY_MASK,
         delivery=Delivery.RECOVERABLE if user.flags & at.USER_RECOVERABLE else Delivery.EXPRESS,
         acknowledge=_ACKNOWLEDGES[props.flags & ACKNOWLEDGE_MASK],
         journal=_JOURNALS[user.flags >> _JOURNAL_SHIFT & 3],
-        message_class=props.message_class if message_class is None else message_class,
+        message_class=props.message_class,
         app_specific=props.app_specific,
         body_type=props.body_type,
         correlation_id=props.correlation,
@@ -138,13 +125,11 @@ class _Lists:
 _NO_LISTS: Final = _Lists()
 
 
-def _lists(parts: PacketHeaders) -> _Lists:
+def _lists(multi: bytes) -> _Lists:
     """Several queues as multiple-element names; "" where there is but one, or where the lists
     make no sense (the names in the UserHeader count then)."""
-    if not parts.multi:
-        return _NO_LISTS
     try:
-        found = parse_multi(parts.multi)
+        found = parse_multi(multi)
     except MalformedPacket:
         return _NO_LISTS
     given, copies = split_destinations(found.destination)

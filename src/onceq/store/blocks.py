@@ -1,18 +1,13 @@
-"""Records in pieces: adding up their blocks, and joining what is not worth a piece of its own."""
+"""The checksums of the blocks that a record consists of."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Final
 
 from onceq.model.log import BLOCK_BYTES
 from onceq.model.run import Buffer
 from onceq.store.checksum import crc32
-
-JOIN_BYTES: Final = 64 << 10
-"""Pieces of a record that are smaller are joined with their neighbours: copying such a piece costs
-less than carrying it along."""
 
 
 def block_checksums(
@@ -48,23 +43,3 @@ def block_checksums(
     if have:
         found.append(crc)
     return found
-
-
-def few_pieces(payload: Sequence[Buffer]) -> list[bytes | bytearray]:
-    """The same bytes in as few pieces as are worth it, none of them a view of something larger
-    that would have to stay for its sake."""
-    if sum(map(len, payload)) < JOIN_BYTES:
-        return [b"".join(payload)]
-    pieces: list[bytes | bytearray] = []
-    small: list[Buffer] = []
-    for piece in payload:
-        if len(piece) < JOIN_BYTES or isinstance(piece, memoryview):
-            small.append(piece)
-            continue
-        if small:
-            pieces.append(b"".join(small))
-            small = []
-        pieces.append(piece)
-    if small:
-        pieces.append(b"".join(small))
-    return pieces

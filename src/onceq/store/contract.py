@@ -87,8 +87,8 @@ class Store(Protocol):
         To be read to its end once, before the first append.
         """
 
-    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
-        """Add one record made of these pieces; no I/O yet. Nobody changes their bytes afterwards.
+    def append(self, payload: bytes, head: int = 0) -> int:
+        """Add one record; no I/O yet.
 
         Args:
             head: Bytes of the payload before its packets: damage behind them does not cost the

@@ -172,50 +172,44 @@ class Framing:
         self._mask = int.from_bytes(digest[4:], "little")
 
     def encode(
-        self, payload: Sequence[Buffer], *, position: int, synced: int, epoch: int, head: int = 0
-    ) -> list[Buffer]:
-        """The pieces of a frame, around those of its payload.
+        self, payload: bytes, *, position: int, synced: int, epoch: int, head: int = 0
+    ) -> list[bytes]:
+        """The pieces of a frame: what stands before its payload, that, and what stands behind it.
 
         Args:
             head: Bytes of the payload before its packets; 0: it brings none.
         """
-        size = sum(map(len, payload))
+        size = len(payload)
         padding = _PADDING[-size % FRAME_ALIGN]
         if head:
             flags = WITH_PACKETS if size < LARGE_RECORD_BYTES else WITH_PACKETS | WITH_BLOCKS
             rest = _REST.pack(size | flags, position ^ self._mask, synced, epoch)
-            if size <= BLOCK_BYTES and len(payload) == 1 and flags == WITH_PACKETS:
-                # One small record: the way of every single send, in as few calls as can be.
-                data = payload[0]
-                crc = crc32(padding, crc32(data[head:], self._start(position)))
+            view = memoryview(payload)
+            if size <= BLOCK_BYTES:
+                # One block: the way of every single send, in as few calls as can be.
+                crc = crc32(padding, crc32(view[head:], self._start(position)))
                 table = _ONE_BLOCK.pack(head, crc)
-                crc = crc32(table, crc32(data[:head], crc32(rest, self._seed)))
-                return [_CRC.pack(crc) + rest, data, padding + table]
-            table = self._packet_table(payload, padding, position, head, block_size(size, head))
-            crc = crc32(rest, self._seed)
-            for part in _parts(payload, 0, head):
-                crc = crc32(part, crc)
-            return [_CRC.pack(crc32(table, crc)) + rest, *payload, padding + table]
+            else:
+                table = self._packet_table(view, padding, position, head, block_size(size, head))
+            crc = crc32(table, crc32(view[:head], crc32(rest, self._seed)))
+            return [_CRC.pack(crc) + rest, payload, padding + table]
         if size > BLOCK_BYTES:
             rest = _REST.pack(size | WITH_BLOCKS, position ^ self._mask, synced, epoch)
             start = self._start(position)
-            table = _table(block_checksums([*payload, padding], start))
+            table = _table(block_checksums([payload, padding], start))
             crc = crc32(table, crc32(rest, self._seed))
-            return [_CRC.pack(crc) + rest, *payload, padding + table]
+            return [_CRC.pack(crc) + rest, payload, padding + table]
         rest = _REST.pack(size, position ^ self._mask, synced, epoch)
-        crc = crc32(rest, self._seed)
-        for piece in payload:
-            crc = crc32(piece, crc)
-        if padding:
-            return [_CRC.pack(crc) + rest, *payload, padding]
-        return [_CRC.pack(crc) + rest, *payload]
+        crc = crc32(payload, crc32(rest, self._seed))
+        frame = [_CRC.pack(crc) + rest, payload]
+        return [*frame, padding] if padding else frame
 
     def _packet_table(
-        self, payload: Sequence[Buffer], padding: bytes, position: int, head: int, block: int
+        self, payload: memoryview, padding: bytes, position: int, head: int, block: int
     ) -> bytes:
         """The table behind a payload with packets: the size of its head, and checksums."""
         before, skipped = divmod(head, block)
-        packets: list[Buffer] = [*_parts(payload, head), padding]
+        packets: list[Buffer] = [payload[head:], padding]
         found = block_checksums(packets, self._start(position) + before, skipped, block)
         table = _CRC.pack(head) + bytes(CHECKSUM_BYTES * before) + _raw(found)
         return table + _PADDING[-len(table) % FRAME_ALIGN]
@@ -385,16 +379,3 @@ def _raw(checksums: array[int]) -> bytes:
     if sys.byteorder == "big":
         checksums.byteswap()
     return checksums.tobytes()
-
-
-def _parts(pieces: Sequence[Buffer], start: int, end: int | None = None) -> list[memoryview]:
-    """What lies between two offsets of bytes that lie in several pieces."""
-    found: list[memoryview] = []
-    at = 0
-    for piece in pieces:
-        size = len(piece)
-        if at + size > start and (end is None or at < end):
-            stop = size if end is None else min(end - at, size)
-            found.append(memoryview(piece)[max(start - at, 0) : stop])
-        at += size
-    return found

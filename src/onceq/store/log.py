@@ -38,7 +38,6 @@ from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
 from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, replaying, scan
-from onceq.store.blocks import few_pieces
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
@@ -91,7 +90,7 @@ class LogStore:
         self._recent = Recent(CACHE_BYTES)
         self._pending: list[Buffer] = []
         self._unsynced: list[Segment] = []
-        self._position = self._synced = self._written = 0
+        self.position = self.synced = self._written = 0
         self._opened_at = 0
         self._epoch = 0
         self._checkpoint = checkpoints.Head(0, 0)
@@ -182,7 +181,7 @@ class LogStore:
         self.made_ns = self._files.changed_ns(os.path.join(self.path, STORE_FILE))
         self._framing = Framing(self.store_id)
         self._verified = VerifiedLog(self._files, self._framing)
-        self._position = self._written = self._synced = self._opened_at = judged.end
+        self.position = self._written = self.synced = self._opened_at = judged.end
         self._epoch = judged.epoch + 1
         self._checkpoint = judged.head
         self._checkpoint_bytes = len(judged.recovered.checkpoint or b"")
@@ -203,16 +202,6 @@ class LogStore:
 
     # ---- the contract -------------------------------------------------------------------------
 
-    @property
-    def position(self) -> int:
-        """See the contract."""
-        return self._position
-
-    @property
-    def synced(self) -> int:
-        """See the contract."""
-        return self._synced
-
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """See the contract."""
         covered = self._checkpoint.position
@@ -221,28 +210,23 @@ class LogStore:
 
     def replay(self, start: int, end: int) -> Iterator[Replayed]:
         """Records between two frames that are durable and kept; from any thread, as ``read``."""
-        assert end <= self._synced, "records that are not durable are nobody's business"
+        assert end <= self.synced, "records that are not durable are nobody's business"
         return replaying.replay(self._files, self._framing, lambda: self._table, start, end)
 
-    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
+    def append(self, payload: bytes, head: int = 0) -> int:
         """See the contract."""
         self._alive()
-        pieces = few_pieces(payload)
-        size = sum(map(len, pieces))
-        assert size <= RECORD_BYTES_MAX, "a record that could not be read again"
-        total = frame_size(size, head)
-        position = self._position
+        assert len(payload) <= RECORD_BYTES_MAX, "a record that could not be read again"
+        total = frame_size(len(payload), head)
+        position = self.position
         segments = self._table[1]
         if not segments or position + total > segments[-1].limit:
             self._roll(total)
         self._pending += self._framing.encode(
-            pieces, position=position, synced=self._synced, epoch=self._epoch, head=head
+            payload, position=position, synced=self.synced, epoch=self._epoch, head=head
         )
-        self._position = position + total
-        address = position + FRAME_HEADER
-        for piece in pieces:
-            self._recent.add(address, piece, written=self._written)
-            address += len(piece)
+        self.position = position + total
+        self._recent.add(position + FRAME_HEADER, payload, written=self._written)
         return position
 
     def _roll(self, needed: int) -> None:
@@ -252,7 +236,7 @@ class LogStore:
         promise that it was begun.
         """
         self.flush()
-        base = self._position
+        base = self.position
         size = max(self._segment_bytes, SEGMENT_HEADER + needed)
         path = os.path.join(self.path, scan.segment_name(base))
         try:
@@ -309,7 +293,7 @@ class LogStore:
         except StorageFailure as error:
             self._die(error)
         self._pending = []
-        self._written = segment.end = self._position
+        self._written = segment.end = self.position
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
 
@@ -320,11 +304,11 @@ class LogStore:
             for segment in self._unsynced:
                 self._files.sync(segment.file)
             self._unsynced.clear()
-            self._synced = self._written
+            self.synced = self._written
             if self._fresh:
                 self._fresh = False
                 self._note()
-            elif self._promised and self._synced - self._promised.last.position >= LAZY_BYTES:
+            elif self._promised and self.synced - self._promised.last.position >= LAZY_BYTES:
                 self.note()
         except StorageFailure as error:
             self._die(error)
@@ -332,7 +316,7 @@ class LogStore:
     def note(self) -> None:
         """Write down how far was promised, without waiting for the disk; the owner does so now
         and then, so that even a last segment of nothing but zeros is noticed."""
-        if self._promised is not None and self._synced > self._promised.last.position:
+        if self._promised is not None and self.synced > self._promised.last.position:
             try:
                 self._note(durable=False)
             except StorageFailure as error:
@@ -342,7 +326,7 @@ class LogStore:
         self, *, segment: tuple[int, int] | None = None, covered: int = 0, durable: bool = True
     ) -> None:
         assert self._promised is not None, "the store is open"
-        self._promised.note(self._synced, segment=segment, covered=covered, durable=durable)
+        self._promised.note(self.synced, segment=segment, covered=covered, durable=durable)
 
     def read(self, address: int, size: int) -> Buffer:
         """See the contract."""
@@ -393,7 +377,7 @@ class LogStore:
         One checkpoint at a time. Its state must not change until it is written.
         """
         self._alive()
-        assert position <= self._synced, "a checkpoint of what is not durable"
+        assert position <= self.synced, "a checkpoint of what is not durable"
         assert position >= self._checkpoint.position, "a checkpoint older than the last one"
         epoch = self._epoch if position >= self._opened_at else self._checkpoint.epoch
         ends = tuple((s.base, s.end) for s in self._table[1] if s.end <= position)
@@ -461,7 +445,7 @@ class LogStore:
         self.sync()
         segments = tuple((s.base, s.end, s.size) for s in self._table[1])
         head = self._checkpoint
-        self._held = Cut(self.path, self._synced, self._epoch, head.position, segments)
+        self._held = Cut(self.path, self.synced, self._epoch, head.position, segments)
         return self._held
 
     def release(self) -> None:
@@ -484,7 +468,7 @@ class LogStore:
     def free_bytes(self) -> int:
         """See the contract."""
         segments = self._table[1]
-        left = max(segments[-1].limit - self._position, 0) if segments else 0
+        left = max(segments[-1].limit - self.position, 0) if segments else 0
         return self._files.free_bytes(self.path) + self._pool.bytes + left
 
     def room_bytes(self) -> int:
@@ -502,7 +486,7 @@ class LogStore:
                 self.sync()
                 self._note()
                 with contextlib.suppress(NoSpace):  # everything is durable also without the note
-                    closed = Closed(self._position, self._epoch)
+                    closed = Closed(self.position, self._epoch)
                     identification.write_closed(self._files, self.path, self.store_id, closed)
         finally:
             self.abandon()

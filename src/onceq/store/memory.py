@@ -21,8 +21,8 @@ class MemoryStore:
         self._heads: dict[int, int] = {}
         self._state: bytes | None = None
         self._covered = 0
-        self._position = 0
-        self._synced = 0
+        self.position = 0
+        self.synced = 0
         self.syncs = 0
 
     @property
@@ -30,31 +30,20 @@ class MemoryStore:
         """What a new start would find."""
         return Recovered(self._state, self._covered, 0, True)
 
-    @property
-    def position(self) -> int:
-        """See the contract."""
-        return self._position
-
-    @property
-    def synced(self) -> int:
-        """See the contract."""
-        return self._synced
-
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """See the contract."""
         for position, payload in zip(self._positions, self._payloads, strict=True):
             if position >= self._covered:
                 yield position, memoryview(payload)
 
-    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
+    def append(self, payload: bytes, head: int = 0) -> int:
         """See the contract."""
-        joined = b"".join(payload)
-        position = self._position
+        position = self.position
         self._positions.append(position)
-        self._payloads.append(joined)
+        self._payloads.append(payload)
         if head:
             self._heads[position] = head
-        self._position += frame_size(len(joined), head)
+        self.position += frame_size(len(payload), head)
         return position
 
     def flush(self) -> None:
@@ -62,7 +51,7 @@ class MemoryStore:
 
     def sync(self) -> None:
         """See the contract."""
-        self._synced = self._position
+        self.synced = self.position
         self.syncs += 1
 
     def read(self, address: int, size: int) -> Buffer:
@@ -85,7 +74,7 @@ class MemoryStore:
         """See the contract; here every record is a segment of its own."""
         freed = 0
         kept: list[tuple[int, bytes]] = []
-        ends = [*self._positions[1:], self._position]
+        ends = [*self._positions[1:], self.position]
         for position, payload, end in zip(self._positions, self._payloads, ends, strict=True):
             if position < self._covered and not live(position, end):
                 freed += len(payload)

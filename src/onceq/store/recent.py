@@ -1,7 +1,5 @@
 """What was appended last, in memory: it is what will be read first.
 
-A payload is remembered in one piece or in several, one behind the other; nobody changes them.
-
 One thread adds; any thread reads without a lock. That is safe because a reader takes the whole
 state in one step, lists only grow at their end, and trimming makes new lists.
 """
@@ -24,11 +22,10 @@ class Recent:
         self._forgotten = 0
         self.first = 0
         """Everything that was added from this address on is remembered."""
-        self._state: tuple[list[int], list[bytes | bytearray]] = ([], [])
+        self._state: tuple[list[int], list[bytes]] = ([], [])
 
-    def add(self, address: int, payload: bytes | bytearray, *, written: int) -> None:
-        """Remember a payload, or a piece of one; those wholly before ``written`` may be forgotten
-        for it."""
+    def add(self, address: int, payload: bytes, *, written: int) -> None:
+        """Remember a payload; those wholly before ``written`` may be forgotten for it."""
         places, payloads = self._state
         payloads.append(payload)
         places.append(address)
@@ -50,26 +47,9 @@ class Recent:
             return None
         at = address - places[index]
         piece = memoryview(payloads[index])[at : at + size]
-        if len(piece) == size:
-            return piece
-        return _across(places, payloads, index, at, size) if len(piece) else None
+        return piece if len(piece) == size else None
 
     @property
     def bytes(self) -> int:
         """Payload bytes remembered."""
         return self._bytes
-
-
-def _across(
-    places: list[int], payloads: list[bytes | bytearray], index: int, at: int, size: int
-) -> memoryview | None:
-    """Bytes that begin at ``at`` in one piece and go on in those behind it."""
-    found: list[memoryview] = []
-    end = places[index]
-    while size and index < len(places) and places[index] == end and payloads[index]:
-        piece = memoryview(payloads[index])
-        found.append(piece[at : at + size])
-        size -= len(found[-1])
-        end += len(piece)
-        index, at = index + 1, 0
-    return memoryview(b"".join(found)) if not size else None

@@ -44,7 +44,7 @@ class Core:
 
     def kept(self, decision: Decision) -> None:
         for record in decision.records:
-            self.records.append((record.position, memoryview(b"".join(record.payload))))
+            self.records.append((record.position, memoryview(record.payload)))
 
     def ask(self, make: Make, *, owner: int = 1) -> object:
         """The answer to a request, or its error; WAITS if there is none yet."""

@@ -73,10 +73,6 @@ def test_class_is_written_and_nothing_else() -> None:
     assert sum(a != b for a, b in zip(before, data, strict=True)) == 2
 
 
-def test_class_may_be_given_to_decode() -> None:
-    assert decode(packet(), message_class=0x8001).message_class == 0x8001
-
-
 def test_label_with_a_nul_inside_ends_there_for_applications() -> None:
     data = bytearray(packet())
     start = properties_offset(data) + at.PROPERTIES_HEADER

@@ -37,8 +37,8 @@ class Diary(MemoryStore):
         if what in self.fail:
             raise self.fail[what]
 
-    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
-        self._note("append", b"".join(payload).decode())
+    def append(self, payload: bytes, head: int = 0) -> int:
+        self._note("append", payload.decode())
         return super().append(payload)
 
     def flush(self) -> None:
@@ -129,7 +129,7 @@ class Script:
         """A decision with one record for each word."""
         made = []
         for word in records.split():
-            made.append(Record((word.encode(),), self.position, forced))
+            made.append(Record(word.encode(), self.position, forced))
             self.position += frame_size(len(word))
         return Decision(made, list(actions))
 

@@ -104,7 +104,7 @@ def test_a_failed_flush_of_lazy_records_is_fatal_too() -> None:
 
 def test_a_record_at_another_position_than_the_core_believes_stops_everything() -> None:
     house = House().start()
-    record = Record((b"wrong",), 12345)
+    record = Record(b"wrong", 12345)
     house.core.decide = lambda item: Decision([record], [Answer(house.owner, 1, None)])
     with pytest.raises(AssertionError, match="12345"):
         house.pump(ask(1))
@@ -134,7 +134,7 @@ def test_an_exception_in_the_middle_of_a_step_leaves_and_stops_everything(
 
 def test_what_recovery_decides_is_durable_before_it_is_performed() -> None:
     house = House()
-    house.store.append([b"kept"])
+    house.store.append(b"kept")
     house.notes.clear()
     call = Connect(1, "OS", "BETA", b"")
     house.core.on_recover = lambda: house.core.decision(call, records="released")
@@ -192,9 +192,9 @@ def test_answers_go_to_their_owners_and_to_nobody_who_has_left() -> None:
 def test_messages_are_handed_out_with_their_bytes() -> None:
     house = House().start()
     packets = users(3)
-    house.store.append([b"head"])
+    house.store.append(b"head")
     address = house.store.position + FRAME_HEADER
-    MemoryStore.append(house.store, [bytes(packets.data)])
+    MemoryStore.append(house.store, bytes(packets.data))
     handed = Handed(
         (
             Extent(address, packets.lengths[0]),

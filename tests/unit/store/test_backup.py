@@ -29,7 +29,7 @@ def store_with(files: SimFiles, records: int = 60) -> LogStore:
     """A store of several segments, with a checkpoint, of which the first segments are gone."""
     store = LogStore.create(STORE, files, store_id=b"S" * 16, identity=b"me", segment_bytes=SEGMENT)
     for number in range(records):
-        store.append([b"%d " % number * 100])
+        store.append(b"%d " % number * 100)
         store.sync()
         if number == records // 3:
             store.checkpoint([b"the state"], store.position)
@@ -67,7 +67,7 @@ def test_a_backup_is_the_store_as_of_its_position_whatever_happens_meanwhile() -
     while making.step():
         # The log goes on, rolls over, is covered and given back, and files are used again.
         for _ in range(20):
-            store.append([b"later " * 100])
+            store.append(b"later " * 100)
             store.sync()
         store.checkpoint([b"a later state"], store.position)
         store.reclaim(lambda base, end: False)
@@ -91,7 +91,7 @@ def test_what_was_held_goes_when_it_is_let_go() -> None:
     store.release()
     assert store.reclaim(lambda base, end: False) > 0
     assert len(store.segments()) < before
-    store.append([b"more"])
+    store.append(b"more")
     store.sync()
     store.checkpoint([b"newer"], store.position)
     assert len([name for name in files.names(STORE) if name.endswith(".ckp")]) == 1
@@ -120,7 +120,7 @@ def test_records_that_are_not_in_the_cut_are_not_in_the_backup() -> None:
     files = SimFiles()
     store = store_with(files, 5)
     cut = store.hold()
-    store.append([b"too late"])
+    store.append(b"too late")
     store.sync()
     made(files, cut)
     name = f"{TO}/log-{store.segments()[-1].base:016x}.seg"

@@ -41,12 +41,12 @@ def _again(path: Path) -> LogStore:
 def test_a_life(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "store"
     store = _new(path)
-    places = [(store.append([b"%d" % n * 9_000]), b"%d" % n * 9_000) for n in range(30)]
+    places = [(store.append(b"%d" % n * 9_000), b"%d" % n * 9_000) for n in range(30)]
     store.sync()
     store.checkpoint([b"state" * 1000], store.position)
     assert store.reclaim(lambda base, end: base == 0) > 0
-    store.append([b"behind"])
-    store.append([b"large" * SEGMENT])
+    store.append(b"behind")
+    store.append(b"large" * SEGMENT)
     store.close()
     assert check(str(path), RealFiles()).problem == ""
     store = _again(path)
@@ -63,7 +63,7 @@ def test_only_the_owner_may_look(tmp_path: Path) -> None:
     try:
         store = _new(tmp_path / "store")
         store.prepare()
-        store.append([b"x"])
+        store.append(b"x")
         store.sync()
         store.checkpoint([b"state"], store.position)
         store.close()
@@ -195,13 +195,13 @@ def test_errors_of_the_system_have_names(
 
 
 def _append_and_sync(store: LogStore) -> None:
-    store.append([b"x"])
+    store.append(b"x")
     store.sync()
 
 
 def test_a_read_that_fails_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = _new(tmp_path / "store")
-    place = store.append([b"x" * 100])
+    place = store.append(b"x" * 100)
     store.close()
     store = _again(tmp_path / "store")
 
@@ -218,7 +218,7 @@ def test_a_read_that_fails_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_segments_are_prepared_aside(tmp_path: Path) -> None:
     store = _new(tmp_path / "store", aside=True)
     for n in range(60):
-        store.append([b"%d" % (n % 10) * 20_000])
+        store.append(b"%d" % (n % 10) * 20_000)
         store.sync()
         if n % 20 == 19:
             store.checkpoint([b"state"], store.position)
@@ -246,5 +246,5 @@ def test_a_failure_aside_ends_the_store(tmp_path: Path, monkeypatch: pytest.Monk
     thread.join()
     monkeypatch.undo()
     with pytest.raises(SyncFailed):
-        store.append([b"x"])
+        store.append(b"x")
     store.close()

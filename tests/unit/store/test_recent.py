@@ -25,28 +25,6 @@ def test_reads_are_within_one_payload() -> None:
     assert recent.read(72, 4) is None
 
 
-def test_reads_go_across_the_pieces_of_one_payload() -> None:
-    recent = Recent(1000)
-    for address, piece in ((32, b"abc"), (35, bytearray(b"de")), (37, b"f"), (72, b"ghi")):
-        recent.add(address, piece, written=0)
-    whole = b"abcdef"
-    for first in range(6):
-        for end in range(first + 1, 7):
-            assert _bytes(recent, 32 + first, end - first) == whole[first:end]
-    assert recent.read(32, 7) is None
-    assert recent.read(36, 3) is None
-    assert recent.read(74, 2) is None
-
-
-def test_a_payload_of_which_a_piece_was_forgotten_is_not_read() -> None:
-    recent = Recent(5)
-    recent.add(0, b"abc", written=0)
-    recent.add(3, b"def", written=3)
-    assert recent.read(0, 2) is None
-    assert recent.read(2, 2) is None
-    assert _bytes(recent, 3, 3) == b"def"
-
-
 def test_what_is_written_is_forgotten_for_room() -> None:
     recent = Recent(100)
     for n in range(10):

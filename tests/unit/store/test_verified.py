@@ -40,8 +40,7 @@ def _cold(
     places = []
     for n, size in enumerate(sizes):
         data = _data(n, size)
-        pieces = [data[: size // 3], data[size // 3 :]]
-        places.append((store.append(pieces, heads[n]) + FRAME_HEADER, data))
+        places.append((store.append(data, heads[n]) + FRAME_HEADER, data))
     store.sync()
     store.checkpoint([b"state"], store.position)
     store.abandon()
@@ -186,7 +185,7 @@ def test_a_store_of_format_one_is_read_and_verified() -> None:
     address, data = places[1]
     found = [bytes(store.read(a, len(d))) for a, d in places]
     assert found == [d for _, d in places]
-    more = store.append([b"new" * 4_000]) + FRAME_HEADER
+    more = store.append(b"new" * 4_000) + FRAME_HEADER
     store.sync()
     store.close()
     again = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
@@ -316,7 +315,7 @@ def test_a_store_of_format_three_goes_on(covered: bool) -> None:
     store = LogStore.open(PATH, disk, segment_bytes=SEGMENT)
     assert [bytes(store.read(a, len(d))) for a, d in places] == [d for _, d in places]
     more = _data(9, LARGE_RECORD_BYTES)
-    place = store.append([more], 60) + FRAME_HEADER
+    place = store.append(more, 60) + FRAME_HEADER
     store.sync()
     store.close()
     again = LogStore.open(PATH, disk, segment_bytes=SEGMENT)

@@ -87,7 +87,7 @@ class Branch:
     next_transaction: int = 0
     by_hand: Phase | None = None
 
-    def record(self, address: int) -> tuple[list[Buffer], int]:
+    def record(self, address: int) -> tuple[bytes, int]:
         """Bytes of the record that prepares it, to be put at that log address, and how many of
         them come before the packets that it brings (0: it brings none).
 
@@ -101,7 +101,7 @@ class Branch:
             parts.append(laid.data)
             laid.address, laid.data = at, b""
             at += laid.size
-        return parts, head if at > address + head else 0
+        return b"".join(parts), head if at > address + head else 0
 
     def encode(self) -> list[Buffer]:
         """Its form in a checkpoint: of what it has laid only where it lies."""

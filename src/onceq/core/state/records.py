@@ -220,11 +220,11 @@ class Change:
         laid = self.marks is not None and any(p.address for p in self.puts)
         return VERSION_LAID if laid else VERSION
 
-    def encode(self) -> tuple[list[Buffer], list[int]]:
+    def encode(self) -> tuple[bytes, list[int]]:
         """Bytes of the record.
 
         Returns:
-            The payload (the store copies it no more), and for each put and then each moved the
+            The payload, and for each put and then each moved the
             offset of its packets in the payload (0: they are not in it).
         """
         outcome, version = self.outcome, self._version()
@@ -248,14 +248,14 @@ class Change:
         ]
         self._encode_tables(parts)
         if not (self.puts or self.moved):
-            return [b"".join(parts)], []
+            return b"".join(parts), []
         at = sum(map(len, parts))
         offsets: list[int] = []
         for item in self.carriers():
             offsets.append(0 if isinstance(item, Put) and item.address else at)
             at += len(item.packets.data)
             parts.append(item.packets.data)
-        return [b"".join(parts)], offsets
+        return b"".join(parts), offsets
 
     def _encode_tables(self, parts: list[Buffer]) -> None:
         """What stands between the head of a record and its packets."""

@@ -7,7 +7,7 @@ change is without its record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import IntEnum
 from heapq import heappush
 
@@ -26,7 +26,6 @@ from onceq.core.step.units import Units
 from onceq.model.identity import guid_text
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.model.run import Buffer
 from onceq.model.time import NEVER_S, Now
 from onceq.model.views.managers import ScrubView
 
@@ -91,9 +90,9 @@ class Step:
 
     def record(self, change: Change, *, forced: bool = True) -> None:
         """Put a change on record and apply it."""
-        parts, offsets = change.encode()
+        payload, offsets = change.encode()
         head = next(filter(None, offsets), 0)
-        position = self._append(parts, head, forced=forced)
+        position = self._append(payload, head, forced=forced)
         self.state.apply(change, position, offsets)
         for put in change.puts:
             self.touched[put.queue] = None
@@ -109,20 +108,19 @@ class Step:
 
     def prepared(self, branch: Branch) -> None:
         """Put a promise on record."""
-        parts, head = branch.record(self.position + FRAME_HEADER)
-        position = self._append(parts, head, forced=True)
+        payload, head = branch.record(self.position + FRAME_HEADER)
+        position = self._append(payload, head, forced=True)
         self.state.apply_branch(branch, position)
 
     def setup(self, setup: Setup, *, forced: bool = True) -> None:
         """Put a rare change on record and apply it."""
-        self._append([setup.encode()], 0, forced=forced)
+        self._append(setup.encode(), 0, forced=forced)
         apply_setup(self.state, setup)
 
-    def _append(self, parts: Sequence[Buffer], head: int, *, forced: bool) -> int:
+    def _append(self, payload: bytes, head: int, *, forced: bool) -> int:
         position = self.position
-        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-        self.position = position + frame_size(size, head)
-        self.decision.records.append(Record(tuple(parts), position, forced, head))
+        self.position = position + frame_size(len(payload), head)
+        self.decision.records.append(Record(payload, position, forced, head))
         return position
 
     def act(self, action: Action) -> None:

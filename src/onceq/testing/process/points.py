@@ -75,7 +75,7 @@ class PointedStore(LogStore):
         if self.points is not None:
             self.points.reach(name)
 
-    def append(self, payload: Sequence[Buffer], head: int = 0) -> int:
+    def append(self, payload: bytes, head: int = 0) -> int:
         """See Store."""
         self._reach(BEFORE_APPEND)
         position = super().append(payload, head)

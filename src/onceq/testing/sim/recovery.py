@@ -52,7 +52,7 @@ class Archive:
         """These records are about to be written."""
         for decision in decisions:
             for record in decision.records:
-                self._records[record.position] = b"".join(record.payload)
+                self._records[record.position] = record.payload
 
     def add(self, position: int, record: bytes) -> None:
         """This record stands there."""
