@@ -14,7 +14,7 @@ from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.views.view import plain
-from onceq.testing.judge.tap import ORDER_ACK_BYTES
+from onceq.testing.judge.traffic import ORDER_ACK_BYTES
 from onceq.testing.process.relay import faithful
 from onceq.testing.sim.packets import body_of
 from tests.conformance.policies import messages_twice, no_order_acks, up_to

@@ -24,9 +24,9 @@ from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
 from onceq.spark.operators.buckets import BUCKET, tables_of
 from onceq.spark.operators.eod import RUN_ROWS, EodFilter, placed
-from onceq.spark.operators.judging import JUDGED, verdicts_of
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
+from onceq.spark.operators.verdicts import JUDGED, verdicts_of
 
 ORDER_ACK = "order-ack"
 
@@ -314,7 +314,7 @@ def test_rows_that_come_batch_by_batch_are_judged_as_all_at_once(
     rng = random.Random(9)
     work = EodFilter(("lookupId",), 8, 0)
     for _ in range(60):
-        monkeypatch.setattr("onceq.spark.operators.judging.HELD_ROWS", rng.randint(1, 40))
+        monkeypatch.setattr("onceq.spark.operators.verdicts.HELD_ROWS", rng.randint(1, 40))
         table = table_of([row for batch in feed(rng) for row in batch], ordered=True)
         if not table.num_rows:
             continue

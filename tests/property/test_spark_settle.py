@@ -22,7 +22,7 @@ from onceq.model.time import NEVER_S
 from onceq.spark.operators import destinations, endings, quotas
 from onceq.spark.operators.destinations import Place
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.packing import CLOCK
+from onceq.spark.operators.parcels import CLOCK
 from onceq.spark.operators.quotas import FOREVER, Arrivals, Held
 from onceq.spark.operators.settling import Limited, Settler, settle_batch
 from tests.property.settle_core import QUEUES, SECOND_US, Case, World, at_source, drawn, happen

@@ -21,7 +21,7 @@ from onceq.history.columns import META, Span, span_of
 from onceq.history.events import SCHEMA
 from onceq.spark.audit import command, files
 from onceq.spark.audit.command import SMALL, audit
-from onceq.spark.audit.stages import Told
+from onceq.spark.audit.stages import StageProgress
 from onceq.testing.sim.node import Node
 from onceq.testing.simulate import small_world
 from onceq.testing.world import World as Simulated
@@ -222,13 +222,13 @@ def small(spark: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def heard() -> list[Told]:
+def heard() -> list[StageProgress]:
     """What the audit of the true histories has told of its stages."""
     return []
 
 
 @pytest.fixture(scope="module")
-def clean(small: Any, place: Path, heard: list[Told]) -> Row:
+def clean(small: Any, place: Path, heard: list[StageProgress]) -> Row:
     """What it says of them, in a session that is there already."""
     return command.run(
         [str(place / "true")], settled=False, html=str(place / "clean.html"),
@@ -236,7 +236,7 @@ def clean(small: Any, place: Path, heard: list[Told]) -> Row:
     )  # fmt: skip
 
 
-def test_its_stages_are_told(clean: Row, heard: list[Told], place: Path) -> None:
+def test_its_stages_are_told(clean: Row, heard: list[StageProgress], place: Path) -> None:
     names = [told.stage for told in heard]
     assert names[0].startswith("reading ")
     assert names[0].endswith(" MiB, of 3 queue managers")

@@ -15,8 +15,8 @@ import pytest
 
 from onceq.spark import runtime
 from onceq.spark.audit import command, stages
-from onceq.spark.audit.stages import Stages, Stopped, Tasks, Told, attended
-from onceq.spark.told import told
+from onceq.spark.audit.stages import StageProgress, Stages, Stopped, Tasks, attended
+from onceq.spark.error_codes import original
 from tests.scratch import scratch
 from tests.spark.histories import peopled
 
@@ -75,13 +75,13 @@ def test_tasks_are_counted_over_all_that_was_seen_active() -> None:
 
 
 def test_a_stage_is_told_when_it_begins_and_each_second() -> None:
-    said: list[Told] = []
+    said: list[StageProgress] = []
     clock, tracker = Clock(), Tracker()
     told_by = Stages(said.append, clock)
     told_by.begin("starting")
     clock.now += 5
     told_by.tick()
-    assert said == [Told("starting", 0.0, begins=True)], "there is no Spark to look at"
+    assert said == [StageProgress("starting", 0.0, begins=True)], "there is no Spark to look at"
     told_by.watch(tracker)
     tracker.active, tracker.infos = [1], {1: Info(3, 8)}
     told_by.tick()
@@ -95,10 +95,10 @@ def test_a_stage_is_told_when_it_begins_and_each_second() -> None:
     clock.now += 1
     told_by.tick()
     assert said[1:] == [
-        Told("starting", 5.0, begins=False, done=3, tasks=8),
-        Told("starting", 6.0, begins=False, done=5, tasks=8),
-        Told("judging", 6.0, begins=True),
-        Told("judging", 7.0, begins=False),
+        StageProgress("starting", 5.0, begins=False, done=3, tasks=8),
+        StageProgress("starting", 6.0, begins=False, done=5, tasks=8),
+        StageProgress("judging", 6.0, begins=True),
+        StageProgress("judging", 7.0, begins=False),
     ]
 
 
@@ -110,7 +110,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "POLL_S", 0.001)
 
 
-def watched(say: Callable[[Told], None]) -> Stages:
+def watched(say: Callable[[StageProgress], None]) -> Stages:
     """Stages for which it is always time to be told."""
     made = Stages(say, Clock(step=10.0))
     made.watch(Tracker())
@@ -246,7 +246,7 @@ CALLING = "An error occurred while calling o1102.collectToPython.\n: java.util.C
     ],
 )  # fmt: skip
 def test_an_error_out_of_java_says_what_happened(said: str, part: str) -> None:
-    text = told(ValueError(said)).text
+    text = original(ValueError(said)).text
     assert part in text
     assert "\n" not in text
 

@@ -323,7 +323,7 @@ def test_the_processor_alone(straight: bool) -> None:
     from onceq.spark.operators.buckets import BucketProcessor
     from onceq.spark.operators.eod import EodFilter
     from onceq.spark.operators.memory import Memory
-    from onceq.spark.operators.packing import pack, unpack
+    from onceq.spark.operators.parcels import pack, unpack
 
     tester = TwsTester(BucketProcessor(EodFilter(("lookupId",), 4, 100), straight=straight))
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from onceq.errors import InvalidParameter, ReceiveTimeout, UsageError
-from onceq.spark import durable
-from onceq.spark.replay import Metronome, Pace, Replay, Told, Wish
+from onceq.spark import state_files
+from onceq.spark.replay import Metronome, Pace, Progress, Replay, Wish
 
 pytestmark = pytest.mark.spark
 
@@ -65,11 +65,11 @@ def target(spark: Any, daemon: Any, tmp_path: Path) -> Iterator[Target]:
     spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
-def dying(after: int) -> Callable[[Told], None]:
+def dying(after: int) -> Callable[[Progress], None]:
     """Ends the replay behind so many steps."""
     left = [after]
 
-    def say(told: Told) -> None:
+    def say(told: Progress) -> None:
         left[0] -= 1
         if not left[0]:
             raise Died
@@ -83,10 +83,10 @@ def never(seconds: float) -> None:
 
 def test_every_row_once_and_in_the_order_of_the_files(target: Target) -> None:
     target.write(300, "CAST(id AS STRING) AS body", "concat('label ', id) AS label")
-    told: list[Told] = []
+    told: list[Progress] = []
     assert target.replay().run(Pace(), told.append) == 300
     assert target.bodies() == [str(i) for i in range(300)]
-    assert told[-1] == Told(300, 300, 0.0)
+    assert told[-1] == Progress(300, 300, 0.0)
     assert target.manager.peek(target.queue).label == "label 0"
     assert target.replay().run(Pace()) == 0
     assert len(target.bodies()) == 300
@@ -109,7 +109,7 @@ def test_a_step_that_was_under_way(
     """It is known that it was begun, not whether it was sent: the queue manager knows."""
     target.write(60, "CAST(id AS STRING) AS body")
     writes: list[dict[str, Any]] = []
-    write = durable.write
+    write = state_files.write
 
     def crash(place: Path, value: Any) -> None:
         if place.name == "step.json":
@@ -120,10 +120,10 @@ def test_a_step_that_was_under_way(
                 raise Died
         write(place, value)
 
-    monkeypatch.setattr(durable, "write", crash)
+    monkeypatch.setattr(state_files, "write", crash)
     with pytest.raises(Died):
         target.replay().run(Pace(rate=20), metronome=Metronome(Pace(rate=20), sleep=never))
-    monkeypatch.setattr(durable, "write", write)
+    monkeypatch.setattr(state_files, "write", write)
     assert len(target.bodies()) == (40 if committed else 20)
     state = json.loads((target.folder / "checkpoint" / "step.json").read_text())
     assert (state["number"], state["done"]) == (2, False)

@@ -92,7 +92,7 @@ class Teller:
         self._said_s = 0.0
 
     def __call__(self, told: Any) -> None:
-        """See ``onceq.spark.audit.stages.Told``."""
+        """See ``onceq.spark.audit.stages.StageProgress``."""
         far = f"{told.done:,} of {told.tasks:,} tasks" if told.tasks else "Spark plans it"
         what = told.stage if told.begins else f"  {far}"
         line = f"{told.seconds:6.1f} s  {out.clean(what)}"

@@ -29,5 +29,5 @@ def loaded(module: str, extras: str = "spark,java") -> Any:
 
 def said(error: Exception) -> OnceqError:
     """What Spark passes on of an error of ours, without the words around it; else Spark's own."""
-    made: OnceqError = import_module("onceq.spark.told").told(error)
+    made: OnceqError = import_module("onceq.spark.error_codes").original(error)
     return made

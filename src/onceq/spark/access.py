@@ -34,10 +34,10 @@ from onceq.errors import (
     SharingViolation,
     TransactionOver,
 )
+from onceq.spark.error_codes import coded
 from onceq.spark.options import Patience
 from onceq.spark.packets import sizes_of
 from onceq.spark.ranges import Range, Sight
-from onceq.spark.told import coded
 
 if TYPE_CHECKING:
     from onceq import Batch

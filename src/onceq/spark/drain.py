@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.spark import durable
+from onceq.spark import state_files
 from onceq.spark.options import parse
 from onceq.spark.runtime import stop_asked
 from onceq.spark.source_columns import COLUMNS
@@ -208,7 +208,7 @@ class _Target:
                 f"{self._to} has files already, and not from a drain; name an empty or new folder"
             )
         self._hidden.mkdir(parents=True, exist_ok=True)
-        durable.write(path, fixed)
+        state_files.write(path, fixed)
 
     def _last(self) -> int:
         """The last batch that is done; -1 for none."""
@@ -229,15 +229,15 @@ class _Target:
         """Make the files of a batch; see the module."""
         if batch <= self._last():
             return
-        durable.sync(self.checkpoint / "offsets" / str(batch))
-        durable.sync(self.checkpoint / "offsets")
+        state_files.sync(self.checkpoint / "offsets" / str(batch))
+        state_files.sync(self.checkpoint / "offsets")
         shutil.rmtree(self._staging, ignore_errors=True)
         self._stage(frame)
         for left in self._to.rglob(f"{_prefix(batch)}*.parquet"):
             left.unlink()
         step, files = self._move(batch)
         self.done.total += step.messages
-        durable.write(self._state, {"batch": batch, "total": self.done.total})
+        state_files.write(self._state, {"batch": batch, "total": self.done.total})
         shutil.rmtree(self._staging)
         self.done.batches += 1
         self.done.messages += step.messages
@@ -272,11 +272,11 @@ class _Target:
                 folders.add(folder)
             messages += rows
             size += file.stat().st_size
-            durable.sync(file)
+            state_files.sync(file)
             if rows:
                 file.replace(folder / f"{_prefix(batch)}{number:05}.parquet")
         for folder in folders:
-            durable.sync(folder)
+            state_files.sync(folder)
         return Step(batch, messages, size), len(staged)
 
 

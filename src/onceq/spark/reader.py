@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from onceq.spark.access import Access, missing
-from onceq.spark.ahead import Ahead
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.pool import borrowed
+from onceq.spark.prefetch import Prefetch
 from onceq.spark.ranges import Range, beginning, split, start_of
 from onceq.spark.rows import PREFIX_BYTES, arrow_schema, prefix, record_batch
 from onceq.spark.targets import LATEST, Target
@@ -69,20 +69,20 @@ class Rows:
                     f"the queue manager at {target.near}, where an executor reads "
                     f"{target.queue}, is not the one at {target.manager}; see executorQueueManager"
                 )
-            ahead = Ahead(access, target.queue, part.to)
+            prefetch = Prefetch(access, target.queue, part.to)
             try:
-                for rows, end in self._pages(ahead, part, name):
+                for rows, end in self._pages(prefetch, part, name):
                     seen += rows.num_rows
                     if self._complete and end - part.after != seen:
                         raise missing(str(target), part, seen)
                     yield rows
             finally:
-                ahead.close()
+                prefetch.close()
         if self._complete and seen != part.size:
             raise missing(str(target), part, seen)
 
     def _pages(
-        self, ahead: Ahead, part: Range, manager: str
+        self, prefetch: Prefetch, part: Range, manager: str
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The rows of each page, and the last place of it."""
         from onceq.spark.packets import CutShort
@@ -90,21 +90,21 @@ class Rows:
         queue = self._targets[part.key].queue
         schema = arrow_schema(self._names)
         after, top = part.after, prefix(self._names)
-        batch = ahead.page(after, top)
+        batch = prefetch.page(after, top)
         while batch is not None:
             end = batch.lookup_ids[-1]
-            ahead.begin(end, top)
+            prefetch.begin(end, top)
             try:
                 rows = record_batch(
                     batch, manager=manager, queue=queue, names=self._names, schema=schema
                 )
             except CutShort:
                 top = longer(top)
-                batch = ahead.page(after, top)
+                batch = prefetch.page(after, top)
                 continue
             after = end
             yield rows, end
-            batch = ahead.take()
+            batch = prefetch.take()
 
 
 def longer(top: int | None) -> int | None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from onceq.client.opening import connect
 from onceq.client.pause import pause
 from onceq.errors import InvalidParameter, UsageError
-from onceq.spark import durable
+from onceq.spark import state_files
 from onceq.spark.sink_options import COLUMNS
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Progress:
     """How far it is."""
 
     rows: int
@@ -100,7 +100,7 @@ class Told:
     """How much later than its pace it is."""
 
 
-Say = Callable[[Told], None]
+Say = Callable[[Progress], None]
 
 
 class Replay:
@@ -146,7 +146,7 @@ class Replay:
         if any(self._folder.iterdir()):
             raise UsageError(f"{self._folder} is not empty, and not the checkpoint of a replay")
         plan = {"id": f"replay-{uuid.uuid4()}", "wish": wish}
-        durable.write(place, plan)
+        state_files.write(place, plan)
         return plan
 
     def _kept(self) -> list[tuple[str, int]]:
@@ -187,7 +187,7 @@ class Replay:
             sent += self._send(self._step, say, 0.0)
         for step in self._steps(pace):
             behind = metronome.wait(self._times(step) if pace.speed else [])
-            durable.write(self._folder / "step.json", asdict(step))
+            state_files.write(self._folder / "step.json", asdict(step))
             count = self._send(step, say, behind)
             metronome.sent(count)
             sent += count
@@ -252,9 +252,9 @@ class Replay:
         writer.save()
         count = step.end - step.first
         step.done, step.rows = True, step.rows + count
-        durable.write(self._folder / "step.json", asdict(step))
+        state_files.write(self._folder / "step.json", asdict(step))
         self._step = step
-        say(Told(step.rows, self.rows, behind_s))
+        say(Progress(step.rows, self.rows, behind_s))
         return count
 
 

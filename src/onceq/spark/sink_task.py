@@ -43,9 +43,9 @@ from onceq.model.limits import LABEL_CHARS_MAX
 from onceq.model.names import parse_any
 from onceq.model.run import Run
 from onceq.model.xid import Xid
+from onceq.spark.error_codes import coded
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces
-from onceq.spark.told import coded
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -33,9 +33,9 @@ from onceq.client.pause import pause
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import OnceqError, ServiceNotAvailable, UsageError
 from onceq.model.xid import ONCEQ_FORMAT, Xid
+from onceq.spark.error_codes import coded
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged, stage
-from onceq.spark.told import coded
 
 if TYPE_CHECKING:
     import pyarrow as pa

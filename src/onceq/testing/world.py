@@ -32,6 +32,7 @@ from onceq.testing.faults.liars import Liars
 from onceq.testing.faults.lives import Lives
 from onceq.testing.faults.reloads import Reloads, reads_again
 from onceq.testing.faults.rot import Rot
+from onceq.testing.judge.acknowledgments import Acknowledgments
 from onceq.testing.judge.arrivals import Arrivals
 from onceq.testing.judge.books import ADMIN, OWN_DEAD, Books
 from onceq.testing.judge.copied_queues import CopiedQueues
@@ -43,16 +44,15 @@ from onceq.testing.judge.ledger import Ledger
 from onceq.testing.judge.reasons import Reasons
 from onceq.testing.judge.restores import Restores
 from onceq.testing.judge.siblings import Siblings
-from onceq.testing.judge.tap import Tap
-from onceq.testing.judge.told import Told
+from onceq.testing.judge.traffic import Traffic
 from onceq.testing.judge.verdict import Verdict
 from onceq.testing.sim import marks, scale
 from onceq.testing.sim.disk import SimFiles
-from onceq.testing.sim.hostile import Ghosts, HostileEngine
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.network import SimNetwork
 from onceq.testing.sim.node import Node, Surroundings
 from onceq.testing.sim.options import HOUR, MINUTE, SECOND, Options, alone, draw, draw_size, sized
+from onceq.testing.sim.packet_faults import OldPackets, PacketFaultEngine
 from onceq.testing.sim.pair import Pair
 
 QUIET_US = 48 * HOUR
@@ -103,28 +103,30 @@ class World:
         kernel, nodes, pair = self.kernel, self.nodes, self.pair
         self.books = books = Books(kernel, pair)
         self.queues = queues = CopiedQueues(kernel, books, pair)
-        self.tap = tap = Tap(kernel, books, pair, queues)
-        self.restores = restores = Restores(kernel, nodes, books, tap)
-        self.siblings = siblings = Siblings(kernel, books, pair, tap, queues)
-        reasons = Reasons(kernel, nodes, books, pair, tap, queues, siblings)
-        endings = Endings(kernel, books, tap, reasons, siblings)
+        self.traffic = traffic = Traffic(kernel, books, pair, queues)
+        self.restores = restores = Restores(kernel, nodes, books, traffic)
+        self.siblings = siblings = Siblings(kernel, books, pair, traffic, queues)
+        reasons = Reasons(kernel, nodes, books, pair, traffic, queues, siblings)
+        endings = Endings(kernel, books, traffic, reasons, siblings)
         senders = CopiedSenders(kernel, books, siblings, reasons)
         receivers = CopiedReceivers(kernel, books, pair, queues, reasons, endings)
-        self.told = Told(kernel, books, queues, siblings, restores, reasons, receivers)
-        self.forgetting = Forgetting(kernel, nodes, books, queues, tap, reasons, restores)
+        self.acknowledgments = Acknowledgments(
+            kernel, books, queues, siblings, restores, reasons, receivers
+        )
+        self.forgetting = Forgetting(kernel, nodes, books, queues, traffic, reasons, restores)
         arrivals = Arrivals(kernel, nodes, books, pair)
-        self.ledger = Ledger(kernel, nodes, books, queues, arrivals, self.told.known)
+        self.ledger = Ledger(kernel, nodes, books, queues, arrivals, self.acknowledgments.known)
         self.verdict = Verdict(
-            kernel, books, pair, restores, tap, siblings, reasons, endings, senders, receivers,
-            self.told, lambda: self.ledger.check_order(siblings.carrier, turns=turns),
+            kernel, books, pair, restores, traffic, siblings, reasons, endings, senders, receivers,
+            self.acknowledgments, lambda: self.ledger.check_order(siblings.carrier, turns=turns),
         )  # fmt: skip
 
     def _make_computers(self, keep: Keep) -> None:
         """A network and managers, with their queues."""
         kernel = self.kernel
         self.network = SimNetwork(kernel, self.nodes, self.pair)
-        self.network.look, self.network.connected = self.tap.look, self.queues.connected
-        self.ghosts = Ghosts()
+        self.network.look, self.network.connected = self.traffic.look, self.queues.connected
+        self.old_packets = OldPackets()
         self._around = Surroundings(self.network, self._engine, self._ends, self.directory, keep)
         for _ in range(kernel.options.managers):
             self.nodes.append(self._make_node())
@@ -139,7 +141,7 @@ class World:
         return node
 
     def _engine(self, node: Node, **parts: Any) -> Engine:
-        engine = HostileEngine(node, self.ghosts, self.siblings, **parts)
+        engine = PacketFaultEngine(node, self.old_packets, self.siblings, **parts)
         reads_again(node, engine)
         return engine
 
@@ -150,7 +152,7 @@ class World:
         self.workload = Workload(kernel, work, apart=self.apart)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.operators = Operators(
-            kernel, books, pair, queues, work, self.verdict, self.told, self.directory
+            kernel, books, pair, queues, work, self.verdict, self.acknowledgments, self.directory
         )
         self.greetings = Greetings(kernel, self.nodes, books, pair, queues, work)
 
@@ -177,7 +179,7 @@ class World:
         self.kernel.faulty = True
         begun = self.kernel.now
         apps = self._populate()
-        Faults(self.kernel, self.nodes, self.network, self.ghosts)
+        Faults(self.kernel, self.nodes, self.network, self.old_packets)
         Liars(self.kernel, self.nodes)
         if not self.apart:  # it would be in the copies, too
             Rot(self.kernel, self.nodes, self.books)
@@ -201,13 +203,13 @@ class World:
             self.siblings.noticed(node, node.engine.manager)
             self.greetings.noticed(node, node.engine.manager)
         self.verdict.judge()
-        self.told.judge()
+        self.acknowledgments.judge()
 
     def _ends(self, node: Node, manager: Manager) -> None:
         """A process ends, or the world."""
         scale.looked(self.kernel.marks, self.kernel.scale, manager)
         self.forgetting.look(node, manager)
-        self.tap.ends(manager)
+        self.traffic.ends(manager)
 
     def _made(self) -> bool:
         return all(p.number for p in self.books.places.values() if not p.late)

@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from onceq.errors import ConfigurationError
-from onceq.spark import durable
+from onceq.spark import state_files
 from onceq.spark.drain import Plan, Step, _Target
 
 
@@ -79,7 +79,7 @@ def crash_at(patch: pytest.MonkeyPatch, number: int) -> list[str]:
     patch.setattr(Frame, "parquet", dying("stage", Frame.parquet))
     patch.setattr(Path, "unlink", dying("unlink", Path.unlink))
     patch.setattr(Path, "replace", dying("replace", Path.replace))
-    patch.setattr(durable, "sync", dying("sync", durable.sync))
+    patch.setattr(state_files, "sync", dying("sync", state_files.sync))
     patch.setattr(Path, "write_text", dying("write", Path.write_text))
     return did
 
@@ -129,7 +129,7 @@ def test_what_spark_has_planned_is_durable_before_files_are(tmp_path: Path) -> N
     made = target(tmp_path / "to")
     order: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable, "sync", lambda path: order.append(path.name))
+        patch.setattr(state_files, "sync", lambda path: order.append(path.name))
         patch.setattr(Path, "replace", lambda self, to: order.append(f"to {to.name}"))
         made.write(Frame("a", "b"), 3)
     assert order == [

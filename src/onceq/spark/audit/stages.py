@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StageProgress:
     """How far an audit is.
 
     Attributes:
@@ -42,7 +42,7 @@ class Told:
     tasks: int = 0
 
 
-Say = Callable[[Told], None]
+Say = Callable[[StageProgress], None]
 
 
 class Stopped(Exception):
@@ -108,7 +108,7 @@ class Stages:
             self._stage, self._looked = stage, self._clock()
             if self._tasks is not None:
                 self._tasks.forget()
-            self._say(Told(stage, self._looked - self._begun, begins=True))
+            self._say(StageProgress(stage, self._looked - self._begun, begins=True))
 
     def tick(self) -> None:
         """Tell how far the stage is, if it is time for that."""
@@ -118,7 +118,9 @@ class Stages:
                 return
             self._looked = now
             done, tasks = self._tasks.look()
-            self._say(Told(self._stage, now - self._begun, begins=False, done=done, tasks=tasks))
+            self._say(
+                StageProgress(self._stage, now - self._begun, begins=False, done=done, tasks=tasks)
+            )
 
     def stop(self) -> None:
         """No further stage begins."""

@@ -3,7 +3,7 @@
 What is decided is an operator's matter (``Work``); this is how it comes to the rows. In a stream
 Spark keeps the memory of each bucket with the checkpoint; a frame that is no stream is all there
 is, and begins with none. A stream's rows travel in parcels to the memory of their bucket
-(``packing``); without memory they need not, and Spark's own shuffle is quicker.
+(``parcels``); without memory they need not, and Spark's own shuffle is quicker.
 
 Upholds: I24 (a bucket's memory is bounded by its keys; a task holds the rows of one bucket).
 """
@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
+from onceq.spark.operators.case_folding import alike_column
 from onceq.spark.operators.columns import stateful
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.packing import (
+from onceq.spark.operators.parcels import (
     CLOCK,
     PARCEL,
     as_frames,
@@ -32,7 +33,6 @@ from onceq.spark.operators.packing import (
     unpack,
     unpacked,
 )
-from onceq.spark.operators.spelling import alike_column
 
 BUCKETS: Final = 32
 """Buckets of keys if nobody says more: as many tasks can work at one time. It never changes with a

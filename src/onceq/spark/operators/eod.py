@@ -5,8 +5,8 @@ stream that it is in and the number of the last message that it accepted, and no
 needs one record for a stream, however long that is. It decides as a queue manager's own filter
 does (``rules.judge``), in the order of arrival.
 
-Rows of a stream pass it in parcels by bucket of their key (``packing``), and the state of a bucket
-is one value (``memory``); of any other frame they stay where they are (``judging``). Streams of
+Rows of a stream pass it in parcels by bucket of their key (``parcels``), and the state of a bucket
+is one value (``memory``); of any other frame they stay where they are (``verdicts``). Streams of
 which nothing was heard for long are forgotten by the time of the micro-batch: what is too old does
 not count any more, whether it was thrown away yet or not. So no timers are needed, which Spark
 would run in batches only, and a batch that is run again decides as before.
@@ -34,7 +34,10 @@ from onceq.spark.operators.columns import (
     order_of,
     with_columns,
 )
-from onceq.spark.operators.judging import (
+from onceq.spark.operators.memory import Memory
+from onceq.spark.operators.parcels import PARCELS_BYTES_MAX
+from onceq.spark.operators.rules import ACCEPT, VERDICTS, Ints
+from onceq.spark.operators.verdicts import (
     FIELDS,
     KEY,
     ORDER_ACK,
@@ -44,9 +47,6 @@ from onceq.spark.operators.judging import (
     judged,
     parsed,
 )
-from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.packing import PARCELS_BYTES_MAX
-from onceq.spark.operators.rules import ACCEPT, VERDICTS, Ints
 from onceq.spark.options import wrong
 
 WHAT: Final = "eod_filter"

@@ -23,7 +23,7 @@ from onceq.model.directory import Snapshot
 from onceq.model.names import FormatName, Kind, parse_path_name
 from onceq.model.sending import check_send, elements_of, in_order
 from onceq.spark.operators.columns import TEXT, free, need, with_columns
-from onceq.spark.operators.packing import BATCH_ROWS
+from onceq.spark.operators.parcels import BATCH_ROWS
 from onceq.spark.options import wrong
 
 WHAT: Final = "expand_destinations"

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.spark.operators.packing import pack, unpack
+from onceq.spark.operators.parcels import pack, unpack
 from onceq.spark.operators.rules import Flags, Ints
 from onceq.spark.options import wrong
 

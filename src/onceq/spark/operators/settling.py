@@ -48,7 +48,7 @@ from onceq.spark.operators.destinations import (
 from onceq.spark.operators.endings import NOT_YET, Messages
 from onceq.spark.operators.keys import folded, keyed
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.packing import CLOCK
+from onceq.spark.operators.parcels import CLOCK
 from onceq.spark.operators.quotas import FOREVER, Arrivals, Held, after, without_room
 from onceq.spark.operators.rules import Flags, Ints
 from onceq.spark.options import wrong

@@ -5,7 +5,7 @@ virtual time, and the product's own recovery (``partners/recovery.py``) brings w
 to its outcome. An application may die at any step, and so may recovery; managers and databases
 crash, and cannot be reached for a while.
 
-Watches, by ``shared.py``: I20, I21; and with the books of messages I1 to I5, I16, I17.
+Watches, by ``shared_books.py``: I20, I21; and with the books of messages I1 to I5, I16, I17.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from onceq.partners.recovery import Recovery
 from onceq.testing.apps.apps import Lost, Sleep
 from onceq.testing.apps.clients import Client, Died, Talk
 from onceq.testing.apps.databases import Database
-from onceq.testing.apps.parties import (
+from onceq.testing.apps.shared_books import SharedBooks, Whole
+from onceq.testing.apps.shared_transaction import SharedTransaction
+from onceq.testing.apps.simulated_partners import (
     DatabasePartner,
     DatabaseResource,
     Decider,
@@ -31,8 +33,6 @@ from onceq.testing.apps.parties import (
     Partner,
     name_of,
 )
-from onceq.testing.apps.shared import Shared, Whole
-from onceq.testing.apps.shared_transaction import SharedTransaction
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import Status
 from onceq.testing.sim import marks
@@ -46,7 +46,7 @@ class Coordinators:
 
     def __init__(self, kernel: Kernel, nodes: list[Node], work: Work) -> None:
         self.kernel, self.nodes, self.work = kernel, nodes, work
-        self.books = Shared(kernel, nodes, work.ledger)
+        self.books = SharedBooks(kernel, nodes, work.ledger)
         self.rng = kernel.stream("coordinators")
         options = kernel.options
         count = options.databases if options.shared else 0

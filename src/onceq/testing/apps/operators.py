@@ -26,9 +26,9 @@ from onceq.model.requests import (
 from onceq.model.views.queues import OutgoingView, QueueView
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.testing.apps.work import Talk, Work
+from onceq.testing.judge.acknowledgments import Acknowledgments
 from onceq.testing.judge.books import ADMIN, OWN, OWN_DEAD, Books, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
-from onceq.testing.judge.told import Told
 from onceq.testing.judge.verdict import Verdict
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
@@ -49,7 +49,7 @@ class Operators:
     queues: CopiedQueues
     work: Work
     verdict: Verdict
-    told: Told
+    acknowledgments: Acknowledgments
     directory: MemoryDirectory | None
     drained: bool = False
     """Nothing is left to be received."""
@@ -293,7 +293,7 @@ class Operators:
                 for packet in (yield from self._taken(f"{place.name};JOURNAL")):
                     self.verdict.journaled(place, packet)
         for packet in (yield from self._taken(ADMIN)):
-            self.told.acknowledgment(app.node.index, packet)
+            self.acknowledgments.received(app.node.index, packet)
         views: tuple[OutgoingView, ...] = yield Ask(Look("outgoing"))
         for view in views:
             there = self.place_of(view.destination)

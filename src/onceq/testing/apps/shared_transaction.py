@@ -3,7 +3,7 @@
 What the client library does with threads is done here in virtual time: enlist, work, then the steps
 of ``partners/deciding.py`` one by one, with every failure thrown in.
 
-Watches, by ``shared.py``: I20, I21.
+Watches, by ``shared_books.py``: I20, I21.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from onceq.partners import deciding
 from onceq.partners.deciding import Step, What
 from onceq.testing.apps.apps import Lost
 from onceq.testing.apps.clients import Client, Link, Talk
-from onceq.testing.apps.parties import DatabasePartner, ManagerPartner, Partner
-from onceq.testing.apps.shared import Shared, Whole
+from onceq.testing.apps.shared_books import SharedBooks, Whole
+from onceq.testing.apps.simulated_partners import DatabasePartner, ManagerPartner, Partner
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import Status
 from onceq.testing.sim.node import Node
@@ -29,7 +29,7 @@ from onceq.testing.sim.options import SECOND
 class Owner(Protocol):
     """Whoever runs shared transactions, and recovers what is left of them."""
 
-    books: Shared
+    books: SharedBooks
     work: Work
 
     def partners(self, client: Client, whole: Whole) -> list[Partner]:

@@ -18,7 +18,7 @@ from onceq.model.requests import (
     Send,
 )
 from onceq.model.results import Outcome
-from onceq.testing.apps import forgetful
+from onceq.testing.apps import idle_transactions
 from onceq.testing.apps.apps import App, Ask, Lost, Program
 from onceq.testing.apps.branches import Branching
 from onceq.testing.apps.grouping import Grouping
@@ -66,8 +66,8 @@ class Workload:
             return self.branches.branch(app)
         if self.groups.wanted():
             return self.groups.group(app)
-        if forgetful.wanted(self.kernel):
-            return forgetful.forgetful(self.kernel, self.work, app)
+        if idle_transactions.wanted(self.kernel):
+            return idle_transactions.leave_idle(self.kernel, self.work, app)
         return self.transaction(app)
 
     # ---- units of work ------------------------------------------------------------------

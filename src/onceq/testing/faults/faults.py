@@ -6,25 +6,28 @@ clocks that jump; disks that fill up or fail; packets that come again after hour
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from onceq.packet.acks import parse_order_ack
 from onceq.packet.arrived import ORDER_ACK
 from onceq.testing.sim import marks
-from onceq.testing.sim.hostile import Ghosts, runs_of
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.network import SimNetwork
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import HOUR, MINUTE, SECOND
+from onceq.testing.sim.packet_faults import OldPackets, runs_of
 
 
 class Faults:
     """Plans the next fault of each kind after each one."""
 
     def __init__(
-        self, kernel: Kernel, nodes: list[Node], network: SimNetwork, ghosts: Ghosts,
+        self, kernel: Kernel, nodes: list[Node], network: SimNetwork, old_packets: OldPackets,
     ) -> None:  # fmt: skip
-        self.kernel, self.nodes, self.network, self.ghosts = kernel, nodes, network, ghosts
+        self.kernel, self.nodes, self.network, self.old_packets = (
+            kernel,
+            nodes,
+            network,
+            old_packets,
+        )
         self.rng = kernel.stream("faults")
         options = kernel.options
         for every, fault in (
@@ -36,17 +39,7 @@ class Faults:
             (options.ghosts_every_us, self.ghost),
         ):
             if every:
-                self._plan(every, fault)
-
-    def _plan(self, every_us: int, fault: Callable[[], None]) -> None:
-        kernel = self.kernel
-
-        def due() -> None:
-            if kernel.faulty:
-                fault()
-                self._plan(every_us, fault)
-
-        kernel.at(kernel.now + int(self.rng.expovariate(1 / every_us)) + 1, due)
+                kernel.at_times(self.rng, every, fault)
 
     def _node(self) -> Node:
         return self.rng.choice(self.nodes)
@@ -108,7 +101,7 @@ class Faults:
     def ghost(self) -> None:
         """An old packet comes once more."""
         kernel = self.kernel
-        found = self.ghosts.pick(self.rng.randrange(1 << 20))
+        found = self.old_packets.pick(self.rng.randrange(1 << 20))
         if found is None:
             return
         node, source, packet = found

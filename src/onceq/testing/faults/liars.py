@@ -37,22 +37,15 @@ class Liars:
         self.rng = kernel.stream("liars")
         self.session = FIRST_SESSION
         if not self.rng.randrange(LIARS):
-            self.every_us = max(kernel.options.safety_us // 40, 1)
-            self._plan()
+            kernel.at_times(self.rng, max(kernel.options.safety_us // 40, 1), self._tell)
 
-    def _plan(self) -> None:
-        wait_us = int(self.rng.expovariate(1 / self.every_us)) + 1
-        self.kernel.at(self.kernel.now + wait_us, self._due)
-
-    def _due(self) -> None:
-        if self.kernel.faulty:
-            here, other = self.rng.sample(self.nodes, 2)
-            guid = self.rng.randbytes(16)
-            engine = here.engine
-            if engine is not None and not engine.stopped:
-                claimed, packet = self._lie(here, other, guid)
-                self._say(here, claimed, packet)
-            self._plan()
+    def _tell(self) -> None:
+        here, other = self.rng.sample(self.nodes, 2)
+        guid = self.rng.randbytes(16)
+        engine = here.engine
+        if engine is not None and not engine.stopped:
+            claimed, packet = self._lie(here, other, guid)
+            self._say(here, claimed, packet)
 
     def _lie(self, here: Node, other: Node, guid: bytes) -> tuple[bytes, bytes]:
         """Under which identity somebody connects, and what he says."""

@@ -101,19 +101,9 @@ class Lives:
         """From now on."""
         if self.active:
             safety = self.kernel.options.safety_us
-            self._plan(safety // self.rng.randint(6, 16), self._image)
+            self.kernel.at_times(self.rng, safety // self.rng.randint(6, 16), self._image)
             change = self._take_turns if self.copies else self._restore
-            self._plan(safety // self.rng.randint(2, 8), change)
-
-    def _plan(self, every_us: int, what: Callable[[], None]) -> None:
-        kernel = self.kernel
-
-        def due() -> None:
-            if kernel.faulty:
-                what()
-                self._plan(every_us, what)
-
-        kernel.at(kernel.now + int(self.rng.expovariate(1 / every_us)) + 1, due)
+            self.kernel.at_times(self.rng, safety // self.rng.randint(2, 8), change)
 
     # ---- images -----------------------------------------------------------------------------
 

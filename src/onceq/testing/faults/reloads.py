@@ -33,21 +33,12 @@ class Reloads:
         self.rng = kernel.stream("reloads")
         self.active = lives and self.rng.random() < SHARE
         if self.active:
-            self._every_us = kernel.options.safety_us // self.rng.randint(4, 20)
-            self._plan()
+            every_us = kernel.options.safety_us // self.rng.randint(4, 20)
+            kernel.at_times(self.rng, every_us, self._reload)
 
-    def _plan(self) -> None:
-        kernel = self.kernel
-
-        def due() -> None:
-            if kernel.faulty:
-                self._reload(self.rng.choice(self.nodes))
-                self._plan()
-
-        kernel.at(kernel.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
-
-    def _reload(self, node: Node) -> None:
-        """The file says something else now; a manager that runs is told to read it."""
+    def _reload(self) -> None:
+        """A file says something else now; a manager that runs is told to read it."""
+        node = self.rng.choice(self.nodes)
         node.settings = draw_settings(self.rng, self.kernel.options.safety_us)
         self.kernel.note("reload", node.name)
         node.run(self._ask)

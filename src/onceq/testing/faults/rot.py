@@ -35,21 +35,12 @@ class Rot:
         self.kernel, self.nodes, self.books = kernel, nodes, books
         self.rng = kernel.stream("rot")
         if self.rng.random() < SHARE:
-            self._every_us = kernel.options.safety_us // self.rng.randint(3, 20)
-            self._plan()
+            every_us = kernel.options.safety_us // self.rng.randint(3, 20)
+            kernel.at_times(self.rng, every_us, self._strike)
 
-    def _plan(self) -> None:
-        kernel = self.kernel
-
-        def due() -> None:
-            if kernel.faulty:
-                self._strike(self.rng.choice(self.nodes))
-                self._plan()
-
-        kernel.at(kernel.now + int(self.rng.expovariate(1 / self._every_us)) + 1, due)
-
-    def _strike(self, node: Node) -> None:
+    def _strike(self) -> None:
         """Alter a byte of some old message, if there is one that may be."""
+        node = self.rng.choice(self.nodes)
         if node.engine is None:
             return
         store, state = node.engine.store, node.engine.manager.state

@@ -15,7 +15,7 @@ from onceq.model.time import NEVER_S
 from onceq.testing.judge.books import OWN, Books, Copy, Message, Place, Status
 from onceq.testing.judge.reasons import Reasons
 from onceq.testing.judge.siblings import Siblings
-from onceq.testing.judge.tap import Tap
+from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 
@@ -35,9 +35,9 @@ class Endings:
     """See the module."""
 
     def __init__(
-        self, kernel: Kernel, books: Books, tap: Tap, reasons: Reasons, siblings: Siblings,
+        self, kernel: Kernel, books: Books, traffic: Traffic, reasons: Reasons, siblings: Siblings,
     ) -> None:  # fmt: skip
-        self.kernel, self.books, self.tap = kernel, books, tap
+        self.kernel, self.books, self.traffic = kernel, books, traffic
         self.reasons, self.siblings = reasons, siblings
 
     def ordered(self, message: Message, place: Place, copy: Copy) -> str:
@@ -69,7 +69,7 @@ class Endings:
             dead
             and not journal & Journal.DEADLETTER
             and not (self.reasons.stranded(message) and STRANDED.issuperset(dead))
-            and not (self.reasons.stranded(message) and self.tap.told_end(message.uid, place))
+            and not (self.reasons.stranded(message) and self.traffic.told_end(message.uid, place))
         ):
             wrong("I12, a dead letter that nobody asked for")
         self._own(message, place, copy, [q for q, c in home if c != MISFIT])

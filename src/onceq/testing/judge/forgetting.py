@@ -1,7 +1,7 @@
 """What a sender forgets and a receiver passes over, held against what went over the links.
 
 Whenever a process ends, and at the end of a world, the tables of the manager are compared with the
-packets that were seen to leave (``tap.py``): a message that was transmitted, that nobody has
+packets that were seen to leave (``traffic.py``): a message that was transmitted, that nobody has
 acknowledged and that no lifetime, purge or refusal has ended, must still wait at its sender (I10);
 what a receiver has passed over was never accepted, and its sender had a reason (I6).
 
@@ -17,7 +17,7 @@ from onceq.testing.judge.books import Books, Copy, Message, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.reasons import Reasons
 from onceq.testing.judge.restores import Restores
-from onceq.testing.judge.tap import Tap
+from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
@@ -27,16 +27,16 @@ class Forgetting:
     """See the module."""
 
     def __init__(
-        self, kernel: Kernel, nodes: list[Node], books: Books, queues: CopiedQueues, tap: Tap,
-        reasons: Reasons, restores: Restores,
+        self, kernel: Kernel, nodes: list[Node], books: Books, queues: CopiedQueues,
+        traffic: Traffic, reasons: Reasons, restores: Restores,
     ) -> None:  # fmt: skip
         self.kernel, self.nodes, self.books, self.queues = kernel, nodes, books, queues
-        self.tap, self.reasons, self.restores = tap, reasons, restores
+        self.traffic, self.reasons, self.restores = traffic, reasons, restores
 
     def look(self, node: Node, manager: Manager) -> None:
         """A process ends, or a world."""
-        state, tap = manager.state, self.tap
-        for stream, number in tap.unanswered(node.index):
+        state, traffic = manager.state, self.traffic
+        for stream, number in traffic.unanswered(node.index):
             outgoing = state.streams.get(stream)
             if outgoing is not None:
                 base = outgoing.base if outgoing.stream == stream else outgoing.old.get(stream)
@@ -55,19 +55,19 @@ class Forgetting:
             self._passed(node, progress)
 
     def _sent(self, sender: int, stream: int, number: int) -> tuple[Message, Place, Copy]:
-        found = self.tap.message_of(sender, stream, number)
+        found = self.traffic.message_of(sender, stream, number)
         assert found is not None, "only what was seen is looked for"
         message = self.books.messages[found[0]]
         place = self.books.place_of(message, found[1])
         return message, place, message.copies[place.key]
 
     def _passed(self, node: Node, progress: Progress) -> None:
-        tap = self.tap
+        traffic = self.traffic
         sender = next((n.index for n in self.nodes if n.guid == progress.source), None)
         passed = [n for first, last in progress.passed for n in range(first, last + 1)]
         for number in passed if sender is not None else ():
             assert sender is not None
-            if tap.message_of(sender, progress.stream, number) is None:
+            if traffic.message_of(sender, progress.stream, number) is None:
                 continue
             message, place, _ = self._sent(sender, progress.stream, number)
             queues = self.queues

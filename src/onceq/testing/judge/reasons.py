@@ -11,7 +11,7 @@ from onceq.model.time import NEVER_S
 from onceq.testing.judge.books import Books, Copy, Message, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.siblings import Siblings
-from onceq.testing.judge.tap import Tap
+from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import HOUR
@@ -25,11 +25,11 @@ class Reasons:
     """See the module."""
 
     def __init__(
-        self, kernel: Kernel, nodes: list[Node], books: Books, pair: Pair, tap: Tap,
+        self, kernel: Kernel, nodes: list[Node], books: Books, pair: Pair, traffic: Traffic,
         queues: CopiedQueues, siblings: Siblings,
     ) -> None:  # fmt: skip
         self.kernel, self.nodes, self.books, self.pair = kernel, nodes, books, pair
-        self.tap, self.queues, self.siblings = tap, queues, siblings
+        self.traffic, self.queues, self.siblings = traffic, queues, siblings
         self._most: dict[tuple[int, str], int] = {}
         self._leaks: dict[tuple[int, str], int] = {}
 
@@ -91,7 +91,7 @@ class Reasons:
 
     def stranded(self, message: Message) -> bool:
         """Whether a message may have waited in a stream that its receiver had left."""
-        return self.pair.identity(message.node) in self.tap.stranded
+        return self.pair.identity(message.node) in self.traffic.stranded
 
     def _over(self, message: Message, place: Place) -> bool:
         """Whether the lifetime of a message can be over, by the clock of anybody who looks."""

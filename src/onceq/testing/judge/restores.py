@@ -24,7 +24,7 @@ from onceq.core.state.position_block import REMOVED
 from onceq.model.message import Delivery
 from onceq.store.contract import Store
 from onceq.testing.judge.books import Books, Copy, Key, Message, Place, Snapshot, Status, Unit
-from onceq.testing.judge.tap import Tap
+from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.packets import UID_BYTES, body_of
@@ -33,8 +33,8 @@ from onceq.testing.sim.packets import UID_BYTES, body_of
 class Restores:
     """The judge's books over restores; see the module."""
 
-    def __init__(self, kernel: Kernel, nodes: list[Node], books: Books, tap: Tap) -> None:
-        self.kernel, self.nodes, self.books, self.tap = kernel, nodes, books, tap
+    def __init__(self, kernel: Kernel, nodes: list[Node], books: Books, traffic: Traffic) -> None:
+        self.kernel, self.nodes, self.books, self.traffic = kernel, nodes, books, traffic
         self.at: dict[int, int] = {}
         """Computer: when it was put back last."""
         self.undone: set[int] = set()
@@ -132,7 +132,7 @@ class Restores:
 
     def undo(self, node: Node, snapshot: Snapshot) -> None:
         """The process has ended, and what the image does not have with it."""
-        books, tap = self.books, self.tap
+        books, traffic = self.books, self.traffic
         for unit in books.units:
             if unit.node == node.index:
                 unit.undone = unit not in snapshot.units
@@ -147,7 +147,7 @@ class Restores:
                 gone = message.unit is None and key not in snapshot.standing
                 if place.node == node.index and gone:
                     self.gone.add(key)
-        for uid, place in tap.answered(node.index):
+        for uid, place in traffic.answered(node.index):
             key = (uid, place.key)
             if key not in snapshot.standing and not self._received(snapshot, key):
                 self.gone.add(key)
@@ -175,7 +175,7 @@ class Restores:
         for key in [key for key in accepted if key[1][0] == node.index]:
             del accepted[key]
         accepted.update((key, dict(places)) for key, places in snapshot.accepted.items())
-        self.tap.put_back(node)
+        self.traffic.put_back(node)
 
     # ---- what is demanded -------------------------------------------------------------------
 

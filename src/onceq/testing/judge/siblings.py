@@ -1,8 +1,8 @@
 """What two copies that run side by side have of each other's, and who has met them (``beside.py``).
 
 Of what both have the books know which of the two has transmitted it and was told its end (from
-``tap.py``), and what each had as dead letters when it noticed that it is one of two. Whoever has
-met both, one after the other and again, must have noticed it. What the judge makes of it is in
+``traffic.py``), and what each had as dead letters when it noticed that it is one of two. Whoever
+has met both, one after the other and again, must have noticed it. What the judge makes of it is in
 ``copied_senders.py`` and ``copied_receivers.py``.
 
 Watches: I25 over copies.
@@ -20,7 +20,7 @@ from onceq.core.state.queues import AnyQueue
 from onceq.packet.decode import decode
 from onceq.testing.judge.books import OWN_DEAD, Books, Message, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
-from onceq.testing.judge.tap import Tap
+from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
@@ -35,9 +35,15 @@ class Siblings:
     """See the module."""
 
     def __init__(
-        self, kernel: Kernel, books: Books, pair: Pair, tap: Tap, queues: CopiedQueues,
+        self, kernel: Kernel, books: Books, pair: Pair, traffic: Traffic, queues: CopiedQueues,
     ) -> None:  # fmt: skip
-        self.kernel, self.books, self.pair, self.tap, self.queues = kernel, books, pair, tap, queues
+        self.kernel, self.books, self.pair, self.traffic, self.queues = (
+            kernel,
+            books,
+            pair,
+            traffic,
+            queues,
+        )
         self.shared: set[Key] = set()
         """What waited, or waited for its end, in the copy when it started."""
         self.inherited: set[Key] = set()
@@ -165,7 +171,7 @@ class Siblings:
         """Of whose messages it has its place in the order; None: of either's."""
         if not self.is_shared(message, place):
             return message.node
-        carried = self.tap.carried(self.pair.of)[message.uid, place.key]
+        carried = self.traffic.carried(self.pair.of)[message.uid, place.key]
         return next(iter(carried)) if len(carried) == 1 else None
 
     def misled(self, message: Message, place: Place) -> bool:
@@ -178,4 +184,4 @@ class Siblings:
         if self.pair.ended is not None and message.node == self.pair.ended.index:
             return True
         other = self.pair.other(message.node)
-        return other in self.tap.told_to(self.pair.of)[message.uid, place.key]
+        return other in self.traffic.told_to(self.pair.of)[message.uid, place.key]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from onceq.model.message import Delivery, Journal
 from onceq.packet.decode import decode
+from onceq.testing.judge.acknowledgments import Acknowledgments
 from onceq.testing.judge.books import Books, Copy, Message, Place, Status
 from onceq.testing.judge.copied_receivers import CopiedReceivers
 from onceq.testing.judge.copied_senders import CopiedSenders
@@ -20,8 +21,7 @@ from onceq.testing.judge.endings import Endings
 from onceq.testing.judge.reasons import Reasons
 from onceq.testing.judge.restores import Restores
 from onceq.testing.judge.siblings import Siblings
-from onceq.testing.judge.tap import Tap
-from onceq.testing.judge.told import Told
+from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.pair import Pair
@@ -31,13 +31,15 @@ class Verdict:
     """See the module."""
 
     def __init__(
-        self, kernel: Kernel, books: Books, pair: Pair, restores: Restores, tap: Tap,
+        self, kernel: Kernel, books: Books, pair: Pair, restores: Restores, traffic: Traffic,
         siblings: Siblings, reasons: Reasons, endings: Endings, senders: CopiedSenders,
-        receivers: CopiedReceivers, told: Told, check_order: Callable[[], None],
+        receivers: CopiedReceivers, acknowledgments: Acknowledgments,
+        check_order: Callable[[], None],
     ) -> None:  # fmt: skip
         self.kernel, self.books, self.pair, self.restores = kernel, books, pair, restores
-        self.tap, self.siblings, self.reasons, self.endings = tap, siblings, reasons, endings
-        self.senders, self.receivers, self.told = senders, receivers, told
+        self.traffic, self.siblings = traffic, siblings
+        self.reasons, self.endings = reasons, endings
+        self.senders, self.receivers, self.acknowledgments = senders, receivers, acknowledgments
         self._check_order = check_order
         self.ends: Counter[str] = Counter()  # how many copies met which end
 
@@ -51,7 +53,7 @@ class Verdict:
             self.kernel.wrong(f"I12: {queue} of {node.name} holds a message that nobody sent")
         assert message is not None
         place = self.books.place_of(message, found.destination)
-        self.told.known(packet, message.uid)
+        self.acknowledgments.known(packet, message.uid)
         if self.siblings.is_inherited(node, message, place):
             return
         message.copies[place.key].letters.append((node.index, queue, found.message_class))
@@ -145,5 +147,5 @@ class Verdict:
             and message.node not in self.restores.at
             and place.transactional
             and not self.reasons.with_its_letter_queue(message)
-            and not self.tap.told_end(message.uid, place)
+            and not self.traffic.told_end(message.uid, place)
         )

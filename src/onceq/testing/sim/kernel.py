@@ -63,6 +63,16 @@ class Kernel:
         self._sequence += 1
         heappush(self._heap, (max(when_us, self.now), self._sequence, work, arguments))
 
+    def at_times(self, rng: Random, every_us: int, what: Callable[[], None]) -> None:
+        """Something happens again and again, as long as there are faults: so often on average."""
+
+        def due() -> None:
+            if self.faulty:
+                what()
+                self.at_times(rng, every_us, what)
+
+        self.at(self.now + int(rng.expovariate(1 / every_us)) + 1, due)
+
     def run_until(self, end_us: int, done: Callable[[], bool]) -> bool:
         """Let things happen; whether ``done`` held before the time was over."""
         while self._heap and self._heap[0][0] <= end_us:

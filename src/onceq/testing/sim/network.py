@@ -3,7 +3,7 @@
 What goes through are the bytes of the real session protocol. As with TCP, the bytes of one
 connection keep their order and are not repeated; but a connection may break at any byte, stall
 while a partition lasts, and one end may learn of its end long after the other, or never. Loss,
-repetition and reordering of whole packets come from ``hostile.py``.
+repetition and reordering of whole packets come from ``packet_faults.py``.
 """
 
 from __future__ import annotations

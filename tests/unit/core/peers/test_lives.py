@@ -19,7 +19,7 @@ from onceq.model.limits import LIVES_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX, Setting
 from onceq.model.time import Now
 from onceq.packet.acks import order_ack
 from onceq.packet.settle import TwoLives, parse_settling, two_lives
-from onceq.testing.sim.hostile import runs_of
+from onceq.testing.sim.packet_faults import runs_of
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
 PEER = b"P" * 16

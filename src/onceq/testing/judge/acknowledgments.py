@@ -39,7 +39,7 @@ _BITS = {
 }
 
 
-class Told:
+class Acknowledgments:
     """See the module."""
 
     def __init__(
@@ -47,12 +47,8 @@ class Told:
         restores: Restores, reasons: Reasons, receivers: CopiedReceivers,
     ) -> None:  # fmt: skip
         self.kernel, self.books, self.queues = kernel, books, queues
-        self.siblings, self.restores, self.reasons, self.receivers = (
-            siblings,
-            restores,
-            reasons,
-            receivers,
-        )
+        self.siblings, self.restores = siblings, restores
+        self.reasons, self.receivers = reasons, receivers
         self._who: dict[bytes, int] = {}
         """Message identifier: message of the books."""
         self._acks: dict[tuple[int, bytes, int], Decoded] = {}
@@ -63,7 +59,7 @@ class Told:
         fields = glance(packet)
         self._who[fields.source + fields.message.to_bytes(4, "little")] = uid
 
-    def acknowledgment(self, node: int, packet: bytes) -> None:
+    def received(self, node: int, packet: bytes) -> None:
         """This stands in the administration queue of a manager."""
         found = decode(packet)
         if not found.message_class or found.acknowledge or found.admin_queue:

@@ -22,7 +22,7 @@ from onceq.service.engine import Engine
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import MINUTE, MS, SECOND
 
-GHOSTS_MAX = 400
+OLD_PACKETS_MAX = 400
 """Old packets kept to be put in again."""
 
 
@@ -39,11 +39,11 @@ class Watch(Protocol):
         """A manager has told its operator something, and that is durable."""
 
 
-class HostileEngine(Engine):
+class PacketFaultEngine(Engine):
     """The engine, unchanged, with a bad link before its inbox."""
 
-    def __init__(self, node: Node, ghosts: Ghosts, watch: Watch, **parts: Any) -> None:
-        self.node, self.ghosts, self.watch = node, ghosts, watch
+    def __init__(self, node: Node, old_packets: OldPackets, watch: Watch, **parts: Any) -> None:
+        self.node, self.old_packets, self.watch = node, old_packets, watch
         self._genuine: dict[int, deque[bool]] = {}
         self._withheld: set[int] = set()
         super().__init__(**parts)
@@ -72,7 +72,7 @@ class HostileEngine(Engine):
 
     def _arrived(self, item: Arrived) -> None:
         kernel = self.node.kernel
-        self.ghosts.remember(self.node, item.run)
+        self.old_packets.remember(self.node, item.run)
         options, rng = kernel.options, kernel.stream("network")
         if not kernel.faulty or rng.random() >= options.hostile:
             self._pass(item, genuine=True)
@@ -129,11 +129,11 @@ def runs_of(packets: list[bytes]) -> list[ArrivedRun]:
     return cut(b"".join(packets), array(LENGTH_TYPE, map(len, packets)))
 
 
-class Ghosts:
+class OldPackets:
     """Old packets of every link, for coming again up to two days late."""
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[Node, bytes, bytes]] = deque(maxlen=GHOSTS_MAX)
+        self._kept: deque[tuple[Node, bytes, bytes]] = deque(maxlen=OLD_PACKETS_MAX)
 
     def remember(self, node: Node, run: ArrivedRun) -> None:
         """Keep a copy of one packet of a run, if the core must be able to stand it late."""

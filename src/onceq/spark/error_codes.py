@@ -25,7 +25,7 @@ def coded(error: OnceqError, place: str) -> OnceqError:
     return type(error)(f"[{error.code}] {error.text} ({place})")
 
 
-def told(error: Exception) -> OnceqError:
+def original(error: Exception) -> OnceqError:
     """The error that began it, as the class that it was; else one with Spark's first line."""
     text = error.text if isinstance(error, OnceqError) else str(error)
     if isinstance(error, OnceqError) and not text.startswith("["):

@@ -39,7 +39,7 @@ SETTLING_MAGIC = b"OQX1"
 INQUIRY = 1
 
 
-class Tap:
+class Traffic:
     """See the module."""
 
     def __init__(self, kernel: Kernel, books: Books, pair: Pair, queues: CopiedQueues) -> None:
@@ -107,7 +107,7 @@ class Tap:
             end.streams.add(stream)
             return
         if flags >> 16 & 7:
-            return  # an acknowledgment message: it names a response queue (``told.py``)
+            return  # an acknowledgment message: it names a response queue (``acknowledgments.py``)
         message_class, body = body_of(piece, start)
         if not message_class:
             self._identified(source, message, body)

@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass, class_name
+from onceq.spark.operators.case_folding import alike_column
 from onceq.spark.operators.columns import WHOLE, numbers_of, streams_of
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
 from onceq.spark.operators.rules import MALFORMED, VERDICTS, Flags, Ints, Streams, judge
-from onceq.spark.operators.spelling import alike_column
 
 Codes = np.ndarray[Any, np.dtype[np.int8]]
 

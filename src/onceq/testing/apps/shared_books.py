@@ -75,7 +75,7 @@ class Whole:
     alone: bool = False
 
 
-class Shared:
+class SharedBooks:
     """See the module."""
 
     def __init__(self, kernel: Kernel, nodes: list[Node], ledger: Ledger) -> None:

@@ -1,7 +1,7 @@
 """Partners of simulated applications, and the resources of recovery: managers and databases.
 
 They are what ``partners/contract.py`` asks for, but each verb is a part of a program: a generator
-that takes virtual time. All of them keep the books (``shared.py``).
+that takes virtual time. All of them keep the books (``shared_books.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onceq.model.xid import Xid
 from onceq.testing.apps.apps import Lost
 from onceq.testing.apps.clients import Client, Link, Talk
 from onceq.testing.apps.databases import Connection, Database
-from onceq.testing.apps.shared import Share, Shared
+from onceq.testing.apps.shared_books import Share, SharedBooks
 from onceq.testing.apps.work import Work
 from onceq.testing.sim.node import Node
 
@@ -47,7 +47,7 @@ def name_of(node: Node) -> str:
 class ManagerResource:
     """A manager whose branches anybody may end; see ``Resource``."""
 
-    def __init__(self, books: Shared, client: Client, node: Node, *, recovered: bool) -> None:
+    def __init__(self, books: SharedBooks, client: Client, node: Node, *, recovered: bool) -> None:
         self.books = books
         self.client = client
         self.node = node
@@ -92,7 +92,9 @@ class ManagerResource:
 class ManagerPartner(ManagerResource):
     """A manager in which the application works; see ``Partner``."""
 
-    def __init__(self, books: Shared, work: Work, share: Share, client: Client, node: Node) -> None:
+    def __init__(
+        self, books: SharedBooks, work: Work, share: Share, client: Client, node: Node
+    ) -> None:
         super().__init__(books, client, node, recovered=False)
         self.share = share
         self._work = work
@@ -167,7 +169,7 @@ class ManagerPartner(ManagerResource):
 class DatabaseResource:
     """A database for recovery; see ``Resource``."""
 
-    def __init__(self, books: Shared, database: Database) -> None:
+    def __init__(self, books: SharedBooks, database: Database) -> None:
         self.books = books
         self.database = database
         self.name = database.name
@@ -215,7 +217,7 @@ class DatabaseResource:
 class DatabasePartner(DatabaseResource):
     """A database in which the application works; see ``Partner``."""
 
-    def __init__(self, books: Shared, share: Share, database: Database) -> None:
+    def __init__(self, books: SharedBooks, share: Share, database: Database) -> None:
         super().__init__(books, database)
         self.share = share
         self._recovered = False
@@ -280,7 +282,7 @@ Partner = ManagerPartner | DatabasePartner
 class Decider:
     """The home manager for recovery; see ``partners.recovery.Decider``."""
 
-    def __init__(self, books: Shared, client: Client) -> None:
+    def __init__(self, books: SharedBooks, client: Client) -> None:
         self.books = books
         self.client = client
         self.guid = client.node.guid

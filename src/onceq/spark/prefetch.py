@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onceq import Batch
 
 
-class Ahead:
+class Prefetch:
     """The pages of one queue, up to a place. Close it before its connection is used otherwise."""
 
     def __init__(self, access: Access, queue: str, to: int) -> None:

@@ -30,7 +30,7 @@ def wanted(kernel: Kernel) -> bool:
     return kernel.stream("forgetful").random() < SHARE
 
 
-def forgetful(kernel: Kernel, work: Work, app: App) -> Program:
+def leave_idle(kernel: Kernel, work: Work, app: App) -> Program:
     """Begin, take and send something, and come back when it is too late."""
     ledger = work.ledger
     unit = ledger.unit(app.node.index)
