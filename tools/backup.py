@@ -12,23 +12,21 @@ Watches: I1, I4, I5, I7, I22, I23.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import onceq
 from backup_judge import Mark, Passage
 from kill import GONE, SETTINGS, SETTLE_S_MAX
+from kill_command import command
 from nodes import Node, free_port
 from onceq.client import offline
 from onceq.errors import (
@@ -380,38 +378,11 @@ def table(outcome: Outcome) -> str:
 
 
 def main() -> int:
-    """The command; 1 if anything was violated, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", default=tempfile.gettempdir(), help="on the disk to use")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    folder = Path(tempfile.mkdtemp(prefix="onceq-backup-", dir=options.folder))
-    quiet = options.json or not sys.stderr.isatty()
-
-    def say(text: str) -> None:
-        if not quiet:
-            print(text, file=sys.stderr, flush=True)
-
-    kept = False
-    try:
-        outcome = run(messages=options.messages, seed=options.seed, folder=folder, say=say)
-        kept = bool(outcome.violations)
-    except KeyboardInterrupt:
-        print("interrupted; both queue managers were stopped", file=sys.stderr)
-        return 130
-    finally:
-        if not kept:
-            shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(asdict(outcome)) if options.json else table(outcome))
-    for violation in outcome.violations[:20]:
-        print(f"VIOLATION {violation}", file=sys.stderr)
-    if kept:
-        print(f"stores, backups and logs are kept in {folder}", file=sys.stderr)
-        print(f"again: make backup MESSAGES={options.messages} ARGS='--seed {options.seed}'")
-    return int(kept)
+    """The command."""
+    return command(
+        "backup", __doc__ or "", lambda **given: (run(**given), {}), lambda found, _: table(found),
+        count=100_000, unit="messages", what="both queue managers",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

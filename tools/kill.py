@@ -295,7 +295,7 @@ def main() -> int:
     """The command."""
     return command(
         "kill", __doc__ or "", lambda **given: (run(**given), {}), lambda found, _: table(found),
-        kills=50, what="both queue managers",
+        count=50, what="both queue managers",
     )  # fmt: skip
 
 

@@ -11,35 +11,38 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
-
-from kill_judge import Outcome
+from typing import Any, ClassVar, Protocol, TypeVar
 
 
-class Run(Protocol):
-    """What a tool does; every process is gone when it returns or raises."""
+class Judged(Protocol):
+    """What a tool finds: a dataclass with the violations among its fields."""
 
-    def __call__(
-        self, *, kills: int, seed: int, folder: Path, say: Callable[[str], None]
-    ) -> tuple[Outcome, Mapping[str, int]]:
-        """The outcome, and more figures for people."""
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    violations: list[str]
+
+
+Found = TypeVar("Found", bound=Judged)
 
 
 def command(
-    tool: str, about: str, run: Run, table: Callable[[Outcome, Mapping[str, int]], str],
-    *, kills: int, what: str, telling: bool = False,
+    tool: str, about: str, run: Callable[..., tuple[Found, Mapping[str, int]]],
+    table: Callable[[Found, Mapping[str, int]], str],
+    *, count: int, what: str, unit: str = "kills", telling: bool = False,
 ) -> int:  # fmt: skip
     """Run a tool as ``make TOOL`` does; 1 if anything was violated, 130 after Ctrl-C.
 
     Args:
         about: Its documentation.
+        run: What it does, given ``unit``, seed, folder and say (whom to tell); the outcome, and
+            more figures for people. Every process is gone when it returns or raises.
         table: The result for people.
-        kills: How many, if nobody says.
+        count: How many, if nobody says.
+        unit: Of what.
         what: What an interrupt stops.
         telling: Tell of each kill also where nobody looks: a run that takes hours leaves a log.
     """
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=kills)
+    parser.add_argument(f"--{unit}", dest="count", type=int, default=count)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="on the disk to use")
     parser.add_argument("--json", action="store_true")
@@ -54,7 +57,8 @@ def command(
 
     kept = False
     try:
-        outcome, more = run(kills=options.kills, seed=options.seed, folder=folder, say=say)
+        counted = {unit: options.count}
+        outcome, more = run(**counted, seed=options.seed, folder=folder, say=say)
         kept = bool(outcome.violations)
     except KeyboardInterrupt:
         print(f"interrupted; {what} were stopped", file=sys.stderr)
@@ -66,6 +70,6 @@ def command(
     for violation in outcome.violations[:20]:
         print(f"VIOLATION {violation}", file=sys.stderr)
     if kept:
-        print(f"history, stores and logs are kept in {folder}", file=sys.stderr)
-        print(f"again: make {tool} KILLS={options.kills} ARGS='--seed {options.seed}'")
+        print(f"stores and logs are kept in {folder}", file=sys.stderr)
+        print(f"again: make {tool} {unit.upper()}={options.count} ARGS='--seed {options.seed}'")
     return int(kept)

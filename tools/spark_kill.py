@@ -254,7 +254,7 @@ def main() -> int:
     """The command."""
     return command(
         "spark-kill", __doc__ or "", run, table,
-        kills=20, what="Spark and both queue managers", telling=True,
+        count=20, what="Spark and both queue managers", telling=True,
     )  # fmt: skip
 
 
