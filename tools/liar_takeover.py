@@ -40,7 +40,6 @@ class Impostor:
         self.given: set[int] = set()
         self.acknowledged: set[int] = set()
         self.used: set[str] = set()
-        self.visits = 0
 
     def answer(self, until: float, over: Callable[[], bool]) -> None:
         """Listen, and talk to one after another until then."""
@@ -58,7 +57,6 @@ class Impostor:
                         self._talk(line, guid, until)
 
     def _talk(self, line: socket.socket, guid: bytes, until: float) -> None:
-        self.visits += 1
         line.settimeout(0.05)
         session = Session(
             initiator=False, own_id=guid, settings=Settings(),

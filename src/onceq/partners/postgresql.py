@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -51,14 +51,14 @@ CONNECT_S: Final = 10
 """How long recovery waits for a connection (seconds), if the connection string sets nothing."""
 
 
-class PostgresPartner:
-    """A psycopg connection in a transaction. See Partner.
+Connection = TypeVar("Connection", bound="psycopg.Connection[Any] | psycopg.AsyncConnection[Any]")
 
-    Until the end of the transaction psycopg refuses ``commit`` and ``rollback`` on it.
-    """
+
+class _Share(Generic[Connection]):
+    """What is the same whether calls are awaited or not."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], *, name: str = "", read_only_votes: bool = False
+        self, connection: Connection, *, name: str = "", read_only_votes: bool = False
     ) -> None:
         """Take a connection that is idle and not in autocommit mode.
 
@@ -78,6 +78,22 @@ class PostgresPartner:
     def name(self) -> str:
         """``postgresql:<system identifier>/<database>``. See Partner."""
         return self._name or known[self.connection].name
+
+    def abandon(self) -> None:
+        """See Partner."""
+        with contextlib.suppress(psycopg.Error):
+            cut(self.connection.fileno())
+
+    def resource(self) -> PostgresResource:
+        """See Partner."""
+        return PostgresResource(conninfo_of(self.connection), name=self._name)
+
+
+class PostgresPartner(_Share["psycopg.Connection[Any]"]):
+    """A psycopg connection in a transaction. See Partner.
+
+    Until the end of the transaction psycopg refuses ``commit`` and ``rollback`` on it.
+    """
 
     def check(self) -> None:
         """See Partner."""
@@ -154,36 +170,9 @@ class PostgresPartner:
     def forget(self, xid: Xid) -> None:
         """See Partner: PostgreSQL decides nothing on its own."""
 
-    def abandon(self) -> None:
-        """See Partner."""
-        with contextlib.suppress(psycopg.Error):
-            cut(self.connection.fileno())
 
-    def resource(self) -> PostgresResource:
-        """See Partner."""
-        return PostgresResource(conninfo_of(self.connection), name=self._name)
-
-
-class AsyncPostgresPartner:
+class AsyncPostgresPartner(_Share["psycopg.AsyncConnection[Any]"]):
     """A psycopg asyncio connection in a transaction. See AsyncPartner and PostgresPartner."""
-
-    def __init__(
-        self,
-        connection: psycopg.AsyncConnection[Any],
-        *,
-        name: str = "",
-        read_only_votes: bool = False,
-    ) -> None:
-        """See PostgresPartner."""
-        self.connection = connection
-        self._name = name
-        self._may_vote = read_only_votes
-        self._prepared = False
-
-    @property
-    def name(self) -> str:
-        """See PostgresPartner."""
-        return self._name or known[self.connection].name
 
     async def check(self) -> None:
         """See Partner."""
@@ -261,15 +250,6 @@ class AsyncPostgresPartner:
 
     async def forget(self, xid: Xid) -> None:
         """See Partner: PostgreSQL decides nothing on its own."""
-
-    def abandon(self) -> None:
-        """See Partner."""
-        with contextlib.suppress(psycopg.Error):
-            cut(self.connection.fileno())
-
-    def resource(self) -> PostgresResource:
-        """See Partner."""
-        return PostgresResource(conninfo_of(self.connection), name=self._name)
 
 
 class PostgresResource:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import sqlalchemy
 from sqlalchemy import Connection, Engine
@@ -74,12 +74,49 @@ def _refuse(what: Session | Connection | AsyncSession | AsyncConnection) -> None
         )
 
 
-class SQLAlchemyPartner:
-    """A session on one database, or a connection. See Partner.
+Work = TypeVar("Work")
+Inner = TypeVar("Inner", Partner, AsyncPartner)
+
+
+class _Share(Generic[Work, Inner]):
+    """What is the same whether calls are awaited or not.
 
     Attributes:
         work: What to work with: what was enlisted; for an engine the connection that was opened.
     """
+
+    def __init__(self, work: Work, driver: Any) -> None:
+        """Take one that has begun nothing yet.
+
+        Args:
+            driver: See sqlalchemy_partner.
+        """
+        self.work = work
+        self._driver = driver
+        self._inner: Inner | None = None
+
+    @property
+    def _partner(self) -> Inner:
+        assert self._inner is not None, "check comes first"
+        return self._inner
+
+    @property
+    def name(self) -> str:
+        """See Partner."""
+        return self._partner.name
+
+    def abandon(self) -> None:
+        """See Partner."""
+        if self._inner is not None:
+            self._inner.abandon()
+
+    def resource(self) -> Resource | None:
+        """See Partner."""
+        return self._partner.resource()
+
+
+class SQLAlchemyPartner(_Share[Session | Connection, Partner]):
+    """A session on one database, or a connection. See Partner."""
 
     def __init__(self, work: Session | Connection, driver: Any, *, opened: bool = False) -> None:
         """Take one that has begun nothing yet.
@@ -88,20 +125,8 @@ class SQLAlchemyPartner:
             driver: See sqlalchemy_partner.
             opened: It was opened for this, and is closed at the end.
         """
-        self.work = work
-        self._driver = driver
+        super().__init__(work, driver)
         self._opened = opened
-        self._inner: Partner | None = None
-
-    @property
-    def _partner(self) -> Partner:
-        assert self._inner is not None, "check comes first"
-        return self._inner
-
-    @property
-    def name(self) -> str:
-        """See Partner."""
-        return self._partner.name
 
     def check(self) -> None:
         """See Partner."""
@@ -158,15 +183,6 @@ class SQLAlchemyPartner:
         """See Partner."""
         self._partner.forget(xid)
 
-    def abandon(self) -> None:
-        """See Partner."""
-        if self._inner is not None:
-            self._inner.abandon()
-
-    def resource(self) -> Resource | None:
-        """See Partner."""
-        return self._partner.resource()
-
     def _flush(self, xid: Xid) -> None:
         """Write what a session has in mind; a refusal of the database is one of the share."""
         if isinstance(self.work, Session):
@@ -195,27 +211,11 @@ class SQLAlchemyPartner:
             self.work.close()
 
 
-class AsyncSQLAlchemyPartner:
+class AsyncSQLAlchemyPartner(_Share[AsyncSession | AsyncConnection, AsyncPartner]):
     """A session or connection of the asyncio extension. See AsyncPartner and SQLAlchemyPartner.
 
     The driver's own asyncio connection takes part.
     """
-
-    def __init__(self, work: AsyncSession | AsyncConnection, driver: Any) -> None:
-        """Take one that has begun nothing yet."""
-        self.work = work
-        self._driver = driver
-        self._inner: AsyncPartner | None = None
-
-    @property
-    def _partner(self) -> AsyncPartner:
-        assert self._inner is not None, "check comes first"
-        return self._inner
-
-    @property
-    def name(self) -> str:
-        """See Partner."""
-        return self._partner.name
 
     async def check(self) -> None:
         """See Partner."""
@@ -274,15 +274,6 @@ class AsyncSQLAlchemyPartner:
     async def forget(self, xid: Xid) -> None:
         """See Partner."""
         await self._partner.forget(xid)
-
-    def abandon(self) -> None:
-        """See Partner."""
-        if self._inner is not None:
-            self._inner.abandon()
-
-    def resource(self) -> Resource | None:
-        """See Partner."""
-        return self._partner.resource()
 
     async def _flush(self, xid: Xid) -> None:
         if isinstance(self.work, AsyncSession):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 ENDED_IN_QUEUE: Final = ("received", "expired", "rejected", "purged", "deleted")
 ENDED_AT_SENDER: Final = ("not-delivered", "in-doubt", "purged")
-LEARNED: Final = ("confirmed", "not-received")
 IN_QUEUE: Final = "kind = 'queue'"
 OUTGOING: Final = "kind = 'outgoing'"
 OWN_GRAVES_FROM: Final = 16

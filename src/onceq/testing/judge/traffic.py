@@ -48,7 +48,6 @@ class Traffic:
         """(sender, stream, number): message number and body."""
         self._places: dict[tuple[int, int, int], int] = {}
         """(sender, stream, message number): number."""
-        self._previous: dict[tuple[int, int, int], int] = {}
         self._gone: dict[tuple[int, int], int] = {}
         """(sender, stream): it has said that nothing before this number will ever be sent."""
         self._acks: dict[tuple[int, int, int], int] = {}

@@ -105,7 +105,6 @@ class Node:
         self.on_up: list[Callable[[], None]] = []
         self.on_down: list[Callable[[], None]] = []
         self.gone_wall_us = 0
-        self.cut_recovery = False
         self.recovery = Recovery(kernel, self)
         self._fuse = 0
         self._fatal_call = ""
