@@ -145,6 +145,7 @@ def pay(step: Step, item: Compose) -> None:
         _acknowledge(mail, packet, MessageClass(reason))
         build.move(RangeChange(Op.END, ACKS_OWED, 0, counter, 1))
     mail.post()
+    # If a lazy record is lost in a crash, what it has paid is owed again, and made again.
     build.record(forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
 
 

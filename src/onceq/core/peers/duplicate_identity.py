@@ -147,6 +147,7 @@ def _later(step: Step, peer: Peer, known: Met | None) -> None:
     for number in step.sessions.of.get(peer.peer, ()):
         other = step.sessions.peers[number]
         if other.life and other.life != peer.life:
+            # What it acknowledges beyond this count was sent after the later life was met.
             other.superseded = other.messages
 
 

@@ -85,6 +85,7 @@ def next_stream(step: Step, change: Change) -> int:
     """The identifier of a new stream, which a change begins (EOD-12, EOD-14)."""
     state = step.state
     ordinal = change.next_ordinal or state.next_ordinal
+    # Stamps may run ahead of the clock for a while; the next start is above the last one anyway.
     if ordinal > ORDINAL_MAX:
         step.setup(StreamsGoOn(stamp=state.stamp + 1, ordinal=1, end=ordinal))
         ordinal = 1

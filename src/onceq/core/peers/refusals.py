@@ -42,6 +42,7 @@ def turn_away(step: Step, peer: Peer, run: ArrivedRun, reason: int, *, here: int
     key = (run.source, run.stream)
     if not peer.extended or run.source != peer.peer or step.now.mono_us < peer.turned.get(key, 0):
         return
+    # Forgetting all of them costs at most one packet more for each.
     if len(peer.turned) >= NOTES_MAX:
         peer.turned.clear()
     peer.turned[key] = step.now.mono_us + TOLD_EVERY_US

@@ -74,6 +74,7 @@ def receive(step: Step, item: Receive) -> None:
         raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
+        # A subqueue that ``_source`` made up: now that somebody waits at it, it has to be there.
         made = subqueues.ensure(step, item.queue)
         assert made is not None, "only a subqueue can be missing"
         queue = made
@@ -182,6 +183,7 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
             else:
                 start = after + 1
         taken = lane.take(count_max=count_max, bytes_max=bytes_max, start=start)
+        # ``take`` gives at least one message, however large: only the first of an answer may be.
         if places and taken and lane.size(taken[0][0], 1) > bytes_max:
             break
         for first, count in taken:
@@ -204,6 +206,7 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
 
 
 def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -> None:
+    # Before they are taken out: the lanes do not know the places of removed messages.
     answer = handed(queue, places)
     answer.queue, answer.asked = queue.number, item
     if item.pick and item.peek:
@@ -365,6 +368,7 @@ def _serve_round(step: Step, queue: Queue, chosen: Callable[[Receive], bool]) ->
     still: list[Receive] = []
     for item in list(queue.waiting):
         key = (item.owner, item.request)
+        # It was cancelled, or its time is over.
         if step.readers.waiting.get(key) is not item:
             continue
         if not chosen(item) or not (queue.available or queue.shown):

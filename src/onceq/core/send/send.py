@@ -176,6 +176,7 @@ def add_puts(build: ChangeBuilder, sends: list[CheckedBatch], *, transaction: in
         The number of the first message.
     """
     numbering = _PutBuilder(build)
+    # A prepare writes the packets of all batches of a branch or of none: the first one tells.
     written = sends[0].written if sends else None
     if written is not None:
         for one in in_order(sends, written.message):
@@ -360,6 +361,7 @@ def prepared_all(
                 tx.bytes += p.size
                 tx.messages += len(item.bodies)
             made.append(p)
+            # At once, so that the next batch of this call finds the room taken.
             step.units.promise((p,), 1)
     except OnceqError as error:
         step.units.promise(made, -1)

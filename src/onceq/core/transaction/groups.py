@@ -70,6 +70,7 @@ def commit(step: Step, item: CommitGroup) -> None:
     messages = sum(carry_out(step, tx).messages for tx in promised)
     rolled_back = _drop(step, item.prefix)
     if known is not None:
+        # Attempts at the batch before that prepared after it was committed.
         rolled_back += _drop(step, known.prefix)
     step.answer(item.owner, item.request, GroupResult(False, messages, rolled_back))
 

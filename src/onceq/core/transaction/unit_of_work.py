@@ -106,6 +106,7 @@ def commit(step: Step, item: Commit) -> None:
             raise BranchState("a branch of an external transaction is committed by who began that")
         before = tx.bytes
         sends = tx.sends + _last_sends(step, item, tx)
+        # Only what earlier sends have added: what the commit brings along was never counted.
         step.units.open_bytes -= before
         if sends:
             step.units.promise(sends, -1)
@@ -121,6 +122,8 @@ def commit(step: Step, item: Commit) -> None:
         sends = [prepare(step, item.items[0], None, transactional=True)]
     else:
         sends = prepared_all(step, item.items, Transaction(item.owner, 0, step.now.wall_s))
+        # Before they take effect: dead letters and acknowledgments of this change ask how full
+        # queues are, and would count what was promised and what is put.
         step.units.promise(sends, -1)
     result = take_effect(build, sends, receives)
     build.record()
@@ -158,6 +161,7 @@ def take_effect(build: ChangeBuilder, sends: list[CheckedBatch], receives: list[
         trace_sent(build, sends, first)
         result = Sent(first, sum([len(p.item.bodies.lengths) for p in sends]), number)
     for held in receives:
+        # The queue may have been deleted since, and its messages with it.
         if held.queue in state.all_queues:
             _done(build, held)
     return result
@@ -188,6 +192,7 @@ def _done(build: ChangeBuilder, held: HeldRange) -> None:
 
 def abort(step: Step, item: Abort) -> None:
     """Undo a transaction."""
+    # One that was never begun, or that time has undone, has nothing to undo.
     if step.units.refused.pop((item.owner, item.transaction), None) is None:
         undo(step, step.units.find(item.owner, item.transaction, step.now))
     step.answer(item.owner, item.request, None)
@@ -198,6 +203,7 @@ def undo(step: Step, tx: Transaction) -> None:
     release(step, tx)
     build = ChangeBuilder(step)
     back = put_back(build, tx.receives)
+    # Lost in a crash, it is decided again: a restart unlocks what nobody holds.
     build.record(forced=False)
     if back:
         given_back(step, back)

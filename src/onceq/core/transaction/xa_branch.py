@@ -163,10 +163,12 @@ def prepare(step: Step, item: PrepareBranch) -> None:
     if tx.failed:
         undo(step, tx)
         raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
+    # XA_RDONLY: no second phase will come, so nothing may be left of it here.
     if not (tx.sends or tx.receives):
         release(step, tx)
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
+    # An attempt that comes late for a batch that was given up for good (``groups.rollback``).
     over = step.units.refused.get(group_of(item.xid))
     if over is not None:
         undo(step, tx)
@@ -205,6 +207,7 @@ def restore(step: Step) -> None:
     for branch in step.state.branches:
         if branch.by_hand is not None:
             continue
+        # Nobody is at work in it: owners have numbers from 1 on, and so have their transactions.
         tx = Transaction(0, -branch.number, branch.prepared_s, used_us=step.now.mono_us)
         tx.sends = batches_of(step, branch)
         tx.receives = [_held(values) for values in branch.receives]

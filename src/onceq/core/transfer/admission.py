@@ -19,10 +19,12 @@ from onceq.packet.arrived import ArrivedRun
 
 
 def room_for(step: Step, run: ArrivedRun) -> bool:
+    """Whether this computer has room for a run; if not it comes again (Q-19)."""
     if step.space_low:
         return False
     held = step.state.space.total
     held += len(run.packets.data)
+    # This much is open to strangers, too: who the sender is need not be looked up for every run.
     if held <= step.settings.computer_quota_bytes // STRANGERS_SHARE:
         return True
     if held <= quota_for(step, run.source):
@@ -87,6 +89,7 @@ def refusal_of(step: Step, run: ArrivedRun, queue: Queue | None, size: int) -> i
         return MessageClass.NACK_BAD_ENCRYPTION
     if _too_late(step, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+    # The last question: ``verdicts`` parts a run only if nothing but the quota refuses it.
     if step.holding(queue) + size > queue.properties.quota_bytes:
         queue_full(step, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA

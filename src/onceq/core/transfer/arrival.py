@@ -77,6 +77,7 @@ def arrived(step: Step, item: Arrived) -> None:
     if peer is None:
         return
     run = item.run
+    # First, because later a change may be under construction that puts into what this drops.
     sweep(step)
     reason = speaks_for(step, peer, run)
     if reason:
@@ -94,6 +95,7 @@ def arrived(step: Step, item: Arrived) -> None:
     elif run.kind == ORDER_ACK:
         for packet in run.packets:
             told = parse_order_ack(packet)
+            # Begun by a copy of this manager, or in the time that a restore has undone.
             if not gave(step, told.stream):
                 acked_strangely(step, peer, run.source, told)
             elif believes_order_ack(step, peer, told):
@@ -102,6 +104,7 @@ def arrived(step: Step, item: Arrived) -> None:
     elif run.kind == FINAL_ACK:
         for packet in run.packets:
             ack = parse_final_ack(packet)
+            # It compares with what waits here, so it looks before the acknowledgment ends that.
             ended_elsewhere(step, peer, ack)
             if believes_final_ack(step, peer, ack) and not settled_by(step, ack):
                 final_acked(step, ack)
@@ -122,6 +125,8 @@ def arrived(step: Step, item: Arrived) -> None:
         if not _plain(step, _unheard(step, run)):
             step.act(CloseSession(item.session, "no room for dead letters of others now"))
             return
+    # Not reached by what was turned away for now: the sender forgets messages outside transactions
+    # when they are counted here. Transactional ones it keeps for the order acknowledgment (EOD-49).
     if run.recoverable or peer.http:
         step.act(Persisted(item.session, len(run.packets)))
 
@@ -213,8 +218,10 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         _observe(step, run, key, judgment)
     answer = ANSWERS[judgment.verdict]
     if answer.accepted:
+        # Who has an entry already goes on, however full the table is.
         if progress is None and not stream_room(step, run.source):
             return False
+        # Over HTTP ``_http_takes`` has declined what would be refused, unless it is only too late.
         if not run.http and not refusal_room(step, run, queue):
             turn_away(step, peer, run, settle.NO_ROOM, here=stream)
             return True
@@ -222,8 +229,10 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
             step, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
         ):
             return False
+        # It compares the run with the progress that ``_accept`` is about to move on.
         undone_restores.came(step, run, progress, judgment.duplicates)
         _accept(step, run, key, queue, skip=judgment.duplicates)
+        # Looked up anew: the first run of a stream has made the entry when its record was applied.
         progress = step.state.progress[run.source, key]
         new = run.message_numbers[judgment.duplicates :]
         number = run.first_number + judgment.duplicates
@@ -287,6 +296,8 @@ _SIGHTS = {
 
 def _accept(step: Step, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
     packets = run.packets.part(skip, len(run.packets) - skip)
+    # A record for each part: after a crash in between the progress is at the end of a part, and
+    # the sender brings the rest again.
     for first, count, refusal in verdicts(step, run, queue, packets):
         _take(step, run, key, queue, packets.part(first, count), skip + first, refusal)
 
@@ -335,6 +346,7 @@ def _store(
     flags |= PUT_HTTP if run.wants and run.http else 0
     flags |= ack_flags(run.acknowledge, arrived=True)
     mine = run.message_numbers[skip : skip + len(packets)]
+    # A put names the first message number alone; those of later ends are counted on from it.
     for size in _wanted_parts(mine, wants=bool(run.wants)):
         build.put(
             Put(
@@ -413,4 +425,5 @@ def _take_plain(
         )  # fmt: skip
         end_at_hand(build, what, _ending(refusal), refusal)
     trace_arrival(build, run, places, refusal=refusal)
+    # Express messages do not survive a crash, so nobody waits for the disk on their account.
     build.record(forced=run.recoverable)

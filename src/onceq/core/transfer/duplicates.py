@@ -19,6 +19,7 @@ UNKNOWN_TIME = 0
 
 def new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
     """Which messages of a run outside transactions have not come before, by place in it."""
+    # Backwards, so that of a number that comes twice in the run the first place is kept.
     firsts = {number: i for i, number in reversed(list(enumerate(run.message_numbers)))}
     if run.source == NO_GUID:  # over HTTP a message may come without an identifier
         return sorted(firsts.values())

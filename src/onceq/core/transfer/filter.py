@@ -45,6 +45,8 @@ def judge(
         known = min(max(last - number + 1, 0), count) if state is StreamState.PRESENT else 0
         if known == count:
             standing = Standing.REPEATED
+        # A smaller previous number is no gap: the head of what is unacknowledged names 0, whatever
+        # this receiver has accepted before it (EOD-7).
         elif known == 0 and previous > last:
             standing = Standing.AHEAD
         else:

@@ -50,6 +50,8 @@ _HOPS = "hops"
 
 def forward(step: Step, run: ArrivedRun) -> bool:
     """Keep a run for its manager; False if this manager passes nothing on, or has no room."""
+    # Kind 3, a private queue by its number, is the only one that makes a name of its own together
+    # with the GUID of the manager; direct names are connected to as they are.
     if not step.settings.forward_messages or step.space_low or run.destination.kind != 3:
         return False
     packets = hopped(run.packets)
@@ -77,6 +79,7 @@ def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> 
     expires = NEVER_S if lifetime >= NEVER_S - 1 else min(run.sent_time + lifetime, NEVER_S - 1)
     if not run.time_to_reach_queue:
         flags |= PUT_WANTS | PUT_ONCE
+        # One attempt (CNF-4), over when a stream would be sent again.
         expires = min(expires, step.now.wall_s + math.ceil(step.settings.resend_first_s))
     build = ChangeBuilder(step)
     build.put_copy(outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags)

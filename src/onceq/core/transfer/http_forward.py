@@ -47,6 +47,7 @@ def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
     except OnceqError as error:
         step.act(Declined(session, 500, error.text))
         return False
+    # Before the message, whose forced record makes this one durable, too.
     if run.receipts:
         _learn(step, run)
     if not _waits(step, run, outgoing):
@@ -83,6 +84,7 @@ def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:
 
 
 def _remember(step: Step, run: ArrivedRun, outgoing: OutgoingQueue, counter: int) -> None:
+    # Without an identifier a repetition cannot be told from another message.
     if run.source == NO_GUID:
         return
     known = step.sessions.passed_on

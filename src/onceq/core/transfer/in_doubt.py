@@ -100,6 +100,7 @@ def inquire(step: Step, outgoing: OutgoingQueue) -> None:
         for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
             some = tuple(entries[at : at + INQUIRY_STREAMS_MAX])
             post(step, peer, Inquiry(address_of_queue(outgoing), some))
+    # Without a session, too: the timer makes one.
     outgoing.inquiry_us = step.later_us(step.settings.resend_wait_s(outgoing.inquiries))
     step.timer(outgoing.inquiry_us, Timer.INQUIRE, outgoing.number)
 
@@ -151,6 +152,7 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
                 continue
             concerned.add(doubt.outgoing)
             arrived = memory.arrived(number)
+            # Once it is known that it arrived, only its final acknowledgment says more.
             if arrived is None or doubt.arrived:
                 continue
             if not arrived and found_of(step, peer.peer):

@@ -32,6 +32,7 @@ def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
     """Take note of what will never come, then say what did."""
     key, _ = arrival_key(step, asked.destination)
     for stream, live_from in sorted(asked.streams):
+        # 0 asks only, and says nothing of what is gone (``core/transfer/stranded.py``).
         if live_from:
             _note_gone(step, peer, key, stream, live_from)
     fence = _fence(step, peer, key, asked)
@@ -63,6 +64,8 @@ def _note_gone(step: Step, peer: Peer, key: str, stream: int, live_from: int) ->
         return
     if stream > here or (stream == here and live_from - 1 > last):
         change = Change(step.now.wall_s)
+        # The last number is smaller than the first: nothing is accepted, and all that lies between
+        # the last accepted one and this is remembered as passed over.
         change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
         step.record(change)
 

@@ -30,6 +30,8 @@ def schedule_ack(step: Step, progress: Progress) -> None:
     now, settings = step.now.mono_us, step.settings
     running = progress.due_us
     if not running:
+        # After a quiet time the longest delay counts from the first message, not from an
+        # acknowledgment of long ago: else that message would be acknowledged alone.
         progress.acked_us = max(progress.acked_us, now)
     if progress.since_ack >= settings.order_ack_messages_max:
         due = now
@@ -41,6 +43,8 @@ def schedule_ack(step: Step, progress: Progress) -> None:
     progress.due_us = due
     if due <= now:
         emit_ack(step, progress)
+    # One that is due later than before needs no timer: the one that is set rings early and is
+    # set again. So a busy stream does not push a timer for every message.
     elif not running or due < running:
         step.timer(due, Timer.ORDER_ACK, (progress.source, progress.key))
 
@@ -71,6 +75,8 @@ def emit_ack(step: Step, progress: Progress) -> None:
         others = step.sessions.of.get(progress.source)
         if not others:
             return
+        # Any session with the sender will do. The smallest number, because sets have no order, and
+        # the same inputs must give the same decisions (I27).
         session = min(others)
     step.sessions.peers[session].acks[progress.source, progress.key] = None
     step.act(Ready(session))

@@ -61,6 +61,7 @@ def connect(step: Step, outgoing: OutgoingQueue) -> None:
         step.act(Connect(outgoing.number, "OS", route, bytes(16)))
         return
     if name.kind is Kind.PRIVATE:
+        # Sorted: sets have no order, and the same inputs must give the same decisions (I27).
         for session in sorted(step.sessions.of.get(name.guid, ())):
             attach(step, outgoing, step.sessions.peers[session])
             return
@@ -130,6 +131,7 @@ def lost(
     """
     outgoing.happens(LinkEvent.LOSE)
     nothing_leaves(step, outgoing)
+    # Asked before ``rewind``, which forgets what was sent.
     if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(step, outgoing):
         outgoing.connected_s = 0
         _put_off(step, outgoing, outgoing.pace.due_us)
@@ -174,6 +176,7 @@ def resend(step: Step, number: int) -> None:
     pace = outgoing.pace
     if not pace.due_us:
         return
+    # The session was closed for idleness, and this became the time of the next attempt.
     if not outgoing.session:
         retry(step, number)
         return
@@ -285,6 +288,7 @@ def order_acked(step: Step, ack: OrderAck) -> None:
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or ack.number <= 0:
         return
+    # Of a later stream nothing has left yet, and of an earlier one nothing waits.
     if outgoing.head.stream != ack.stream:
         return
     lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, step.state.stamp) + 1
@@ -305,8 +309,10 @@ def order_acked(step: Step, ack: OrderAck) -> None:
     build = ChangeBuilder(step)
     for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
         handed_over(build, outgoing.number, TRANSACTIONAL_LANE, first, count)
+    # A repeated acknowledgment is no progress: time-outs go on being counted.
     if not build.change.moves:
         return
+    # Lost in a crash, these messages are transmitted and acknowledged once more.
     build.record(forced=False)
     await_ends(step, outgoing)
     outgoing.turned_away = None

@@ -47,6 +47,7 @@ def opened(step: Step, item: SessionOpened) -> None:
     )  # fmt: skip
     step.sessions.peers[item.session] = peer
     step.sessions.of.setdefault(item.peer, set()).add(item.session)
+    # After the session is in the tables: if its manager runs twice, it is told so on all of them.
     met(step, peer)
     if isinstance(outgoing, OutgoingQueue):
         bind(step, outgoing, peer)
@@ -118,6 +119,8 @@ def acked(step: Step, item: SessionAcked) -> None:
         return
     acknowledged_more(step, peer, item.messages)
     build = ChangeBuilder(step)
+    # Not simply the first ones: express messages end when they were received, recoverable ones
+    # when they are durable, and the two counts do not move together.
     kept = []
     released: dict[tuple[int, int], set[int]] = {}
     for entry in peer.plain:
@@ -152,4 +155,5 @@ def acked(step: Step, item: SessionAcked) -> None:
     if len(kept) != len(peer.plain):
         peer.plain.clear()
         peer.plain.extend(kept)
+    # Lost in a crash, these messages go out once more, and are known as repetitions (EOD-27).
     build.record(forced=False)

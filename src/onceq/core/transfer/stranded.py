@@ -176,6 +176,7 @@ def _fence(step: Step, outgoing: OutgoingQueue, here: int) -> None:
     fence = next_stream(step, change)
     if fence <= here:
         return  # it would be too far in the future: what waits, waits for its time
+    # Before it is announced: a number that others have heard is never given again (I7).
     step.record(change)
     step.setup(Fenced(number=outgoing.number, stream=fence))
     outgoing.told.clear()

@@ -77,6 +77,8 @@ def room(step: Step, item: Room) -> None:
         outgoing = step.state.all_queues.get(number)
         if not isinstance(outgoing, OutgoingQueue) or held(step, outgoing):
             continue
+        # Lanes are priorities. Transactional messages, of priority 0, have one of their own;
+        # lanes 7 and 6 also have acknowledgments, and what passes through.
         for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
             if lane not in outgoing.lanes:
                 continue
@@ -104,6 +106,7 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
         key = next(iter(peer.acks))
         del peer.acks[key]
         progress = step.state.progress.get(key)
+        # A stream that was entered by an inquiry may have accepted nothing yet.
         if progress is None or not progress.last:
             continue
         packet = order_ack(
@@ -147,9 +150,11 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
         return False
     last = last_allowed(step, outgoing)
     for first, count in _take(lane, outgoing.sent + 1, load, last=last):
+        # In the log it has the stream and number that it had before it was moved to this stream.
         if first <= outgoing.moved_to:
             place = (*outgoing.place_of(first), outgoing.previous_of(first))
             load.renumber.append((load.size, count, *place))
+        # In the log it names the number before its own, which is not transmitted any more.
         elif lane.state(first - 1) != AVAILABLE:
             load.relink.append((load.size, outgoing.previous_of(first)))
         size = lane.size(first, count)
@@ -168,6 +173,7 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
                 )
             )
         outgoing.sent = first + count - 1
+        # Before the mark moves: should a piece turn out to be unreadable, the old one is true.
         load.leaving(outgoing, TRANSACTIONAL_LANE)
         about_to_leave(step, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
         if not outgoing.pace.due_us:
@@ -201,6 +207,7 @@ def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, loa
                 )
             )  # fmt: skip
         outgoing.plain_sent[index] = first + count - 1
+        # Of messages of which nobody wants to know the end none is ever in doubt: no mark needed.
         if index in outgoing.wanting:
             about_to_leave(step, outgoing, index, first + count - 1)
     return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0

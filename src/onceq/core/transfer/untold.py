@@ -195,6 +195,8 @@ def _outside(open: tuple[NumberRange, ...], first: int, last: int) -> list[Numbe
 
 def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
     """Say of which messages the end will be told, unless some are on their way just now."""
+    # An end on its way is in no queue here any more. Left out of the answer it would look like one
+    # that nobody will tell.
     if step.now.mono_us < peer.ends_told_us or _under_way(step, peer.peer):
         return
     peer.ends_told_us = step.now.mono_us + ANSWERED_EVERY_US
@@ -246,6 +248,7 @@ def _answer(
         if found and first == found[-1][1] + 1:
             found[-1] = (found[-1][0], end)
         elif len(found) == PASSED_RANGES_MAX:
+            # Behind this number the answer says nothing, and the sender asks again from there.
             last = found[-1][1]
             break
         else:
