@@ -87,6 +87,8 @@ class Answers:
         """Those who have to read what they have before they get more."""
         self._served: Asker | None = None
         self._looking = False
+        self.at_work = False
+        """Whether a turn has anything to do: nothing while nobody asks for memory, and waits."""
         self.later: Callable[[float], None] | None = None
         """Sees to ``look`` after so many seconds: called when somebody has to wait."""
 
@@ -107,6 +109,7 @@ class Answers:
 
         At least one message is always handed out, so the largest there may be has to fit.
         """
+        self.at_work = True
         account = self._accounts.get(asker)
         if account is not None and account.built:
             self._take_back(asker, account)
@@ -135,6 +138,7 @@ class Answers:
 
     def stand(self, asker: Asker) -> None:
         """Let it wait for its turn: ``go_on`` will be called."""
+        self.at_work = True
         self._starving[asker] = None
         self._look_later()
 
@@ -197,6 +201,7 @@ class Answers:
                 self._tidy(asker, account)
         self._current = []
         self.wake()
+        self.at_work = bool(self._fresh or self._starving or self._full)
 
     # ---- what was read ----------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from onceq.model.limits import Settings
 from onceq.model.run import Buffer
 from onceq.service.clock import Clock
 from onceq.service.delivered import delivered
+from onceq.service.due import Due
 from onceq.service.history import History
 from onceq.service.rates import Rates
 from onceq.service.verifying import Verifying
@@ -56,7 +57,7 @@ class Committer:
 
     def __init__(
         self, *, manager: Manager, store: OpenStore, clock: Clock, settings: Settings,
-        wake: Callable[[], None], history: History | None, background: Background | None,
+        wake: Callable[[], None] | None, history: History | None, background: Background | None,
     ) -> None:  # fmt: skip
         self.manager = manager
         self.store = store
@@ -70,6 +71,8 @@ class Committer:
         self._inbox: deque[Input] = deque()
         self._owners: dict[int, AnswerTo] = {}
         self._asking: dict[int, Takes] = {}
+        self.due = Due()
+        """When housekeeping is to be looked at."""
         self._behind = False
         """Whether something stands in the log that is not written yet."""
         self.verifying = Verifying(manager, store, clock, self.submit)
@@ -84,12 +87,12 @@ class Committer:
     def submit(self, item: Input) -> None:
         """Put something into the inbox. May be called from any thread."""
         self._inbox.append(item)
-        if len(self._inbox) == 1 and not self.pumping:
+        if self._wake is not None and len(self._inbox) == 1 and not self.pumping:
             self._wake()
 
     def nudge(self) -> None:
         """There is something to do although nothing was put into the inbox."""
-        if not self.pumping:
+        if self._wake is not None and not self.pumping:
             self._wake()
 
     # ---- what was decided -------------------------------------------------------------------
@@ -121,7 +124,8 @@ class Committer:
         for decision in decisions:
             for action in decision.actions:
                 perform[type(action)](action)
-        self.verifying.done()
+        if self.verifying.kept:
+            self.verifying.done()
 
     def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
         """Append all records; whether any of them is forced, and whether there were any."""
@@ -149,6 +153,7 @@ class Committer:
     def _observe(self, action: Observed) -> None:
         if self.history is not None:
             self.history.observe(self.store.position, self.clock.read().wall_us, action)
+            self.due.by(0)
 
     # ---- what is handed out -----------------------------------------------------------------
 

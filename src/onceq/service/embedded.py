@@ -103,7 +103,7 @@ class EmbeddedHost:
             clock=self._clock,
             network=self._network,
             settings=configuration.settings,
-            wake=lambda: None,
+            wake=None,
             fatal=self.failed,
             background=self._background,
             said=self._network.say,
@@ -235,20 +235,16 @@ class EmbeddedHost:
         Either by this thread, or by another that is at it and will see what was added.
         """
         for _ in range(ROUNDS):
-            if self._visitor or not self.engine.has_work or not self._pump_once():
+            if self._visitor or not self.engine.has_work:
                 return
+            if not self._pumping.acquire(blocking=False):
+                return  # whoever pumps looks again after giving back the lock
+            try:
+                self._pump_locked()
+            finally:
+                self._pumping.release()
         if self.engine.has_work:
             self._network.in_loop(self._go_on)
-
-    def _pump_once(self) -> bool:
-        """Pump, unless somebody else is at it, who looks again after giving back the lock."""
-        if not self._pumping.acquire(blocking=False):
-            return False
-        try:
-            self._pump_locked()
-        finally:
-            self._pumping.release()
-        return True
 
     def _pump_locked(self) -> None:
         engine = self.engine

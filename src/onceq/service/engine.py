@@ -49,9 +49,11 @@ from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames, Mappings
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
+from onceq.model.time import Now
 from onceq.service.answers import Answers
 from onceq.service.clock import Clock
 from onceq.service.committer import AnswerTo, Background, Committer, OpenStore, Takes
+from onceq.service.due import NEVER, at, soonest
 from onceq.service.history import History
 from onceq.service.holding import Holding
 from onceq.service.mappings import MappingFolder
@@ -75,7 +77,7 @@ class Engine(Committer):
         clock: Clock,
         network: Network,
         settings: Settings,
-        wake: Callable[[], None],
+        wake: Callable[[], None] | None,
         fatal: Callable[[BaseException], None],
         background: Background | None = None,
         said: Callable[[], None] | None = None,
@@ -89,7 +91,8 @@ class Engine(Committer):
         """Wire the parts.
 
         Args:
-            wake: Called when the inbox is no longer empty and nobody is pumping.
+            wake: Called when the inbox is no longer empty and nobody is pumping; None: whoever
+                fills it pumps.
             fatal: Called once if the disk fails; the process must end then.
             background: For the slow half of checkpoints; None: they are written in the pump.
             said: Called in each pump after everything that follows from its inputs was written;
@@ -118,6 +121,7 @@ class Engine(Committer):
         self.scrubbing = Scrubbing(self)
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
+        self._named = directory is not None
         self.holding = Holding(self, self.reclaim)
         self.reloading: Callable[[], object] = _no_configuration
         """Reads the configuration again; the host's."""
@@ -168,6 +172,7 @@ class Engine(Committer):
         self.naming.look(self.clock.read())
         self._catch_up()
         self._upkeep.started()
+        self._keep_house(self.clock.read())
         self._pay()
 
     def stop(self) -> None:
@@ -227,7 +232,8 @@ class Engine(Committer):
     @property
     def has_work(self) -> bool:
         """Whether a pump would find anything to do."""
-        return not self.stopped and (bool(self._inbox) or self.sessions.waiting)
+        wanting = self.sessions.wanting
+        return not self.stopped and bool(self._inbox or (wanting and self.sessions.waiting))
 
     # ---- the loop -------------------------------------------------------------------------
 
@@ -241,21 +247,22 @@ class Engine(Committer):
             return False
         inbox = self._inbox
         items = [inbox.popleft() for _ in range(len(inbox))]
-        self.answers.begin()
+        answers = self.answers
+        if answers.at_work:
+            answers.begin()
         self.pumping = True
         try:
             now = self.clock.read()
-            step = self.verifying.step
-            if self.naming.look_us <= now.mono_us or self.naming.asked(items):
-                self.naming.look(now)
-            self.settle([decision for item in items for decision in step(now, item)])
-            self.answers.end()
+            if self._named:
+                self.naming.prepare(now, items)
+            self.settle(self.verifying.decide(now, items))
+            if answers.at_work:
+                answers.end()
             self.sessions.drain(now)
             if self._said is not None:
                 self._said()
-            self._upkeep.work(now)
-            self.scrubbing.work(now)
-            self.holding.look(now, low=self._upkeep.low)
+            if self.due.look_us <= now.mono_us or self.due.position <= self.store.position:
+                self._keep_house(now)
             self._pay()
             if self._behind:
                 self._catch_up()
@@ -268,7 +275,17 @@ class Engine(Committer):
             raise
         finally:
             self.pumping = False
-        return bool(inbox) or self.sessions.waiting
+        return self.has_work
+
+    def _keep_house(self, now: Now) -> None:
+        """Look at everything that has a time of its own, and ask when that is wanted again."""
+        self._upkeep.work(now)
+        self.scrubbing.work(now)
+        self.holding.look(now, low=self._upkeep.low)
+        self.due = soonest(
+            self._upkeep.due(), self.scrubbing.due(), self.holding.due(), self.naming.due(),
+            at(self.sessions.next_timer()),
+        )  # fmt: skip
 
     def _pay(self) -> None:
         """Read messages of which acknowledgments are owed; the next pump makes these (I13)."""
@@ -293,16 +310,9 @@ class Engine(Committer):
 
     def next_timer(self) -> int | None:
         """Monotonic microseconds at which ``tick`` is wanted, or None. May be early."""
-        soonest = self.manager.next_timer()
-        others = (
-            self.sessions.next_timer(), self._upkeep.next_timer(), self.naming.next_look,
-            self.holding.next_timer(),
-            self.scrubbing.next_timer(),
-        )  # fmt: skip
-        for other in others:
-            if other is not None and (soonest is None or other < soonest):
-                soonest = other
-        return soonest
+        core_us = self.manager.next_timer()
+        due_us = self.due.timer_us if core_us is None else min(core_us, self.due.timer_us)
+        return due_us if due_us != NEVER else None
 
     def tick(self) -> None:
         """Time has come for something; a pump must follow."""

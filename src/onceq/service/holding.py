@@ -21,6 +21,7 @@ from onceq.model.requests import Grip
 from onceq.model.time import SECOND_US, Now
 from onceq.model.views.managers import BackupHold
 from onceq.service.committer import Committer
+from onceq.service.due import Due, at
 from onceq.service.logs import event
 
 
@@ -64,19 +65,20 @@ class Holding:
         cut = self._committer.store.hold()
         self._owner = action.owner
         self._number += 1
-        self._until_us = self._later_us()
+        self._hold_on()
         event("backup begun", position=cut.position)
         return BackupHold(self._number, cut, BACKUP_HOLD_S)
 
-    def _later_us(self) -> int:
-        return self._committer.clock.read().mono_us + int(BACKUP_HOLD_S * SECOND_US)
+    def _hold_on(self) -> None:
+        self._until_us = self._committer.clock.read().mono_us + int(BACKUP_HOLD_S * SECOND_US)
+        self._committer.due.by(self._until_us)
 
     def _go_on(self, action: Hold) -> None:
         mine = (action.owner, action.number) == (self._owner, self._number)
         if not (self._until_us and mine):
             raise BackupOver(f"the backup cannot be finished: {self._over}")
         if action.grip == Grip.KEEP.value:
-            self._until_us = self._later_us()
+            self._hold_on()
         else:
             self._let_go("it was ended")
 
@@ -93,6 +95,7 @@ class Holding:
         """An application is gone."""
         if self._until_us and owner == self._owner:
             self._until_us = 1  # with the next pump, which has the engine to itself
+            self._committer.due.by(self._until_us)
             self._over = "its connection was lost"
 
     def look(self, now: Now, *, low: bool) -> None:
@@ -107,6 +110,6 @@ class Holding:
             why = self._over if lost else f"nothing was heard of it for {BACKUP_HOLD_S:.0f} s"
             self._let_go(why, logging.WARNING)
 
-    def next_timer(self) -> int | None:
-        """When (monotonic us) to look again, or None."""
-        return self._until_us or None
+    def due(self) -> Due:
+        """When it ends by itself."""
+        return at(self._until_us or None)

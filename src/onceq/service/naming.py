@@ -21,9 +21,9 @@ from onceq.model.limits import DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
 from onceq.model.requests import EditDirectory, Look
 from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
+from onceq.service.due import NEVER, Due, at
 from onceq.service.logs import event
 
-NEVER_US = 1 << 62
 _ABOUT = frozenset(("lists", "list", "resolve"))
 
 
@@ -44,7 +44,7 @@ class Naming:
         self._retry_us = 0
         self.endpoint = ""
         """Where other managers find this one, "host:port"."""
-        self.look_us = NEVER_US if directory is None else 0
+        self.look_us = NEVER if directory is None else 0
         """When it is time to look again (monotonic)."""
 
     @property
@@ -57,11 +57,10 @@ class Naming:
         """Why it cannot be read; "" if it can, or if there is none."""
         return "" if self._seen is None else self._seen.trouble
 
-    @property
-    def next_look(self) -> int | None:
-        """When a look is wanted although nothing else is to be done; None: not at all."""
+    def due(self) -> Due:
+        """When a look is wanted although nothing else is to be done."""
         waits = self._seen is not None and (self._seen.trouble or self._unregistered)
-        return self._retry_us if waits else None
+        return at(self._retry_us if waits else None)
 
     def listening(self, endpoint: str) -> None:
         """This manager takes connections there from now on; the directory is to know."""
@@ -70,14 +69,10 @@ class Naming:
         if self._directory is not None:
             self.look_us = 0
 
-    def asked(self, items: Sequence[Input]) -> bool:
-        """Whether one of these is about the directory itself: it is looked at before that."""
-        if self._directory is None:
-            return False
-        return any(
-            isinstance(item, EditDirectory) or (isinstance(item, Look) and item.what in _ABOUT)
-            for item in items
-        )
+    def prepare(self, now: Now, items: Sequence[Input]) -> None:
+        """Look at the directory if it is time to, or if one of these is about the directory."""
+        if self.look_us <= now.mono_us or any(map(_about, items)):
+            self.look(now)
 
     def look(self, now: Now) -> None:
         """Look whether the directory has changed, and tell the core."""
@@ -96,6 +91,8 @@ class Naming:
         committer = self._committer
         changed = DirectoryChanged(seen.snapshot, seen.trouble)
         committer.settle([committer.manager.step(now, changed)])
+        if seen.trouble:
+            committer.due.by(self._retry_us)
 
     # ---- actions --------------------------------------------------------------------------
 
@@ -113,6 +110,7 @@ class Naming:
             self._directory.register(computer, action.queues)
         except DirectoryError as error:
             self._unregistered = True
+            self._committer.due.by(self._retry_us)
             event("this computer could not be registered", directory=self.where, reason=error.text)
             return
         self.look_us = 0
@@ -130,3 +128,8 @@ class Naming:
             result = error
         self.look_us = 0
         self._committer.answer(action.owner, action.request, result)
+
+
+def _about(item: Input) -> bool:
+    """Whether this is about the directory itself."""
+    return isinstance(item, EditDirectory) or (isinstance(item, Look) and item.what in _ABOUT)

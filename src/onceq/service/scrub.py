@@ -22,6 +22,7 @@ from onceq.errors import DamagedPiece
 from onceq.model.time import SECOND_US, Now
 from onceq.model.views.managers import ScrubView
 from onceq.service.committer import Committer
+from onceq.service.due import Due, at
 from onceq.service.logs import event
 
 PIECE_BYTES = 1 << 20
@@ -69,12 +70,15 @@ class Scrubbing:
         total = sum(min(s.end, self._end) - s.base for s in segments if s.base < self._end)
         self._view = ScrubView(running=True, began=now.wall_s, total=total)
         self._due_us = now.mono_us
+        self._committer.due.by(self._due_us)
         self._tell()
         event("scrub begun", bytes=total, bytes_s=self._rate)
 
-    def next_timer(self) -> int | None:
-        """When the next piece is due."""
-        return self._due_us if self._view.running and self._working is None else None
+    def due(self) -> Due:
+        """When the next piece is. While another thread looks at one each pump asks for it."""
+        if not self._view.running:
+            return Due()
+        return at(self._due_us) if self._working is None else Due(look_us=0)
 
     def work(self, now: Now) -> None:
         """Look at a piece, if one is due."""

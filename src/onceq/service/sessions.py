@@ -103,7 +103,8 @@ class Sessions:
     """Lets the engine work off what has come."""
     _links: dict[int, _Link] = field(default_factory=dict)
     _next: int = 1
-    _wanting: dict[int, None] = field(default_factory=dict)
+    wanting: dict[int, None] = field(default_factory=dict)
+    """Sessions for which the core has something to transmit, by number."""
     _dirty: dict[int, _Link] = field(default_factory=dict)
     _timers: list[tuple[int, int]] = field(default_factory=list)
     _peers_wanted: dict[int, bytes] = field(default_factory=dict)
@@ -176,14 +177,10 @@ class Sessions:
         self, connection: Connection, address: str, outgoing: int, peer: bytes, *, initiator: bool
     ) -> int:
         session = protocol.Session(
-            initiator=initiator,
-            own_id=self.committer.manager.identity.guid,
-            expected_peer=peer,
-            direct=peer == NO_GUID,
-            settings=self.committer.settings,
-            now_us=self.committer.clock.read().mono_us,
-            life=Life(*self.committer.manager.life),
-        )
+            initiator=initiator, own_id=self.committer.manager.identity.guid,
+            expected_peer=peer, direct=peer == NO_GUID, settings=self.committer.settings,
+            now_us=self.committer.clock.read().mono_us, life=Life(*self.committer.manager.life),
+        )  # fmt: skip
         if initiator:
             session.start()
         return self._add(session, connection, address, outgoing)
@@ -211,7 +208,7 @@ class Sessions:
         """The connection can take bytes again."""
         link = self._links.get(number)
         if link is not None and link.wants:
-            self._wanting[number] = None
+            self.wanting[number] = None
             self.committer.nudge()
 
     def spoken(self, number: int) -> bool:
@@ -239,7 +236,7 @@ class Sessions:
                     submit(Arrived(link.number, run))
             elif isinstance(happened, protocol.Acked):
                 if link.wants:
-                    self._wanting[link.number] = None
+                    self.wanting[link.number] = None
                 self._exchanged(link)
                 submit(
                     SessionAcked(
@@ -267,7 +264,7 @@ class Sessions:
                 link.connection.close()
 
     def _over(self, link: _Link, reason: str) -> None:
-        self._wanting.pop(link.number, None)
+        self.wanting.pop(link.number, None)
         self._dirty.pop(link.number, None)
         link.session.close(reason)
         if link.told:
@@ -306,7 +303,7 @@ class Sessions:
         link = self._links.get(action.session)
         if link is not None:
             link.wants = True
-            self._wanting[link.number] = None
+            self.wanting[link.number] = None
 
     def persisted(self, action: Persisted) -> None:
         """Messages received are durable."""
@@ -345,7 +342,7 @@ class Sessions:
             link.session.close(reason)
             link.connection.close()
         self._links.clear()
-        self._wanting.clear()
+        self.wanting.clear()
         self._dirty.clear()
 
     def drain(self, now: Now) -> None:
@@ -354,8 +351,8 @@ class Sessions:
         What several sessions are to transmit shares one sync, if it needs one.
         """
         self._unpersisted = 0
-        if self._wanting:
-            wanting, self._wanting = self._wanting, {}
+        if self.wanting:
+            wanting, self.wanting = self.wanting, {}
             step = self.committer.manager.step
             decisions = []
             for number in wanting:
@@ -375,7 +372,7 @@ class Sessions:
 
         Threads of an application ask this while another one pumps.
         """
-        for number in list(self._wanting):
+        for number in list(self.wanting):
             link = self._links.get(number)
             if link is not None and link.session.room and link.connection.writable:
                 return True
@@ -400,7 +397,7 @@ class Sessions:
         )  # fmt: skip
         if action.more:
             link.wants = True
-            self._wanting[link.number] = None
+            self.wanting[link.number] = None
         self._dirty[link.number] = link
 
     def _write(self, link: _Link) -> None:
@@ -417,6 +414,7 @@ class Sessions:
         if due is not None and (not link.armed or due < link.armed):
             link.armed = due
             heappush(self._timers, (due, link.number))
+            self.committer.due.by(due)
             if len(self._timers) > 4 * len(self._links) + 64:
                 links = self._links.values()
                 self._timers = [(one.armed, one.number) for one in links if one.armed]

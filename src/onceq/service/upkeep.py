@@ -24,6 +24,7 @@ from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSI
 from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
+from onceq.service.due import Due
 from onceq.service.logs import event
 from onceq.store.contract import SegmentUse
 
@@ -121,17 +122,21 @@ class Upkeep:
         if self._covered == self._committer.store.position:
             self._quiet_at = self._covered
 
-    def next_timer(self) -> int | None:
-        """When a look is wanted although nothing else happens, or None.
+    def due(self) -> Due:
+        """When a look is wanted.
 
-        After the last thing that happened there are two: only the second one sees that all is
-        quiet, and that there is time for what was put off.
+        After the last thing that happened two are wanted although nothing else happens: only the
+        second one sees that all is quiet, and that there is time for what was put off.
         """
-        if self._low or self._moved or self._committer.store.position != self._quiet_at:
-            return self._looked_us + CHECK_US
-        if self._untold:
-            return max(self._told_us + self._roll_us, self._looked_us + CHECK_US)
-        return None
+        again_us = self._looked_us + CHECK_US
+        wanted = Due(again_us if self._writing is None else 0)
+        quiet = self._committer.store.position == self._quiet_at
+        wanted.position = self._quiet_at + 1 if quiet else self._looked_at + CHECK_BYTES
+        if self._low or self._moved or not quiet:
+            wanted.timer_us = again_us
+        elif self._untold:
+            wanted.timer_us = max(self._told_us + self._roll_us, again_us)
+        return wanted
 
     def work(self, now: Now) -> None:
         """A little of whatever is due."""

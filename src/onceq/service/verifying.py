@@ -46,7 +46,8 @@ class Verifying:
         self._manager, self._store, self._clock, self._submit = manager, store, clock, submit
         self._ahead: dict[int, Buffer] = {}
         """What was read already, by the identity of the pieces."""
-        self._kept = 0
+        self.kept = 0
+        """Bytes read ahead since all was handed out."""
 
     def read_ahead(self, pieces: Sequence[Piece]) -> Buffer | None:
         """What was read of these pieces already; None if nothing was."""
@@ -66,7 +67,7 @@ class Verifying:
     def done(self) -> None:
         """Everything was handed out."""
         self._ahead.clear()
-        self._kept = 0
+        self.kept = 0
 
     def _cold(self, pieces: Sequence[Piece]) -> bool:
         """Whether any of them may have to be read from the disk."""
@@ -75,18 +76,25 @@ class Verifying:
 
     # ---- before a decision ----------------------------------------------------------------------
 
-    def step(self, now: Now, item: Input) -> list[Decision]:
-        """Decide about an input; what it would remove is looked at first."""
-        manager = self._manager
+    def decide(self, now: Now, items: Sequence[Input]) -> list[Decision]:
+        """Decide about what has come, in order; what it would remove is looked at first."""
+        step = self._manager.step
         decisions: list[Decision] = []
-        if isinstance(item, Receive) and not item.transaction and not item.peek:
-            for _ in range(TRIES_MAX):
-                pieces = manager.foresee(item)
-                damaged = self.damaged(pieces) if pieces and self._cold(pieces) else ()
-                if not damaged:
-                    break
-                decisions.append(manager.step(now, Spoiled(damaged)))
-        decisions.append(manager.step(now, item))
+        for item in items:
+            if isinstance(item, Receive) and not item.transaction and not item.peek:
+                decisions += self._set_aside(now, item)
+            decisions.append(step(now, item))
+        return decisions
+
+    def _set_aside(self, now: Now, item: Receive) -> list[Decision]:
+        """Set aside what a receive would remove and is damaged."""
+        decisions: list[Decision] = []
+        for _ in range(TRIES_MAX):
+            pieces = self._manager.foresee(item)
+            damaged = self.damaged(pieces) if pieces and self._cold(pieces) else ()
+            if not damaged:
+                break
+            decisions.append(self._manager.step(now, Spoiled(damaged)))
         return decisions
 
     # ---- before a sync --------------------------------------------------------------------------
@@ -120,8 +128,8 @@ class Verifying:
             data = self.read(pieces)
         except DamagedRecord:
             return False
-        if self._kept + len(data) <= AHEAD_BYTES_MAX:
-            self._kept += len(data)
+        if self.kept + len(data) <= AHEAD_BYTES_MAX:
+            self.kept += len(data)
             self._ahead[id(pieces)] = data
         return True
 

@@ -20,6 +20,7 @@ from onceq.errors import (
 from onceq.model.limits import BACKUP_HOLD_S
 from onceq.model.requests import Grip, HoldLog
 from onceq.model.views.managers import BackupHold, Cut
+from onceq.service.due import Due
 from onceq.service.engine import Engine
 from tests.unit.service.fakes import Calls, Diary, House
 
@@ -75,7 +76,7 @@ def test_a_hold_is_given_kept_and_ended() -> None:
     assert "release" not in h.notes
     assert ask(h, Grip.END) is None
     assert h.notes[-3:] == ["release", "reclaim", "answer 9"]
-    assert h.engine.next_timer() is None or h.engine.holding.next_timer() is None
+    assert h.engine.holding.due() == Due()
 
 
 def test_one_at_a_time_and_the_next_when_it_is_over() -> None:
@@ -94,7 +95,7 @@ def test_what_nobody_speaks_of_is_let_go_in_time() -> None:
     h.pass_s(BACKUP_HOLD_S - 1)
     h.pump(Tick())
     assert "release" not in h.notes
-    due = h.engine.holding.next_timer()
+    due = h.engine.holding.due().timer_us
     h.pass_s(1)
     assert due == h.clock.now_us, "a timer rings then, whether anything happens or not"
     h.pump(Tick())
@@ -108,7 +109,7 @@ def test_a_lost_connection_lets_go_at_once() -> None:
     h = house()
     ask(h, Grip.BEGIN)
     h.engine.owner_gone(h.owner)
-    assert h.engine.holding.next_timer() == 1, "at once"
+    assert h.engine.next_timer() == 1, "at once"
     h.pump(Tick())
     assert "release" in h.notes
     other = h.engine.owner(h.answered)
