@@ -28,9 +28,9 @@ class _Line:
         self.outgoing = outgoing
         assert node.engine is not None
         if outgoing:
-            self.session = node.engine.connected(outgoing, self, foreign.address)
+            self.session = node.engine.sessions.connected(outgoing, self, foreign.address)
         else:
-            self.session = node.engine.accepted(self, foreign.address)
+            self.session = node.engine.sessions.accepted(self, foreign.address)
 
     def write(self, pieces: Sequence[Buffer]) -> None:
         data = b"".join(map(bytes, pieces))
@@ -42,13 +42,13 @@ class _Line:
     def bring(self, data: bytes) -> None:
         engine = self.node.engine
         if engine is not None and self.node.life == self.life and data:
-            engine.data(self.session, data)
+            engine.sessions.data(self.session, data)
             self.node.pump()
 
     def hang_up(self) -> None:
         engine = self.node.engine
         if engine is not None and self.node.life == self.life:
-            engine.closed(self.session, "the stranger has gone")
+            engine.sessions.gone(self.session, "the stranger has gone")
             self.node.pump()
 
 

@@ -89,11 +89,11 @@ def posted(world: World, entity: bytes, kind: str = "text/xml", *, to: str = "A"
             said.append(b"(closed)")
 
     assert node.engine is not None
-    session = node.engine.accepted_http(Stranger(), "10.9.9.9")
+    session = node.engine.sessions.accepted_http(Stranger(), "10.9.9.9")
     head = f"POST /msmq/x HTTP/1.1\r\nHost: {to.lower()}\r\nContent-Type: {kind}\r\n"
     data = head.encode() + b"Content-Length: %d\r\n\r\n" % len(entity) + entity
     for at in range(0, len(data), 100):
-        node.engine.data(session, data[at : at + 100])
+        node.engine.sessions.data(session, data[at : at + 100])
     node.pump()
     world.run(0.01)
     return b"".join(said)

@@ -176,7 +176,7 @@ def test_an_honest_manager_that_is_away_has_its_acknowledgments_after_a_tidy(wor
     a, b = world["A"], world["B"]
     a.create("acks", transactional=False)
     connect = b.connect
-    b.connect = lambda outgoing, *_: b.engine.connect_failed(outgoing, "A: no answer")  # type: ignore
+    b.connect = lambda outgoing, *_: b.engine.sessions.connect_failed(outgoing, "A: no answer")  # type: ignore
     admin = r"DIRECT=OS:A\private$\acks"
     a.once(f"DIRECT={TO_Q}", b"m", acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue=admin)
     world.run(5)

@@ -71,9 +71,11 @@ class _Wire(Wire):
         self.lives = tuple(node.life for node in nodes)
         self.sessions = [0, 0]
         assert nodes[0].engine is not None
-        self.sessions[0] = nodes[0].engine.connected(outgoing, _End(self, 0), nodes[1].address)
+        self.sessions[0] = nodes[0].engine.sessions.connected(
+            outgoing, _End(self, 0), nodes[1].address
+        )
         assert nodes[1].engine is not None
-        self.sessions[1] = nodes[1].engine.accepted(_End(self, 1), nodes[0].address)
+        self.sessions[1] = nodes[1].engine.sessions.accepted(_End(self, 1), nodes[0].address)
         self.move()
 
     def _engine(self, side: int) -> Engine | None:
@@ -83,14 +85,14 @@ class _Wire(Wire):
     def deliver(self, side: int, data: bytes) -> None:
         engine = self._engine(side)
         if engine is not None:
-            engine.data(self.sessions[side], data)
+            engine.sessions.data(self.sessions[side], data)
             self.nodes[side].pump()
 
     def lost(self, side: int, reason: str) -> None:
         def gone() -> None:
             engine = self._engine(side)
             if engine is not None:
-                engine.closed(self.sessions[side], reason)
+                engine.sessions.gone(self.sessions[side], reason)
                 self.nodes[side].pump()
 
         self.world.after(1, gone)
@@ -122,7 +124,7 @@ class _HttpWire:
         def arrive() -> None:
             engine = self._engine(1 - side)
             if engine is not None and not self.cut:
-                engine.data(self.sessions[1 - side], data)
+                engine.sessions.data(self.sessions[1 - side], data)
                 self.nodes[1 - side].pump()
 
         self.world.after(LATENCY_US, arrive)
@@ -139,7 +141,7 @@ class _HttpWire:
         def lose() -> None:
             engine = self._engine(side)
             if engine is not None:
-                engine.closed(self.sessions[side], reason)
+                engine.sessions.gone(self.sessions[side], reason)
                 self.nodes[side].pump()
 
         return lose
@@ -279,7 +281,7 @@ class Node(Applications):
                 return
             link = self.world.link(self.identity.name, target.identity.name) if target else None
             if target is None or target.engine is None or link is None or not link.up:
-                self.engine.connect_failed(outgoing, f"{host or peer.hex()}: no answer")
+                self.engine.sessions.connect_failed(outgoing, f"{host or peer.hex()}: no answer")
             else:
                 self.world.wires.append(_Wire(self.world, (self, target), link, outgoing))
                 target.pump()
@@ -296,7 +298,7 @@ class Node(Applications):
             dark = (self.identity.name, host.casefold()) in world.http_dark
             target = world.nodes.get(world.gateways.get(host.casefold(), host).upper())
             if dark or target is None or target.engine is None:
-                self.engine.connect_failed(outgoing, f"{host}: no answer")
+                self.engine.sessions.connect_failed(outgoing, f"{host}: no answer")
             else:
                 world.wires.append(_HttpWire(world, (self, target), outgoing))
                 target.pump()

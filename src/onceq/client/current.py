@@ -6,6 +6,7 @@ nested. Threads and tasks started inside inherit what was current then, as conte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -24,9 +25,8 @@ def entered(transaction: object, manager: object, unit: Unit) -> Chain:
     return around
 
 
-def left(around: Chain) -> None:
-    """The block has ended."""
-    _CHAIN.set(around)
+left: Final[Callable[[Chain], object]] = _CHAIN.set
+"""The block has ended that has found this chain around it."""
 
 
 def current(manager: object) -> Any:

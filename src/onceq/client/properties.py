@@ -49,6 +49,8 @@ _RANGES: Final = {
     "trace": 1,
 }
 """Largest value of each number; the smallest is 0."""
+BARE_BYTES: Final = 64
+"""About what a batch without properties takes in a frame besides its bodies."""
 UNKEPT: Final = ("priv_level", "auth_level")
 """Properties that MSMQ has and onceq cannot keep: only their value "none" is taken."""
 
@@ -225,6 +227,6 @@ def _extension(value: Any) -> bytes:
 
 def weight(values: dict[str, Any]) -> int:
     """About how many bytes properties take in a frame."""
-    if not values:
-        return 64
-    return 64 + sum(len(value) for value in values.values() if isinstance(value, (str, bytes)))
+    return BARE_BYTES + sum(
+        len(value) for value in values.values() if isinstance(value, (str, bytes))
+    )

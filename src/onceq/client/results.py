@@ -15,9 +15,8 @@ class MessageIds(Sequence[MessageId]):
 
     def __init__(self, source: bytes, first: int = 0, count: int = 0) -> None:
         self._source = source
-        self._ranges: list[tuple[int, int]] = []
-        self._count = 0
-        self.add(first, count)
+        self._ranges = [(first, count)] if count else []
+        self._count = count
 
     def add(self, first: int, count: int) -> None:
         """More of them (a batch that was sent in several parts)."""

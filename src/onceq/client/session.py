@@ -37,7 +37,7 @@ class Session:
     Attributes:
         source: GUID of the queue manager.
         name: Its computer name.
-        destinations: Names that can be sent to.
+        destinations: Names that were found good to send to before.
     """
 
     def __init__(
@@ -118,10 +118,6 @@ class Session:
         """
         if id.session == self._id and id.number > self._commits:
             raise InvalidParameter(f"{id} has not been committed yet")
-
-    def knows(self, destination: str) -> bool:
-        """Whether that name was found good before."""
-        return destination in self.destinations
 
     def learn(self, destination: str) -> None:
         """That name can be sent to."""

@@ -44,11 +44,10 @@ from onceq.errors import (
     StorageFailure,
     UnsupportedOperation,
 )
-from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames, Mappings
 from onceq.model.limits import Settings
-from onceq.model.run import Buffer, Run
+from onceq.model.run import Run
 from onceq.model.time import Now
 from onceq.service.answers import Answers
 from onceq.service.clock import Clock
@@ -59,7 +58,7 @@ from onceq.service.holding import Holding
 from onceq.service.mappings import MappingFolder
 from onceq.service.naming import Naming
 from onceq.service.scrub import Scrubbing
-from onceq.service.sessions import Connection, Network, Sessions
+from onceq.service.sessions import Network, Sessions
 from onceq.service.upkeep import Upkeep
 
 OWED_BYTES = 4 << 20
@@ -118,6 +117,7 @@ class Engine(Committer):
         self._next_owner = 1
         self.stopped = False
         self.sessions = Sessions(self, network, lambda: self.http, self.pump)
+        """Where hosts tell what happens to connections with other managers."""
         self.scrubbing = Scrubbing(self)
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
@@ -327,40 +327,7 @@ class Engine(Committer):
         """Give back what nothing needs any more."""
         self._upkeep.reclaim()
 
-    # ---- peers, for hosts -----------------------------------------------------------------
-
-    def accepted(self, connection: Connection, address: str) -> int:
-        """Another manager has connected; returns the number of the session."""
-        return self.sessions.accepted(connection, address)
-
-    def accepted_http(self, connection: Connection, address: str) -> int:
-        """Somebody has connected to the HTTP address; returns the number of the session."""
-        return self.sessions.accepted_http(connection, address)
-
-    def connected(self, outgoing: int, connection: Connection, address: str) -> int:
-        """A connection asked for is there; returns the number of the session."""
-        return self.sessions.connected(outgoing, connection, address)
-
-    def connect_failed(
-        self,
-        outgoing: int,
-        reason: str,
-        status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
-    ) -> None:
-        """A connection asked for cannot be made."""
-        self.sessions.connect_failed(outgoing, reason, status)
-
-    def data(self, session: int, data: Buffer) -> None:
-        """Bytes have come on a session's connection."""
-        self.sessions.data(session, data)
-
-    def closed(self, session: int, reason: str) -> None:
-        """A session's connection is gone."""
-        self.sessions.gone(session, reason)
-
-    def writable(self, session: int) -> None:
-        """A connection can take bytes again."""
-        self.sessions.writable(session)
+    # ---- notices -----------------------------------------------------------------------------
 
     def _notice(self, action: Notice) -> None:
         """Some of these can be caused by anybody, so they are rates."""

@@ -432,4 +432,4 @@ class AsyncNetwork:
                 self.admission.leave(found)
 
     def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
-        self.use(None, lambda: self.engine.connect_failed(outgoing, reason, status))
+        self.use(None, lambda: self.engine.sessions.connect_failed(outgoing, reason, status))

@@ -64,7 +64,7 @@ class Network(Protocol):
     """Makes connections."""
 
     def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
-        """Begin to connect; ``engine.connected`` or ``engine.connect_failed`` follows."""
+        """Begin to connect; ``Sessions.connected`` or ``connect_failed`` follows."""
 
 
 @dataclass(slots=True)

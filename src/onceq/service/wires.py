@@ -16,6 +16,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, cast
 
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOCAL_HANDSHAKE_S_MAX
@@ -237,11 +238,11 @@ class PeerWire(Wire):
 
         def work() -> None:
             if self.outgoing:
-                self._session = engine.connected(self.outgoing, self, address)
+                self._session = engine.sessions.connected(self.outgoing, self, address)
             elif self._http:
-                self._session = engine.accepted_http(self, address)
+                self._session = engine.sessions.accepted_http(self, address)
             else:
-                self._session = engine.accepted(self, address)
+                self._session = engine.sessions.accepted(self, address)
 
         self._network.use(self, work)
         if not self.outgoing and not self._http:
@@ -249,9 +250,9 @@ class PeerWire(Wire):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
-        self._network.use(self, lambda: self._network.engine.data(self._session, data))
+        sessions = self._network.engine.sessions
+        self._network.use(self, partial(sessions.data, self._session, data))
         if not (self.spoken or self.outgoing):
-            sessions = self._network.engine.sessions
             spoken = sessions.spoken(self._session)
             self._heard(len(data), spoken=spoken, known=sessions.is_known(self._session))
 
@@ -265,12 +266,13 @@ class PeerWire(Wire):
         self._network.loop.call_soon(self._network.use, self, self._writable_again)
 
     def _writable_again(self) -> None:
-        self._network.engine.writable(self._session)
+        self._network.engine.sessions.writable(self._session)
 
     def end(self, reason: str) -> None:
         """See Wire."""
         if self._session:
-            self._network.use(self, lambda: self._network.engine.closed(self._session, reason))
+            sessions = self._network.engine.sessions
+            self._network.use(self, partial(sessions.gone, self._session, reason))
 
 
 class ClientWire(Wire):
@@ -326,7 +328,7 @@ class ClientWire(Wire):
         """See asyncio."""
         api = self.api
         if api is not None:
-            self._network.use(self, lambda: api.data_received(data))
+            self._network.use(self, partial(api.data_received, data))
             if not self.spoken:
                 self._heard(len(data), spoken=api.greeted)
 

@@ -18,6 +18,7 @@ from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.run import Buffer
 from onceq.service import network as network_module
 from onceq.service import wires
+from onceq.service.sessions import Sessions
 from onceq.service.wires import PeerWire
 from onceq.wire.mqqb.session import Session
 from tests.unit.service.looped import BUDGET, Host, Sink, ended, greeted, run, until
@@ -312,16 +313,16 @@ def test_shut_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     run(work)
 
 
-def test_a_mistake_in_one_connection_ends_that_one_only() -> None:
+def test_a_mistake_in_one_connection_ends_that_one_only(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         host = Host()
         wire, sink = PeerWire(host.network, 0), Sink()
         wire.connection_made(sink)
 
-        def wrong(number: int, data: Buffer) -> None:
+        def wrong(self: Sessions, number: int, data: Buffer) -> None:
             raise LookupError("a planted mistake")
 
-        host.house.engine.data = wrong  # type: ignore[method-assign]
+        monkeypatch.setattr(Sessions, "data", wrong)
         wire.data_received(b"x")
         assert sink.aborted
         assert not host.failures

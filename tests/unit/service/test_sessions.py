@@ -40,9 +40,9 @@ class Peer:
         now = house.clock.now_us
         self.session = Session(initiator=not outgoing, own_id=PEER, settings=SETTINGS, now_us=now)
         if outgoing:
-            self.number = house.engine.connected(outgoing, self.wire, "10.0.0.2")
+            self.number = house.engine.sessions.connected(outgoing, self.wire, "10.0.0.2")
         else:
-            self.number = house.engine.accepted(self.wire, "10.0.0.2")
+            self.number = house.engine.sessions.accepted(self.wire, "10.0.0.2")
             self.session.start()
         self.events: list[object] = []
 
@@ -56,7 +56,7 @@ class Peer:
             if back:
                 self.events += self.session.receive(back, self.house.clock.now_us)
             if there:
-                self.house.engine.data(self.number, there)
+                self.house.engine.sessions.data(self.number, there)
 
     def open(self) -> Peer:
         self.talk()
@@ -155,7 +155,7 @@ def test_a_connection_that_takes_nothing_is_not_written_to() -> None:
     assert not kinds(made, Room)
     peer.wire.writable = True
     made.notes.clear()
-    made.engine.writable(peer.number)
+    made.engine.sessions.writable(peer.number)
     assert made.notes == ["wake"]
     assert made.engine.has_work
     made.pump()
@@ -260,7 +260,7 @@ def test_previous_numbers_are_written_into_the_copy_that_is_sent() -> None:
 def test_a_half_open_connection_is_closed_in_time_although_nothing_happens() -> None:
     made = house(session_init_s=60)
     wire = Wire()
-    made.engine.accepted(wire, "10.0.0.9")
+    made.engine.sessions.accepted(wire, "10.0.0.9")
     due = made.engine.next_timer()
     assert due is not None
     made.clock.now_us = due
@@ -273,7 +273,7 @@ def test_a_half_open_connection_is_closed_in_time_although_nothing_happens() -> 
 def test_a_connection_of_ours_that_is_never_answered_counts_as_failed() -> None:
     made = house()
     wire = Wire()
-    made.engine.connected(7, wire, "10.0.0.9")
+    made.engine.sessions.connected(7, wire, "10.0.0.9")
     made.clock.now_us = made.engine.next_timer() or 0
     made.engine.tick()
     made.pump()
@@ -288,7 +288,7 @@ def test_timers_of_many_sessions_ring_when_due_and_only_then() -> None:
     wires = []
     for _ in range(200):
         wires.append(Wire())
-        made.engine.accepted(wires[-1], "10.0.0.9")
+        made.engine.sessions.accepted(wires[-1], "10.0.0.9")
         made.pass_s(0.1)
     first = made.engine.next_timer()
     made.clock.now_us = (first or 0) + 10_000_000
@@ -335,9 +335,9 @@ def test_a_session_on_which_nothing_happens_is_closed_in_time() -> None:
 def test_a_lost_connection_is_told_once() -> None:
     made = house()
     peer = Peer(made).open()
-    made.engine.closed(peer.number, "the cable")
-    made.engine.closed(peer.number, "the cable")
-    made.engine.data(peer.number, b"late")
+    made.engine.sessions.gone(peer.number, "the cable")
+    made.engine.sessions.gone(peer.number, "the cable")
+    made.engine.sessions.data(peer.number, b"late")
     made.pump()
     assert kinds(made, SessionClosed) == [SessionClosed(1, "the cable", False)]
 
@@ -345,7 +345,7 @@ def test_a_lost_connection_is_told_once() -> None:
 def test_a_peer_that_talks_nonsense_is_closed_and_the_core_told_why() -> None:
     made = house()
     peer = Peer(made).open()
-    made.engine.data(peer.number, b"GET / HTTP/1.1\r\n\r\n")
+    made.engine.sessions.data(peer.number, b"GET / HTTP/1.1\r\n\r\n")
     made.pump()
     (closed,) = kinds(made, SessionClosed)
     assert isinstance(closed, SessionClosed)
@@ -390,7 +390,7 @@ def test_more_than_a_limit_from_peers_is_persisted_before_more_is_read(
     made.core.seen.clear()
     for _ in range(10):
         peer.session.send(users(1, size=400), count=1, recoverable=1, now_us=made.clock.now_us)
-        made.engine.data(peer.number, b"".join(map(bytes, peer.session.take_output())))
+        made.engine.sessions.data(peer.number, b"".join(map(bytes, peer.session.take_output())))
     seen = len(kinds(made, Arrived))
     assert 5 <= seen < 10, "some were pumped without the host"
     made.pump()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from onceq.model.run import Buffer
+from onceq.service.sessions import Sessions
 from onceq.service.wires import HIGH_WATER_BYTES, PeerWire
 from tests.unit.service.looped import Host, Sink, run
 
@@ -33,7 +36,9 @@ def test_what_is_said_is_collected_and_then_written_in_order() -> None:
     run(work)
 
 
-def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said() -> None:
+def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A pump in another thread must not run ahead of the loop without bound."""
 
     async def work() -> None:
@@ -41,7 +46,7 @@ def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said() -> None:
         wire, sink = PeerWire(host.network, 0), Sink()
         wire.connection_made(sink)
         told: list[int] = []
-        host.house.engine.writable = told.append  # type: ignore[method-assign]
+        monkeypatch.setattr(Sessions, "writable", lambda self, number: told.append(number))
         wire.write([bytes(HIGH_WATER_BYTES - 1)])
         assert wire.writable
         wire.write([b"x"])
@@ -58,13 +63,15 @@ def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said() -> None:
     run(work)
 
 
-def test_a_wire_that_is_emptied_while_somebody_asks_whether_it_is_full() -> None:
+def test_a_wire_that_is_emptied_while_somebody_asks_whether_it_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whoever is told "full" must hear of it when it is full no more."""
 
     async def work() -> None:
         host = Host()
         told: list[int] = []
-        host.house.engine.writable = told.append  # type: ignore[method-assign]
+        monkeypatch.setattr(Sessions, "writable", lambda self, number: told.append(number))
 
         class Hurried(PeerWire):
             """The loop writes everything just after another thread has looked."""

@@ -82,7 +82,7 @@ def open_queue(
 
 def know_destination(session: Session, destination: str) -> Plan[None]:
     """Find out at once, the first time, whether a name can be sent to."""
-    if session.knows(destination):
+    if destination in session.destinations:
         return
     request = requests.OpenQueue(destination, Access.SEND)
     opened = yield from ask(request, Opened)

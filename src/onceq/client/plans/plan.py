@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar
 
 from onceq.client.link import Request
 from onceq.model import requests
@@ -12,7 +12,7 @@ from onceq.packet.batch import Batch
 
 T = TypeVar("T")
 
-Plan: TypeAlias = Generator[Request, object, T]
+Plan: TypeAlias = Generator[Request, Any, T]
 """Yields requests, is sent their results, and returns what the caller gets."""
 
 
@@ -38,7 +38,8 @@ def ask(
         answer: What it is answered with; the link has decoded it as that.
         late: See ``Request``.
     """
-    return cast(T, (yield Request(request, late=late)))
+    result: T = yield Request(request, late=late)
+    return result
 
 
 def look(look: Look[T], name: str = "") -> Plan[T]:

@@ -56,7 +56,7 @@ class Which:
 
 
 FIRST: Final = Which()
-"""The first message there is."""
+"""The first message there is; nothing else is about that."""
 
 
 def which(
@@ -93,6 +93,8 @@ def which(
         except ValueError as error:
             raise InvalidParameter(str(error)) from None
         return Which(pick=PickBy.MESSAGE, value=id.pack(), allow_peek=allow_peek)
+    if not places and not allow_peek:
+        return FIRST
     return Which(lookup_id, SEEK[seek], allow_peek=allow_peek)
 
 
@@ -135,26 +137,22 @@ def chosen(
     handle: int = 0, cursor: int = 0, peek: bool = False,
 ) -> Plan[Batch]:  # fmt: skip
     """One message: the one that is wanted."""
-    if wanted == FIRST and not cursor:
-        return (
-            yield from some(
-                session, queue, count=1, timeout=timeout, transaction=transaction, handle=handle,
-                peek=peek,
-            )
+    if wanted is FIRST and not cursor:
+        return some(
+            session, queue, count=1, timeout=timeout, transaction=transaction, handle=handle,
+            peek=peek,
         )  # fmt: skip
     if wanted.pick:
-        return (
-            yield from _search(
-                session, queue, wanted, timeout=timeout, transaction=transaction, handle=handle,
-                peek=peek,
-            )
+        return _search(
+            session, queue, wanted, timeout=timeout, transaction=transaction, handle=handle,
+            peek=peek,
         )  # fmt: skip
     late = None if transaction or peek else partial(session.keep, queue)
     request = requests.Receive(
         queue, transaction, 1, RECEIVE_BYTES, wait_ms(timeout), peek, 0, wanted.lookup, handle,
         wanted.seek, cursor, wanted.allow_peek,
     )  # fmt: skip
-    return (yield from ask(request, Batch, late=late))
+    return ask(request, Batch, late=late)
 
 
 def _search(

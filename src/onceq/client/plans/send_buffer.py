@@ -7,45 +7,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from onceq.client.properties import BARE_BYTES
 from onceq.client.properties import weight as properties_weight
 from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.run import Buffer, Run
 
 
-class _Pile:
-    """Runs one behind another, joined when they are wanted."""
-
-    __slots__ = ("lengths", "pieces")
-
-    def __init__(self, run: Run) -> None:
-        self.pieces: list[Buffer] = [run.data]
-        self.lengths = run.lengths
-
-    def add(self, run: Run) -> None:
-        """One more."""
-        self.pieces.append(run.data)
-        self.lengths += run.lengths
-
-    def run(self) -> Run:
-        """All of them."""
-        if len(self.pieces) > 1:
-            self.pieces = [b"".join(self.pieces)]
-        return Run(self.pieces[0], self.lengths)
-
-
 class Gathered:
-    """Messages of the same destination, properties and second."""
+    """Messages of the same destination, properties and second.
 
-    __slots__ = ("bodies", "destination", "own", "second", "values")
+    The bytes of bodies, and of headers of their own, are pieces: they are joined when they are
+    wanted.
+    """
+
+    __slots__ = ("_bodies", "_headers", "_own", "_run", "destination", "second", "values")
 
     def __init__(self, destination: str, values: dict[str, Any], second: int, run: Run,
                  own: Run | None) -> None:  # fmt: skip
         self.destination = destination
         self.values = values
         self.second = second
-        self.bodies = _Pile(run)
-        self.own = None if own is None else _Pile(own)
+        self._run, self._own = run, own
+        self._bodies: list[Buffer] = []
+        self._headers: list[Buffer] = []
+        """What came after the first."""
 
     def took(self, destination: str, values: dict[str, Any], second: int, run: Run,
              own: Run | None) -> bool:  # fmt: skip
@@ -54,22 +40,27 @@ class Gathered:
             self.second != second
             or self.destination != destination
             or self.values != values
-            or (own is None) != (self.own is None)
+            or (own is None) != (self._own is None)
         ):
             return False
-        self.bodies.add(run)
-        if own is not None and self.own is not None:
-            self.own.add(own)
+        self._bodies.append(run.data)
+        self._run.lengths.extend(run.lengths)
+        if own is not None and self._own is not None:
+            self._headers.append(own.data)
+            self._own.lengths.extend(own.lengths)
         return True
 
     def item(self, now: int) -> SendItem:
         """All of them, as a batch."""
-        own = None if self.own is None else self.own.run()
-        return SendItem(
-            self.destination, PLAIN, self.bodies.run(), now - self.second, own, self.values
-        )
+        run, own = self._run, self._own
+        if self._bodies:
+            run.data, self._bodies = b"".join([run.data, *self._bodies]), []
+        if own is not None and self._headers:
+            own.data, self._headers = b"".join([own.data, *self._headers]), []
+        return SendItem(self.destination, PLAIN, run, now - self.second, own, self.values)
 
 
 def weight(run: Run, own: Run | None, values: dict[str, Any]) -> int:
     """About how many bytes messages take in a frame."""
-    return len(run.data) + properties_weight(values) + (0 if own is None else len(own.data))
+    size = len(run.data) + (properties_weight(values) if values else BARE_BYTES)
+    return size if own is None else size + len(own.data)

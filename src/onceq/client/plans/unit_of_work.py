@@ -61,6 +61,7 @@ class Unit:
 
     Attributes:
         begun: Whether the manager knows of it.
+        number: Under which it does; 0 before that.
         over: "" while it is open; else what became of it.
         doomed: The send that was refused, if one was: it can only be aborted.
         id: Of its commit, once that was tried.
@@ -69,7 +70,7 @@ class Unit:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.number = session.next_transaction()
+        self.number = 0
         self.begun = False
         self.over = ""
         self.doomed: SendFailed | None = None
@@ -116,6 +117,7 @@ class Unit:
     def begin(self) -> Plan[None]:
         """Let the manager know of it."""
         if not self.begun:
+            self.number = self.session.next_transaction()
             yield from tell(requests.Begin(self.number), lazy=True)
             self.begun = True
 
@@ -154,14 +156,16 @@ class Unit:
             raise InvalidParameter(f"a destination is a name, not {destination!r}")
         run = run_of(bodies)
         count = len(run.lengths)
-        values, own = parted(values, count)
+        own: Run | None = None
+        if values:
+            values, own = parted(values, count)
         size = weight(run, own, values)
         if (
             not count
             or size > PACKET_BYTES_MAX - HEADERS_BYTES
             or self._bytes + size > FLUSH_BYTES
             or self._messages + count > FLUSH_MESSAGES
-            or not self.session.knows(destination)
+            or destination not in self.session.destinations
         ):
             return self.add(destination, run, values, own)
         self._gather(destination, values, run, own, size)
@@ -358,16 +362,16 @@ class Unit:
         Raises:
             SendFailed: A send was refused, here or before; the transaction was undone.
         """
-        self.check_open()
+        if self.over:
+            self.check_open()
         if retaining:
             raise NotSupported("an internal transaction cannot be retained")
         if self.doomed is not None:
             yield from self._end_doomed()
         self.id = self.session.next_commit()
         items = self._offer()
-        number = self.number if self.begun else 0
         try:
-            sent = yield from outcome.commit(self.session, number, items, self.id)
+            sent = yield from outcome.commit(self.session, self.number, items, self.id)
         except ServiceNotAvailable as error:
             if self.begun:
                 raise self.lost() from error

@@ -95,6 +95,7 @@ class BranchUnit(Unit):
 
     def __init__(self, session: Session, xid: Xid) -> None:
         super().__init__(session)
+        self.number = session.next_transaction()
         self.xid = xid
         self.vote: Vote | None = None
 

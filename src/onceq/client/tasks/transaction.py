@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from onceq.client.binding import tasks
 from onceq.client.current import Chain, entered, left
@@ -33,14 +33,15 @@ class AsyncTransaction:
     """
 
     _state: Unit
+    _deciding: Deciding
+    """With partners."""
 
     def __init__(self, manager: Home, unit: Unit | None = None) -> None:
         self._manager = manager
         self._state = unit if unit is not None else Unit(manager._state)
         self._on = Pinned(manager)
         self._around: Chain = None
-        self._deciding = Deciding(self._state)
-        self._partners = Partners()
+        self._partners: Partners | None = None
         self.pending: list[str] = []
 
     async def __aenter__(self) -> Self:
@@ -55,7 +56,7 @@ class AsyncTransaction:
     ) -> None:
         left(self._around)
         if self._state.over:
-            if not self._state.decided:
+            if self._partners and not self._state.decided:
                 await self._partners.rollback_async()
             return
         if kind is not None:
@@ -84,14 +85,13 @@ class AsyncTransaction:
         """Carry a plan out, always on the connection that the transaction was begun on (for the
         classes of this package). Until it is begun a plan that asks nothing needs none."""
         unit, on = self._state, self._on
-        if unit.begun:
-            if not await on.look():
-                unit.check_open()
-                raise unit.lost()
-        elif plan is not DONE:
-            on.link = None
+        if unit.begun and not await on.look():
+            unit.check_open()
+            raise unit.lost()
         if plan is DONE:
-            return cast(T, None)
+            return None  # type: ignore[return-value]  # what it returns
+        if not unit.begun:
+            on.link = None
         return await self._manager.run(plan, on)
 
     send = tasks(transaction.send)
@@ -128,6 +128,8 @@ class AsyncTransaction:
         partner = self._manager.partner_for(connection)
         self._state.check_open()
         await settled(partner.check())
+        if self._partners is None:
+            self._partners, self._deciding = Partners(), Deciding(self._state)
         xid = await self.run(self._deciding.enlist(partner.name))
         await settled(partner.begin(xid))
         self._partners.add(partner, xid)
@@ -143,7 +145,7 @@ class AsyncTransaction:
             RolledBack: A partner could not commit, and everything was undone.
             TransactionOver: It was committed or aborted before.
         """
-        if not len(self._partners):
+        if not self._partners:
             return await self.run(self._state.commit(retaining=retaining))
         self._state.check_open()
         if self._state.doomed is not None:
@@ -182,7 +184,8 @@ class AsyncTransaction:
 
     async def abort(self) -> None:
         """Undo all of it: nothing is sent, what was received goes back, partners roll back."""
-        await self._partners.rollback_async()
+        if self._partners:
+            await self._partners.rollback_async()
         if self._state.begun and self._on.alive:
             await self._manager.run(self._state.abort(), self._on)
         else:

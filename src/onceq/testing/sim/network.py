@@ -122,13 +122,13 @@ class End:
             if data is None:
                 self.closed = True
                 kernel.note("closed", self.home.name, self.session)
-                self.home.run(lambda e: e.closed(self.session, "the peer has closed"))
+                self.home.run(lambda e: e.sessions.gone(self.session, "the peer has closed"))
             else:
                 kernel.note("data", self.home.name, self.session, len(data))
-                self.home.run(lambda e: e.data(self.session, data))
+                self.home.run(lambda e: e.sessions.data(self.session, data))
         if self.other.alive and self.other.session and self._under_way < HIGH_WATER // 2:
             other = self.other
-            other.home.run(lambda e: e.writable(other.session))
+            other.home.run(lambda e: e.sessions.writable(other.session))
         self._plan()
 
     def drop(self) -> None:
@@ -177,7 +177,7 @@ class SimNetwork:
         kernel = self.kernel
         if target is None or target.engine is None:
             kernel.note("refused", node.name, outgoing)
-            node.run(lambda e: e.connect_failed(outgoing, "nobody answers there"))
+            node.run(lambda e: e.sessions.connect_failed(outgoing, "nobody answers there"))
             return
         if max(self.blocked_until(node, target), self.blocked_until(target, node),
                target.paused_us) > kernel.now:  # fmt: skip
@@ -191,10 +191,10 @@ class SimNetwork:
         self.connected(node, target)
 
         def accepted(engine: Engine) -> None:
-            there.session = engine.accepted(there, node.ip)
+            there.session = engine.sessions.accepted(there, node.ip)
 
         def connected(engine: Engine) -> None:
-            here.session = engine.connected(outgoing, here, target.ip)
+            here.session = engine.sessions.connected(outgoing, here, target.ip)
 
         def accept() -> None:
             if there.alive:
@@ -204,7 +204,7 @@ class SimNetwork:
         node.run(connected)
 
     def _timed_out(self, node: Node, outgoing: int) -> None:
-        node.run(lambda e: e.connect_failed(outgoing, "the connection timed out"))
+        node.run(lambda e: e.sessions.connect_failed(outgoing, "the connection timed out"))
 
     # ---- carrying -----------------------------------------------------------------------
 
