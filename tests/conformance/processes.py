@@ -27,11 +27,11 @@ from typing import Any
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
 from onceq.core.inputs import inputs
-from onceq.core.state.state import Identity
 from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
 from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
+from onceq.model.manager_identity import Identity
 from onceq.service.config import FILE, SOCKET
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from onceq.core.state.state import Identity
 from onceq.errors import InDoubt, ServiceNotAvailable, StorageFailure
+from onceq.model.manager_identity import Identity
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.testing.process import points

@@ -17,11 +17,11 @@ from typing import Any
 
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
-from onceq.core.state.state import Identity
 from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.limits import Settings
+from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine

@@ -15,10 +15,10 @@ from typing import Any
 
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
-from onceq.core.state.state import Identity
 from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.limits import Settings
+from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run

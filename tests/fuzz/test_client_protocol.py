@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state.state import Identity
 from onceq.errors import MalformedPacket
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.limits import Settings
+from onceq.model.manager_identity import Identity
 from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.run import Buffer, Run

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onceq.core.state.state import Identity
 from onceq.history.columns import FOLDER, META, Span, span_of
 from onceq.history.keeper import Keeper
 from onceq.model.limits import Settings
+from onceq.model.manager_identity import Identity
 from onceq.store.log import LogStore
 from onceq.testing.sim.disk import SimFiles
 from tests.conformance.world import FAST, World

@@ -11,10 +11,11 @@ from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queues import lookup_id
-from onceq.core.state.state import Identity, title_of
+from onceq.core.state.state import title_of
 from onceq.model.classes import class_name
 from onceq.model.limits import Settings
 from onceq.model.log import frame_size
+from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
 from onceq.service.delivered import delivered

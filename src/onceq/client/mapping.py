@@ -179,7 +179,7 @@ def _sources(path: str) -> tuple[str, list[MappingSource]]:
 
 def _name_of(path: str) -> str:
     """The computer name of the queue manager of a directory; raises NotAStore."""
-    from onceq.core.state.state import Identity
+    from onceq.model.manager_identity import Identity
     from onceq.store.files import RealFiles
     from onceq.store.identification import read_identification
 

@@ -70,7 +70,7 @@ def init(
     Raises:
         StoreExists, ConfigurationError: The directory or an option cannot be used.
     """
-    from onceq.core.state.state import Identity
+    from onceq.model.manager_identity import Identity
     from onceq.service import config, directory
 
     path = os.path.abspath(path)
@@ -141,7 +141,7 @@ def backup_of_cut(target: str, cut: Cut, id: str) -> Backup:
         cut: As it has answered.
         id: GUID of the queue manager that is talked to.
     """
-    from onceq.core.state.state import Identity
+    from onceq.model.manager_identity import Identity
     from onceq.service.config import FILE
     from onceq.store.backup import Backup
     from onceq.store.files import RealFiles
@@ -173,7 +173,7 @@ def backup(path: str, target: str, *, progress: Progress | None = None) -> Backu
         NotAStore, DamagedRecord: It cannot be read.
         ConfigurationError, NoSpace: The target cannot be used.
     """
-    from onceq.core.state.state import Identity
+    from onceq.model.manager_identity import Identity
     from onceq.service.clock import SystemClock
     from onceq.service.config import FILE
     from onceq.store.backup import Backup, cut_of_stopped

@@ -59,7 +59,7 @@ from onceq.core.state.live_bytes import Live
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
-from onceq.core.state.state import DOUBTS_KEPT, Identity, State
+from onceq.core.state.state import DOUBTS_KEPT, State
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import abandoned_branches, groups, idle_timeout, unit_of_work, xa_branch
 from onceq.core.transfer import (
@@ -75,6 +75,7 @@ from onceq.core.transfer import (
 )
 from onceq.errors import OnceqError
 from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
+from onceq.model.manager_identity import Identity
 from onceq.model.requests import (
     Abort,
     AcceptClock,

@@ -29,7 +29,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onceq.core.decision import Observed
-from onceq.core.state.identity import Identity
 from onceq.errors import StorageFailure
 from onceq.history.columns import FOLDER, META, VERSION, Span, span_of
 from onceq.history.events import Event, Place, Rows
@@ -41,6 +40,7 @@ from onceq.model.limits import (
     HISTORY_UNWRITTEN_BYTES_MAX,
     Settings,
 )
+from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer
 from onceq.store.contract import Recovered, Replayed
 from onceq.store.files import Files

@@ -19,7 +19,6 @@ import numpy as np
 
 from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
-from onceq.core.state.identity import Identity
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue
@@ -51,6 +50,7 @@ from onceq.history.unread import Brought, Places, Read, brought, first_of, heads
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.log import FRAME_HEADER
+from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer
 from onceq.model.time import SECOND_US
 from onceq.packet.acks import ack_class, parse_final_ack

@@ -11,11 +11,11 @@ import uuid
 from collections.abc import Iterator
 
 from onceq.core.manager import Manager
-from onceq.core.state.state import Identity
 from onceq.directory.file import FileDirectory
 from onceq.errors import ConfigurationError, StorageFailure, StoreExists
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
+from onceq.model.manager_identity import Identity
 from onceq.permission import denied, there
 from onceq.service.clock import SystemClock
 from onceq.service.config import FILE, Configuration

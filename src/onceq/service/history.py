@@ -10,9 +10,9 @@ import importlib
 from typing import Protocol, cast
 
 from onceq.core.decision import Observed
-from onceq.core.state.identity import Identity
 from onceq.errors import ConfigurationError
 from onceq.model.limits import Settings
+from onceq.model.manager_identity import Identity
 from onceq.store.files import Files
 from onceq.store.log import LogStore
 

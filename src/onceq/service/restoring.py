@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from onceq.core.inputs.backup import PutBack
-from onceq.core.state.identity import Identity
 from onceq.errors import OnceqError
 from onceq.model.identity import GUID_BYTES, guid_text
+from onceq.model.manager_identity import Identity
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import FILE, Configuration
 from onceq.service.directory import check_name, manager_of

@@ -13,9 +13,9 @@ from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE, LOCKED
-from onceq.core.state.state import Identity
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
+from onceq.model.manager_identity import Identity
 from onceq.model.time import Now
 
 WAITS = object()

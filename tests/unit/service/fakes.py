@@ -8,10 +8,10 @@ from typing import Any
 from onceq.core.decision import Action, Decision, Record
 from onceq.core.inputs.inputs import Input
 from onceq.core.management.sparse_segments import Sparse
-from onceq.core.state.state import Identity
 from onceq.errors import StorageFailure
 from onceq.model.limits import Settings
 from onceq.model.log import frame_size
+from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.service.engine import Engine

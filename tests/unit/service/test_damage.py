@@ -9,11 +9,11 @@ import pytest
 
 from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
-from onceq.core.state.identity import Identity
 from onceq.errors import DamagedRecord, OnceqError, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.log import BLOCK_BYTES
+from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run

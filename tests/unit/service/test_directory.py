@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onceq.core.state.state import Identity
 from onceq.errors import ConfigurationError, NotAStore, StoreExists, StoreLocked
+from onceq.model.manager_identity import Identity
 from onceq.service.config import FILE, Configuration
 from onceq.service.directory import check_name, default_name, init, manager_of, open_store
 

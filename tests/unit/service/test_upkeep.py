@@ -14,11 +14,11 @@ from onceq.core.inputs.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
 from onceq.core.state import live_bytes
 from onceq.core.state.live_bytes import Live
-from onceq.core.state.state import Identity
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model import requests
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER, frame_size
+from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run

@@ -19,7 +19,6 @@ from onceq.core.state.branch_table import Branch, Branches
 from onceq.core.state.commit_outcomes import Outcomes
 from onceq.core.state.damage_table import Damages
 from onceq.core.state.group_table import Groups
-from onceq.core.state.identity import Identity as Identity
 from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
 from onceq.core.state.life_table import Lives
 from onceq.core.state.live_bytes import Space
@@ -47,6 +46,7 @@ from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
 from onceq.model.limits import DOUBT_AGE_S, DUPLICATE_IDS_MAX
 from onceq.model.log import FRAME_HEADER
+from onceq.model.manager_identity import Identity
 from onceq.model.names import parse_format_name
 from onceq.model.queue import QueueProperties
 from onceq.model.time import NEVER_S

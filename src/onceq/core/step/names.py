@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from onceq.core.state.identity import Identity
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.batches import Target
 from onceq.model.directory import Snapshot
+from onceq.model.manager_identity import Identity
 from onceq.packet.templates import Template
 
 ROUTES_MAX = 1_024

@@ -18,7 +18,7 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
 from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
-from onceq.core.state.state import Identity, State
+from onceq.core.state.state import State
 from onceq.core.step.names import Names
 from onceq.core.step.readers import Readers
 from onceq.core.step.sessions import Sessions
@@ -26,6 +26,7 @@ from onceq.core.step.units import Units
 from onceq.model.identity import guid_text
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
 from onceq.model.log import FRAME_HEADER, frame_size
+from onceq.model.manager_identity import Identity
 from onceq.model.time import NEVER_S, Now
 from onceq.model.views.managers import ScrubView
 

@@ -9,9 +9,9 @@ import pytest
 
 from onceq.core.management import sparse_segments
 from onceq.core.management.sparse_segments import Cursor, search
-from onceq.core.state.identity import Identity
 from onceq.core.state.position_block import CHUNK, REMOVED
 from onceq.core.state.state import DEAD_LETTER, JOURNAL, State
+from onceq.model.manager_identity import Identity
 from tests.unit.core.effort import lines
 
 SIZE = 100

@@ -9,8 +9,9 @@ import pytest
 from onceq.core.state.position_block import AVAILABLE, AWAITING, KEPT, LOCKED, PURGING, REMOVED
 from onceq.core.state.position_states import GIVES_BACK, NAMES, TRANSITIONS
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.state.state import DEAD_LETTER, JOURNAL, Identity, State
+from onceq.core.state.state import DEAD_LETTER, JOURNAL, State
 from onceq.errors import DamagedRecord
+from onceq.model.manager_identity import Identity
 
 NOW_S = 1_700_000_000
 
