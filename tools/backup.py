@@ -28,7 +28,7 @@ from backup_judge import Mark, Passage
 from kill import GONE, SETTINGS, SETTLE_S_MAX
 from kill_command import command
 from nodes import Node, free_port
-from onceq.client import offline
+from onceq.embedded import data_directory
 from onceq.errors import (
     BackupOver,
     InDoubt,
@@ -298,7 +298,7 @@ class Run:
             done = onceq.restore(kept.report.path, str(kept.node.path), replace=True)
             shutil.rmtree(done.replaced)
             self._say(f"{name} was put back to log position {done.position}")
-            problem = offline.check(str(kept.node.path))["problem"]
+            problem = data_directory.check(str(kept.node.path))["problem"]
             if problem:
                 self.outcome.violations.append(f"{name}: {problem}")
         for kept in chosen.values():
@@ -332,7 +332,7 @@ class Run:
         codes = [n.kill(signal.SIGTERM) for n in self.nodes if n.process is not None]
         self.outcome.violations += [f"a daemon ended with {code}" for code in codes if code]
         for node in self.nodes:
-            problem = offline.check(str(node.path))["problem"]
+            problem = data_directory.check(str(node.path))["problem"]
             if problem:
                 self.outcome.violations.append(f"{node.name}: {problem}")
 

@@ -25,8 +25,8 @@ import onceq
 from kill_command import command
 from kill_judge import History, Judge, Outcome
 from nodes import Node, free_port
-from onceq.client import offline
 from onceq.client.pause import pause
+from onceq.embedded import data_directory
 from onceq.errors import (
     InDoubt,
     OperationCancelled,
@@ -244,7 +244,7 @@ def run(
     outcome.violations = driver.judge.violations
     outcome.violations += [f"a daemon ended with exit code {code}" for code in codes if code]
     for node in nodes.values():
-        problem = offline.check(str(node.path))["problem"]
+        problem = data_directory.check(str(node.path))["problem"]
         if problem:
             outcome.violations.append(f"{node.name}: {problem}")
     return outcome

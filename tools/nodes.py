@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from onceq.client import offline
+from onceq.embedded import data_directory
 
 READY_S_MAX = 60.0
 
@@ -34,7 +34,7 @@ class Node:
         self.kills = 0
         self.start_s: list[float] = []
         self.program = ["-m", "onceq.service.main"]
-        offline.init(
+        data_directory.init(
             str(self.path), name=name, listen=f"127.0.0.1:{port}",
             peers={peer: f"127.0.0.1:{at}" for peer, at in peers.items()},
         )  # fmt: skip

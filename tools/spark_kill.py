@@ -31,8 +31,8 @@ from kill import DESTINATION, SETTINGS, Driver
 from kill_command import command
 from kill_judge import Outcome
 from nodes import Node, free_port
-from onceq.client import offline
 from onceq.client.pause import pause
+from onceq.embedded import data_directory
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_QUEUE = r"private$\in"
@@ -194,7 +194,7 @@ def run(
     outcome.kills = dict(done)
     outcome.violations = problems + driver.judge.violations
     for node in (alpha, beta):
-        problem = offline.check(str(node.path))["problem"]
+        problem = data_directory.check(str(node.path))["problem"]
         if problem:
             outcome.violations.append(f"{node.name}: {problem}")
     return outcome, {"batches": spark.batches, "failed queries": spark.failures}

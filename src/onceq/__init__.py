@@ -9,11 +9,10 @@ is told why not.
 
 from onceq import directory, errors
 from onceq.client import letters
-from onceq.client.opening import connect, open
+from onceq.client.opening import connect
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Ending
 from onceq.client.reports import BackupReport, RestoreReport
-from onceq.client.restores import restore
 from onceq.client.results import MessageIds
 from onceq.client.stopping import stopping
 from onceq.client.threads.branches import Branch, Groups, Xa
@@ -21,6 +20,8 @@ from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.open_queue import Cursor, OpenQueue
 from onceq.client.threads.tracked import Tracked
 from onceq.client.threads.transaction import Transaction
+from onceq.embedded.data_directory import restore
+from onceq.embedded.opening import open
 from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
 from onceq.model import names
 from onceq.model.branch import Vote

@@ -54,16 +54,16 @@ async def open(
     directory: str | Directory | None = None,
 ) -> AsyncQueueManager:
     """Run a queue manager inside this process; see ``onceq.open``."""
-    from onceq.client.embedded_link import AsyncEmbeddedLink
-    from onceq.client.embedding import host
+    from onceq.embedded.link import AsyncEmbeddedLink
+    from onceq.embedded.start import start
 
-    def start() -> AsyncEmbeddedLink:
+    def started() -> AsyncEmbeddedLink:
         return AsyncEmbeddedLink(
-            host(
+            start(
                 path, name=name, create=create, listen=listen, peers=peers, settings=settings,
                 directory=directory,
             )
         )  # fmt: skip
 
-    link = await asyncio.get_running_loop().run_in_executor(None, start)
+    link = await asyncio.get_running_loop().run_in_executor(None, started)
     return AsyncQueueManager(link, None)

@@ -29,10 +29,10 @@ from onceq.client.threads.manager import QueueManager
 from onceq.core.inputs import inputs
 from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
+from onceq.model.data_directory import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
-from onceq.service.config import FILE, SOCKET
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.testing.process.nursery import Nursery
@@ -128,13 +128,13 @@ class ProcessNode(Applications):
             value = getattr(self.settings, field.name)
             if value != field.default:
                 lines.append(f"{field.name} = {json.dumps(value)}")
-        (self.path / FILE).write_text("\n".join(lines) + "\n")
+        (self.path / CONFIGURATION_FILE).write_text("\n".join(lines) + "\n")
 
     def _greet(self) -> None:
         self._parser = frames.Parser()
         self.application = socket.socket(socket.AF_UNIX)
         self.application.settimeout(WAIT_S)
-        self.application.connect(str(self.path / SOCKET))
+        self.application.connect(str(self.path / SOCKET_FILE))
         self.application.sendall(hello())
         while not self._parser.feed(self.application.recv(CHUNK_BYTES)):
             pass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceq.core.inputs import inputs
 from onceq.errors import OnceqError
-from onceq.service.config import SOCKET
+from onceq.model.data_directory import SOCKET_FILE
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
 from tests.conformance.applications import AnswerLost, Applications
@@ -56,7 +56,7 @@ class ProcessStranger(Applications):
         self._parser = frames.Parser()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(WAIT_S)
-        self._socket.connect(str(node.path / SOCKET))
+        self._socket.connect(str(node.path / SOCKET_FILE))
         self._socket.sendall(hello())
         while not self._parser.feed(self._socket.recv(CHUNK_BYTES)):
             pass

@@ -15,7 +15,7 @@ import pytest
 import onceq
 from onceq import errors
 from onceq.cli.main import run
-from onceq.client import offline
+from onceq.embedded import data_directory
 from tests.daemon.applications import KINDS, Daemon, client
 from tests.scratch import scratch
 
@@ -203,8 +203,8 @@ def test_what_a_directory_may_be_that_a_backup_is_put_back_to(folder: Path) -> N
 
 @pytest.mark.slow
 def test_a_configuration_that_is_there_stays(folder: Path) -> None:
-    offline.init(str(folder / "a"), name="ALPHA", listen="127.0.0.1:4711")
-    offline.backup(str(folder / "a"), str(folder / "b"))
+    data_directory.init(str(folder / "a"), name="ALPHA", listen="127.0.0.1:4711")
+    data_directory.backup(str(folder / "a"), str(folder / "b"))
     assert restored(folder / "b", folder / "c").configuration == "restored"
     assert 'listen = "127.0.0.1:4711"' in (folder / "c" / "onceq.toml").read_text()
     (folder / "d").mkdir()
@@ -215,7 +215,7 @@ def test_a_configuration_that_is_there_stays(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_damaged_backup_is_refused_and_its_file_named(folder: Path) -> None:
-    offline.init(str(folder / "a"), name="ALPHA", listen="")
+    data_directory.init(str(folder / "a"), name="ALPHA", listen="")
     with onceq.open(str(folder / "a")) as qm:
         qm.create_queue(T)
         qm.backup(str(folder / "b"))
@@ -233,15 +233,15 @@ def test_a_damaged_backup_is_refused_and_its_file_named(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_restore_is_remembered_by_backups_and_checkpoints(folder: Path) -> None:
-    offline.init(str(folder / "a"), name="ALPHA", listen="")
-    first = offline.backup(str(folder / "a"), str(folder / "b"))
+    data_directory.init(str(folder / "a"), name="ALPHA", listen="")
+    first = data_directory.backup(str(folder / "a"), str(folder / "b"))
     restored(folder / "b", folder / "c")
     for _ in range(2):
         with onceq.open(str(folder / "c")) as qm:
             assert qm.status()["restored"]["position"] == first.position
             assert qm.status()["restored"]["told"]
             qm.create_queue(rf"private$\q{_}")
-    second = offline.backup(str(folder / "c"), str(folder / "b2"))
+    second = data_directory.backup(str(folder / "c"), str(folder / "b2"))
     restored(folder / "b2", folder / "d")
     with onceq.open(str(folder / "d")) as qm:
         assert qm.status()["restored"]["position"] == second.position
@@ -326,8 +326,8 @@ def test_the_commands(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_a_new_name_stands_in_the_configuration(folder: Path) -> None:
-    offline.init(str(folder / "a"), name="ALPHA", listen="", peers={"name": "127.0.0.1:1"})
-    offline.backup(str(folder / "a"), str(folder / "b"))
+    data_directory.init(str(folder / "a"), name="ALPHA", listen="", peers={"name": "127.0.0.1:1"})
+    data_directory.backup(str(folder / "a"), str(folder / "b"))
     restored(folder / "b", folder / "c", new_identity=True, name="GAMMA")
     text = (folder / "c" / "onceq.toml").read_text()
     assert 'name = "GAMMA"' in text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.client import offline
+from onceq.embedded import data_directory
 from tests.daemon.shell import Shell
 
 ROW = b"here stands a row"
@@ -33,7 +33,7 @@ def test_scrub_list_and_drop(tmp_path: Path) -> None:
         with qm.transaction() as tx:
             tx.send_many(r"private$\q", bodies)
     _flip(where, bodies[20])
-    report = offline.check(str(where))
+    report = data_directory.check(str(where))
     assert not report["refused"]
     assert len(report["damaged"]) == 1
     with onceq.open(str(where)) as qm:

@@ -14,8 +14,8 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import ConfigurationError
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.limits import Settings
-from onceq.service.config import FILE
 from tests.daemon.process import ROOT, WAIT_S, Process
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ FILE_TEXT = 'listen = "127.0.0.1:0"\nlog_level = "info"\n[settings]\nconnect_ret
 def alpha(tmp_path: Path) -> Iterator[Process]:
     path = tmp_path / "alpha"
     path.mkdir()
-    (path / FILE).write_text(FILE_TEXT)
+    (path / CONFIGURATION_FILE).write_text(FILE_TEXT)
     process = Process(path, "--create", "ALPHA").started()
     yield process
     assert process.end(signal.SIGTERM) == 0, process.said
@@ -44,7 +44,9 @@ def told(process: Process, found: Callable[[str], bool]) -> str:
 
 
 def test_sighup_reads_the_file_again_and_the_manager_goes_on(alpha: Process) -> None:
-    (alpha.path / FILE).write_text(FILE_TEXT.replace("600.0", "0.5") + "hardened = true\n")
+    (alpha.path / CONFIGURATION_FILE).write_text(
+        FILE_TEXT.replace("600.0", "0.5") + "hardened = true\n"
+    )
     with onceq.connect(str(alpha.path)) as qm:
         qm.create_queue(Q, transactional=True)
         with qm.transaction() as tx:
@@ -57,14 +59,16 @@ def test_sighup_reads_the_file_again_and_the_manager_goes_on(alpha: Process) -> 
 
 
 def test_a_mistake_in_the_file_changes_nothing_and_is_told(alpha: Process) -> None:
-    (alpha.path / FILE).write_text(FILE_TEXT.replace("connect_retry_s", "conect_retry_s"))
+    (alpha.path / CONFIGURATION_FILE).write_text(
+        FILE_TEXT.replace("connect_retry_s", "conect_retry_s")
+    )
     alpha.popen.send_signal(signal.SIGHUP)
     said = told(alpha, lambda text: "nothing has changed" in text)
     assert "did you mean 'connect_retry_s'" in said
     with onceq.connect(str(alpha.path)) as qm:
         with pytest.raises(ConfigurationError, match=r"onceq\.toml:4: settings\.conect_retry_s"):
             qm.reload()
-        (alpha.path / FILE).write_text(FILE_TEXT)
+        (alpha.path / CONFIGURATION_FILE).write_text(FILE_TEXT)
         assert qm.reload() == onceq.Reloaded()
 
 
@@ -75,11 +79,13 @@ def test_a_new_address_book_is_used_at_the_next_attempt(alpha: Process, tmp_path
         text = FILE_TEXT.replace("600.0", "0.1")
         with onceq.connect(str(alpha.path)) as qm, onceq.connect(str(beta.path)) as there:
             there.create_queue(Q, transactional=True)
-            (alpha.path / FILE).write_text(text + '[peers]\nBETA = "127.0.0.1:1"\n')
+            (alpha.path / CONFIGURATION_FILE).write_text(text + '[peers]\nBETA = "127.0.0.1:1"\n')
             assert len(qm.reload().changed) == 2
             qm.send(rf"DIRECT=OS:BETA\{Q}", "found", transactional=True)
             told(alpha, lambda said: "peer not reached" in said)
-            (alpha.path / FILE).write_text(text + f'[peers]\nBETA = "{beta.peers_at}"\n')
+            (alpha.path / CONFIGURATION_FILE).write_text(
+                text + f'[peers]\nBETA = "{beta.peers_at}"\n'
+            )
             assert qm.reload() == onceq.Reloaded(("peers",))
             assert there.receive(Q, timeout=WAIT_S).text == "found"
     finally:
@@ -87,7 +93,7 @@ def test_a_new_address_book_is_used_at_the_next_attempt(alpha: Process, tmp_path
 
 
 def test_the_command_says_what_changed_and_what_needs_a_restart(alpha: Process) -> None:
-    (alpha.path / FILE).write_text(
+    (alpha.path / CONFIGURATION_FILE).write_text(
         FILE_TEXT.replace("127.0.0.1:0", "127.0.0.1:1").replace("info", "debug")
     )
     for first in (True, False):
@@ -103,20 +109,20 @@ def test_the_command_says_what_changed_and_what_needs_a_restart(alpha: Process) 
 def test_embedded_managers_reload_what_no_argument_takes_the_place_of(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.mkdir()
-    (path / FILE).write_text('listen = ""\n[peers]\nB = "127.0.0.1:1"\n')
+    (path / CONFIGURATION_FILE).write_text('listen = ""\n[peers]\nB = "127.0.0.1:1"\n')
     settings = Settings(connect_retry_s=7.0)
     with onceq.open(str(path), name="A", settings=settings, peers={"C": "x"}, create=True) as qm:
         assert qm.reload() == onceq.Reloaded()
-        (path / FILE).write_text('listen = ""\n[settings]\nconnect_retry_s = 1.0\n')
+        (path / CONFIGURATION_FILE).write_text('listen = ""\n[settings]\nconnect_retry_s = 1.0\n')
         assert qm.reload() == onceq.Reloaded(("peers",))
-        (path / FILE).write_text("nonsense")
+        (path / CONFIGURATION_FILE).write_text("nonsense")
         with pytest.raises(ConfigurationError, match="not TOML"):
             qm.reload()
 
     async def again() -> None:
-        (path / FILE).write_text('listen = ""\n')
+        (path / CONFIGURATION_FILE).write_text('listen = ""\n')
         async with await aio.open(str(path)) as qm:
-            (path / FILE).write_text('name = "B"\n')
+            (path / CONFIGURATION_FILE).write_text('name = "B"\n')
             with pytest.raises(ConfigurationError, match="keeps its name"):
                 await qm.reload()
             assert qm.name == "A"

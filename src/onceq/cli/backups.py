@@ -11,10 +11,10 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, dumped, where
-from onceq.client import offline
+from onceq.client.address import is_data_directory
 from onceq.client.opening import connect
 from onceq.client.reports import BackupReport, RestoreReport
-from onceq.client.restores import restore
+from onceq.embedded import data_directory
 from onceq.errors import ServiceNotAvailable
 
 STEP_BYTES = 256 << 20
@@ -83,9 +83,9 @@ def _made(directory: str, qm: str) -> BackupReport:
         with connect(qm, timeout=CONNECT_S_MAX) as connection:
             return connection.backup(directory, progress=told)
     except ServiceNotAvailable:
-        if not offline.is_data_directory(qm):
+        if not is_data_directory(qm):
             raise
-    return offline.backup(qm, directory, progress=told)
+    return data_directory.backup(qm, directory, progress=told)
 
 
 def restore_command(
@@ -97,7 +97,7 @@ def restore_command(
     With the same identity it is the queue manager of the backup at an earlier time: the original
     must never be started again.
     """
-    done = restore(
+    done = data_directory.restore(
         backup, to, replace=replace, new_identity=new_identity, name=name, dry_run=dry_run,
         progress=_Told("read" if dry_run else "copied"),
     )  # fmt: skip

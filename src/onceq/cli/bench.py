@@ -17,8 +17,8 @@ import typer
 from onceq.cli import out
 from onceq.cli.common import TOP, Json, dumped, manager
 from onceq.cli.measure import Bodies, latency, receive, send, sync_rate
-from onceq.client.opening import open as open_embedded
 from onceq.client.threads.manager import QueueManager
+from onceq.embedded.opening import open as open_embedded
 from onceq.errors import ConfigurationError
 
 MESSAGES_MAX = 200_000

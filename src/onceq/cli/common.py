@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.client.offline import is_data_directory
+from onceq.client.address import is_data_directory
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import ConfigurationError, OnceqError, QueueNotFound, UsageError

@@ -9,9 +9,9 @@ import typer
 
 from onceq.cli import backups, damage, out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, dumped, manager
-from onceq.client import offline
 from onceq.client.why import why
-from onceq.errors import DamagedRecord, UsageError
+from onceq.embedded import data_directory
+from onceq.errors import ConfigurationError, DamagedRecord, UsageError
 from onceq.model.identity import guid_text
 from onceq.model.views.managers import Restored, StatusView
 from onceq.model.views.queues import OutgoingView
@@ -65,15 +65,15 @@ def init(
 ) -> None:
     """Make a queue manager in a new directory, with its identity and its onceq.toml."""
     if listen is not None:
-        offline.check_endpoint(listen, option="--listen")
+        _check_endpoint(listen, option="--listen")
     if client_listen is not None:
-        offline.check_endpoint(client_listen, option="--client-listen")
-    made = offline.init(
+        _check_endpoint(client_listen, option="--client-listen")
+    made = data_directory.init(
         directory,
         name=name,
         listen=listen,
         client_listen=client_listen,
-        peers=offline.parse_peers(peer or []),
+        peers=_parse_peers(peer or []),
     )
     if dumped(made, json):
         return
@@ -93,15 +93,38 @@ def run(
     Options take the place of what its onceq.toml says. It prints one line when it is ready.
     """
     if listen is not None:
-        offline.check_endpoint(listen, option="--listen")
+        _check_endpoint(listen, option="--listen")
     if client_listen is not None:
-        offline.check_endpoint(client_listen, option="--client-listen")
-    offline.run(
+        _check_endpoint(client_listen, option="--client-listen")
+    data_directory.run(
         directory,
         listen=listen,
         client_listen=client_listen,
-        peers=offline.parse_peers(peer or []),
+        peers=_parse_peers(peer or []),
     )
+
+
+def _check_endpoint(text: str, *, option: str) -> str:
+    """A "host:port" as it stands, or "" for none; raises ConfigurationError."""
+    if not text:
+        return text
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(
+            f"{option} {text!r}: write a host and a port, such as 127.0.0.1:1801"
+        )
+    return text
+
+
+def _parse_peers(texts: list[str]) -> dict[str, str]:
+    """``NAME=host:port`` of the command line as an address book; raises ConfigurationError."""
+    peers: dict[str, str] = {}
+    for text in texts:
+        name, separator, where = text.partition("=")
+        if not separator or not name or not where:
+            raise ConfigurationError(f"--peer {text!r}: write NAME=host:port")
+        peers[name] = _check_endpoint(where, option="--peer")
+    return peers
 
 
 @app.command("status")
@@ -285,7 +308,7 @@ def check(directory: Directory = ".", json: Json = False) -> None:
     Meant for a queue manager that does not run; while one writes, the end of its log may look
     torn.
     """
-    report = offline.check(directory)
+    report = data_directory.check(directory)
     if not dumped(report, json):
         out.facts(
             [

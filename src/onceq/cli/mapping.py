@@ -10,7 +10,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
-from onceq.client import mapping
+from onceq.embedded import mapping
 from onceq.errors import ConfigurationError
 
 app = typer.Typer(

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 
 from onceq.errors import ConfigurationError, ServiceNotAvailable
+from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
 from onceq.permission import there
 
-SOCKET = "onceq.sock"
 SCHEME = "onceq://"
 
 
@@ -36,9 +36,9 @@ def parse(where: str) -> Address:
     if where.startswith(SCHEME):
         return _tcp(where.removeprefix(SCHEME).rstrip("/"), where)
     if os.path.isdir(where):
-        path = os.path.join(where, SOCKET)
+        path = os.path.join(where, SOCKET_FILE)
         if not there(path):
-            if not there(os.path.join(where, "STORE")):
+            if not is_data_directory(where):
                 raise ConfigurationError(
                     f"{where} is not the directory of a queue manager; 'onceq qm init' makes one"
                 )
@@ -49,6 +49,11 @@ def parse(where: str) -> Address:
     if there(where):
         return Address(path=where)
     return _tcp(where, where)
+
+
+def is_data_directory(path: str) -> bool:
+    """Whether a queue manager lives in this directory."""
+    return there(os.path.join(path, STORE_FILE))
 
 
 def _tcp(text: str, where: str) -> Address:

@@ -10,13 +10,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from onceq.client.address import is_data_directory
 from onceq.client.plans.plan import Plan, ask, do
 from onceq.client.reports import BackupReport, Progress
 from onceq.client.session import Session
+from onceq.errors import UnsupportedOperation
 from onceq.model import requests
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
+from onceq.model.manager_identity import Identity
 from onceq.model.views.managers import BackupHold
+from onceq.version import __version__
+
+if TYPE_CHECKING:
+    from onceq.store.backup import Backup
+    from onceq.store.files import Files
 
 KEEP_SHARE = 10
 """The queue manager is told so many times more often than it wants to be."""
@@ -49,7 +59,8 @@ class Making:
             NoSpace: There is no room.
             UnsupportedOperation: Its data directory cannot be seen from here.
         """
-        from onceq.client import offline
+        from onceq.store.backup import Backup
+        from onceq.store.files import RealFiles
 
         self._name, self._id = session.name, guid_text(session.source)
         self._now_s = session.now_s()
@@ -57,7 +68,9 @@ class Making:
         self._clock = clock
         self._wait_s = held.keep_s / KEEP_SHARE
         self._asked = clock()
-        self._backup = offline.backup_of_cut(path, held.cut, self._id)
+        files = RealFiles()
+        _check_readable(files, held.cut.path, self._id)
+        self._backup = Backup(files, held.cut, path, beside=(CONFIGURATION_FILE,))
 
     @property
     def due(self) -> bool:
@@ -76,8 +89,24 @@ class Making:
 
     def finish(self) -> BackupReport:
         """Read it back, and make it a backup."""
-        from onceq.client import offline
+        return finish(self._backup, name=self._name, id=self._id, taken_s=self._now_s)
 
-        return offline.finish_backup(
-            self._backup, name=self._name, id=self._id, taken_s=self._now_s
+
+def _check_readable(files: Files, path: str, id: str) -> None:
+    """The data directory of that queue manager can be read; raises UnsupportedOperation."""
+    from onceq.store.identification import read_identification
+
+    who = read_identification(files, path).identity if is_data_directory(path) else b""
+    if not who or guid_text(Identity.unpack(who).guid) != id:
+        raise UnsupportedOperation(
+            f"the data directory {path} cannot be read from here, and a backup is copied out of "
+            "it; make it where the queue manager runs"
         )
+
+
+def finish(backup: Backup, *, name: str, id: str, taken_s: int) -> BackupReport:
+    """Make a backup of what was copied; see ``store.backup.Backup.finish``."""
+    made = backup.finish(manager=name, id=id, taken_s=taken_s, made_by=__version__)
+    return BackupReport(
+        backup.target, name, id, made.position, taken_s, len(made.files), made.bytes
+    )

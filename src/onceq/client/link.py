@@ -1,8 +1,8 @@
 """The way from the client library to a queue manager: requests out, results back.
 
-A link carries out requests; what to ask, and what the answers mean, is in ``plans.py`` and
-``unit.py``. Links have the same shape: to a daemon from threads (``socket_link``) and from tasks
-(``async_link``), and to a manager in the same process (``embedded_link``).
+A link carries out requests; what to ask, and what the answers mean, is in ``plans``. Links have
+the same shape: to a daemon from threads (``socket_link``) and from tasks (``async_link``), and to
+a manager in the same process (``onceq.embedded.link``, which the client knows by its shape alone).
 """
 
 from __future__ import annotations

@@ -16,13 +16,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from onceq.errors import ConfigurationError
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import SETTING_NAMES, Settings
 from onceq.permission import denied
 from onceq.service.logs import LEVELS
 
-FILE = "onceq.toml"
-SOCKET = "onceq.sock"
 PORT_FILE = "onceq.port"
 PID_FILE = "onceq.pid"
 
@@ -103,7 +102,7 @@ def load(path: str) -> Configuration:
     Raises:
         ConfigurationError: With file, line, key and what to do.
     """
-    name = os.path.join(path, FILE)
+    name = os.path.join(path, CONFIGURATION_FILE)
     try:
         with open(name, "rb") as file:
             raw = file.read()
@@ -123,7 +122,9 @@ def load(path: str) -> Configuration:
     return parse(values, name, text=text)
 
 
-def parse(values: Mapping[str, Any], name: str = FILE, *, text: str = "") -> Configuration:
+def parse(
+    values: Mapping[str, Any], name: str = CONFIGURATION_FILE, *, text: str = ""
+) -> Configuration:
     """A configuration from the values of a file.
 
     Args:

@@ -18,10 +18,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from onceq.errors import OnceqError, StorageFailure
+from onceq.model.data_directory import SOCKET_FILE
 from onceq.model.requests import Request
 from onceq.service import descriptors, web
 from onceq.service.clock import Clock, SystemClock
-from onceq.service.config import PID_FILE, PORT_FILE, SOCKET, Configuration
+from onceq.service.config import PID_FILE, PORT_FILE, Configuration
 from onceq.service.directory import directory_of, manager_of
 from onceq.service.engine import Engine
 from onceq.service.history import history_of
@@ -214,7 +215,7 @@ class Daemon:
             self._reloading.http, self._reloading.http_at = context, self.http_at
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
-        await self._network.listen_socket(os.path.join(self.path, SOCKET))
+        await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE))
         self._note(PORT_FILE, f"{self.peers_at}\n{self.clients_at}\n{self.http_at}\n")
         self._note(PID_FILE, f"{os.getpid()}\n")
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -224,7 +225,7 @@ class Daemon:
         self._recovering.start(self.engine.manager.identity.guid)
         event(
             "started", name=self.engine.manager.identity.name, pid=os.getpid(),
-            peers=self.peers_at, http=self.http_at, applications=self.clients_at or SOCKET,
+            peers=self.peers_at, http=self.http_at, applications=self.clients_at or SOCKET_FILE,
         )  # fmt: skip
 
     def _note(self, name: str, text: str) -> None:
@@ -233,7 +234,7 @@ class Daemon:
             file.write(text)
 
     def _forget_notes(self) -> None:
-        for name in (SOCKET, PORT_FILE, PID_FILE):
+        for name in (SOCKET_FILE, PORT_FILE, PID_FILE):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.path, name))
 

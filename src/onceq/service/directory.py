@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from onceq.core.manager import Manager
 from onceq.directory.file import FileDirectory
 from onceq.errors import ConfigurationError, StorageFailure, StoreExists
+from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
 from onceq.model.manager_identity import Identity
 from onceq.permission import denied, there
 from onceq.service.clock import SystemClock
-from onceq.service.config import FILE, Configuration
+from onceq.service.config import Configuration
 from onceq.store.files import RealFiles
-from onceq.store.identification import STORE_FILE
 from onceq.store.log import LogStore
 from onceq.store.spares import SPARES
 
@@ -62,7 +62,7 @@ def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
     with _permitted(path):
         files.make_directory(path)
     if configuration:
-        _write_configuration(os.path.join(path, FILE), configuration)
+        _write_configuration(os.path.join(path, CONFIGURATION_FILE), configuration)
     with _permitted(path):
         store = LogStore.create(
             path,

@@ -13,13 +13,13 @@ import sys
 from dataclasses import replace
 
 from onceq.errors import ConfigurationError, OnceqError
+from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
 from onceq.permission import there
 from onceq.service import config, logs
 from onceq.service.config import Configuration
 from onceq.service.daemon import Daemon, run
 from onceq.service.directory import init, open_store
 from onceq.service.memory import collect_seldom, keep_large_blocks
-from onceq.store.identification import STORE_FILE
 
 
 def serve(
@@ -80,7 +80,7 @@ def _announce(daemon: Daemon) -> None:
     peers = daemon.peers_at or "nowhere"
     if daemon.http_at:
         peers += f", HTTP on {daemon.http_at}"
-    clients = os.path.join(daemon.path, config.SOCKET)
+    clients = os.path.join(daemon.path, SOCKET_FILE)
     if daemon.clients_at:
         clients += f" and {daemon.clients_at}"
     name = daemon.engine.manager.identity.name

@@ -17,10 +17,11 @@ from typing import Any
 
 from onceq.core.inputs.backup import PutBack
 from onceq.errors import OnceqError
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.manager_identity import Identity
 from onceq.service.clock import Clock, SystemClock
-from onceq.service.config import FILE, Configuration
+from onceq.service.config import Configuration
 from onceq.service.directory import check_name, manager_of
 from onceq.service.engine import Engine
 from onceq.store.backup import read_file, read_manifest, verify_files, verify_store, write_file
@@ -127,8 +128,9 @@ class Restore:
         target = Target(files, self._to, self._backup)
         try:
             target.check(replace=replace)
-            kept = files.exists(os.path.join(self._to, FILE))
-            for size in target.stage(self._backup, manifest, without=(FILE,) if kept else ()):
+            kept = files.exists(os.path.join(self._to, CONFIGURATION_FILE))
+            without = (CONFIGURATION_FILE,) if kept else ()
+            for size in target.stage(self._backup, manifest, without=without):
                 more(size)
             verify_store(files, target.staging, manifest.position)
             aside = self._record(target)
@@ -152,13 +154,13 @@ class Restore:
 
     def _configure(self, staging: str) -> bool:
         """Let the configuration that was restored say the new name; whether there is one."""
-        path = os.path.join(staging, FILE)
+        path = os.path.join(staging, CONFIGURATION_FILE)
         if not self._files.exists(path):
             return False
         if self._is.name != self._was.name:
             head, table, rest = read_file(self._files, path).decode().partition("\n[")
             named = re.sub(r"(?m)^name\s*=.*$", f"name = {json.dumps(self._is.name)}", head)
-            write_file(self._files, staging, FILE, (named + table + rest).encode())
+            write_file(self._files, staging, CONFIGURATION_FILE, (named + table + rest).encode())
         return True
 
     def _report(self, **more: Any) -> dict[str, Any]:

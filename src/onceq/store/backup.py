@@ -29,11 +29,12 @@ from onceq.errors import (
     NoSpace,
     NotABackup,
 )
+from onceq.model.data_directory import STORE_FILE
 from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.check import check
 from onceq.store.files import Files
-from onceq.store.identification import MANIFEST, STORE_FILE, UNFINISHED, Closed
+from onceq.store.identification import MANIFEST, UNFINISHED, Closed
 from onceq.store.pool import Pool
 from onceq.store.scan import SEGMENT_HEADER, Loaded
 

@@ -15,6 +15,7 @@ import os.path
 from dataclasses import dataclass
 
 from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.model.data_directory import STORE_FILE
 from onceq.store import identification, recovery, scan
 from onceq.store.files import Files
 from onceq.store.framing import Framing
@@ -69,7 +70,7 @@ def check(path: str, files: Files) -> CheckReport:
     try:
         who = identification.read_identification(files, path)
     except DamagedRecord as error:
-        name = os.path.join(path, identification.STORE_FILE)
+        name = os.path.join(path, STORE_FILE)
         return CheckReport(path, b"", problem=error.text, problem_file=name, refused=True)
     ready = sum(name.startswith("ready-") for name in files.names(path))
     loaded = scan.Loaded()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
+from onceq.model.data_directory import STORE_FILE
 from onceq.model.run import Buffer
 from onceq.store.files import Files
 
@@ -28,7 +29,6 @@ PROMISES: Final = 2
 """From this format on there is a promise beside the log."""
 FILE_VERSION: Final = 1
 """Of the note of an orderly stop."""
-STORE_FILE: Final = "STORE"
 CLOSED_FILE: Final = "CLOSED"
 MANIFEST: Final = "BACKUP.json"
 """What a backup consists of; written last (``backup.py``)."""

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
 from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
+from onceq.model.data_directory import STORE_FILE
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
@@ -42,13 +43,7 @@ from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing
-from onceq.store.identification import (
-    RESTORING,
-    STORE_FILE,
-    Closed,
-    Identification,
-    refuse_backup,
-)
+from onceq.store.identification import RESTORING, Closed, Identification, refuse_backup
 from onceq.store.pool import Pool, Preparing, fill
 from onceq.store.promises import LAZY_BYTES, Promise, Promised
 from onceq.store.recent import Recent

@@ -20,6 +20,7 @@ from dataclasses import replace as with_other
 from typing import Final
 
 from onceq.errors import ConfigurationError, DamagedRecord, StorageFailure, StoreExists
+from onceq.model.data_directory import STORE_FILE
 from onceq.store import identification
 from onceq.store.backup import (
     Manifest,
@@ -30,7 +31,7 @@ from onceq.store.backup import (
     write_file,
 )
 from onceq.store.files import Files
-from onceq.store.identification import RESTORING, STORE_FILE, is_backup
+from onceq.store.identification import RESTORING, is_backup
 from onceq.store.log import LOCK_FILE
 
 ASIDE: Final = "aside"

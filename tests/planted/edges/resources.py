@@ -117,9 +117,9 @@ def _taken_out_is_never_in_doubt(patch: pytest.MonkeyPatch) -> None:
 
 
 def _open_makes_what_is_mistyped(patch: pytest.MonkeyPatch) -> None:
-    from onceq.client import embedding
+    from onceq.embedded import start
 
-    patch.setattr(embedding, "_check_absent", lambda path, create: None)
+    patch.setattr(start, "_check_absent", lambda path, create: None)
 
 
 def _given_up_is_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ PLANTED = (
             "tests/conformance/test_taken_out.py::"
             "test_what_never_left_is_not_delivered_and_what_may_have_left_is_in_doubt"),
     Planted("open-makes-what-is-mistyped", _open_makes_what_is_mistyped,
-            "tests/unit/client/test_opening.py::test_a_mistyped_name_makes_nothing"),
+            "tests/unit/embedded/test_opening.py::test_a_mistyped_name_makes_nothing"),
     Planted("what-was-given-up-is-called-acknowledged", _given_up_is_not_counted,
             "tests/unit/client/test_why.py::"
             "test_what_ended_without_an_acknowledgment_is_not_called_acknowledged"),

@@ -23,7 +23,6 @@ import pytest
 import onceq
 from onceq.client import pause as pause_module
 from onceq.client.pause import acquire, pause, wait_readable
-from onceq.service.embedded import _Slot
 
 TIMES = 200
 LATE: list[int] = []
@@ -167,10 +166,8 @@ def test_the_descriptor_of_a_loop_is_left_alone() -> None:
             signal.set_wakeup_fd(before)
 
 
-@pytest.mark.parametrize("which", ["lock", "slot"])
-def test_locks_are_waited_for_in_slices(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+def test_locks_are_waited_for_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pause_module, "LOCK_SLICE_S", 0.01)
-    monkeypatch.setattr("onceq.service.embedded.LOCK_SLICE_S", 0.01)
     slices: list[float] = []
 
     class Lock:
@@ -178,12 +175,7 @@ def test_locks_are_waited_for_in_slices(monkeypatch: pytest.MonkeyPatch, which: 
             slices.append(timeout)
             return len(slices) > 3
 
-    if which == "lock":
-        acquire(Lock())  # type: ignore[arg-type]
-    else:
-        slot = _Slot()
-        slot._lock = Lock()  # type: ignore[assignment]
-        slot.take()
+    acquire(Lock())  # type: ignore[arg-type]
     assert slices == [0.01] * 4
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from onceq.errors import ConfigurationError
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.limits import Settings
-from onceq.service.config import FILE, Configuration, load, parse, split_address
+from onceq.service.config import Configuration, load, parse, split_address
 
 WHOLE = """\
 # all of it
@@ -41,7 +42,7 @@ def test_no_file_means_defaults(tmp_path: Path) -> None:
 
 
 def test_all_keys(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(WHOLE)
+    (tmp_path / CONFIGURATION_FILE).write_text(WHOLE)
     found = load(str(tmp_path))
     assert found == Configuration(
         name="ALPHA",
@@ -89,29 +90,29 @@ def test_a_mistake_is_named_with_its_line_and_its_cure(
 ) -> None:
     lines = WHOLE.splitlines()
     lines[line - 1] = wrong
-    (tmp_path / FILE).write_text("\n".join(lines))
+    (tmp_path / CONFIGURATION_FILE).write_text("\n".join(lines))
     with pytest.raises(ConfigurationError) as caught:
         load(str(tmp_path))
-    assert caught.value.text.startswith(f"{tmp_path / FILE}:{line}: {place}: ")
+    assert caught.value.text.startswith(f"{tmp_path / CONFIGURATION_FILE}:{line}: {place}: ")
     assert says in caught.value.text
 
 
 def test_a_table_that_is_none(tmp_path: Path) -> None:
     for text, place in (("peers = 1", "peers"), ("\nsettings = []", "settings")):
-        (tmp_path / FILE).write_text(text)
+        (tmp_path / CONFIGURATION_FILE).write_text(text)
         with pytest.raises(ConfigurationError, match=f":{text.count(chr(10)) + 1}: {place}: must"):
             load(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", [b"name = ", b"\xff\xfe", b"name = 'a'\nname = 'b'"])
 def test_what_is_not_toml_at_all(tmp_path: Path, text: bytes) -> None:
-    (tmp_path / FILE).write_bytes(text)
-    with pytest.raises(ConfigurationError, match=FILE):
+    (tmp_path / CONFIGURATION_FILE).write_bytes(text)
+    with pytest.raises(ConfigurationError, match=CONFIGURATION_FILE):
         load(str(tmp_path))
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / FILE).mkdir()
+    (tmp_path / CONFIGURATION_FILE).mkdir()
     with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
         load(str(tmp_path))
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from onceq.errors import ConfigurationError, NotAStore, StoreExists, StoreLocked
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.manager_identity import Identity
-from onceq.service.config import FILE, Configuration
+from onceq.service.config import Configuration
 from onceq.service.directory import check_name, default_name, init, manager_of, open_store
 
 
@@ -61,15 +62,15 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("# mine\n")
+    (tmp_path / CONFIGURATION_FILE).write_text("# mine\n")
     with pytest.raises(ConfigurationError, match="there already"):
         init(str(tmp_path), name="ALPHA", configuration="# yours\n")
-    assert (tmp_path / FILE).read_text() == "# mine\n"
+    assert (tmp_path / CONFIGURATION_FILE).read_text() == "# mine\n"
     init(str(tmp_path), name="ALPHA", configuration="# mine\n").close()
 
 
 def test_an_init_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("# same\n")
+    (tmp_path / CONFIGURATION_FILE).write_text("# same\n")
     (tmp_path / "STORE.new").write_bytes(b"half")
     init(str(tmp_path), name="ALPHA", configuration="# same\n").close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socket
@@ -18,6 +19,8 @@ import pytest
 
 import onceq
 from onceq.core.inputs.inputs import Tick
+from onceq.embedded import host as host_module
+from onceq.embedded.host import EmbeddedHost, Slot
 from onceq.errors import (
     ConfigurationError,
     PortInUse,
@@ -34,10 +37,8 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
-from onceq.service import embedded
 from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
-from onceq.service.embedded import EmbeddedHost
 from onceq.service.wires import PeerWire
 from onceq.wire.mqqb.session import Session
 
@@ -183,7 +184,7 @@ def test_what_comes_while_another_pumps_is_seen_to_by_him(
     app: App, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
     """Whoever finds the lock taken goes away at once; so he who has it must look again."""
-    monkeypatch.setattr(embedded, "ROUNDS", 1)
+    monkeypatch.setattr(host_module, "ROUNDS", 1)
     host, syncs = app.host, Syncs(app.host)
     held, go_on = threading.Event(), threading.Event()
     answered: list[str] = []
@@ -231,7 +232,7 @@ def test_a_receive_that_waits_in_vain_ends_by_itself(app: App) -> None:
 def test_what_was_only_told_goes_with_what_is_asked_next_or_is_seen_to_by_the_loop(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "TOLD_S", 0.001)
+    monkeypatch.setattr(host_module, "TOLD_S", 0.001)
     for number in range(1, 20):
         app.host.tell(requests.Begin(number))
         if number % 3:
@@ -535,3 +536,21 @@ def test_a_connection_that_takes_more_in_the_middle_of_a_write_blocks_nobody(app
     assert looked.wait(20), "the loop waits for itself"
     app.send(b"x")
     assert app.receive() == 1
+
+
+@pytest.mark.parametrize(("seconds", "slices"), [(math.inf, 5), (0.03, 3)])
+def test_an_answer_is_waited_for_in_slices_so_that_signals_are_heard(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, slices: int
+) -> None:
+    monkeypatch.setattr(host_module, "LOCK_SLICE_S", 0.01)
+    waits: list[float] = []
+
+    class Lock:
+        def acquire(self, timeout: float = -1) -> bool:
+            waits.append(timeout)
+            return len(waits) == 5
+
+    slot = Slot()
+    slot._lock = Lock()  # type: ignore[assignment]
+    assert slot.take(seconds) is None
+    assert waits == [0.01] * slices

@@ -1,4 +1,4 @@
-"""Starting a queue manager inside this process: where the client needs the service."""
+"""Starting a queue manager inside this process: its data directory, its configuration, its host."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import replace
 
 from onceq.directory.contract import Directory
 from onceq.directory.file import FileDirectory
+from onceq.embedded.host import EmbeddedHost
 from onceq.errors import NotAStore
+from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
 from onceq.model.limits import Settings
 from onceq.permission import there
 from onceq.service import config, mappings
 from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
-from onceq.service.embedded import EmbeddedHost
-from onceq.store.identification import STORE_FILE
 from onceq.store.log import LOCK_FILE
 from onceq.store.promises import PROMISED_FILE
 
 _ALLOWED = frozenset(
     (
-        config.FILE, mappings.FOLDER, LOCK_FILE, STORE_FILE + ".new", PROMISED_FILE,
+        CONFIGURATION_FILE, mappings.FOLDER, LOCK_FILE, STORE_FILE + ".new", PROMISED_FILE,
         PROMISED_FILE + ".new",
     )
 )  # fmt: skip
@@ -30,7 +30,7 @@ _ALLOWED = frozenset(
 something beforehand, and what a crash has left of another attempt."""
 
 
-def host(
+def start(
     path: str,
     *,
     name: str | None,
@@ -45,7 +45,7 @@ def host(
 
     def read() -> Configuration:
         """What the file says, and what stands in its place."""
-        configured = os.path.exists(os.path.join(path, config.FILE))
+        configured = os.path.exists(os.path.join(path, CONFIGURATION_FILE))
         said = config.load(path)
         if listen is not None or not configured:
             said = replace(said, listen=listen or "")

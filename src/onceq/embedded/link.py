@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from onceq.client.link import Greeting, Request
+from onceq.embedded.host import EmbeddedHost, Slot, nothing
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
 from onceq.model import requests
 
-if TYPE_CHECKING:
-    from onceq.service.embedded import EmbeddedHost
-
 CANCEL_S_MAX = 5.0
 """A wait that was cancelled is answered long before."""
-
-
-def _nothing(result: object) -> None:
-    """Nobody looks at this answer."""
 
 
 class _Shared:
@@ -58,7 +50,7 @@ class _Shared:
     def _cancel(self, number: int) -> None:
         cancel = Request(requests.CancelReceive(number))
         with contextlib.suppress(OnceqError):
-            self._submit(cancel, _nothing)
+            self._submit(cancel, nothing)
 
     def close(self) -> None:
         """Stop the manager in order."""
@@ -79,7 +71,7 @@ class EmbeddedLink(_Shared):
             if self._tell(request):
                 self._host.pump()
             return None
-        slot = _Slot()
+        slot = Slot()
         number = self._submit(request, slot.put)
         try:
             self._host.pump()
@@ -96,26 +88,6 @@ class EmbeddedLink(_Shared):
         if isinstance(result, OnceqError):
             raise result
         return result
-
-
-class _Slot:
-    """A place for one answer."""
-
-    __slots__ = ("_lock", "_result")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self._result: object = None
-
-    def put(self, result: object) -> None:
-        self._result = result
-        self._lock.release()
-
-    def take(self, timeout: float = -1) -> object:
-        """Wait for it; None if it does not come in so many seconds."""
-        self._lock.acquire(timeout=timeout)
-        return self._result
 
 
 class AsyncEmbeddedLink(_Shared):

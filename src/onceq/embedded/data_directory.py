@@ -1,8 +1,8 @@
-"""What is done to a data directory while nobody talks to its queue manager: make, run, check.
+"""What is done to a data directory while nobody talks to its queue manager: make, run, back up,
+restore, check.
 
-The command line may import the client only, so what it needs of the service and of the store
-passes through here (the exception is this module and ``client/embedding.py``). It is imported
-where it is used: most commands need nothing of it, and would take twice as long to start.
+The service and the store are imported where they are used: most commands and applications need
+nothing of them, and would take twice as long to start.
 """
 
 from __future__ import annotations
@@ -12,46 +12,15 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from onceq.client import backups
+from onceq.client.address import is_data_directory
 from onceq.client.reports import BackupReport, Progress, RestoreReport
-from onceq.errors import ConfigurationError, StoreExists, UnsupportedOperation
+from onceq.errors import ConfigurationError, StoreExists
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
-from onceq.permission import there
-from onceq.store.identification import STORE_FILE
-from onceq.version import __version__
-
-if TYPE_CHECKING:
-    from onceq.model.views.managers import Cut
-    from onceq.store.backup import Backup
-
-
-def is_data_directory(path: str) -> bool:
-    """Whether a queue manager lives in this directory."""
-    return there(os.path.join(path, STORE_FILE))
-
-
-def check_endpoint(text: str, *, option: str) -> str:
-    """A "host:port" as it stands, or "" for none; raises ConfigurationError."""
-    if not text:
-        return text
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigurationError(
-            f"{option} {text!r}: write a host and a port, such as 127.0.0.1:1801"
-        )
-    return text
-
-
-def parse_peers(texts: list[str]) -> dict[str, str]:
-    """``NAME=host:port`` of the command line as an address book; raises ConfigurationError."""
-    peers: dict[str, str] = {}
-    for text in texts:
-        name, separator, where = text.partition("=")
-        if not separator or not name or not where:
-            raise ConfigurationError(f"--peer {text!r}: write NAME=host:port")
-        peers[name] = check_endpoint(where, option="--peer")
-    return peers
+from onceq.model.manager_identity import Identity
 
 
 def init(
@@ -70,7 +39,6 @@ def init(
     Raises:
         StoreExists, ConfigurationError: The directory or an option cannot be used.
     """
-    from onceq.model.manager_identity import Identity
     from onceq.service import config, directory
 
     path = os.path.abspath(path)
@@ -91,7 +59,7 @@ def init(
         "id": guid_text(identity.guid),
         "path": path,
         "listen": config.load(path).listen,
-        "configuration": os.path.join(path, config.FILE),
+        "configuration": os.path.join(path, CONFIGURATION_FILE),
     }
 
 
@@ -134,37 +102,6 @@ def run(
     serve(path, listen=listen, client_listen=client_listen, peers=dict(peers or {}))
 
 
-def backup_of_cut(target: str, cut: Cut, id: str) -> Backup:
-    """A backup of what a queue manager that runs holds for it; raises UnsupportedOperation.
-
-    Args:
-        cut: As it has answered.
-        id: GUID of the queue manager that is talked to.
-    """
-    from onceq.model.manager_identity import Identity
-    from onceq.service.config import FILE
-    from onceq.store.backup import Backup
-    from onceq.store.files import RealFiles
-    from onceq.store.identification import read_identification
-
-    path, files = cut.path, RealFiles()
-    who = read_identification(files, path).identity if is_data_directory(path) else b""
-    if not who or guid_text(Identity.unpack(who).guid) != id:
-        raise UnsupportedOperation(
-            f"the data directory {path} cannot be read from here, and a backup is copied out of "
-            "it; make it where the queue manager runs"
-        )
-    return Backup(files, cut, target, beside=(FILE,))
-
-
-def finish_backup(backup: Backup, *, name: str, id: str, taken_s: int) -> BackupReport:
-    """Make a backup of what was copied; see ``store.backup.Backup.finish``."""
-    made = backup.finish(manager=name, id=id, taken_s=taken_s, made_by=__version__)
-    return BackupReport(
-        backup.target, name, id, made.position, taken_s, len(made.files), made.bytes
-    )
-
-
 def backup(path: str, target: str, *, progress: Progress | None = None) -> BackupReport:
     """Make a backup of a queue manager that does not run.
 
@@ -173,9 +110,7 @@ def backup(path: str, target: str, *, progress: Progress | None = None) -> Backu
         NotAStore, DamagedRecord: It cannot be read.
         ConfigurationError, NoSpace: The target cannot be used.
     """
-    from onceq.model.manager_identity import Identity
     from onceq.service.clock import SystemClock
-    from onceq.service.config import FILE
     from onceq.store.backup import Backup, cut_of_stopped
     from onceq.store.files import RealFiles
     from onceq.store.identification import read_identification
@@ -185,21 +120,49 @@ def backup(path: str, target: str, *, progress: Progress | None = None) -> Backu
     who = Identity.unpack(read_identification(files, path).identity)
     lock = files.lock(os.path.join(path, LOCK_FILE))
     try:
-        making = Backup(files, cut_of_stopped(files, path), target, beside=(FILE,))
+        making = Backup(files, cut_of_stopped(files, path), target, beside=(CONFIGURATION_FILE,))
         while making.step():
             if progress is not None:
                 progress(making.done, making.bytes)
     finally:
         files.close(lock)
     now_s = SystemClock().read().wall_s
-    return finish_backup(making, name=who.name, id=guid_text(who.guid), taken_s=now_s)
+    return backups.finish(making, name=who.name, id=guid_text(who.guid), taken_s=now_s)
 
 
 def restore(
-    backup: str, to: str, *, replace: bool, new_identity: bool, name: str, dry_run: bool,
-    progress: Progress | None,
-) -> RestoreReport:  # fmt: skip
-    """See ``onceq.restore``."""
+    backup: str,
+    to: str,
+    *,
+    replace: bool = False,
+    new_identity: bool = False,
+    name: str = "",
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> RestoreReport:
+    """Make a data directory of a backup; no queue manager may run there.
+
+    With the same identity it *is* the queue manager that the backup is of, at an earlier time:
+    see to it that the original never starts again.
+
+    Args:
+        backup: Directory that ``backup`` has made.
+        to: The data directory.
+        replace: A queue manager that is there may be replaced; its files are kept aside.
+        new_identity: Make another queue manager of it, with a GUID of its own, that may live beside
+            the original: what waited for others is set aside.
+        name: Its computer name (only with ``new_identity``); the same by default.
+        dry_run: Compare every file with the manifest, look at the target, and change nothing.
+        progress: Called now and then with the bytes that are copied, and those of all.
+
+    Raises:
+        NotABackup, NewerFormat: It is no backup, or one of a newer onceq.
+        DamagedRecord: A file of it is damaged, and named.
+        StoreExists: There is a queue manager in the target.
+        StoreLocked: It runs.
+        ConfigurationError: The target or the name cannot be used.
+        NoSpace: There is no room.
+    """
     from onceq.service.restoring import Restore
 
     if name and not new_identity:

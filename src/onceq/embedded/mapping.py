@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from onceq.errors import ConfigurationError, IllegalFormatName
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.http import HttpNames, Mappings, Pairs, fits, host_of
+from onceq.model.manager_identity import Identity
 from onceq.model.names import Kind, parse_format_name
-
-TABLES = "onceq.toml"
-"""Where the tables ``redirections`` and ``receipt_addresses`` stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,9 @@ def _sources(path: str) -> tuple[str, list[MappingSource]]:
 
     configuration = load(os.path.abspath(path))
     folder = folder_of(os.path.abspath(path), configuration)
-    sources = [MappingSource(TABLES, "tables of the configuration", tables_of(configuration))]
+    sources = [
+        MappingSource(CONFIGURATION_FILE, "tables of the configuration", tables_of(configuration))
+    ]
     for file in folder.files():
         if file.content is None:
             sources.append(MappingSource(file.name, "", Mappings(), file.problem))
@@ -179,7 +180,6 @@ def _sources(path: str) -> tuple[str, list[MappingSource]]:
 
 def _name_of(path: str) -> str:
     """The computer name of the queue manager of a directory; raises NotAStore."""
-    from onceq.model.manager_identity import Identity
     from onceq.store.files import RealFiles
     from onceq.store.identification import read_identification
 

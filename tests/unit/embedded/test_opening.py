@@ -10,7 +10,7 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import NotAStore
-from onceq.service.config import FILE
+from onceq.model.data_directory import CONFIGURATION_FILE
 
 
 def test_a_mistyped_name_makes_nothing(tmp_path: Path) -> None:
@@ -29,10 +29,10 @@ def test_nor_for_tasks(tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_is_no_queue_manager_either(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text('listen = ""\n')
+    (tmp_path / CONFIGURATION_FILE).write_text('listen = ""\n')
     with pytest.raises(NotAStore, match="no queue manager in"):
         onceq.open(str(tmp_path), name="ALPHA")
-    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+    assert [file.name for file in tmp_path.iterdir()] == [CONFIGURATION_FILE]
     onceq.open(str(tmp_path), name="ALPHA", create=True).close()
     with onceq.open(str(tmp_path)) as qm:
         assert qm.name == "ALPHA"

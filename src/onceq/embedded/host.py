@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import threading
 import weakref
@@ -203,7 +204,7 @@ class EmbeddedHost:
 
     def call(self, asked: Request) -> object:
         """Ask and wait for the answer; an OnceqError result is raised."""
-        slot = _Slot()
+        slot = Slot()
         request = self.submit(asked, slot.put)
         try:
             self.pump()
@@ -212,7 +213,7 @@ class EmbeddedHost:
             self._answers.pop(request, None)
             if isinstance(asked, Receive) and self._failure is None:
                 # Interrupted while it waited: nobody would look at what came.
-                self.submit(CancelReceive(request), _nothing)
+                self.submit(CancelReceive(request), nothing)
                 self.pump()
             raise
         if isinstance(result, OnceqError):
@@ -400,7 +401,7 @@ class EmbeddedHost:
         )
 
 
-def _nothing(result: object) -> None:
+def nothing(result: object) -> None:
     """Nobody looks at this answer."""
 
 
@@ -408,7 +409,7 @@ def _nothing_to_do() -> None:
     """Only the pump that follows matters."""
 
 
-class _Slot:
+class Slot:
     """A place for one answer."""
 
     __slots__ = ("_lock", "_result")
@@ -419,13 +420,17 @@ class _Slot:
         self._result: object = None
 
     def put(self, result: object) -> None:
+        """It has come."""
         self._result = result
         self._lock.release()
 
-    def take(self) -> object:
+    def take(self, seconds: float = math.inf) -> object:
+        """Wait for it; None if it does not come in time."""
         # In slices: the main thread hears of a signal that came just before it began to wait.
         while not self._lock.acquire(timeout=LOCK_SLICE_S):
-            pass
+            seconds -= LOCK_SLICE_S
+            if seconds <= 0:
+                break
         return self._result
 
 

@@ -1,0 +1,11 @@
+"""Files of a data directory that others than its queue manager look for, by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STORE_FILE: Final = "STORE"
+"""Who lives there; a directory without it is none of a queue manager."""
+CONFIGURATION_FILE: Final = "onceq.toml"
+SOCKET_FILE: Final = "onceq.sock"
+"""Where a daemon takes connections of applications."""

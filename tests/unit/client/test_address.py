@@ -1,0 +1,43 @@
+"""Where a queue manager is, as people write it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onceq.client.address import Address, is_data_directory, parse
+from onceq.embedded import data_directory
+from onceq.errors import ConfigurationError, ServiceNotAvailable
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("onceq://host:1802/", Address(host="host", port=1802)),
+        ("[::1]:1802", Address(host="::1", port=1802)),
+        ("unix:///run/a", Address(path="/run/a")),
+    ],
+)
+def test_addresses_of_every_form_are_read(text: str, address: Address) -> None:
+    assert parse(text) == address
+
+
+@pytest.mark.parametrize("text", ["host", "host:", ":1802", "host:65536", "onceq://host"])
+def test_what_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="neither a directory nor an address"):
+        parse(text)
+
+
+def test_a_directory_says_what_it_lacks(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ConfigurationError, match="onceq qm init"):
+        parse(path)
+    assert not is_data_directory(path)
+    data_directory.init(path, name="A")
+    assert is_data_directory(path)
+    with pytest.raises(ServiceNotAvailable, match="onceq qm run"):
+        parse(path)
+    (tmp_path / "a" / "onceq.sock").touch()
+    assert parse(path) == Address(path=f"{path}/onceq.sock")

@@ -1,0 +1,66 @@
+"""The link into a manager in the same process, as threads and tasks use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onceq import aio
+from onceq.client.link import Link, Request
+from onceq.embedded.link import AsyncEmbeddedLink, EmbeddedLink
+from onceq.embedded.start import start
+from onceq.errors import QueueNotFound, ServiceNotAvailable
+from onceq.model import requests
+
+Q = r"private$\q"
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Iterator[EmbeddedLink]:
+    host = start(str(tmp_path / "a"), name="A", create=True, listen=None, peers=None, settings=None)
+    made = EmbeddedLink(host)
+    yield made
+    made.close()
+
+
+def test_it_greets_as_a_daemon_does_and_raises_what_is_refused(link: EmbeddedLink) -> None:
+    asked: Link = link
+    assert (asked.greeting.name, asked.alive, asked.look()) == ("A", True, True)
+    with pytest.raises(QueueNotFound):
+        asked.call(Request(requests.Look("queue", Q)))
+
+
+@pytest.mark.parametrize("unhurried", [False, True])
+def test_what_nobody_waits_for_is_worked_off_all_the_same(
+    link: EmbeddedLink, unhurried: bool
+) -> None:
+    create = Request(requests.CreateQueue({"name": "q"}), waits=False, unhurried=unhurried)
+    assert link.call(create) is None
+    assert link.call(Request(requests.Look("queue", Q))) is not None
+
+
+def test_after_the_end_it_says_that_nothing_was_sent(link: EmbeddedLink) -> None:
+    link.close()
+    assert not link.alive
+    for waits in (True, False):
+        with pytest.raises(ServiceNotAvailable):
+            link.call(Request(requests.Look("queue", Q), waits=waits))
+
+
+def test_a_receive_that_is_cancelled_loses_nothing(tmp_path: Path) -> None:
+    async def main() -> str:
+        async with await aio.open(str(tmp_path / "a"), name="A", create=True) as qm:
+            assert isinstance(qm._link, AsyncEmbeddedLink)
+            await qm.create_queue(Q)
+            waiting = asyncio.create_task(qm.receive(Q))
+            await qm.send(Q, "hello")
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            # Nobody can say which was first; what was taken for it is kept for the next.
+            got = await qm.receive(Q, timeout=5.0) if waiting.cancelled() else waiting.result()
+            return got.text
+
+    assert asyncio.run(main()) == "hello"
