@@ -164,16 +164,16 @@ class Stage:
                 for index in range(messages):
                     tx.send(OUT, f"{number}.{index}")
                     mine.work.send(OUT, f"{number}.{index}")  # type: ignore[union-attr]
-                inner = tx._home
+                inner = tx._partners.home
 
-                def decide(what: What) -> Any:
+                def decide(tx: Any, what: What) -> Any:
                     name = "decide" if what is What.DECIDE else "forget"
                     at(f"before {name}")
-                    result = inner(what)
+                    result = inner(tx, what)
                     at(f"after {name}")
                     return result
 
-                tx._home = decide
+                tx._partners.home = decide
             return "committed"
         except Gone:
             return "gone"

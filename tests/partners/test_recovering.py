@@ -57,15 +57,16 @@ def abandon(qm: Any, server: Postgres, key: str, at: str) -> None:
         tx.enlist(base)
         base.execute("INSERT INTO kept VALUES (%s)", (key,))
         tx.send(Q, key)
-        inner = tx._home
+        assert tx._partners is not None
+        inner = tx._partners.home
 
-        def home(what: What) -> Any:
+        def home(tx: Any, what: What) -> Any:
             if at == "after":
-                inner(what)
+                inner(tx, what)
             base.close()
             raise Gone
 
-        tx._home = home
+        tx._partners.home = home
 
 
 def left(server: Postgres) -> list[str]:
@@ -171,16 +172,17 @@ def test_a_manager_without_queues_coordinates_databases(
             one.execute("INSERT INTO kept VALUES (%s)", (key,))
             with other.cursor() as cursor:
                 cursor.execute("INSERT INTO kept VALUES (%s)", (key,))
-            inner = tx._home
+            assert tx._partners is not None
+            inner = tx._partners.home
 
-            def home(what: What) -> Any:
+            def home(tx: Any, what: What) -> Any:
                 if at == "after":
-                    inner(what)
+                    inner(tx, what)
                 one.close()
                 other.close()
                 raise Gone
 
-            tx._home = home  # type: ignore[method-assign]
+            tx._partners.home = home  # type: ignore[method-assign]
     assert len(left(postgres)) == len(mariadb.sql("xa recover")) == 1
     with onceq.open(str(folder / "c")) as qm:
         resources = [

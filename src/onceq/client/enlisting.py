@@ -1,6 +1,7 @@
-"""Partners of a transaction: the steps of its commit, carried out from threads and from tasks.
+"""Partners of a transaction: what enlists them, and how it commits and aborts together with them.
 
-What is done in which order is decided in ``partners/deciding.py``; here is only who does it.
+Written once for threads and tasks, as generators of calls (``partners/driving.py``). Which partner
+is asked what, and when it is decided, is in ``partners/deciding.py``.
 
 Upholds: I21.
 """
@@ -8,31 +9,38 @@ Upholds: I21.
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
+from onceq.client.plans.plan import Plan
+from onceq.client.plans.unit_of_work import Unit
+from onceq.client.plans.xa import Deciding
+from onceq.client.results import MessageIds
+from onceq.errors import OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner
-from onceq.partners.deciding import Made, Step, Steps, What
-from onceq.partners.driving import drive
+from onceq.partners.deciding import Made, Step, Steps, What, committing, undoing
+from onceq.partners.driving import Call, Calls, call, translated
 
-
-async def settled(result: Any) -> Any:
-    """What a verb of a partner gives, whether it is awaited or not."""
-    return await result if inspect.isawaitable(result) else result
+T = TypeVar("T")
 
 
 class Partners:
-    """Those of one transaction, in the order in which they were enlisted."""
+    """Those of one transaction, in the order in which they were enlisted.
 
-    def __init__(self) -> None:
+    Attributes:
+        deciding: The unit of work whose commit decides for them.
+        votes: What they have voted, as far as they were asked.
+        open: Whether they may still be rolled back from here.
+    """
+
+    def __init__(self, deciding: Deciding) -> None:
+        self.deciding = deciding
         self._all: list[tuple[AnyPartner, Xid]] = []
+        self.votes: list[Vote] = []
         self.open = True
-        """Whether they may still be rolled back from here."""
-        self._over: set[int] = set()
-        """Those that have voted read-only: they are told nothing more."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -45,19 +53,27 @@ class Partners:
         """Those that are still to be told of the decision."""
         return [self._all[index][0].name for index, _ in pending]
 
-    def heard(self, step: Step, result: Any) -> None:
-        """What a partner has answered."""
-        if step.what is What.PREPARE and result is Vote.READ_ONLY:
-            self._over.add(step.partner)
+    def carry_out(self, steps: Steps, home: Callable[[What], Any]) -> Calls[Made]:
+        """Do all steps.
 
-    def _left(self) -> list[tuple[AnyPartner, Xid]]:
-        return [pair for index, pair in enumerate(self._all) if index not in self._over]
+        Args:
+            home: Does those of the home manager: DECIDE, DONE and LEAVE.
+        """
+        return translated(
+            steps,
+            lambda step: partial(home, step.what) if step.partner < 0 else self._verb(step),
+        )
 
-    def verb(self, step: Step) -> Callable[[], Any]:
+    def _verb(self, step: Step) -> Call:
         """What a step asks of a partner."""
         partner, xid = self._all[step.partner]
-        call = getattr(partner, step.what.value)
-        return lambda: call(xid)
+        return partial(getattr(partner, step.what.value), xid)
+
+    def home(self, tx: AnyTransaction, what: What) -> object:
+        """Do a step of the home manager; the result, or what to await for it."""
+        if what is What.DECIDE:
+            return tx.run(tx._state.commit())
+        return tx._manager.run(self.deciding.told(what.value))
 
     def abandon(self, indices: Iterable[int] | None = None) -> None:
         """Cut the connections of those (or all) whose outcome will come from recovery: some
@@ -67,55 +83,141 @@ class Partners:
                 with contextlib.suppress(Exception):
                     partner.abandon()
 
-    def rollback(self) -> None:
-        """Undo all of them, once."""
+    def roll_back(self) -> Calls[None]:
+        """Undo all of them, once; those that have voted read-only are told nothing more."""
         if self.open:
             self.open = False
-            for partner, xid in self._left():
-                with contextlib.suppress(Exception):  # Presumed abort: recovery will do it.
-                    partner.rollback(xid)
-
-    async def rollback_async(self) -> None:
-        """Undo all of them, once."""
-        if self.open:
-            self.open = False
-            for partner, xid in self._left():
-                with contextlib.suppress(Exception):
-                    await settled(partner.rollback(xid))
+            yield from translated(undoing(len(self._all), self.votes), self._verb)
 
 
-def carry_out(steps: Steps, partners: Partners, home: Callable[[What], Any]) -> Made:
-    """Do all steps from a thread.
+class AnyHome(Protocol):
+    """A queue manager whose transactions may have partners, of either face."""
+
+    def run(self, plan: Plan[T], on: Any = None, /) -> Awaitable[T] | T:
+        """Carry a plan out: on this connection and no other; None: on any."""
+
+    def partner_for(self, connection: object, /) -> AnyPartner:
+        """What takes part for a connection."""
+
+    def look_after(self, partner: AnyPartner, /) -> None:
+        """Recover the resource of a partner from now on."""
+
+    def recover_soon(self) -> None:
+        """Recover now."""
+
+
+class AnyPinned(Protocol):
+    """The connection of a transaction, of either face."""
+
+    @property
+    def alive(self) -> bool:
+        """See Link."""
+
+
+class AnyTransaction(Protocol):
+    """A transaction, of either face."""
+
+    pending: list[str]
+    _partners: Partners | None
+
+    @property
+    def _manager(self) -> AnyHome: ...
+
+    @property
+    def _state(self) -> Unit: ...
+
+    @property
+    def _on(self) -> AnyPinned: ...
+
+    def run(self, plan: Plan[T], /) -> Awaitable[T] | T:
+        """Carry a plan out on its connection."""
+
+    def abort(self) -> Awaitable[None] | None:
+        """Undo all of it."""
+
+
+def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
+    """Let a database, or another queue manager, commit with this transaction or not at all.
+
+    What is done on the connection from now on belongs to the transaction; do not commit or
+    roll back there.
 
     Args:
-        home: Does those of the home manager: DECIDE and DONE.
+        connection: Of psycopg 3, PyMySQL or SQLAlchemy, and for tasks of psycopg 3 (asynchronous);
+            a queue manager for the same kind of code; or a partner of your own
+            (docs/reference/partners.md).
+
+    Returns:
+        For another queue manager: a branch, in which to send and receive there. Else the
+        connection.
+
+    Raises:
+        TwoPhaseForbidden: The server does not allow it; the text says which line to change.
+        EnlistRefused: It cannot take part; the text says why.
+        NoCoordinator: This manager takes no part in external transactions.
     """
+    partner = tx._manager.partner_for(connection)
+    tx._state.check_open()
+    yield partner.check
+    if tx._partners is None:
+        tx._partners = Partners(Deciding(tx._state))
+    partners = tx._partners
+    xid = yield from call(tx.run, partners.deciding.enlist(partner.name))
+    yield partial(partner.begin, xid)
+    partners.add(partner, xid)
+    tx._manager.look_after(partner)
+    return getattr(partner, "work", connection)
 
-    def do(step: Step) -> Any:
-        result = home(step.what) if step.partner < 0 else partners.verb(step)()
-        partners.heard(step, result)
-        return result
 
-    return drive(steps, do)
+def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
+    """Make all of it happen, here and at every partner; see ``Transaction.commit``."""
+    unit = tx._state
+    unit.check_open()
+    if unit.doomed is not None:
+        yield from partners.roll_back()
+        return (yield from call(tx.run, unit.commit()))
 
-
-async def carry_out_async(
-    steps: Steps, partners: Partners, home: Callable[[What], Awaitable[Any]]
-) -> Made:
-    """Do all steps from a task."""
+    steps = committing(len(partners), partners.votes, idle=unit.idle)
     try:
-        step = next(steps)
-        while True:
-            try:
-                if step.partner < 0:
-                    result = await home(step.what)
-                else:
-                    result = await settled(partners.verb(step)())
-                    partners.heard(step, result)
-            except Exception as error:  # noqa: BLE001 - the steps see every error
-                step = steps.throw(error)
-            else:
-                step = steps.send(result)
-    except StopIteration as stop:
-        made: Made = stop.value
-        return made
+        made = yield from partners.carry_out(steps, partial(partners.home, tx))
+    except BaseException as error:
+        if isinstance(error, RolledBack):
+            partners.open = False
+            if not unit.over:
+                yield tx.abort
+        elif unit.decided or unit.idle:
+            partners.open = False
+            partners.abandon()
+        elif isinstance(error, OnceqError):
+            partners.open = False  # The home manager refused: they were told to roll back.
+        raise
+    partners.open = False
+    if made.result is None:
+        yield tx.abort
+        return MessageIds(unit.session.source)
+    tx.pending = partners.names(made.pending)
+    if tx.pending:
+        partners.abandon(index for index, _ in made.pending)
+        tx._manager.recover_soon()
+    ids: MessageIds = made.result
+    return ids
+
+
+def abort(tx: AnyTransaction) -> Calls[None]:
+    """Undo all of it: nothing is sent, what was received goes back, partners roll back."""
+    if tx._partners is not None:
+        yield from tx._partners.roll_back()
+    if tx._state.begun and tx._on.alive:
+        yield partial(tx._manager.run, tx._state.abort(), tx._on)
+    else:
+        tx._state.drop()
+
+
+def leave(tx: AnyTransaction) -> Calls[None]:
+    """Leave a block without a commit: undo what is open. Whoever leaves so has other news than an
+    error of this."""
+    if not tx._state.over:
+        with contextlib.suppress(OnceqError):
+            yield tx.abort
+    elif tx._partners is not None and not tx._state.decided:
+        yield from tx._partners.roll_back()

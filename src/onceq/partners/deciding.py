@@ -15,6 +15,7 @@ nobody rolls back after it).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -68,10 +69,12 @@ class Made:
 Steps = Generator[Step, Any, Made]
 
 
-def committing(count: int, *, idle: bool = False) -> Steps:
+def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = False) -> Steps:
     """The steps of a commit with ``count`` partners; exceptions of a step are thrown in.
 
     Args:
+        votes: Where what partners have voted is kept, for whoever rolls them back if this is left
+            in the middle.
         idle: The home manager has nothing to commit itself.
 
     Raises:
@@ -82,7 +85,7 @@ def committing(count: int, *, idle: bool = False) -> Steps:
     """
     if idle and count == 1:
         return (yield from _one_phase())
-    votes: list[Vote] = []
+    votes = [] if votes is None else votes
     for index in range(count):
         try:
             votes.append((yield Step(What.PREPARE, index)))
@@ -109,7 +112,8 @@ def committing(count: int, *, idle: bool = False) -> Steps:
                 continue  # It is decided, so it can only have been told before.
             except Exception as error:  # noqa: BLE001 - it is decided: it will be told later
                 made.pending.append((index, error))
-    yield Step(What.LEAVE if made.pending else What.DONE)
+    with contextlib.suppress(OnceqError):  # It is decided; recovery finds out.
+        yield Step(What.LEAVE if made.pending else What.DONE)
     return made
 
 

@@ -15,7 +15,7 @@ Upholds: I21; XTX-5, XTX-14.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
@@ -24,7 +24,7 @@ from onceq.errors import DecidedByHand, PartnerLost, UnknownBranch
 from onceq.model.branch import Decision
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
-from onceq.partners.driving import drive
+from onceq.partners.driving import Calls, drive
 
 WAIT_S_MIN: Final = 1.0
 WAIT_S_MAX: Final = 60.0
@@ -80,7 +80,6 @@ class Report:
         return not (self.at_work or self.failed or self.waiting)
 
 
-Call = Callable[[], Any]
 """Something to be asked of the manager or of a resource."""
 
 
@@ -121,7 +120,7 @@ class Recovery:
         """
         self._unmet[label] = resource
 
-    def _meet(self, now_s: float, report: Report) -> Generator[Call, Any, None]:
+    def _meet(self, now_s: float, report: Report) -> Calls[None]:
         for label, resource in list(self._unmet.items()):
             if now_s < self._due_s.get(label, 0.0):
                 report.failed[label] = self._reasons[label]
@@ -145,9 +144,9 @@ class Recovery:
             now_s: Monotonic seconds; resources that failed lately are passed over.
             dry_run: Say what would be done, and do nothing.
         """
-        return drive(self.calls(now_s, dry_run=dry_run), lambda call: call())
+        return drive(self.calls(now_s, dry_run=dry_run))
 
-    def calls(self, now_s: float, *, dry_run: bool = False) -> Generator[Call, Any, Report]:
+    def calls(self, now_s: float, *, dry_run: bool = False) -> Calls[Report]:
         """What ``step`` asks for, call by call; whoever carries them out sends each result, or
         throws in what was raised."""
         report = Report()
@@ -186,7 +185,7 @@ class Recovery:
 
     def _settle(
         self, name: str, resource: Resource, report: Report, *, dry_run: bool
-    ) -> Generator[Call, Any, set[bytes]]:
+    ) -> Calls[set[bytes]]:
         """Bring branches there to their outcome; returns the transactions of those that are
         left."""
         left: set[bytes] = set()
@@ -218,7 +217,7 @@ class Recovery:
 
     def _carry_out(
         self, name: str, resource: Resource, xid: Xid, report: Report, *, committed: bool
-    ) -> Generator[Call, Any, None]:
+    ) -> Calls[None]:
         verb: Callable[[Xid], Any] = resource.commit if committed else resource.rollback
         try:
             yield partial(verb, xid)

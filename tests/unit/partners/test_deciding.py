@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from onceq.client.enlisting import Partners, carry_out
+from onceq.client.enlisting import Partners
+from onceq.client.link import Greeting
+from onceq.client.plans.unit_of_work import Unit
+from onceq.client.plans.xa import Deciding
+from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,
     OnceqError,
@@ -27,7 +31,8 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Vote
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.partners.deciding import What, committing
+from onceq.partners.deciding import Made, What, committing
+from onceq.partners.driving import drive
 from onceq.partners.recovery import Recovery
 
 GUID = b"G" * 16
@@ -145,10 +150,15 @@ HOMES = ["", "refused", "over", "lost-before", "lost-after", "crash-before", "cr
 
 
 def enlisted(*models: Model) -> Partners:
-    partners = Partners()
+    partners = Partners(Deciding(Unit(Session(Greeting("A", GUID, 0)))))
     for model in models:
         partners.add(model, Xid(ONCEQ_FORMAT, GTRID, model.name.encode()))
     return partners
+
+
+def carry_out(partners: Partners, home: Callable[[What], Any], *, idle: bool = False) -> Made:
+    steps = committing(len(partners), partners.votes, idle=idle)
+    return drive(partners.carry_out(steps, home))
 
 
 @pytest.mark.parametrize("at_home", HOMES)
@@ -159,7 +169,7 @@ def test_one_outcome_whatever_fails(at_home: str, reads: tuple[bool, bool]) -> N
         models = [Model("0", dict(first), reads[0]), Model("1", dict(second), reads[1])]
         told = ""
         try:
-            carry_out(committing(2), enlisted(*models), home)
+            carry_out(enlisted(*models), home)
             told = "committed"
         except RolledBack:
             told = "rolled back"
@@ -195,7 +205,7 @@ def test_nobody_commits_before_the_decision() -> None:
         order.append(what.value)
         return "made"
 
-    made = carry_out(committing(2), enlisted(Noted("0"), Noted("1")), home)
+    made = carry_out(enlisted(Noted("0"), Noted("1")), home)
     assert made.result == "made"
     assert order == ["prepare 0", "prepare 1", "decide", "commit 0", "commit 1", "done"]
 
@@ -205,7 +215,7 @@ def test_one_partner_alone_commits_in_one_phase() -> None:
         raise AssertionError(what)
 
     model = Model("0")
-    made = carry_out(committing(1, idle=True), enlisted(model), home)
+    made = carry_out(enlisted(model), home, idle=True)
     assert (model.state, made.result) == ("committed", None)
 
 
@@ -214,7 +224,7 @@ def test_the_lost_answer_of_the_only_partner_is_in_doubt(when: str) -> None:
     """Nobody knows, so neither "committed" nor "undone" is said (I21)."""
     model = Model("0", {"commit_one_phase": when})
     with pytest.raises(InDoubt):
-        carry_out(committing(1, idle=True), enlisted(model), lambda what: None)
+        carry_out(enlisted(model), lambda what: None, idle=True)
 
 
 class Refusing(Model):
@@ -234,10 +244,10 @@ class Refusing(Model):
 def test_who_refuses_is_not_told_again() -> None:
     other = Model("1")
     with pytest.raises(RolledBack, match="no"):
-        carry_out(committing(2), enlisted(other, Refusing("0")), lambda what: None)
+        carry_out(enlisted(other, Refusing("0")), lambda what: None)
     assert other.state == "rolled back"
     with pytest.raises(RolledBack, match="no"):
-        carry_out(committing(1, idle=True), enlisted(Refusing("0")), lambda what: None)
+        carry_out(enlisted(Refusing("0")), lambda what: None, idle=True)
 
 
 @pytest.mark.parametrize("at_home", ["", "refused", "crash-before"])
@@ -256,8 +266,8 @@ def test_who_voted_read_only_is_asked_nothing_more(at_home: str, trouble: dict[s
 
     partners = enlisted(Reader("0", reads=True), Model("1", trouble))
     with contextlib.suppress(OnceqError, Crash):
-        carry_out(committing(2), partners, Home(at_home))
-    partners.rollback()
+        carry_out(partners, Home(at_home))
+    drive(partners.roll_back())
     assert told == []
 
 

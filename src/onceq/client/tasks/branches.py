@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import TracebackType
 from typing import TypeVar
 
@@ -15,7 +14,6 @@ from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
 from onceq.client.tasks.running import Home, Pinned, Runner, opening
 from onceq.client.tasks.transaction import AsyncTransaction
-from onceq.errors import OnceqError
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 
@@ -46,13 +44,10 @@ class AsyncBranch(AsyncTransaction):
         trace: TracebackType | None,
     ) -> None:
         left(self._around)
-        if self._state.over:
-            return
-        if kind is None:
+        if kind is None and not self._state.over:
             await self.end()
-            return
-        with contextlib.suppress(OnceqError):  # The exception of the block is the news.
-            await self.abort()
+        else:
+            await self._leave()
 
     end = tasks(xa.end)
     prepare = tasks(BranchUnit.prepare)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
-from onceq.client.binding import tasks
+from onceq.client import enlisting
+from onceq.client.binding import in_tasks, tasks
 from onceq.client.current import Chain, entered, left
-from onceq.client.enlisting import Partners, carry_out_async, settled
+from onceq.client.enlisting import Partners
 from onceq.client.plans import transaction
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import Deciding
 from onceq.client.results import MessageIds
 from onceq.client.tasks.running import Home, Pinned
 from onceq.client.tasks.tracked import following
-from onceq.errors import OnceqError, RolledBack
-from onceq.partners.deciding import What, committing
+from onceq.partners.driving import drive_in_task
 
 T = TypeVar("T")
 
@@ -33,8 +31,6 @@ class AsyncTransaction:
     """
 
     _state: Unit
-    _deciding: Deciding
-    """With partners."""
 
     def __init__(self, manager: Home, unit: Unit | None = None) -> None:
         self._manager = manager
@@ -55,20 +51,13 @@ class AsyncTransaction:
         trace: TracebackType | None,
     ) -> None:
         left(self._around)
-        if self._state.over:
-            if self._partners and not self._state.decided:
-                await self._partners.rollback_async()
-            return
-        if kind is not None:
-            with contextlib.suppress(OnceqError):  # The exception of the block is the news.
-                await self.abort()
+        if kind is not None or self._state.over:
+            await self._leave()
             return
         try:
             await self.commit()
         except BaseException:
-            if not self._state.over:
-                with contextlib.suppress(OnceqError):
-                    await self.abort()
+            await self._leave()
             raise
 
     @property
@@ -106,35 +95,7 @@ class AsyncTransaction:
     peek = tasks(transaction.peek)
     _hold = tasks(transaction.hold)
 
-    async def enlist(self, connection: Any) -> Any:
-        """Let a database, or another queue manager, commit with this transaction or not at all.
-
-        What is done on the connection from now on belongs to the transaction; do not commit or
-        roll back there.
-
-        Args:
-            connection: Of psycopg 3 (asynchronous); an ``AsyncQueueManager``; or a partner of your
-                own (docs/reference/partners.md).
-
-        Returns:
-            For another queue manager: an ``AsyncBranch``, in which to send and receive there. Else
-            the connection.
-
-        Raises:
-            TwoPhaseForbidden: The server does not allow it; the text says which line to change.
-            EnlistRefused: It cannot take part; the text says why.
-            NoCoordinator: This manager takes no part in external transactions.
-        """
-        partner = self._manager.partner_for(connection)
-        self._state.check_open()
-        await settled(partner.check())
-        if self._partners is None:
-            self._partners, self._deciding = Partners(), Deciding(self._state)
-        xid = await self.run(self._deciding.enlist(partner.name))
-        await settled(partner.begin(xid))
-        self._partners.add(partner, xid)
-        self._manager.look_after(partner)
-        return getattr(partner, "work", connection)
+    enlist = in_tasks(enlisting.enlist)
 
     async def commit(self, *, retaining: bool = False) -> MessageIds:
         """Make all of it happen, here and at every partner.
@@ -145,48 +106,9 @@ class AsyncTransaction:
             RolledBack: A partner could not commit, and everything was undone.
             TransactionOver: It was committed or aborted before.
         """
-        if not self._partners:
-            return await self.run(self._state.commit(retaining=retaining))
-        self._state.check_open()
-        if self._state.doomed is not None:
-            await self._partners.rollback_async()
-            return await self.run(self._state.commit())
-        steps = committing(len(self._partners), idle=self._state.idle)
-        try:
-            made = await carry_out_async(steps, self._partners, self._home)
-        except RolledBack:
-            self._partners.open = False
-            if not self._state.over:
-                await self.abort()
-            raise
-        except BaseException:
-            if self._state.decided or self._state.idle:
-                self._partners.open = False
-                self._partners.abandon()
-            raise
-        self._partners.open = False
-        if made.result is None:
-            await self.abort()
-            return MessageIds(self._state.session.source)
-        self.pending = self._partners.names(made.pending)
-        if self.pending:
-            self._partners.abandon(index for index, _ in made.pending)
-            self._manager.recover_soon()
-        ids: MessageIds = made.result
-        return ids
-
-    async def _home(self, what: What) -> MessageIds | None:
-        if what is What.DECIDE:
-            return await self.run(self._state.commit())
-        with contextlib.suppress(OnceqError):  # It is decided; recovery finds out.
-            await self._manager.run(self._deciding.told(what.value))
-        return None
-
-    async def abort(self) -> None:
-        """Undo all of it: nothing is sent, what was received goes back, partners roll back."""
         if self._partners:
-            await self._partners.rollback_async()
-        if self._state.begun and self._on.alive:
-            await self._manager.run(self._state.abort(), self._on)
-        else:
-            self._state.drop()
+            return await drive_in_task(enlisting.commit(self, self._partners))
+        return await self.run(self._state.commit(retaining=retaining))
+
+    abort = in_tasks(enlisting.abort)
+    _leave = in_tasks(enlisting.leave)

@@ -20,7 +20,6 @@ Many branches are committed as one, once, in a group; the sink of Spark is made 
 
 from __future__ import annotations
 
-import contextlib
 from types import TracebackType
 from typing import TypeVar
 
@@ -33,7 +32,6 @@ from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
 from onceq.client.threads.running import Home, Pinned, Runner, opening
 from onceq.client.threads.transaction import Transaction
-from onceq.errors import OnceqError
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 
@@ -64,13 +62,10 @@ class Branch(Transaction):
         trace: TracebackType | None,
     ) -> None:
         left(self._around)
-        if self._state.over:
-            return
-        if kind is None:
+        if kind is None and not self._state.over:
             self.end()
-            return
-        with contextlib.suppress(OnceqError):  # The exception of the block is the news.
-            self.abort()
+        else:
+            self._leave()
 
     end = threads(xa.end)
     prepare = threads(BranchUnit.prepare)
