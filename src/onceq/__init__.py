@@ -8,13 +8,13 @@ is told why not.
 """
 
 from onceq import directory, errors
-from onceq.client import letters
 from onceq.client.opening import connect
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Ending
 from onceq.client.reports import BackupReport, RestoreReport
 from onceq.client.results import MessageIds
 from onceq.client.stopping import stopping
+from onceq.client.threads import letters
 from onceq.client.threads.branches import Branch, Groups, Xa
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.open_queue import Cursor, OpenQueue

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
+from onceq.client.tasks import letters
 from onceq.client.tasks.branches import AsyncBranch, AsyncGroups, AsyncXa
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
@@ -30,6 +31,7 @@ __all__ = [
     "AsyncTransaction",
     "AsyncXa",
     "connect",
+    "letters",
     "open",
 ]
 

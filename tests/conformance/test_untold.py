@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client.letters import CAUSES
+from onceq.client.dead_letters import CAUSES
 from onceq.client.why import why
 from onceq.core.inputs.backup import PutBack
 from onceq.core.peers import refusals

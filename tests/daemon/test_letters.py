@@ -7,8 +7,8 @@ import json
 import pytest
 
 import onceq
-from onceq.client import letters
-from onceq.client.letters import ALL, DEAD, DEAD_XACT, Returned, give_back
+from onceq.client.threads import letters
+from onceq.client.threads.letters import ALL, DEAD, DEAD_XACT, Returned, give_back
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import ReceiveTimeout
 from onceq.model.message import Journal

@@ -9,8 +9,8 @@ import pytest
 
 import onceq
 import onceq.aio
-from onceq.client import letters
 from onceq.client.plans.tracking import QUEUE
+from onceq.client.threads import letters
 from onceq.errors import InvalidParameter, ReceiveTimeout, TransactionOver
 from onceq.model.message import Journal
 from tests.daemon.shell import Shell

@@ -12,7 +12,7 @@ import typer
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.cli.receiving import as_map
-from onceq.client.letters import (
+from onceq.client.threads.letters import (
     ALL,
     DEAD,
     DEAD_XACT,

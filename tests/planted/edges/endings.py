@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client import letters
+from onceq.client import dead_letters
 from onceq.core.ending import ending
 from onceq.core.ending.table import FATES, Ending, Fate, Side
 from onceq.core.management import directory_rules, operations
@@ -137,7 +137,7 @@ def second_letter_not_marked(patch: pytest.MonkeyPatch) -> None:
 
 def both_letters_returned(patch: pytest.MonkeyPatch) -> None:
     """A dead letter is returned although its sender has one too."""
-    patch.setattr(letters.Letter, "second", property(lambda self: ""))
+    patch.setattr(dead_letters.Letter, "second", property(lambda self: ""))
 
 
 def settled_and_told_to_nobody(patch: pytest.MonkeyPatch) -> None:

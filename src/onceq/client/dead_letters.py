@@ -4,14 +4,21 @@ A dead letter of a transactional queue goes home in one transaction with its rem
 crashes in between, it is in exactly one place. A dead letter of a message that was not
 transactional is sent first and removed then, so that a crash in between leaves two of it, and
 never none.
+
+Written once for threads and tasks, as generators of calls (``partners/driving.py``);
+``threads/letters`` and ``tasks/letters`` are the faces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from itertools import groupby, islice
+from typing import Any, Final, Protocol
 
+from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.plans.tracking import ENDS
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
 from onceq.model.classes import FORGOTTEN_THERE, SECOND_LETTER, TOLD_ALREADY, MessageClass
@@ -20,9 +27,9 @@ from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
 from onceq.model.returned import marked
 from onceq.model.time import NEVER_S
-
-if TYPE_CHECKING:
-    from onceq.client.threads.manager import QueueManager
+from onceq.model.views.queues import QueueView
+from onceq.packet.batch import Batch
+from onceq.partners.driving import Calls, call
 
 DEAD_XACT: Final = "SYSTEM$;DEADXACT"
 DEAD: Final = "SYSTEM$;DEADLETTER"
@@ -166,21 +173,62 @@ def filter_of(**given: Any) -> Filter:
 ALL: Final = Filter()
 
 
-def letters(qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int) -> Iterator[Letter]:
-    """Look at the messages of queues that fit, page by page."""
-    here = guid_bytes(qm.id)
-    for queue in queues:
-        after = 0
-        while True:
-            try:
-                page = qm.peek_many(queue, PAGE, after=after)
-            except ReceiveTimeout:
-                break
-            after = page.lookup_ids[-1]
-            for message in page:
-                letter = Letter(queue, message, here)
-                if which.fits(letter, now_s):
-                    yield letter
+class Manager(Protocol):
+    """A queue manager as this uses it, of either face."""
+
+    @property
+    def id(self) -> str: ...
+
+    def peek_many(self, queue: str, max: int, /, *, after: int) -> Awaitable[Batch] | Batch: ...
+
+    def receive(self, queue: str, /, *, lookup_id: int) -> Awaitable[Message] | Message: ...
+
+    def queue(self, name: str, /) -> Awaitable[QueueView] | QueueView: ...
+
+    def purge(self, name: str, /) -> Awaitable[int] | int: ...
+
+    def send(
+        self, destination: str, body: bytes, *, transactional: bool, **properties: Any
+    ) -> object: ...
+
+    def transaction(self) -> Transaction: ...
+
+
+class Transaction(AnyTransaction, Protocol):
+    """A transaction as this uses it, of either face."""
+
+    def receive(self, queue: str, /, *, lookup_id: int) -> object: ...
+
+    def send(self, destination: str, body: bytes, **properties: Any) -> object: ...
+
+    def commit(self) -> object: ...
+
+
+class Search:
+    """Goes through the messages of queues, page by page."""
+
+    def __init__(self, queues: Iterable[str], which: Filter, now_s: int) -> None:
+        self._queues = deque(queues)
+        self._which, self._now_s = which, now_s
+        self._after = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether everything was looked at."""
+        return not self._queues
+
+    def page(self, qm: Manager) -> Calls[list[Letter]]:
+        """Those of the next page that fit."""
+        queue, here = self._queues[0], guid_bytes(qm.id)
+        try:
+            page = yield from call(qm.peek_many, queue, PAGE, after=self._after)
+        except ReceiveTimeout:
+            self._queues.popleft()
+            self._after = 0
+            return []
+        self._after = page.lookup_ids[-1]
+        found = (Letter(queue, message, here) for message in page)
+        return [letter for letter in found if self._which.fits(letter, self._now_s)]
 
 
 def home(letter: Letter, to: str = "") -> tuple[str, dict[str, Any]]:
@@ -228,8 +276,8 @@ class Returned:
 
 
 def stays(
-    letter: Letter, qm: QueueManager, *, in_doubt: bool, second: bool, returns_max: int, to: str
-) -> str:
+    letter: Letter, qm: Manager, *, in_doubt: bool, second: bool, returns_max: int, to: str
+) -> Calls[str]:
     """Why a dead letter is not returned; "" if it may be."""
     message = letter.message
     if letter.in_doubt and not in_doubt:
@@ -246,17 +294,17 @@ def stays(
         return f"it was returned {message.returned} times already (--max-returns)"
     if message.id.source in (letter.here, NO_GUID) or to:
         return ""
-    return _cannot_go_back(qm, message)
+    return (yield from _cannot_go_back(qm, message))
 
 
-def _cannot_go_back(qm: QueueManager, message: Message) -> str:
+def _cannot_go_back(qm: Manager, message: Message) -> Calls[str]:
     """Why a message that another manager sent does not go to its queue again; "" if it may.
 
     Where it died as the target its queue is here, and it goes there: nobody else has it any more.
     """
     sender = guid_text(message.id.source)
     try:
-        queue = qm.queue(message.destination)
+        queue = yield from call(qm.queue, message.destination)
     except OnceqError:
         return f"it was sent by {sender}, and its queue is not here (--to sends it on)"
     if message.transactional and not queue.transactional:
@@ -265,10 +313,10 @@ def _cannot_go_back(qm: QueueManager, message: Message) -> str:
 
 
 def give_back(
-    qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int, *, to: str = "",
+    qm: Manager, queues: Sequence[str], which: Filter, now_s: int, *, to: str = "",
     limit: int = RETURN_MESSAGES_MAX, returns_max: int = RETURNS_MAX, in_doubt: bool = False,
-    second: bool = False, dry_run: bool = False, progress: Any = None,
-) -> Returned:  # fmt: skip
+    second: bool = False, dry_run: bool = False, progress: Callable[[int], object] | None = None,
+) -> Calls[Returned]:  # fmt: skip
     """Send dead letters home.
 
     Args:
@@ -286,69 +334,76 @@ def give_back(
     if limit < 1 or returns_max < 1:
         raise InvalidParameter("a limit is a number from 1")
     found = Returned(0, [])
-    batch: list[Letter] = []
     # All of them are found first: what goes home and dies again at once must not go round.
     wanted: list[Letter] = []
-    for letter in letters(qm, queues, which, now_s):
-        reason = stays(letter, qm, in_doubt=in_doubt, second=second, returns_max=returns_max, to=to)
-        if reason:
-            found.kept.append((letter, reason))
-        elif len(wanted) == limit:
-            found.more = True
-            break
-        else:
-            wanted.append(letter)
+    search = Search(queues, which, now_s)
+    while not (search.over or found.more):
+        for letter in (yield from search.page(qm)):
+            reason = yield from stays(
+                letter, qm, in_doubt=in_doubt, second=second, returns_max=returns_max, to=to
+            )
+            if reason:
+                found.kept.append((letter, reason))
+            elif len(wanted) == limit:
+                found.more = True
+                break
+            else:
+                wanted.append(letter)
     if dry_run:
         found.sent = len(wanted)
         return found
-    for letter in wanted:
-        if batch and (len(batch) == BATCH or batch[0].queue != letter.queue):
-            _send(qm, batch, to, found, progress)
-            batch = []
-        batch.append(letter)
-    if batch:
-        _send(qm, batch, to, found, progress)
+    for queue, of_queue in groupby(wanted, lambda letter: letter.queue):
+        while batch := list(islice(of_queue, BATCH)):
+            yield from _send_plain(qm, batch, to) if queue == DEAD else _send(qm, batch, to)
+            found.sent += len(batch)
+            if progress is not None:
+                progress(found.sent)
     return found
 
 
-def _send(qm: QueueManager, batch: list[Letter], to: str, found: Returned, progress: Any) -> None:
-    if batch[0].queue == DEAD:
+def _send(qm: Manager, batch: list[Letter], to: str) -> Calls[None]:
+    """In one transaction with their removal."""
+    tx = qm.transaction()
+    try:
         for letter in batch:
-            _send_plain(qm, letter, to)
-    else:
-        with qm.transaction() as tx:
-            for letter in batch:
-                tx.receive(letter.queue, lookup_id=letter.message.lookup_id)
-                destination, values = home(letter, to)
-                tx.send(destination, letter.message.body, **values)
-    found.sent += len(batch)
-    if progress is not None:
-        progress(found.sent)
+            destination, values = home(letter, to)
+            yield partial(tx.receive, letter.queue, lookup_id=letter.message.lookup_id)
+            yield partial(tx.send, destination, letter.message.body, **values)
+        yield tx.commit
+    except BaseException:
+        yield from leave(tx)
+        raise
 
 
-def _send_plain(qm: QueueManager, letter: Letter, to: str) -> None:
+def _send_plain(qm: Manager, batch: list[Letter], to: str) -> Calls[None]:
     """Not transactional: sent, and then removed. What died because its queue is transactional
     goes in a transaction of its own."""
-    destination, values = home(letter, to)
-    in_transaction = letter.message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
-    if in_transaction:
-        values.pop("priority", None)
-        values.pop("delivery", None)
-    qm.send(destination, letter.message.body, transactional=in_transaction, **values)
-    qm.receive(letter.queue, lookup_id=letter.message.lookup_id)
+    for letter in batch:
+        message, (destination, values) = letter.message, home(letter, to)
+        in_transaction = message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
+        if in_transaction:
+            values.pop("priority", None)
+            values.pop("delivery", None)
+        yield partial(qm.send, destination, message.body, transactional=in_transaction, **values)
+        yield partial(qm.receive, letter.queue, lookup_id=message.lookup_id)
 
 
 def discard(
-    qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int, *, dry_run: bool = False
-) -> int:
+    qm: Manager, queues: Sequence[str], which: Filter, now_s: int, *, dry_run: bool = False
+) -> Calls[int]:
     """Remove messages for good; how many."""
-    if which == ALL and not dry_run:
-        return sum(qm.purge(queue) for queue in queues)
     count = 0
-    for letter in list(letters(qm, queues, which, now_s)):
+    if which == ALL and not dry_run:
+        for queue in queues:
+            count += yield from call(qm.purge, queue)
+        return count
+    search, wanted = Search(queues, which, now_s), list[Letter]()
+    while not search.over:
+        wanted += yield from search.page(qm)
+    for letter in wanted:
         if not dry_run:
             try:
-                qm.receive(letter.queue, lookup_id=letter.message.lookup_id)
+                yield partial(qm.receive, letter.queue, lookup_id=letter.message.lookup_id)
             except OnceqError:
                 continue  # Somebody else was faster.
         count += 1
